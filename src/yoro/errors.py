@@ -1,0 +1,58 @@
+"""Every error this package raises on purpose.
+
+YoroError
+├── InputError (ValueError)              the data given cannot be used
+│   ├── WidthError                       responses of another width
+│   ├── NonFiniteError                   NaN or infinity among the responses
+│   └── ImageError                       a file that cannot be read as an image
+├── StatisticsError (ValueError)         removal of what was never added, or of more than there is
+├── SelectionError (ValueError)          a shrinkage rule lacks what it needs
+├── SourceError (ValueError)             a response source cannot be found, loaded or trusted
+├── StoreError (ValueError)              a file or model directory that cannot be trusted or written
+└── OnePassError (RuntimeError)          a second traversal of the training data in one-pass mode
+
+Each also inherits the standard error a caller would catch. The text says what came, what was
+expected and what to do.
+"""
+
+from __future__ import annotations
+
+
+class YoroError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class InputError(YoroError, ValueError):
+    """The data given cannot be used."""
+
+
+class WidthError(InputError):
+    """Responses of another width than before."""
+
+
+class NonFiniteError(InputError):
+    """NaN or infinity among the responses."""
+
+
+class ImageError(InputError):
+    """A file that cannot be read as an image."""
+
+
+class StatisticsError(YoroError, ValueError):
+    """Statistics asked to give back what they never held."""
+
+
+class SelectionError(YoroError, ValueError):
+    """A shrinkage rule lacks what it needs."""
+
+
+class SourceError(YoroError, ValueError):
+    """A response source cannot be found, loaded or trusted."""
+
+
+class StoreError(YoroError, ValueError):
+    """A file or model directory that cannot be trusted or written."""
+
+
+class OnePassError(YoroError, RuntimeError):
+    """A second traversal of the training data was asked for in one-pass mode."""

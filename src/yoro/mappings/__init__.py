@@ -1,0 +1,1 @@
+"""Label mappings: statistics in, an affine map from responses to target classes out."""
