@@ -56,3 +56,7 @@ class StoreError(YoroError, ValueError):
 
 class OnePassError(YoroError, RuntimeError):
     """A second traversal of the training data was asked for in one-pass mode."""
+
+
+class DegenerateWarning(UserWarning):
+    """The data leave the covariance undefined, and the plain Euclidean metric is used instead."""

@@ -1,0 +1,89 @@
+"""From scores to probabilities: priors and a temperature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from yoro.errors import InputError
+
+Array = NDArray[np.float64]
+Prior = str | Mapping[str, float]
+
+COLDEST, HOTTEST = 1e-3, 1e3  # bounds of a fitted temperature
+
+
+def log_prior(counts: Array, classes: tuple[str, ...], prior: Prior = "empirical") -> Array:
+    """Log prior of each class, (classes,): `empirical`, `uniform`, or a table of names to weights.
+
+    A class without data gets minus infinity whatever the table says: nothing is known of it.
+    """
+    if prior == "empirical":
+        weights = counts
+    elif prior == "uniform":
+        weights = np.ones_like(counts)
+    elif isinstance(prior, Mapping):
+        weights = _table(prior, classes)
+    else:
+        raise InputError(f"{prior!r} is no prior; expected 'empirical', 'uniform' or a table of class names to weights.")
+    weights = np.where(counts > 0, weights, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(weights) - np.log(weights.sum())  # type: ignore[no-any-return]
+
+
+def _table(prior: Mapping[str, float], classes: tuple[str, ...]) -> Array:
+    odd = sorted(set(classes) ^ set(prior))
+    if odd:
+        raise InputError(f"The prior and the classes differ at {odd[0]!r}; a prior needs a weight for every class.")
+    weights = np.array([float(prior[name]) for name in classes])
+    if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() == 0:
+        raise InputError("Prior weights must be finite, not negative, and not all zero.")
+    return weights
+
+
+def log_probabilities(scores: Array, temperature: float = 1.0) -> Array:
+    """Log of softmax(scores / temperature), row by row; a score of minus infinity stays so."""
+    scaled = scores / temperature
+    return scaled - logsumexp(scaled, axis=1, keepdims=True)  # type: ignore[no-any-return]
+
+
+def negative_log_likelihood(scores: Array, truth: NDArray[np.intp], weights: Array, temperature: float = 1.0) -> float:
+    """Weighted mean of minus the log probability of the true class."""
+    own = log_probabilities(scores, temperature)[np.arange(len(truth)), truth]
+    return float(-(weights @ own) / weights.sum())
+
+
+def fit_temperature(scores: Array, truth: NDArray[np.intp], weights: Array, start: float = 1.0) -> float:
+    """The temperature of least negative log-likelihood, by Newton's method on its inverse.
+
+    In the inverse temperature b the loss is convex: its slope is the mean of `E[s] - s_true`
+    and its curvature the mean variance of the scores under softmax(b s). One more image is
+    imagined whose class is anybody's guess; without it, answers that are all right would
+    call for certainty.
+    """
+    doubt = 1.0 / (1.0 + weights.sum())
+    share = weights / weights.sum()
+    shifted = scores - scores.max(axis=1, keepdims=True)
+    known = np.isfinite(shifted).all(axis=0)  # a class without data scores minus infinity everywhere
+    guess = shifted[:, known].mean(axis=1)
+    own = shifted[np.arange(len(truth)), truth]
+    wanted = float(share @ ((1 - doubt) * own + doubt * guess))
+    shifted = shifted[:, known]
+    low, high = 1 / HOTTEST, 1 / COLDEST
+    inverse = float(np.clip(1 / start, low, high))
+    for _ in range(60):
+        probability = np.exp(inverse * shifted)
+        probability /= probability.sum(axis=1, keepdims=True)
+        expected = np.einsum("ik,ik->i", probability, shifted)
+        slope = float(share @ expected) - wanted
+        low, high = (low, inverse) if slope > 0 else (inverse, high)
+        curvature = float(share @ (np.einsum("ik,ik,ik->i", probability, shifted, shifted) - expected**2))
+        newton = inverse - slope / curvature if curvature > 0 else np.inf
+        proposal = newton if low < newton < high else (low * high) ** 0.5
+        if abs(proposal - inverse) <= 1e-12 * inverse:
+            break
+        inverse = proposal
+    return 1 / inverse

@@ -1,0 +1,82 @@
+"""Bayesian Discriminant Mapping: the Bayes rule of Gaussians that share a shrunk covariance."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from yoro.confidence import Prior, log_prior
+from yoro.errors import DegenerateWarning, InputError
+from yoro.mappings.affine import AffineMapping
+from yoro.shrinkage import Spectrum, dense_spectrum, low_rank_spectrum
+from yoro.statistics import ResponseStatistics
+
+Array = NDArray[np.float64]
+
+
+def solve_mapping(statistics: ResponseStatistics, rho: float, *, prior: Prior = "empirical") -> AffineMapping:
+    """BDM at one shrinkage, from the statistics of one pass."""
+    return solve_path(statistics, dense_spectrum(statistics), [rho], prior=prior)[0]
+
+
+def solve_low_rank(
+    statistics: ResponseStatistics, texts: ArrayLike, scale: float, rho: float, *, prior: Prior = "empirical"
+) -> AffineMapping:
+    """BDM on responses `scale * texts @ v`, from statistics over v: the mapping over the responses.
+
+    Equal to `solve_mapping` on explicit responses. It has a row for each text; to classify
+    vectors use `solve_path` with `low_rank_spectrum`, whose mapping takes v itself.
+    """
+    spectrum = low_rank_spectrum(statistics, texts, scale)
+    return unfold(solve_path(statistics, spectrum, [rho], prior=prior)[0], spectrum, texts, scale)
+
+
+def solve_path(
+    statistics: ResponseStatistics, spectrum: Spectrum, shrinkages: Sequence[float], *, prior: Prior = "empirical"
+) -> list[AffineMapping]:
+    """BDM at many shrinkages from one eigendecomposition (eq. bdm-solve).
+
+    In the eigenbasis the regularised covariance is diagonal, so that a shrinkage costs one
+    division and one product. The mappings take the vectors that the statistics were gathered
+    over: responses, or v in the low-rank form.
+    """
+    if statistics.total <= 0:
+        raise InputError("No responses were seen, so there is nothing to map. Add a batch with update() first.")
+    if spectrum.degenerate:
+        warnings.warn(
+            f"{statistics.total:g} responses of {int((statistics.counts > 0).sum())} classes show no spread within a "
+            "class, so distances are plain Euclidean: each response goes to the nearest class mean. "
+            "More images of at least one class would give a covariance.",
+            DegenerateWarning,
+            stacklevel=2,
+        )
+    means = statistics.means @ spectrum.basis  # (classes, rank)
+    priors = log_prior(statistics.counts, statistics.classes, prior)
+    mappings = []
+    for rho in shrinkages:
+        whitened = means / spectrum.regularised(check_shrinkage(rho))[0]
+        weights = spectrum.basis @ whitened.T  # Sigma_rho^-1 M
+        bias = priors - 0.5 * np.einsum("kr,kr->k", means, whitened)
+        mappings.append(AffineMapping(weights, bias, statistics.classes))
+    return mappings
+
+
+def unfold(mapping: AffineMapping, spectrum: Spectrum, texts: ArrayLike, scale: float) -> AffineMapping:
+    """A mapping over v written as one over responses `scale * texts @ v` (eq. clip-low-rank-solve).
+
+    Of all weights that give the same scores these lie in the span of the texts' columns, as
+    the dense solution does.
+    """
+    inverse = np.linalg.pinv(spectrum.basis)  # (rank, dimension)
+    weights = scale * np.asarray(texts, dtype=np.float64) @ (inverse.T @ (inverse @ mapping.weights))
+    return AffineMapping(weights, mapping.bias, mapping.classes)
+
+
+def check_shrinkage(rho: float) -> float:
+    """A shrinkage between 0 and 1, or an error."""
+    if not 0.0 <= rho <= 1.0:
+        raise InputError(f"A shrinkage of {rho} was given; expected a number from 0 to 1.")
+    return float(rho)

@@ -1,0 +1,207 @@
+"""A bounded, order-free sample of individual responses, kept for leave-one-out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.errors import InputError
+
+Array = NDArray[np.float64]
+
+CAPACITY = 8192  # 33 MB of float32 at width 1000
+DIGEST = 16  # bytes of a content digest
+UNBOUNDED = np.iinfo(np.uint64).max
+
+
+@dataclass(frozen=True)
+class Members:
+    """Individual responses (m, width) with labels, group names ("" for none) and weights, (m,) each."""
+
+    responses: NDArray[np.floating]
+    labels: NDArray[np.str_]
+    groups: NDArray[np.str_]
+    weights: Array
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class Reservoir:
+    """The responses whose seeded content digest is smallest, at most `capacity` of them.
+
+    What is kept depends on the contents alone: not on order, batching, restarts or machines.
+    It is all entries whose key lies under a threshold, so that two reservoirs merge into the
+    one of the union. Entries of one group share a key: a group is kept whole or not at all.
+    """
+
+    def __init__(self, capacity: int = CAPACITY, seed: int = 0) -> None:
+        self.capacity = capacity
+        self.seed = seed
+        self.threshold = UNBOUNDED
+        self._size = 0
+        self._responses: NDArray[np.floating] = np.empty((0, 0), dtype=np.float32)
+        self._keys = np.empty(capacity, dtype=np.uint64)
+        self._digests = np.empty((capacity, DIGEST), dtype=np.uint8)
+        self._weights = np.empty(capacity)
+        self._labels: list[str] = [""] * capacity
+        self._groups: list[str] = [""] * capacity
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(
+        self,
+        responses: NDArray[np.floating],
+        labels: Sequence[str],
+        digests: Sequence[bytes],
+        *,
+        groups: Sequence[str] | None = None,
+        weights: NDArray[np.floating] | None = None,
+    ) -> None:
+        """Offer a batch; what has a large key is passed over."""
+        self._make_room(responses)
+        names = list(groups) if groups is not None else [""] * len(labels)
+        keys = np.array([self._key(g, d) for g, d in zip(names, digests, strict=True)], dtype=np.uint64)
+        offered = np.flatnonzero(keys < self.threshold)
+        offered = self._lower_threshold(keys, offered)
+        self._evict()
+        for slot, i in enumerate(offered.tolist(), start=self._size):
+            self._responses[slot] = responses[i]
+            self._keys[slot], self._weights[slot] = keys[i], 1.0 if weights is None else weights[i]
+            self._digests[slot] = np.frombuffer(digests[i], dtype=np.uint8)
+            self._labels[slot], self._groups[slot] = str(labels[i]), names[i]
+        self._size += len(offered)
+
+    def remove(self, digests: Sequence[bytes], labels: Sequence[str]) -> None:
+        """Take entries back out, once for each time they are named; others are ignored."""
+        gone = Counter(zip(digests, (str(label) for label in labels), strict=True))
+        keep = np.ones(self._size, dtype=bool)
+        for i in range(self._size):
+            entry = (self._digests[i].tobytes(), self._labels[i])
+            if gone[entry] > 0:
+                gone[entry] -= 1
+                keep[i] = False
+        self._keep(keep)
+
+    def merge(self, other: Reservoir) -> Reservoir:
+        """The reservoir of the union of what two have seen."""
+        if other.seed != self.seed:
+            raise InputError(f"Reservoirs drawn with seeds {self.seed} and {other.seed} do not merge into one.")
+        result = Reservoir(min(self.capacity, other.capacity), self.seed)
+        result.threshold = min(self.threshold, other.threshold)
+        for part in (self, other):
+            n = part._size
+            if n:
+                result.add(
+                    part._responses[:n], part._labels[:n], [row.tobytes() for row in part._digests[:n]],
+                    groups=part._groups[:n], weights=part._weights[:n],
+                )  # fmt: skip
+        return result
+
+    def rename(self, names: dict[str, str]) -> None:
+        """Give classes other names."""
+        self._labels = [names.get(label, label) for label in self._labels]
+
+    def members(self) -> Members:
+        """What is kept, in the order of the keys, so that equal contents come in equal order."""
+        n = self._size
+        order = np.lexsort((*self._digests[:n].T[::-1], self._keys[:n]))
+        return Members(
+            self._responses[order],
+            np.array([self._labels[i] for i in order], dtype=np.str_),
+            np.array([self._groups[i] for i in order], dtype=np.str_),
+            self._weights[order],
+        )
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[np.generic]], dict[str, object]]:
+        """Arrays and JSON-able facts that `from_arrays` takes back."""
+        n = self._size
+        names, codes = np.unique(np.array(self._labels[:n], dtype=np.str_), return_inverse=True)
+        groups, members = np.unique(np.array(self._groups[:n], dtype=np.str_), return_inverse=True)
+        arrays: dict[str, NDArray[np.generic]] = {
+            "responses": self._responses[:n], "labels": codes.astype(np.int32), "groups": members.astype(np.int32),
+            "weights": self._weights[:n], "digests": self._digests[:n],
+        }  # fmt: skip
+        facts: dict[str, object] = {
+            "classes": names.tolist(), "group_names": groups.tolist(), "capacity": self.capacity,
+            "seed": self.seed, "threshold": str(self.threshold),
+        }  # fmt: skip
+        return arrays, facts
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[np.generic]], facts: dict[str, object], width: int) -> Self:
+        """A reservoir from `to_arrays`, checked as if a stranger had written it."""
+        try:
+            names, groups = [np.array(facts[key], dtype=np.str_) for key in ("classes", "group_names")]
+            capacity, seed, threshold = (int(str(facts[key])) for key in ("capacity", "seed", "threshold"))
+            responses, labels, members = arrays["responses"], arrays["labels"], arrays["groups"]
+            weights, digests = arrays["weights"], arrays["digests"]
+            n = len(labels)
+            sound = (
+                0 < capacity <= 10**8 and n <= capacity and 0 <= threshold <= UNBOUNDED
+                and responses.shape == (n, width) and responses.dtype in (np.float16, np.float32, np.float64)
+                and labels.dtype == members.dtype == np.int32 and members.shape == weights.shape == (n,)
+                and weights.dtype == np.float64 and digests.shape == (n, DIGEST) and digests.dtype == np.uint8
+                and bool(np.isfinite(responses).all()) and bool(np.isfinite(weights).all())
+            )  # fmt: skip
+            label_names, group_names = names[labels].tolist(), groups[members].tolist()  # type: ignore[call-overload]
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            raise InputError(f"The reservoir is damaged ({error}).") from error
+        if not sound:
+            raise InputError("The reservoir is damaged: its arrays do not fit together.")
+        result = cls(capacity, seed)
+        if n:
+            result.add(
+                responses.astype(responses.dtype, copy=False), label_names, [row.tobytes() for row in digests],
+                groups=group_names, weights=weights.astype(np.float64),
+            )  # fmt: skip
+        result.threshold = np.uint64(threshold) if threshold < UNBOUNDED else UNBOUNDED
+        return result
+
+    def _key(self, group: str, digest: bytes) -> int:
+        content = b"group:" + group.encode() if group else bytes(digest)
+        key = self.seed.to_bytes(8, "little", signed=True)
+        return int.from_bytes(hashlib.blake2b(content, digest_size=8, key=key).digest(), "little")
+
+    def _make_room(self, responses: NDArray[np.floating]) -> None:
+        """Storage for `capacity` responses, in the widest type seen; pages are touched only when used."""
+        dtype = np.promote_types(self._responses.dtype, responses.dtype)
+        if self._responses.shape[1] != responses.shape[1] or self._responses.dtype != dtype:
+            room = np.empty((self.capacity, responses.shape[1]), dtype=dtype)
+            room[: self._size] = self._responses[: self._size]
+            self._responses = room
+
+    def _lower_threshold(self, keys: NDArray[np.uint64], offered: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Keep the smallest keys that fit; a group cut by the limit goes as a whole."""
+        everything = np.concatenate([self._keys[: self._size], keys[offered]])
+        if len(everything) > self.capacity:
+            self.threshold = int(np.partition(everything, self.capacity)[self.capacity])
+            offered = offered[keys[offered] < self.threshold]
+        return offered
+
+    def _evict(self) -> None:
+        self._keep(self._keys[: self._size] < self.threshold)
+
+    def _keep(self, keep: NDArray[np.bool_]) -> None:
+        if keep.all():
+            return
+        kept = np.flatnonzero(keep)
+        n = len(kept)
+        for array in (self._responses, self._keys, self._digests, self._weights):
+            array[:n] = array[kept]
+        self._labels[:n] = [self._labels[i] for i in kept]
+        self._groups[:n] = [self._groups[i] for i in kept]
+        self._size = n
+
+
+def row_digests(responses: NDArray[np.floating]) -> list[bytes]:
+    """Content digest of each response; the same numbers in another type or layout have the same."""
+    rows = np.ascontiguousarray(responses, dtype=np.float64)
+    return [hashlib.blake2b(row, digest_size=DIGEST).digest() for row in rows]
