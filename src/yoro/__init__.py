@@ -1,5 +1,44 @@
 """A frozen pretrained model and labelled images in, a classifier out, in one forward-only pass."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from yoro.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from yoro.classifier import Classifier, fit, load
+    from yoro.estimator import DiscriminantMapping
+    from yoro.mappings.affine import AffineMapping
+    from yoro.statistics import ResponseStatistics
+
+__all__ = [
+    "AffineMapping",
+    "Classifier",
+    "DiscriminantMapping",
+    "ResponseStatistics",
+    "__version__",
+    "fit",
+    "load",
+]
+
+_HOMES = {
+    "AffineMapping": "yoro.mappings.affine",
+    "Classifier": "yoro.classifier",
+    "DiscriminantMapping": "yoro.estimator",
+    "ResponseStatistics": "yoro.statistics",
+    "fit": "yoro.classifier",
+    "load": "yoro.classifier",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that `yoro --help` stays quick."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'yoro' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -28,7 +28,9 @@ def log_prior(counts: Array, classes: tuple[str, ...], prior: Prior = "empirical
     elif isinstance(prior, Mapping):
         weights = _table(prior, classes)
     else:
-        raise InputError(f"{prior!r} is no prior; expected 'empirical', 'uniform' or a table of class names to weights.")
+        raise InputError(
+            f"{prior!r} is no prior; expected 'empirical', 'uniform' or a table of class names to weights."
+        )
     weights = np.where(counts > 0, weights, 0.0)
     with np.errstate(divide="ignore"):
         return np.log(weights) - np.log(weights.sum())  # type: ignore[no-any-return]

@@ -63,7 +63,8 @@ class LeaveOneOut:
         self._groups = [
             _Group(vectors[rows], truth[rows], members.weights[rows])
             for name in sizes
-            if sizes[name] > 1 and self._survives(rows := np.flatnonzero(members.groups == name), truth, members.weights)
+            if sizes[name] > 1
+            and self._survives(rows := np.flatnonzero(members.groups == name), truth, members.weights)
         ]
         self.truth = np.concatenate([self._truth, *(group.truth for group in self._groups)])
         self.weights = np.concatenate([members.weights[alone], *(group.weights for group in self._groups)])
@@ -103,8 +104,9 @@ class LeaveOneOut:
         zm[rows, truth] = own_zm - shift * rz
         rm[rows, truth] = own_rm - shift * rr
         gain = slope * factor / (1.0 - slope * factor * rr)  # Sherman-Morrison
-        scores = zm - 0.5 * mm + gain[:, None] * rm * (rz[:, None] - 0.5 * rm)
-        return scores + self._log_priors(truth, unit)
+        scores: Array = zm - 0.5 * mm + gain[:, None] * rm * (rz[:, None] - 0.5 * rm)
+        scores += self._log_priors(truth, unit)
+        return scores
 
     def _metric(self, lost: Array, degrees: Array, rho: float) -> tuple[Array, Array]:
         """Factor of the downdate (m,) and diagonal of the shrunk covariance before it, (m, rank)."""
@@ -149,7 +151,8 @@ class LeaveOneOut:
         half = slope[0] * np.linalg.solve(core, mb.T)  # (b, classes)
         cross = (group.vectors * inverse) @ means.T + zb @ half
         norms = np.einsum("kj,kj,j->k", means, means, inverse) + np.einsum("kb,bk->k", mb, half)
-        return cross - 0.5 * norms + log_prior(counts, self._classes, self._prior)
+        scores: Array = cross - 0.5 * norms + log_prior(counts, self._classes, self._prior)
+        return scores
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 CAPACITY = 8192  # 33 MB of float32 at width 1000
 DIGEST = 16  # bytes of a content digest
-UNBOUNDED = np.iinfo(np.uint64).max
+UNBOUNDED = int(np.iinfo(np.uint64).max)
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,16 @@ class Reservoir:
 
     def __len__(self) -> int:
         return self._size
+
+    def __getstate__(self) -> dict[str, object]:
+        """What is in use, without the room set aside."""
+        arrays, facts = self.to_arrays()
+        return {"arrays": {key: value.copy() for key, value in arrays.items()}, "facts": facts}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        arrays = cast("dict[str, NDArray[np.generic]]", state["arrays"])
+        facts = cast("dict[str, object]", state["facts"])
+        self.__dict__ |= Reservoir.from_arrays(arrays, facts, arrays["responses"].shape[1]).__dict__
 
     def add(
         self,
@@ -151,7 +161,7 @@ class Reservoir:
                 and weights.dtype == np.float64 and digests.shape == (n, DIGEST) and digests.dtype == np.uint8
                 and bool(np.isfinite(responses).all()) and bool(np.isfinite(weights).all())
             )  # fmt: skip
-            label_names, group_names = names[labels].tolist(), groups[members].tolist()  # type: ignore[call-overload]
+            label_names, group_names = names[labels].tolist(), groups[members].tolist()
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise InputError(f"The reservoir is damaged ({error}).") from error
         if not sound:
@@ -162,7 +172,7 @@ class Reservoir:
                 responses.astype(responses.dtype, copy=False), label_names, [row.tobytes() for row in digests],
                 groups=group_names, weights=weights.astype(np.float64),
             )  # fmt: skip
-        result.threshold = np.uint64(threshold) if threshold < UNBOUNDED else UNBOUNDED
+        result.threshold = threshold
         return result
 
     def _key(self, group: str, digest: bytes) -> int:
@@ -175,7 +185,8 @@ class Reservoir:
         dtype = np.promote_types(self._responses.dtype, responses.dtype)
         if self._responses.shape[1] != responses.shape[1] or self._responses.dtype != dtype:
             room = np.empty((self.capacity, responses.shape[1]), dtype=dtype)
-            room[: self._size] = self._responses[: self._size]
+            if self._size:
+                room[: self._size] = self._responses[: self._size]
             self._responses = room
 
     def _lower_threshold(self, keys: NDArray[np.uint64], offered: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -12,7 +12,7 @@ from yoro.confidence import Prior, fit_temperature, negative_log_likelihood
 from yoro.errors import InputError, SelectionError
 from yoro.leave_one_out import LeaveOneOut, Scored
 from yoro.mappings.discriminant import check_shrinkage, solve_path
-from yoro.reservoir import Members
+from yoro.reservoir import Members, row_digests
 from yoro.shrinkage import Spectrum, dense_spectrum, ledoit_wolf, oas, rblw
 from yoro.statistics import ResponseStatistics
 
@@ -78,7 +78,9 @@ def by_validation(evidence: Evidence, candidates: Sequence[float] = PAPER_GRID) 
     best: tuple[int, float, Array] | None = None
     correct = []
     grid = sorted(candidates)
-    for rho, mapping in zip(grid, solve_path(evidence.statistics, evidence.spectrum, grid, prior=evidence.prior), strict=True):
+    for rho, mapping in zip(
+        grid, solve_path(evidence.statistics, evidence.spectrum, grid, prior=evidence.prior), strict=True
+    ):
         scores = mapping(responses)
         correct.append(int((scores.argmax(axis=1) == truth).sum()))
         if best is None or correct[-1] > best[0]:
@@ -125,7 +127,9 @@ def by_folds(evidence: Evidence, candidates: Sequence[float] = FINE_GRID, folds:
         for rho, mapping in zip(scored, mappings, strict=True):
             scored[rho].append(Scored(mapping(members.responses[rows]), truth, members.weights[rows]))
     if not scored or not next(iter(scored.values())):
-        raise SelectionError(f"No class has images in two folds. Rules that work here: {_working(evidence, besides='k-fold')}.")
+        raise SelectionError(
+            f"No class has images in two folds. Rules that work here: {_working(evidence, besides='k-fold')}."
+        )
     return _least_loss("k-fold", candidates, lambda rho: _joined(scored[rho]))
 
 
@@ -180,9 +184,10 @@ def _codes(labels: NDArray[np.str_], classes: tuple[str, ...]) -> NDArray[np.int
 
 
 def _deal(members: Members, folds: int) -> list[NDArray[np.intp]]:
-    """Rows of each fold; a group is one unit, as is a response without a group."""
-    units = [name or f"\0{i}" for i, name in enumerate(members.groups.tolist())]
-    seen: dict[str, int] = {}
+    """Rows of each fold; a group is one unit, as are equal responses."""
+    contents = row_digests(members.responses)
+    units = [name or content for name, content in zip(members.groups.tolist(), contents, strict=True)]
+    seen: dict[str | bytes, int] = {}
     turn = np.array([seen.setdefault(unit, len(seen)) % folds for unit in units])
     return [np.flatnonzero(turn == fold) for fold in range(min(folds, len(seen)))]
 

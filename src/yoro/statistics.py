@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -139,7 +139,9 @@ class ResponseStatistics:
         return self.counts.copy(), sums, self.scatter + sums.T @ self.means
 
     @classmethod
-    def from_moments(cls, counts: ArrayLike, sums: ArrayLike, second_moment: ArrayLike, classes: Sequence[object]) -> Self:
+    def from_moments(
+        cls, counts: ArrayLike, sums: ArrayLike, second_moment: ArrayLike, classes: Sequence[object]
+    ) -> Self:
         """Statistics from the paper's `(n, S, Q)`; digits that the uncentred form has lost stay lost."""
         n, s, q = (np.asarray(part, dtype=np.float64) for part in (counts, sums, second_moment))
         if n.shape != (len(classes),) or s.shape[:1] != n.shape or q.shape != s.shape[1:] * 2:
@@ -171,7 +173,7 @@ class ResponseStatistics:
         from yoro.tensors import read_tensors
 
         arrays, metadata = read_tensors(Path(path), kind="yoro-statistics")
-        return cls.from_arrays(arrays, metadata.get("classes", []))
+        return cls.from_arrays(arrays, cast("list[object]", metadata.get("classes", [])))
 
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
         """The arrays that `from_arrays` takes back."""
@@ -228,7 +230,7 @@ class ResponseStatistics:
     def _widened(self, names: Iterable[str]) -> ResponseStatistics:
         """A copy that also knows these classes."""
         classes = tuple(sorted(set(self.classes) | set(names)))
-        where = np.searchsorted(np.asarray(classes), np.asarray(self.classes)) if self.classes else []
+        where = [classes.index(name) for name in self.classes]
         counts = np.zeros(len(classes))
         means = np.zeros((len(classes), self.width))
         counts[where], means[where] = self.counts, self.means
@@ -317,7 +319,9 @@ def check_batch(responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | No
 def _weighted(z: NDArray[np.floating], y: NDArray[np.str_], weights: ArrayLike) -> Batch:
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != y.shape:
-        raise InputError(f"There are {len(z)} responses but weights of shape {w.shape}; expected one weight a response.")
+        raise InputError(
+            f"There are {len(z)} responses but weights of shape {w.shape}; expected one weight a response."
+        )
     if not np.isfinite(w).all() or (w < 0).any():
         raise InputError("Weights must be finite and not negative.")
     some = w > 0
@@ -346,7 +350,7 @@ def _class_sums(responses: Array, codes: NDArray[np.intp], weights: Array | None
     """Counts and sums of a block; a sparse product reads each response once."""
     ones = np.ones(len(codes)) if weights is None else weights
     member = csr_array((ones, codes, np.arange(len(codes) + 1)), shape=(len(codes), classes))
-    return _ClassSums(np.bincount(codes, ones, classes), member.T @ responses)
+    return _ClassSums(np.bincount(codes, ones, classes).astype(np.float64), member.T @ responses)
 
 
 def _add_rows(upper: Array, rows: Array, sign: float = 1.0) -> Array:

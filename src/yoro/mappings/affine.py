@@ -46,8 +46,9 @@ class AffineMapping:
         z = np.asarray(responses)
         if z.ndim != 2 or z.shape[1] != self.width:
             raise WidthError(f"Responses have shape {z.shape}, but this mapping takes (n, {self.width}).")
-        return z.astype(np.float64, copy=False) @ self.weights + self.bias  # type: ignore[no-any-return]
+        return z.astype(np.float64, copy=False) @ self.weights + self.bias
 
     def predict(self, responses: ArrayLike) -> NDArray[np.str_]:
         """Name of the best class of each response; among equals the first by name."""
-        return np.asarray(self.classes, dtype=np.str_)[self(responses).argmax(axis=1)]
+        names: NDArray[np.str_] = np.asarray(self.classes, dtype=np.str_)[self(responses).argmax(axis=1)]
+        return names

@@ -1,0 +1,86 @@
+"""The model card: what a person wants to know of a saved model, as Markdown."""
+
+from __future__ import annotations
+
+from typing import cast
+
+
+def model_card(config: dict[str, object]) -> str:
+    """Markdown for a model's config."""
+    classes = cast("list[str]", config["classes"])
+    counts = cast("dict[str, float]", config["counts"])
+    history = cast("list[dict[str, object]]", config["history"])
+    source = cast("dict[str, object]", config["source"])
+    return "\n".join(
+        [
+            "# A YORO classifier",
+            "",
+            (
+                f"{len(classes)} classes, {sum(counts.values()):g} fitted images, one linear mapping on the responses "
+                f"of `{source.get('name')}` ({config['width']} numbers an image). Nothing was trained: the mapping is "
+                "solved from class counts, means and one covariance."
+            ),
+            "",
+            *_use(source),
+            "## How it was made",
+            "",
+            *_facts(config, source),
+            "",
+            "## History",
+            "",
+            "| when | verb | images | passes | seconds | peak memory (MB) |",
+            "| --- | --- | --- | --- | --- | --- |",
+            *(_event(event) for event in history),
+            "",
+            "## Classes",
+            "",
+            "| class | images |",
+            "| --- | --- |",
+            *(f"| {_cell(name)} | {counts.get(name, 0):g} |" for name in classes),
+            "",
+        ]
+    )
+
+
+def _use(source: dict[str, object]) -> list[str]:
+    data = '"new.npz"' if source.get("name") == "responses" else '["new.jpg"]'
+    return [
+        "```python",
+        "import yoro",
+        'classifier = yoro.load("THIS_FOLDER.yoro")',
+        f"classifier.predict({data})",
+        "```",
+        "",
+    ]
+
+
+def _facts(config: dict[str, object], source: dict[str, object]) -> list[str]:
+    selection = cast("dict[str, object]", config["selection"])
+    rows = [
+        (
+            f"- Shrinkage {config['shrinkage']:g}, chosen by `{selection['rule']}`; "
+            f"temperature {config['temperature']:.3g}; prior {_prior(config['prior'])}; protocol {config['protocol']}."
+        ),
+    ]
+    if config["delta"]:
+        rows.append(f"- A diagonal shift of {config['delta']:g} was needed for a stable solution.")
+    if source.get("licence"):
+        rows.append(f"- Licence of the source's weights: {source['licence']}.")
+    if config["prompt"]:
+        prompt = cast("dict[str, object]", config["prompt"])
+        rows.append(f"- Visual prompt: {prompt.get('name')}.")
+    versions = ", ".join(f"{name} {version}" for name, version in cast("dict[str, str]", config["versions"]).items())
+    return [*rows, f"- Written by {versions}."]
+
+
+def _prior(prior: object) -> str:
+    return prior if isinstance(prior, str) else "given by the user"
+
+
+def _event(event: dict[str, object]) -> str:
+    keys = ("when", "verb", "images", "passes", "seconds", "peak_memory_mb")
+    return "| " + " | ".join(_cell(str(event.get(key, ""))) for key in keys) + " |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,1 @@
+"""Finding, reading, splitting and batching data."""

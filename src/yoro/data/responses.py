@@ -1,0 +1,192 @@
+"""Response files: `.npz` archives of responses, labels and groups, read without being held whole."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from yoro.errors import InputError
+from yoro.reservoir import row_digests
+from yoro.statistics import refuse_non_finite
+
+ROWS = 2048  # responses read at a time
+LARGEST_COLUMN = 2**31  # bytes of labels or groups, which are held whole
+
+
+@dataclass(frozen=True)
+class ResponseBatch:
+    """Some responses in order: (b, width) with what is known of each."""
+
+    responses: NDArray[np.floating]
+    labels: list[str] | None
+    groups: list[str] | None
+    digests: list[bytes]
+    names: list[str]  # what a person calls each: a path, or a row of a file
+
+
+class ResponseFile:
+    """An open response file; `batches` reads it from front to back.
+
+    Uncompressed responses are read by offset and compressed ones streamed: memory does not
+    grow with the number of rows. Nothing in the file is executed; object arrays are refused.
+    """
+
+    def __init__(self, path: str | Path, *, labelled: bool = True) -> None:
+        self.path = Path(path)
+        self._archive = _open_archive(self.path)
+        try:
+            self._member = self._find("responses")
+            with self._archive.open(self._member) as stream:
+                self._header = _read_header(stream, self.path)
+            self._check_size()
+            self.labels = self._column("labels", required=labelled)
+            self.groups = self._column("groups", required=False)
+        except BaseException:
+            self._archive.close()
+            raise
+
+    def __len__(self) -> int:
+        return self._header.rows
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._archive.close()
+
+    @property
+    def width(self) -> int:
+        """Coordinates of a response."""
+        return self._header.width
+
+    def batches(self, rows: int = ROWS) -> Iterator[ResponseBatch]:
+        """The file in order; a response with NaN or infinity is an error that names its row."""
+        start = 0
+        for block in self._blocks(rows):
+            stop = start + len(block)
+            try:
+                refuse_non_finite(block)
+            except InputError as error:
+                raise type(error)(f"{self.path}, rows {start} to {stop - 1}: {error}") from None
+            yield ResponseBatch(
+                block,
+                None if self.labels is None else self.labels[start:stop].tolist(),
+                None if self.groups is None else self.groups[start:stop].tolist(),
+                row_digests(block),
+                [f"{self.path.name}#{i}" for i in range(start, stop)],
+            )
+            start = stop
+
+    def _blocks(self, rows: int) -> Iterator[NDArray[np.floating]]:
+        head = self._header
+        if head.fortran:  # columns lie together: rows can only be had from the whole member
+            with self._archive.open(self._member) as stream:
+                whole = npy.read_array(stream, allow_pickle=False)
+            yield from (whole[i : i + rows] for i in range(0, head.rows, rows))
+            return
+        with self._archive.open(self._member) as stream:
+            _read_header(stream, self.path)
+            for start in range(0, head.rows, rows):
+                count = min(rows, head.rows - start)
+                content = _read_exactly(stream, count * head.width * head.dtype.itemsize, self.path)
+                block = np.frombuffer(content, dtype=head.dtype).reshape(count, head.width)
+                yield block if block.dtype.isnative else block.astype(head.dtype.newbyteorder("="))
+
+    def _find(self, name: str) -> zipfile.ZipInfo:
+        try:
+            return self._archive.getinfo(f"{name}.npy")
+        except KeyError:
+            inside = ", ".join(sorted(n.removesuffix(".npy") for n in self._archive.namelist())[:8]) or "nothing"
+            raise InputError(
+                f"{self.path} has no array {name!r}; it holds {inside}. "
+                "A response file is made by numpy.savez(path, responses=..., labels=...)."
+            ) from None
+
+    def _column(self, name: str, *, required: bool) -> NDArray[np.str_] | None:
+        if not required and f"{name}.npy" not in self._archive.namelist():
+            return None
+        info = self._find(name)
+        if info.file_size > LARGEST_COLUMN:
+            raise InputError(f"{self.path}: the array {name!r} has {info.file_size:,} bytes, which is beyond all use.")
+        with self._archive.open(info) as stream:
+            try:
+                column = npy.read_array(stream, allow_pickle=False)
+            except (ValueError, EOFError, zipfile.BadZipFile) as error:
+                raise InputError(_unreadable(self.path, name, error)) from None
+        if column.dtype.kind not in "USiu":
+            raise InputError(f"{self.path}: {name} have type {column.dtype}; expected names or integers.")
+        if column.shape != (len(self),):
+            raise InputError(
+                f"{self.path} holds {len(self)} responses but {name} of shape {column.shape}; expected one each."
+            )
+        text = np.char.decode(column, "utf-8") if column.dtype.kind == "S" else column.astype(np.str_)
+        if name == "labels" and (text == "").any():
+            raise InputError(f"{self.path}: the label of row {int(np.flatnonzero(text == '')[0])} is empty.")
+        return text
+
+    def _check_size(self) -> None:
+        head = self._header
+        if self._member.file_size - head.length != head.rows * head.width * head.dtype.itemsize:
+            raise InputError(f"{self.path} is truncated: its responses do not fill the shape {head.rows, head.width}.")
+
+
+@dataclass(frozen=True)
+class _Header:
+    rows: int
+    width: int
+    dtype: np.dtype[np.generic]
+    fortran: bool
+    length: int
+
+
+def _open_archive(path: Path) -> zipfile.ZipFile:
+    if not path.exists():
+        raise InputError(f"{path} does not exist.")
+    try:
+        return zipfile.ZipFile(path)
+    except zipfile.BadZipFile:
+        raise InputError(
+            f"{path} is no response file; expected an .npz archive with the arrays 'responses' and 'labels'."
+        ) from None
+    except OSError as error:
+        raise InputError(f"{path} could not be read: {error.strerror or error}.") from None
+
+
+def _read_header(stream: IO[bytes], path: Path) -> _Header:
+    try:
+        version = npy.read_magic(stream)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = read(stream)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(_unreadable(path, "responses", error)) from None
+    if dtype.kind not in "fiu" or dtype.itemsize > 8:
+        raise InputError(f"{path}: responses have type {dtype}; expected float16, float32 or float64.")
+    if len(shape) != 2 or shape[1] == 0:
+        raise InputError(f"{path}: responses have shape {shape}; expected (n, width).")
+    return _Header(shape[0], shape[1], dtype, fortran, stream.tell())
+
+
+def _read_exactly(stream: IO[bytes], count: int, path: Path) -> bytes:
+    try:
+        content = stream.read(count)
+    except (zipfile.BadZipFile, EOFError, OSError) as error:
+        raise InputError(f"{path} is damaged ({error}).") from None
+    if len(content) != count:
+        raise InputError(f"{path} is truncated: it ends in the middle of its responses.")
+    return content
+
+
+def _unreadable(path: Path, name: str, error: Exception) -> str:
+    if "pickle" in str(error) or "Object arrays" in str(error):
+        return f"{path}: {name} are Python objects, which are not read for safety; save them as strings or numbers."
+    return f"{path}: the array {name!r} is damaged ({error})."

@@ -1,0 +1,116 @@
+"""How good a classifier's answers are: counted batch by batch, so that memory does not grow."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.errors import InputError
+
+Array = NDArray[np.float64]
+
+BINS = 15  # of confidence, for the calibration error
+NORMAL_95 = 1.959963984540054  # the 97.5 % point of the normal distribution
+
+
+@dataclass(frozen=True)
+class ClassFigures:
+    """Figures of one class; precision is None where the class was never answered."""
+
+    name: str
+    n: int
+    precision: float | None
+    recall: float | None
+    f1: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Figures over all images; `interval` holds the 95 % bounds of the accuracy (Wilson)."""
+
+    accuracy: float
+    n: int
+    interval: tuple[float, float]
+    balanced_accuracy: float
+    macro_f1: float
+    log_loss: float
+    calibration_error: float
+    per_class: tuple[ClassFigures, ...]
+    confusion: tuple[tuple[int, ...], ...]  # rows: true class, columns: answer, both in the order of per_class
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values for a machine to read."""
+        return asdict(self)
+
+
+class Tally:
+    """Counts of answers against the truth."""
+
+    def __init__(self, classes: tuple[str, ...]) -> None:
+        self.classes = classes
+        self._index = {name: i for i, name in enumerate(classes)}
+        self._confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
+        self._loss = 0.0
+        self._bins = np.zeros((3, BINS))  # images, correct answers and summed confidence of each bin
+
+    def update(self, log_probabilities: Array, labels: list[str]) -> None:
+        """Add answers (n, classes) with the true labels."""
+        unknown = sorted(set(labels) - set(self._index))
+        if unknown:
+            raise InputError(
+                f"The data hold class {unknown[0]!r}, which the model does not know. "
+                f"It knows {len(self.classes)} classes, from {self.classes[0]!r} to {self.classes[-1]!r}."
+            )
+        truth = np.array([self._index[name] for name in labels], dtype=np.intp)
+        answer = log_probabilities.argmax(axis=1)
+        np.add.at(self._confusion, (truth, answer), 1)
+        rows = np.arange(len(truth))
+        floor = np.log(np.finfo(np.float64).tiny)  # a probability of zero costs much, not everything
+        self._loss -= float(np.maximum(log_probabilities[rows, truth], floor).sum())
+        confidence = np.exp(log_probabilities[rows, answer])
+        bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+        for row, weight in zip(self._bins, (np.ones(len(truth)), answer == truth, confidence), strict=True):
+            row += np.bincount(bins, weight, BINS)
+
+    def result(self) -> Evaluation:
+        """The figures of everything added."""
+        n = int(self._confusion.sum())
+        if n == 0:
+            raise InputError("There is nothing to evaluate: no labelled image could be read.")
+        hits, true, answered = self._confusion.diagonal(), self._confusion.sum(axis=1), self._confusion.sum(axis=0)
+        figures = tuple(
+            _figures(*row) for row in zip(self.classes, *map(np.ndarray.tolist, (hits, true, answered)), strict=True)
+        )
+        seen = true > 0
+        _, correct, confidence = self._bins
+        return Evaluation(
+            accuracy=float(hits.sum()) / n,
+            n=n,
+            interval=wilson_interval(int(hits.sum()), n),
+            balanced_accuracy=float((hits[seen] / true[seen]).mean()),
+            macro_f1=float(np.mean([f.f1 for f, used in zip(figures, seen | (answered > 0), strict=True) if used])),
+            log_loss=self._loss / n,
+            calibration_error=float(np.abs(correct - confidence).sum() / n),
+            per_class=figures,
+            confusion=tuple(tuple(row) for row in self._confusion.tolist()),
+        )
+
+
+def wilson_interval(correct: int, n: int) -> tuple[float, float]:
+    """95 % interval of a share of n, which stays within 0 and 1 and is honest near them."""
+    share, z2 = correct / n, NORMAL_95**2
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = NORMAL_95 / (1 + z2 / n) * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return float(max(0.0, centre - half)), float(min(1.0, centre + half))
+
+
+def _figures(name: str, hits: int, true: int, answered: int) -> ClassFigures:
+    return ClassFigures(
+        name=name,
+        n=true,
+        precision=hits / answered if answered else None,
+        recall=hits / true if true else None,
+        f1=2 * hits / (true + answered) if true + answered else 0.0,
+    )

@@ -1,0 +1,290 @@
+"""The model directory `NAME.yoro/`: safetensors, JSON and a card. Loading executes nothing and trusts nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.card import model_card
+from yoro.confidence import Prior
+from yoro.errors import InputError, StoreError
+from yoro.ledger import Ledger
+from yoro.mappings.affine import AffineMapping
+from yoro.reservoir import Reservoir
+from yoro.selection import Choice
+from yoro.statistics import ResponseStatistics
+from yoro.tensors import parse_tensors, write_file, write_tensors
+from yoro.version import __version__
+
+FORMAT = 1
+LARGEST_FILE = 4 * 2**30  # bytes of one file that loading will touch
+LARGEST_CONFIG = 64 * 2**20
+Json = dict[str, object]
+Arrays = dict[str, NDArray[np.generic]]
+
+
+@dataclass
+class Model:
+    """Everything a classifier is made of, as data."""
+
+    statistics: ResponseStatistics
+    mapping: AffineMapping
+    choice: Choice
+    ledger: Ledger
+    reservoir: Reservoir | None = None
+    prior: Prior = "empirical"
+    protocol: str = "default"
+    delta: float = 0.0
+    source: Json = field(default_factory=lambda: {"name": "responses"})
+    transform: Json | None = None
+    prompt: Json | None = None
+    prompt_arrays: Arrays = field(default_factory=dict)
+    history: list[Json] = field(default_factory=list)
+
+
+def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
+    """Write the directory beside its place and move it there: it appears whole or not at all."""
+    target = Path(path)
+    if target.suffix != ".yoro":
+        raise StoreError(f"A model is a directory whose name ends in .yoro; {target.name!r} does not.")
+    refuse_existing(target, force=force)
+    if not target.parent.is_dir():
+        raise StoreError(f"The folder {target.parent} does not exist.")
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        draft.mkdir()
+        digests = {name: _write_part(draft / name, *part) for name, part in _parts(model).items()}
+        config = _config(model, digests)
+        write_file(draft / "config.json", json.dumps(config, indent=1, ensure_ascii=False).encode())
+        write_file(draft / "README.md", model_card(config).encode())
+        _move_into_place(draft, target)
+    except OSError as error:
+        raise StoreError(f"{target} could not be written: {error.strerror or error}.") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def refuse_existing(target: Path, *, force: bool) -> None:
+    """Raise if an output exists and may not be replaced."""
+    if not target.exists():
+        return
+    if not force:
+        raise StoreError(f"{target} exists already. Choose another name, or replace it with --force (force=True).")
+    if target.suffix == ".yoro" and not (target / "config.json").is_file():
+        raise StoreError(f"{target} exists and is no model, so it is not replaced. Choose another name.")
+
+
+def read_model(path: str | Path) -> Model:
+    """Read a model directory; damage, tampering or a newer format is a StoreError that says so."""
+    folder = Path(path)
+    if not folder.exists():
+        raise StoreError(f"{folder} does not exist.")
+    if not (folder / "config.json").is_file():
+        raise StoreError(
+            f"{folder} is no model: it has no config.json. A model is what `yoro fit --out NAME.yoro` writes."
+        )
+    config = _read_config(folder)
+    try:
+        return _assemble(config, _read_parts(folder, config))
+    except (InputError, KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(f"{folder} is damaged: {error}") from error
+
+
+def _parts(model: Model) -> dict[str, tuple[Arrays, Json]]:
+    """The safetensors files by name: arrays and metadata."""
+    ledger_arrays, ledger_names = model.ledger.to_arrays()
+    parts: dict[str, tuple[Arrays, Json]] = {
+        "mapping.safetensors": (
+            {"weights": model.mapping.weights, "bias": model.mapping.bias},
+            {"kind": "yoro-mapping"},
+        ),
+        "statistics.safetensors": (
+            model.statistics.to_arrays() | ledger_arrays,
+            {"kind": "yoro-statistics", "classes": list(model.statistics.classes), "digest_names": ledger_names},
+        ),
+    }
+    if model.reservoir is not None:
+        arrays, facts = model.reservoir.to_arrays()
+        parts["reservoir.safetensors"] = arrays, {"kind": "yoro-reservoir"} | facts
+    if model.prompt is not None:
+        parts["prompt.safetensors"] = model.prompt_arrays, {"kind": "yoro-prompt"}
+    return parts
+
+
+def _write_part(path: Path, arrays: Arrays, metadata: Json) -> str:
+    write_tensors(path, arrays, metadata)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _config(model: Model, digests: dict[str, str]) -> Json:
+    counts = dict(zip(model.statistics.classes, model.statistics.counts.tolist(), strict=True))
+    config: Json = {
+        "format": FORMAT,
+        "classes": list(model.mapping.classes),
+        "counts": counts,
+        "width": model.mapping.width,
+        "source": model.source,
+        "transform": model.transform,
+        "prompt": model.prompt,
+        "prior": dict(model.prior) if not isinstance(model.prior, str) else model.prior,
+        "protocol": model.protocol,
+        "shrinkage": model.choice.shrinkage,
+        "delta": model.delta,
+        "selection": {
+            "rule": model.choice.rule,
+            "candidates": list(model.choice.candidates),
+            "scores": list(model.choice.scores),
+        },
+        "temperature": model.choice.temperature,
+        "history": model.history,
+        "versions": {"yoro": __version__, "numpy": np.__version__},
+        "digests": digests,
+    }
+    return config | {"digest": _config_digest(config)}
+
+
+def _config_digest(config: Json) -> str:
+    plain = {key: value for key, value in config.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(plain, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def _read_config(folder: Path) -> Json:
+    file = folder / "config.json"
+    try:
+        if file.stat().st_size > LARGEST_CONFIG:
+            raise StoreError(f"{file} has {file.stat().st_size:,} bytes, which no model needs.")
+        config = json.loads(file.read_bytes())
+    except OSError as error:
+        raise StoreError(f"{file} could not be read: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{file} is damaged: it is no JSON ({type(error).__name__}).") from None
+    if not isinstance(config, dict) or not isinstance(config.get("format"), int):
+        raise StoreError(f"{file} is damaged: it has no format number.")
+    if config["format"] > FORMAT:
+        raise StoreError(
+            f"{folder} has format {config['format']}; this version of yoro reads up to {FORMAT}. "
+            "Upgrade with: pip install --upgrade yoro-vr"
+        )
+    if config["format"] < 1:
+        raise StoreError(f"{folder} has format {config['format']}, which never existed.")
+    if config.get("digest") != _config_digest(config):
+        raise StoreError(f"{file} was changed after it was written. To rename classes use `yoro relabel`.")
+    return cast(Json, config)
+
+
+def _read_parts(folder: Path, config: Json) -> dict[str, tuple[Arrays, Json]]:
+    digests = config.get("digests")
+    if not isinstance(digests, dict) or not {"mapping.safetensors", "statistics.safetensors"} <= set(digests):
+        raise StoreError(f"{folder} is damaged: its config.json lists no tensor files.")
+    kinds = {f"{kind}.safetensors": f"yoro-{kind}" for kind in ("mapping", "statistics", "reservoir", "prompt")}
+    odd = sorted(set(digests) - set(kinds))
+    if odd:
+        raise StoreError(f"{folder} lists a file {odd[0]!r} that is no part of a model.")
+    parts = {}
+    for name, digest in digests.items():
+        content = _read_bounded(folder / name)
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise StoreError(f"{folder / name} is damaged or was changed: it does not match the digest in config.json.")
+        parts[name] = parse_tensors(content, kinds[name], str(folder / name))
+    return parts
+
+
+def _read_bounded(file: Path) -> bytes:
+    try:
+        size = file.stat().st_size
+        if size > LARGEST_FILE:
+            raise StoreError(f"{file} has {size:,} bytes; at most {LARGEST_FILE:,} are read.")
+        return file.read_bytes()
+    except OSError as error:
+        raise StoreError(f"{file} could not be read: {error.strerror or error}.") from error
+
+
+def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
+    arrays, facts = parts["statistics.safetensors"]
+    statistics = ResponseStatistics.from_arrays(arrays, cast("list[object]", facts["classes"]))
+    ledger = Ledger.from_arrays(arrays, cast("list[object]", facts["digest_names"]))
+    mapping = _mapping(parts["mapping.safetensors"][0], config)
+    if mapping.width != statistics.width or mapping.classes != statistics.classes:
+        raise StoreError("mapping and statistics do not belong together.")
+    reservoir = None
+    if "reservoir.safetensors" in parts:
+        reservoir = Reservoir.from_arrays(*parts["reservoir.safetensors"], statistics.width)
+    selection = cast(Json, config["selection"])
+    choice = Choice(
+        str(selection["rule"]), _number(config["shrinkage"], 0, 1), _number(config["temperature"], 1e-9, 1e9),
+        tuple(float(x) for x in cast("list[float]", selection["candidates"])),
+        tuple(float(x) for x in cast("list[float]", selection["scores"])),
+    )  # fmt: skip
+    prompt = cast("Json | None", config["prompt"])
+    return Model(
+        statistics=statistics,
+        mapping=mapping,
+        choice=choice,
+        ledger=ledger,
+        reservoir=reservoir,
+        prior=cast(Prior, config["prior"]),
+        protocol=str(config["protocol"]),
+        delta=_number(config["delta"], 0, 1e300),
+        source=dict(cast(Json, config["source"])),
+        transform=cast("Json | None", config["transform"]),
+        prompt=prompt,
+        prompt_arrays=parts["prompt.safetensors"][0] if prompt is not None else {},
+        history=list(cast("list[Json]", config["history"])),
+    )
+
+
+def _mapping(arrays: Arrays, config: Json) -> AffineMapping:
+    weights, bias = arrays["weights"], arrays["bias"]
+    if weights.dtype != np.float64 or bias.dtype != np.float64:
+        raise StoreError("the mapping is not in float64.")
+    if not np.isfinite(weights).all() or np.isnan(bias).any() or (bias == np.inf).any():
+        raise StoreError("the mapping holds NaN or infinity.")
+    classes = config["classes"]
+    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+        raise StoreError("the classes are no list of names.")
+    return AffineMapping(weights.astype(np.float64), bias.astype(np.float64), tuple(classes))
+
+
+def _number(value: object, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise StoreError(f"config.json holds {value!r} where a number from {low} to {high} is expected.")
+    return float(value)
+
+
+def _move_into_place(draft: Path, target: Path) -> None:
+    """Rename a finished directory to its name; an old one there is exchanged in one step where the system can."""
+    if not target.exists():
+        draft.rename(target)
+        return
+    if _exchange(draft, target):
+        return  # the draft's name now holds the old model, which the caller removes
+    old = draft.with_suffix(".old")
+    target.rename(old)
+    draft.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two directories atomically (Linux renameat2); False where that is not to be had."""
+    with contextlib.suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None, use_errno=True)
+        at_cwd, exchange = -100, 2
+        if library.renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0:
+            return True
+        if ctypes.get_errno() not in (errno.ENOSYS, errno.EINVAL):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return False

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import yoro
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_public_names_are_those_listed():
+    assert dir(yoro) == yoro.__all__
+    assert all(getattr(yoro, name) is not None for name in yoro.__all__)
+    assert yoro.__all__ == sorted(yoro.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = yoro.nothing
+
+
+@pytest.mark.parametrize(
+    "name", [m.name for m in pkgutil.walk_packages(yoro.__path__, "yoro.") if "__main__" not in m.name]
+)
+def test_examples_in_docstrings_are_true(name):
+    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return re.findall(r"^```(python|console)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_blocks_of_the_pages_run(page, tmp_path):
+    """Python blocks of a page share one program; `$ yoro ...` lines of console blocks run in the same folder."""
+    names: dict[str, object] = {}
+    import os
+
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        for kind, code in blocks(page):
+            if kind == "python":
+                exec(compile(code, str(page), "exec"), names)
+                continue
+            for line in re.findall(r"^\$ (yoro .*)$", code, re.MULTILINE):
+                command = line.replace("yoro", f"{sys.executable} -m yoro", 1)
+                done = subprocess.run(command, shell=True, capture_output=True, text=True)
+                assert done.returncode == 0, (line, done.stdout, done.stderr)
+    finally:
+        os.chdir(here)
+
+
+def test_the_readme_names_the_targets_of_the_makefile():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"make ([a-z]+)", (ROOT / "README.md").read_text()))
+    assert named <= targets
