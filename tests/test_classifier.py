@@ -113,7 +113,7 @@ def test_a_stream_can_be_traversed_once_only(digits):
 
 
 def test_evaluation_equals_scikit_learn(digits):
-    responses, labels = digits
+    _responses, _labels = digits
     classifier = yoro.fit(part(digits, 0, 900))
     held, truth = part(digits, 900, 1797)
     evaluation = classifier.evaluate((held, truth))

@@ -14,8 +14,7 @@ LABELS = np.array(["tulip", "rosé"] * 2500)
 
 def read(path, **options):
     with ResponseFile(path, **options) as file:
-        batches = list(file.batches(rows=999))
-    return batches
+        return list(file.batches(rows=999))
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
@@ -89,7 +88,7 @@ def test_missing_foreign_and_truncated_files_are_errors(tmp_path):
     damaged = bytearray(content)
     damaged[2000:2100] = bytes(100)
     (tmp_path / "bad.npz").write_bytes(damaged)
-    with pytest.raises(InputError, match="damaged|truncated"):
+    with pytest.raises(InputError, match=r"damaged|truncated"):
         read(tmp_path / "bad.npz")
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -54,7 +56,7 @@ def test_order_and_batching_do_not_matter(seed, cuts, random):
     random.shuffle(order)
     parts = ResponseStatistics()
     edges = [0, *sorted(cuts), len(labels)]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in itertools.pairwise(edges):
         rows = order[start:stop]
         if rows:
             parts.update(responses[rows], labels[rows])
@@ -227,7 +229,7 @@ def test_removing_what_was_never_added_is_an_error():
     statistics = gathered(responses, labels)
     with pytest.raises(StatisticsError, match="ever added"):
         statistics.remove(responses[:1], ["nobody"])
-    with pytest.raises(StatisticsError, match="holds .* examples"):
+    with pytest.raises(StatisticsError, match=r"holds .* examples"):
         statistics.remove(np.tile(responses[:1], (50, 1)), [labels[0]] * 50)
     with pytest.raises(StatisticsError, match="negative scatter"):
         statistics.remove(responses[:1] + 1e6, labels[:1])

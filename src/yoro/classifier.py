@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +18,7 @@ from yoro.data.responses import ResponseBatch
 from yoro.errors import InputError, SelectionError
 from yoro.ledger import Ledger
 from yoro.mappings.discriminant import solve_path
+from yoro.memory import peak_memory
 from yoro.metrics import Evaluation, Tally
 from yoro.reservoir import CAPACITY, Reservoir
 from yoro.selection import Choice, Evidence, select_shrinkage
@@ -314,14 +313,13 @@ def _shown(stream: ResponseStream, what: str, progress: bool) -> Iterator[Respon
 
 
 def _event(verb: str, images: int, started: float) -> dict[str, object]:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "verb": verb,
         "images": images,
         "passes": 1 if verb == "fit" else int(images > 0),
         "seconds": round(time.perf_counter() - started, 3),
-        "peak_memory_mb": round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1),
+        "peak_memory_mb": round(peak_memory(), 1),
     }
 
 

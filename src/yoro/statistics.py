@@ -14,7 +14,6 @@ from typing import Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf
 from scipy.sparse import csr_array
 
@@ -23,6 +22,7 @@ from yoro.errors import InputError, NonFiniteError, StatisticsError, WidthError
 Array = NDArray[np.float64]
 
 BLOCK = 2048  # rows converted to float64 at a time: 16 MB at width 1000, large enough for a full-speed product
+PIECE = 128  # rows centred at a time
 ROUNDING = 1e-8  # relative size of a negative left over by removal that is still rounding
 
 
@@ -43,7 +43,7 @@ class ResponseStatistics:
         self.classes: tuple[str, ...] = tuple(sorted({str(name) for name in classes}))
         self.counts: Array = np.zeros(len(self.classes))
         self.means: Array = np.zeros((len(self.classes), 0))  # (classes, width); zero where there is no data
-        self._upper: Array = np.zeros((0, 0), order="F")  # upper triangle of the scatter
+        self.scatter: Array = np.zeros((0, 0))  # within-class scatter, (width, width), symmetric
 
     @property
     def width(self) -> int:
@@ -60,23 +60,19 @@ class ResponseStatistics:
         """Degrees of freedom of the scatter, n - k, where k counts the classes that have data."""
         return self.total - int((self.counts > 0).sum())
 
-    @property
-    def scatter(self) -> Array:
-        """Within-class scatter, (width, width), symmetric."""
-        upper = np.triu(self._upper)
-        return upper + np.triu(upper, 1).T
-
     def update(self, responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Add one batch: responses (batch, width), labels (batch,) of names, weights (batch,) as frequencies."""
         batch = check_batch(responses, labels, weights)
         if not len(batch.labels):
             return
-        self._expect_width(batch.responses.shape[1])
-        codes = self._codes(batch.labels.tolist())
-        for start in range(0, len(codes), BLOCK):
-            stop = start + BLOCK
-            weight = None if batch.weights is None else batch.weights[start:stop]
-            self._absorb(np.asarray(batch.responses[start:stop], dtype=np.float64), codes[start:stop], weight)
+        before = self.copy() if len(batch.labels) > BLOCK else None
+        try:
+            self._absorb_all(batch)
+        except NonFiniteError:
+            if before is not None:
+                self._become(before)
+            refuse_non_finite(batch.responses)  # says where in the whole batch
+            raise
 
     def remove(self, responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Take one batch back out, exactly; what was never added is an error."""
@@ -97,8 +93,8 @@ class ResponseStatistics:
         both = np.divide(one.counts * two.counts, counts, out=np.zeros_like(counts), where=counts > 0)
         step = two.means - one.means
         means = one.means + _ratio(two.counts, counts)[:, None] * step
-        upper = np.asfortranarray(one._upper + two._upper)
-        return self._of(one.classes, counts, means, _add_rows(upper, np.sqrt(both)[:, None] * step))
+        between = np.sqrt(both)[:, None] * step
+        return self._of(one.classes, counts, means, one.scatter + two.scatter + between.T @ between)
 
     def __sub__(self, other: ResponseStatistics) -> ResponseStatistics:
         """Chan's formula backwards: `(a + b) - b` is `a` to rounding. A class emptied by it disappears."""
@@ -112,14 +108,12 @@ class ResponseStatistics:
         step = np.where(left > 0, _ratio(gone.counts, left), 0.0)[:, None] * (gone.means - self.means)
         means = np.where(left[:, None] > 0, self.means - step, 0.0)
         both = _ratio(left * gone.counts, self.counts)
-        upper = np.asfortranarray(self._upper - gone._upper)
-        upper = _add_rows(upper, np.sqrt(both)[:, None] * (gone.means - means), sign=-1.0)
-        if not left.any():
-            upper = np.zeros_like(upper)
-        self._check_positive(upper)
+        between = np.sqrt(both)[:, None] * (gone.means - means)
+        scatter = self.scatter - gone.scatter - between.T @ between
+        scatter = self._checked(scatter) if left.any() else np.zeros_like(scatter)
         keep = (left > 0) | (self.counts == 0)
         names = tuple(name for name, kept in zip(self.classes, keep, strict=True) if kept)
-        return self._of(names, left[keep], means[keep], upper)
+        return self._of(names, left[keep], means[keep], scatter)
 
     def rename(self, names: dict[str, str]) -> ResponseStatistics:
         """Classes under new names; several classes given one name are joined, exactly."""
@@ -130,8 +124,7 @@ class ResponseStatistics:
         for part in self._one_class_each():
             part.classes = (names.get(part.classes[0], part.classes[0]),)
             result = result + part
-        upper = result._upper + self._upper if self.width else result._upper
-        return self._of(result.classes, result.counts, result.means, np.asfortranarray(upper))
+        return self._of(result.classes, result.counts, result.means, result.scatter + self.scatter)
 
     def to_moments(self) -> tuple[Array, Array, Array]:
         """The paper's `(n, S, Q)`: counts (classes,), sums (classes, width), second moment (width, width)."""
@@ -155,7 +148,7 @@ class ResponseStatistics:
         means = np.divide(s, n[:, None], out=np.zeros_like(s), where=n[:, None] > 0)
         scatter = q - s.T @ means
         names = tuple(str(classes[i]) for i in order)
-        return cls()._of(names, n[order], means[order], np.asfortranarray(np.triu(scatter + scatter.T) / 2))
+        return cls()._of(names, n[order], means[order], (scatter + scatter.T) / 2)
 
     def copy(self) -> ResponseStatistics:
         """An independent copy."""
@@ -198,11 +191,21 @@ class ResponseStatistics:
         sound = all(np.isfinite(part).all() for part in (counts, means, scatter)) and bool((counts >= 0).all())
         if not sound or not np.array_equal(scatter, scatter.T) or (scatter.diagonal() < 0).any():
             raise InputError("Statistics must be finite, with counts of zero or more and a symmetric scatter.")
-        return cls()._of(names, counts.copy(), means.copy(), np.asfortranarray(np.triu(scatter)))
+        return cls()._of(names, counts.copy(), means.copy(), scatter.copy())
+
+    def _absorb_all(self, batch: Batch) -> None:
+        self._expect_width(batch.responses.shape[1])
+        codes = self._codes(batch.labels.tolist())
+        for start in range(0, len(codes), BLOCK):
+            stop = start + BLOCK
+            weight = None if batch.weights is None else batch.weights[start:stop]
+            self._absorb(np.asarray(batch.responses[start:stop], dtype=np.float64), codes[start:stop], weight)
 
     def _absorb(self, responses: Array, codes: NDArray[np.intp], weights: Array | None) -> None:
         """Chan's update with one block: its own scatter, and a row for each class mean that moves."""
         block = _class_sums(responses, codes, weights, len(self.classes))
+        if not np.isfinite(block.sums).all():  # NaN and infinity survive a sum; nothing has been changed yet
+            raise NonFiniteError("These responses hold NaN, infinity, or numbers too large to be squared.")
         seen = np.flatnonzero(block.counts)
         old, new = self.counts[seen], block.counts[seen]
         block_means = block.sums[seen] / new[:, None]
@@ -210,22 +213,22 @@ class ResponseStatistics:
         rows = np.empty((len(codes) + len(seen), self.width))
         position = np.zeros(len(self.classes), dtype=np.intp)
         position[seen] = np.arange(len(seen))
-        np.take(block_means, position[codes], axis=0, out=rows[: len(codes)])
-        np.subtract(responses, rows[: len(codes)], out=rows[: len(codes)])
+        _centre(responses, block_means, position[codes], rows)
         if weights is not None:
             rows[: len(codes)] *= np.sqrt(weights)[:, None]
         np.multiply(step, np.sqrt(old * new / (old + new))[:, None], out=rows[len(codes) :])
-        self._upper = _add_rows(self._upper, rows)
+        self.scatter += rows.T @ rows
         self.means[seen] += (new / (old + new))[:, None] * step
         self.counts[seen] = old + new
 
     def _codes(self, labels: list[str]) -> NDArray[np.intp]:
         """Index of each label among the classes, which grow by those not seen before."""
-        fresh = set(labels) - set(self.classes)
-        if fresh:
-            self._become(self._widened(fresh))
         index = {name: i for i, name in enumerate(self.classes)}
-        return np.fromiter((index[name] for name in labels), np.intp, len(labels))
+        try:
+            return np.fromiter(map(index.__getitem__, labels), np.intp, len(labels))
+        except KeyError:
+            self._become(self._widened(set(labels)))
+            return self._codes(labels)
 
     def _widened(self, names: Iterable[str]) -> ResponseStatistics:
         """A copy that also knows these classes."""
@@ -234,28 +237,28 @@ class ResponseStatistics:
         counts = np.zeros(len(classes))
         means = np.zeros((len(classes), self.width))
         counts[where], means[where] = self.counts, self.means
-        return self._of(classes, counts, means, self._upper.copy(order="F"))
+        return self._of(classes, counts, means, self.scatter.copy())
 
     def _one_class_each(self) -> list[ResponseStatistics]:
         """Counts and means of each class apart, without scatter."""
-        empty = np.zeros((self.width, self.width), order="F")
+        empty = np.zeros((self.width, self.width))
         return [
-            self._of((name,), self.counts[i : i + 1].copy(), self.means[i : i + 1].copy(), empty.copy(order="F"))
+            self._of((name,), self.counts[i : i + 1].copy(), self.means[i : i + 1].copy(), empty)
             for i, name in enumerate(self.classes)
         ]
 
-    def _of(self, classes: tuple[str, ...], counts: Array, means: Array, upper: Array) -> Self:
+    def _of(self, classes: tuple[str, ...], counts: Array, means: Array, scatter: Array) -> Self:
         result = type(self)()
-        result.classes, result.counts, result.means, result._upper = classes, counts, means, upper
+        result.classes, result.counts, result.means, result.scatter = classes, counts, means, scatter
         return result
 
     def _become(self, other: ResponseStatistics) -> None:
-        self.classes, self.counts, self.means, self._upper = other.classes, other.counts, other.means, other._upper
+        self.classes, self.counts, self.means, self.scatter = other.classes, other.counts, other.means, other.scatter
 
     def _expect_width(self, width: int) -> None:
         if self.width == 0:
             self.means = np.zeros((len(self.classes), width))
-            self._upper = np.zeros((width, width), order="F")
+            self.scatter = np.zeros((width, width))
         elif width != self.width:
             raise WidthError(
                 f"This batch has responses of width {width}, but earlier batches had width {self.width}. "
@@ -278,17 +281,16 @@ class ResponseStatistics:
                     "Only what was added can be removed."
                 )
 
-    def _check_positive(self, upper: Array) -> None:
+    def _checked(self, scatter: Array) -> Array:
         """A scatter has no negative direction; one that removal has made is a sign of foreign data."""
-        slack = ROUNDING * max(float(self._upper.diagonal().max(initial=0.0)), np.finfo(float).tiny)
-        shifted = upper.copy(order="F")
-        shifted[np.diag_indices_from(shifted)] += slack
-        if dpotrf(shifted, lower=0, overwrite_a=1)[1] > 0:
+        slack = ROUNDING * max(float(self.scatter.diagonal().max(initial=0.0)), np.finfo(float).tiny)
+        if dpotrf(scatter + slack * np.eye(len(scatter)), overwrite_a=1)[1] > 0:
             raise StatisticsError(
                 "Removing these responses would leave a negative scatter, so they were never all added. "
                 "Remove only responses that were added, with the labels they were added under."
             )
-        np.fill_diagonal(upper, np.maximum(upper.diagonal(), 0.0))
+        np.fill_diagonal(scatter, np.maximum(scatter.diagonal(), 0.0))
+        return scatter
 
 
 @dataclass(frozen=True)
@@ -312,8 +314,8 @@ def check_batch(responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | No
     y = np.asarray(labels)
     if y.shape != (len(z),):
         raise InputError(f"There are {len(z)} responses but labels of shape {y.shape}; expected one label a response.")
-    refuse_non_finite(z)
-    return Batch(z, y.astype(np.str_), None) if weights is None else _weighted(z, y.astype(np.str_), weights)
+    names = y.astype(np.str_, copy=False)
+    return Batch(z, names, None) if weights is None else _weighted(z, names, weights)
 
 
 def _weighted(z: NDArray[np.floating], y: NDArray[np.str_], weights: ArrayLike) -> Batch:
@@ -330,7 +332,7 @@ def _weighted(z: NDArray[np.floating], y: NDArray[np.str_], weights: ArrayLike) 
 
 def refuse_non_finite(responses: NDArray[np.floating]) -> None:
     """Raise if any response holds NaN or infinity, with their count and the first index."""
-    if np.isfinite(responses.sum(dtype=np.float64)):  # NaN and infinity survive a sum
+    if np.isfinite(responses.sum(dtype=np.float64)):
         return
     bad = np.flatnonzero(~np.isfinite(responses).all(axis=1))
     if len(bad):
@@ -353,9 +355,12 @@ def _class_sums(responses: Array, codes: NDArray[np.intp], weights: Array | None
     return _ClassSums(np.bincount(codes, ones, classes).astype(np.float64), member.T @ responses)
 
 
-def _add_rows(upper: Array, rows: Array, sign: float = 1.0) -> Array:
-    """`upper + sign * rows' rows` on the upper triangle, in place."""
-    return dsyrk(sign, rows.T, beta=1.0, c=upper, trans=0, lower=0, overwrite_c=1)  # type: ignore[no-any-return]
+def _centre(responses: Array, means: Array, codes: NDArray[np.intp], out: Array) -> None:
+    """Residuals about the class means, in pieces that stay in the cache between the two steps."""
+    for start in range(0, len(codes), PIECE):
+        piece = slice(start, min(start + PIECE, len(codes)))
+        np.take(means, codes[piece], axis=0, out=out[piece], mode="clip")  # clip: no copy for bounds checks
+        np.subtract(responses[piece], out[piece], out=out[piece])
 
 
 def _ratio(part: Array, whole: Array) -> Array:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from yoro.data.responses import ROWS, ResponseBatch, ResponseFile
 from yoro.errors import InputError, OnePassError
 from yoro.reservoir import row_digests
-from yoro.statistics import check_batch
+from yoro.statistics import check_batch, refuse_non_finite
 
 ResponseData = str | Path | ArrayLike | tuple[ArrayLike, ArrayLike]
 
@@ -49,10 +49,12 @@ def open_responses(data: ResponseData, *, labelled: bool) -> ResponseStream:
         return ResponseStream(_closing(file), len(file))
     if isinstance(data, tuple):
         batch = check_batch(*data)
+        refuse_non_finite(batch.responses)
         return ResponseStream(_slices(batch.responses, batch.labels.tolist()), len(batch.labels))
     if labelled:
         raise InputError("Labels are needed: give (responses, labels), or a response file that has both.")
     responses = check_batch(data, np.zeros(len(np.asarray(data)), dtype=np.str_)).responses
+    refuse_non_finite(responses)
     return ResponseStream(_slices(responses, None), len(responses))
 
 

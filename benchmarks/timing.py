@@ -1,0 +1,42 @@
+"""Timing for the benchmarks: medians within one run, so that ratios mean something on a busy machine."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+
+def medians(*tasks: Callable[[], object], repeats: int = 5) -> list[float]:
+    """Median seconds of each task; the tasks take turns, so that load falls on all of them alike."""
+    seconds: list[list[float]] = [[] for _ in tasks]
+    for _ in range(repeats):
+        for task, times in zip(tasks, seconds, strict=True):
+            started = time.perf_counter()
+            task()
+            times.append(time.perf_counter() - started)
+    return [statistics.median(times) for times in seconds]
+
+
+def peak_memory(code: str) -> float:
+    """Peak resident memory in MB of a fresh Python that runs this code."""
+    script = f"{code}\nfrom yoro.memory import peak_memory; print(peak_memory())"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    """A plain table with right-aligned cells."""
+    widths = [max(len(row[i]) for row in [columns, *rows]) for i in range(len(columns))]
+    print(f"\n{title}")
+    for row in [columns, *rows]:
+        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+
+
+def print_machine() -> None:
+    """Cores and load, for whoever reads the numbers later."""
+    load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
+    print(f"{os.cpu_count()} cores, load {load}, Python {sys.version.split()[0]}")
