@@ -291,3 +291,18 @@ def test_importing_the_data_room_brings_nothing_heavy() -> None:
     heavy = ("torch", "onnx", "onnxruntime", "sklearn", "scipy")
     code = f"import sys, yoro.data; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "TIFF", "WEBP", "BMP", "PPM", "JPEG2000"])
+def test_a_damaged_file_gives_pixels_or_an_image_error_and_nothing_else(kind: str) -> None:
+    content = encoded(four_corners(), kind)
+    generator = np.random.default_rng(0)
+    for _ in range(60):
+        damaged = bytearray(content)
+        for position in generator.integers(0, min(len(damaged), 400), size=4):
+            damaged[position] = int(generator.integers(256))
+        try:
+            pixels = decode(bytes(damaged), SQUARE)
+        except ImageError:
+            continue
+        assert pixels.shape == (32, 32, 3)

@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.decoding import Geometry
 from yoro.data.examples import Example
+from yoro.data.geometry import Geometry
 from yoro.data.processes import DecodingProcess
 from yoro.data.worker import Answer, decode_all
 from yoro.errors import InputError, OnePassError

@@ -15,7 +15,7 @@ from typing import IO
 
 import numpy as np
 
-from yoro.data.decoding import Geometry
+from yoro.data.geometry import Geometry
 from yoro.data.worker import Answer
 from yoro.errors import YoroError
 

@@ -19,8 +19,9 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.decoding import Geometry, decode_and_digest
+from yoro.data.decoding import decode_and_digest
 from yoro.data.examples import Picture
+from yoro.data.geometry import Geometry
 from yoro.errors import ImageError
 
 Answer = tuple[list[int], list[str], list[tuple[int, str]], NDArray[np.uint8]]
