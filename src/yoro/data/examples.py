@@ -1,0 +1,109 @@
+"""Labelled images as they were found, before any is opened."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from yoro.errors import InputError
+
+Picture: TypeAlias = Path | bytes | Image.Image | NDArray[np.generic]
+
+SPLITS = {
+    "train": "train",
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "dev": "val",
+    "test": "test",
+}
+
+SHOWN = 5  # names shown in one note; the rest are counted
+
+
+@dataclass(frozen=True)
+class Example:
+    """One image, where it came from and what is known of it.
+
+    `image` is a path, the bytes of an image file, a PIL image, or an array (height, width[, channels]) of uint8
+    or of floats in [0, 1]. Two examples are equal when all but the image is.
+    """
+
+    image: Picture = field(compare=False, repr=False)
+    label: str | None
+    name: str  # what users are shown: a path relative to the folder or list, or "item 3"
+    group: str | None = None
+    split: str | None = None  # train, val or test
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Examples in a fixed order, their classes sorted by name, and notes on what was left out and why."""
+
+    examples: tuple[Example, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes, sorted; empty for unlabelled data."""
+        return sorted({example.label for example in self.examples if example.label is not None})
+
+    @property
+    def splits(self) -> list[str]:
+        """Names of the splits that have examples, sorted."""
+        return sorted({example.split for example in self.examples if example.split is not None})
+
+    def select(self, split: str) -> Dataset:
+        """The examples of one split (any spelling of it), in the same order."""
+        wanted = SPLITS.get(split, split)
+        chosen = tuple(example for example in self.examples if example.split == wanted)
+        if not chosen:
+            found = ", ".join(self.splits) or "no split at all"
+            raise InputError(f"The data has no split '{split}'; found: {found}. Name it by a folder or column.")
+        return Dataset(chosen, self.notes)
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __iter__(self) -> Iterator[Example]:
+        return iter(self.examples)
+
+
+class Ignored:
+    """Collects what was left out, by reason, and says it in short sentences."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, list[str]] = {}
+
+    def add(self, reason: str, name: str) -> None:
+        """Record `name` under a reason that completes "Ignored, ...:"."""
+        self._names.setdefault(reason, []).append(name)
+
+    def sentences(self) -> list[str]:
+        """One sentence a reason, with the first few names and a count."""
+        return [f"{reason}: {listed(names)}." for reason, names in self._names.items()]
+
+
+def listed(names: list[str]) -> str:
+    """The first few names in quotes, then how many more there are."""
+    text = ", ".join(f"'{name}'" for name in sorted(names)[:SHOWN])
+    rest = len(names) - SHOWN
+    return f"{text} and {rest} more" if rest > 0 else text
+
+
+def shown(path: str | os.PathLike[str]) -> str:
+    """A path as text that can be printed and stored: slashes forward, undecodable bytes replaced."""
+    return os.fsencode(path).decode("utf-8", "replace").replace(os.sep, "/")
+
+
+def class_name(text: str) -> str:
+    """The one spelling of a class: composed Unicode (macOS stores decomposed names), no outer blanks."""
+    return unicodedata.normalize("NFC", shown(text)).strip()

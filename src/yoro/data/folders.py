@@ -1,0 +1,160 @@
+"""Folders of images: class/image, split/class/image, or images alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from yoro.data.examples import SPLITS, Dataset, Example, Ignored, class_name, listed, shown
+from yoro.errors import InputError
+
+SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".apng", ".gif", ".bmp", ".dib", ".tif", ".tiff", ".webp"}
+    | {".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".jpx", ".avif"}
+)
+
+EXPECTED = "expected FOLDER/class/image or FOLDER/{train,val,test}/class/image, or a CSV or JSONL list"
+
+HIDDEN = "Ignored, hidden"
+NOT_IMAGE = "Ignored, not an image by its suffix"
+NOT_FILE = "Ignored, not a regular file"
+LOOP = "Ignored, a link back to a folder already read"
+UNREADABLE = "Ignored, the folder could not be opened"
+OUTSIDE = "Ignored, outside any class folder"
+EMPTY = "Ignored, a class folder without images"
+EMPTY_SPLIT = "Ignored, a split folder without class folders"
+
+
+def is_image(name: str) -> bool:
+    """Whether a file name has the suffix of an image, in any case."""
+    return Path(name).suffix.lower() in SUFFIXES
+
+
+def find_labelled(root: Path) -> Dataset:
+    """Examples of a folder of class folders, or of split folders of class folders; sorted by class, then path."""
+    ignored = Ignored()
+    entries = _entries(root, root, ignored)
+    folders = [entry for entry in entries if entry.is_dir()]
+    for entry in entries:
+        if not entry.is_dir():
+            ignored.add(OUTSIDE if is_image(entry.name) else NOT_IMAGE, shown(entry.name))
+    remarks: list[str] = []
+    if _are_splits(folders, root, remarks):
+        examples = []
+        for folder in folders:
+            found = _classes_under(Path(folder.path), root, SPLITS[folder.name.lower()], ignored, remarks)
+            if not found:
+                ignored.add(EMPTY_SPLIT, shown(folder.name))
+            examples.extend(found)
+    else:
+        examples = _classes_under(root, root, None, ignored, remarks)
+    if not examples:
+        raise InputError(f"No labelled image was found in '{shown(root)}'; {EXPECTED}.")
+    examples.sort(key=lambda example: (example.label or "", example.name))
+    return Dataset(tuple(examples), (*remarks, *ignored.sentences()))
+
+
+def find_unlabelled(root: Path) -> Dataset:
+    """Every image in a folder and the folders below it, sorted by path, without labels."""
+    ignored = Ignored()
+    examples = [Example(path, None, name) for path, name in _images(root, root, ignored)]
+    if not examples:
+        raise InputError(f"No image was found in '{shown(root)}' or in the folders below it.")
+    examples.sort(key=lambda example: example.name)
+    return Dataset(tuple(examples), tuple(ignored.sentences()))
+
+
+def _are_splits(folders: list[os.DirEntry[str]], root: Path, remarks: list[str]) -> bool:
+    """Whether the top folders are splits: all have a split's name, and those with images have class folders."""
+    named = [folder.name for folder in folders if folder.name.lower() in SPLITS]
+    if not named:
+        return False
+    if len(named) < len(folders):
+        others = [folder.name for folder in folders if folder.name not in named]
+        remarks.append(f"Read as classes, not splits, beside {listed(others)}: {listed(named)}.")
+        return False
+    deep = [folder.name for folder in folders if _has_folders(folder)]
+    flat = [folder.name for folder in folders if folder.name not in deep and _has_images(folder)]
+    if deep and flat:
+        raise InputError(
+            f"In '{shown(root)}', {listed(deep)} holds class folders but {listed(flat)} holds images without a class: "
+            f"give the first as DATA, or sort the others into class folders."
+        )
+    if flat:
+        remarks.append(f"Read as classes, not splits, since they hold no class folders: {listed(flat)}.")
+    return bool(deep)
+
+
+def _has_folders(folder: os.DirEntry[str]) -> bool:
+    return any(entry.is_dir() for entry in _entries(Path(folder.path), Path(folder.path), Ignored()))
+
+
+def _has_images(folder: os.DirEntry[str]) -> bool:
+    entries = _entries(Path(folder.path), Path(folder.path), Ignored())
+    return any(is_image(entry.name) for entry in entries if not entry.is_dir())
+
+
+def _classes_under(
+    folder: Path, root: Path, split: str | None, ignored: Ignored, remarks: list[str]
+) -> list[Example]:
+    """Examples of each class folder directly below `folder`; deeper folders belong to their class."""
+    examples = []
+    nested = []
+    for entry in _entries(folder, root, Ignored() if folder == root else ignored):
+        if not entry.is_dir():
+            if folder != root:
+                ignored.add(OUTSIDE if is_image(entry.name) else NOT_IMAGE, _relative(entry.path, root))
+            continue
+        label = class_name(entry.name)
+        found = [Example(path, label, name, split=split) for path, name in _images(Path(entry.path), root, ignored)]
+        if not found:
+            ignored.add(EMPTY, _relative(entry.path, root))
+        depth = _relative(entry.path, root).count("/") + 1
+        if any(example.name.count("/") > depth for example in found):
+            nested.append(_relative(entry.path, root))
+        examples.extend(found)
+    if nested:
+        remarks.append(f"Folders nested in a class folder belong to that class: {listed(nested)}.")
+    return examples
+
+
+def _images(folder: Path, root: Path, ignored: Ignored) -> Iterator[tuple[Path, str]]:
+    """Each image at or below `folder` with its shown name; every real folder is read once, so links cannot loop."""
+    real = Path(os.path.realpath(root))
+    seen = {str(real), *map(str, real.parents)} - ({str(real)} if folder == root else set())
+    waiting = [folder]
+    while waiting:
+        here = waiting.pop()
+        actual = os.path.realpath(here)
+        if actual in seen:
+            ignored.add(LOOP, _relative(here, root))
+            continue
+        seen.add(actual)
+        for entry in _entries(here, root, ignored):
+            if entry.is_dir():
+                waiting.append(Path(entry.path))
+            elif not is_image(entry.name):
+                ignored.add(NOT_IMAGE, _relative(entry.path, root))
+            elif not entry.is_file():
+                ignored.add(NOT_FILE, _relative(entry.path, root))
+            else:
+                yield Path(entry.path), _relative(entry.path, root)
+
+
+def _entries(folder: Path, root: Path, ignored: Ignored) -> list[os.DirEntry[str]]:
+    """What a folder holds, sorted by name, hidden names left out and recorded."""
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        ignored.add(UNREADABLE, _relative(folder, root))
+        return []
+    for entry in found:
+        if entry.name.startswith("."):
+            ignored.add(HIDDEN, _relative(entry.path, root))
+    return [entry for entry in found if not entry.name.startswith(".")]
+
+
+def _relative(path: str | Path, root: Path) -> str:
+    return shown(os.path.relpath(path, root))

@@ -1,0 +1,153 @@
+"""Batches of decoded images, in order, decoded beside the caller's own work."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.data.examples import Example
+from yoro.data.geometry import Geometry
+from yoro.data.processes import DecodingProcess
+from yoro.data.worker import Answer, decode_all
+from yoro.errors import InputError, OnePassError
+
+DEPTH = 2  # batches asked of each worker ahead of the caller: one being decoded, one ready
+MOST_WORKERS = 16
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive examples that could be read, and those among them that could not."""
+
+    indices: list[int]  # into the examples given to `load`, one for each image
+    images: NDArray[np.uint8]  # (batch, side, side, 3)
+    digests: list[str]  # of the content, one for each image
+    failures: list[tuple[int, str]]  # (index, what is wrong with it)
+
+
+def default_workers() -> int:
+    """One decoding process for each core this process may use, up to 16."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MOST_WORKERS)
+
+
+def load(
+    examples: Sequence[Example], geometry: Geometry, *, batch_size: int = 64, workers: int | None = None
+) -> Generator[Batch, None, None]:
+    """Batches in the order of the examples; broken files are reported in `failures`, never raised.
+
+    `workers` processes decode ahead of the caller (None: `default_workers()`; 0: in this process). Images in
+    memory are always decoded in this process. At most `DEPTH * workers` batches are held, however many examples there
+    are. The processes end when the iteration ends, is closed, or this process is gone.
+    """
+    if batch_size < 1:
+        raise InputError(f"batch_size is {batch_size}, expected at least 1.")
+    count = default_workers() if workers is None else workers
+    if count < 0:
+        raise InputError(f"workers is {count}, expected 0 or more.")
+    ranges = [range(start, min(start + batch_size, len(examples))) for start in range(0, len(examples), batch_size)]
+    on_disk = sum(any(isinstance(examples[i].image, Path) for i in numbers) for numbers in ranges)
+    count = min(count, on_disk)
+    return _ahead(examples, ranges, geometry, count) if count else _here(examples, ranges, geometry)
+
+
+def _here(examples: Sequence[Example], ranges: list[range], geometry: Geometry) -> Generator[Batch, None, None]:
+    for numbers in ranges:
+        chosen = [examples[index] for index in numbers]
+        answer = decode_all([example.image for example in chosen], [example.name for example in chosen], geometry)
+        yield _batch(list(numbers), answer)
+
+
+def _ahead(
+    examples: Sequence[Example], ranges: list[range], geometry: Geometry, count: int
+) -> Generator[Batch, None, None]:
+    """Batches decoded by `count` processes in turn, each with a few requests open."""
+    processes: list[DecodingProcess] = []
+    try:
+        for _ in range(count):
+            processes.append(DecodingProcess(geometry))  # noqa: PERF401  those started must be ended if one fails
+        waiting: deque[int] = deque()
+        for number in range(min(DEPTH * count, len(ranges))):
+            _ask(processes[number % count], examples, ranges[number])
+            waiting.append(number)
+        while waiting:
+            number = waiting.popleft()
+            process = processes[number % count]
+            batch = _receive(process, examples, ranges[number], geometry, number)
+            later = number + DEPTH * count
+            if later < len(ranges):
+                _ask(process, examples, ranges[later])
+                waiting.append(later)
+            yield batch
+    finally:
+        for process in processes:
+            process.close()
+
+
+def _ask(process: DecodingProcess, examples: Sequence[Example], numbers: range) -> None:
+    """Request the images of a batch that are files, if there are any."""
+    chosen = [examples[index] for index in numbers if isinstance(examples[index].image, Path)]
+    if chosen:
+        process.request([str(example.image) for example in chosen], [example.name for example in chosen])
+
+
+def _receive(
+    process: DecodingProcess, examples: Sequence[Example], numbers: range, geometry: Geometry, number: int
+) -> Batch:
+    """One batch: files from the process, images in memory decoded here."""
+    files = [index for index in numbers if isinstance(examples[index].image, Path)]
+    kept = [index for index in numbers if not isinstance(examples[index].image, Path)]
+    parts = []
+    if files:
+        called = f"batch {number} ('{examples[files[0]].name}' to '{examples[files[-1]].name}')"
+        parts.append(_batch(files, process.answer(called)))
+    if kept:
+        chosen = [examples[index] for index in kept]
+        answer = decode_all([example.image for example in chosen], [example.name for example in chosen], geometry)
+        parts.append(_batch(kept, answer))
+    return parts[0] if len(parts) == 1 else _merge(*parts)
+
+
+def _batch(indices: list[int], answer: Answer) -> Batch:
+    good, digests, failures, pixels = answer
+    named = [(indices[position], message) for position, message in failures]
+    return Batch([indices[position] for position in good], pixels, digests, named)
+
+
+def _merge(first: Batch, second: Batch) -> Batch:
+    """Two parts of one batch in the order of their indices."""
+    indices = first.indices + second.indices
+    digests = first.digests + second.digests
+    order = sorted(range(len(indices)), key=indices.__getitem__)
+    images = np.concatenate([first.images, second.images])[order]
+    failures = sorted(first.failures + second.failures)
+    return Batch([indices[i] for i in order], images, [digests[i] for i in order], failures)
+
+
+class OnePass(Generic[T]):
+    """Anything iterable, to be read once: a second traversal is an OnePassError, not a silent second pass.
+
+    >>> batches = OnePass([1, 2])
+    >>> list(batches)
+    [1, 2]
+    """
+
+    def __init__(self, items: Iterable[T], what: str = "training data") -> None:
+        self._items = items
+        self._what = what
+        self._begun = False
+
+    def __iter__(self) -> Iterator[T]:
+        if self._begun:
+            raise OnePassError(f"The {self._what} was asked for a second time, but is read once. Keep what is needed.")
+        self._begun = True
+        return iter(self._items)

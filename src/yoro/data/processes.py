@@ -1,0 +1,122 @@
+"""The parent's end of a decoding process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from io import BufferedReader
+from typing import IO
+
+import numpy as np
+
+from yoro.data.geometry import Geometry
+from yoro.data.worker import Answer
+from yoro.errors import YoroError
+
+_START = """
+import json, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+sys.path[:] = json.loads(sys.argv[1])
+from yoro.data.worker import main
+main()
+"""
+_PIPE_BYTES = 1 << 20  # Linux: at 64 kB, the default, moving a batch takes twice the time
+_SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ
+
+
+class DecodingProcess:
+    """One decoding process; a thread of this process receives its answers while the caller computes.
+
+    Answers come in the order of the requests. Memory is bounded by the number of requests the caller leaves open.
+    """
+
+    def __init__(self, geometry: Geometry) -> None:
+        self._side = geometry.side
+        self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
+        self._process = _start()
+        self._input, self._output = _pipes(self._process)
+        self._thread = threading.Thread(target=self._receive, daemon=True, name="yoro-decoding")
+        self._thread.start()
+        self._send(geometry.config())
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    def request(self, paths: Sequence[str], names: Sequence[str]) -> None:
+        """Ask for one batch; returns at once."""
+        self._send({"paths": list(paths), "names": list(names)})
+
+    def answer(self, batch: str) -> Answer:
+        """Wait for the oldest batch asked for; `batch` names it if the process died over it."""
+        answer = self._answers.get()
+        if answer is None:
+            self._answers.put(None)
+            status = self._process.wait()
+            cause = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+            raise YoroError(
+                f"A decoding process {cause} while reading {batch}. If memory ran out, use fewer workers; "
+                f"with workers=0 the images are read in this process and the cause is shown."
+            )
+        return answer
+
+    def close(self) -> None:
+        """End the process now, whatever it does; safe to call twice."""
+        self._process.kill()
+        self._process.wait()
+        self._thread.join()
+        for pipe in (self._input, self._output):
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+    def _send(self, message: object) -> None:
+        with contextlib.suppress(BrokenPipeError):  # a dead process is reported by `answer`
+            self._input.write(json.dumps(message).encode() + b"\n")
+            self._input.flush()
+
+    def _receive(self) -> None:
+        """Read answers until the process ends."""
+        try:
+            while line := self._output.readline():
+                header = json.loads(line)
+                pixels = np.empty((len(header["good"]), self._side, self._side, 3), dtype=np.uint8)
+                if pixels.size and self._output.readinto(pixels.data) < pixels.nbytes:
+                    break
+                failures = [(position, message) for position, message in header["failures"]]
+                self._answers.put((header["good"], header["digests"], failures, pixels))
+        except (OSError, ValueError):
+            pass  # the process died in the middle of a line
+        self._answers.put(None)
+
+
+def _start() -> subprocess.Popen[bytes]:
+    single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # decoding uses none
+    command = [sys.executable, "-c", _START, json.dumps([path for path in sys.path if isinstance(path, str)])]
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # libtiff and others talk there
+            env={**os.environ, **single},
+        )
+    except OSError as error:
+        raise YoroError(f"No decoding process could be started ({error}); use workers=0.") from error
+
+
+def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], BufferedReader]:
+    if process.stdin is None or not isinstance(process.stdout, BufferedReader):
+        raise YoroError("A decoding process has no pipes; use workers=0.")
+    if sys.platform == "linux":
+        import fcntl
+
+        with contextlib.suppress(OSError):  # beyond the user's quota: slower, not wrong
+            fcntl.fcntl(process.stdout.fileno(), _SET_PIPE_SIZE, _PIPE_BYTES)
+    return process.stdin, process.stdout

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from yoro.data import find
+from yoro.errors import InputError
+
+
+def written(tmp_path: Path, text: str, name: str = "list.csv", encoding: str = "utf-8") -> Path:
+    path = tmp_path / name
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def test_csv_paths_are_relative_to_the_list(tmp_path: Path) -> None:
+    found = find(written(tmp_path, "path,label,split,group\nb/2.jpg,dog,valid,p1\na 1.jpg,7,train,\n"))
+    first, second = found.examples
+    assert (first.label, first.split, first.group, first.name) == ("7", "train", None, "a 1.jpg")
+    assert (second.label, second.split, second.group) == ("dog", "val", "p1")
+    assert second.image == tmp_path / "b/2.jpg"
+
+
+def test_a_byte_order_mark_and_windows_lines_do_no_harm(tmp_path: Path) -> None:
+    path = written(tmp_path, "Path,Label\r\nä.jpg,größe\r\n\r\n", encoding="utf-8-sig")
+    assert find(path).classes == ["größe"]
+
+
+def test_jsonl_with_file_name_and_integer_labels(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"file_name": "a.jpg", "label": 3}\n\n{"file_name": "b.jpg", "label": "x"}\n', "l.jsonl")
+    assert find(path).classes == ["3", "x"]
+
+
+def test_tab_separated_lists_work(tmp_path: Path) -> None:
+    assert find(written(tmp_path, "path\tlabel\na,b.jpg\tx\n", "l.tsv")).examples[0].name == "a,b.jpg"
+
+
+def test_a_list_without_labels_is_for_prediction(tmp_path: Path) -> None:
+    path = written(tmp_path, "path\na.jpg\n")
+    assert find(path, labelled=False).examples[0].label is None
+    with pytest.raises(InputError, match=r"no column 'label'; columns seen: path"):
+        find(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("file,label\na.jpg,x\n", r"no column 'path' .* columns seen: file, label"),
+        ("path,label\na.jpg,x\nb.jpg,\n", r"row 3 \('b.jpg'\) has no label"),
+        ("path,label\n,x\n", r"row 2 has no path"),
+        ("path,label\na.jpg\n", r"row 2 has 1 fields, the header 2"),
+        ("path,label,split\na.jpg,x,holdout\n", r"row 2: split is 'holdout', expected one of train"),
+        ("path,label\n", "lists no image"),
+        ("", "lists no image"),
+        ('path,label\n"a.jpg,x\n', "cannot be read as a list"),
+        ("path,label\n" + "a" * 70_000 + ",x\n", "line 2 is longer than"),
+    ],
+)
+def test_a_bad_csv_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        find(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"path": "a.jpg", "label": null}', "line 1 .* has no label"),
+        ('{"path": "a.jpg", "label": 1.5}', "label is 1.5, expected text or an integer"),
+        ('{"path": "a.jpg", "label": true}', "label is True"),
+        ('["a.jpg"]', "is list, expected an object"),
+        ("{", "cannot be read as a list"),
+        ("[" * 60_000, "cannot be read as a list"),
+    ],
+)
+def test_a_bad_jsonl_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        find(written(tmp_path, text, "l.jsonl"))
+
+
+def test_a_list_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Expected UTF-8"):
+        find(written(tmp_path, "path,label\nä.jpg,x\n", encoding="latin-1"))

@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from yoro.data import Batch, Example, Geometry, OnePass, decode, default_workers, digest, find, load
+from yoro.data import processes as processes_module
+from yoro.data.processes import DecodingProcess
+from yoro.errors import InputError, OnePassError, YoroError
+
+from .conftest import save
+
+GEOMETRY = Geometry(16)
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> list[Example]:
+    for number in range(23):
+        save(tmp_path / "many" / "class" / f"{number:02d}.png", number * 10)
+    return list(find(tmp_path / "many"))
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
+    """Collects every decoding process a test starts."""
+    collected: list[subprocess.Popen[bytes]] = []
+    start = processes_module._start
+
+    def recorded() -> subprocess.Popen[bytes]:
+        collected.append(start())
+        return collected[-1]
+
+    monkeypatch.setattr(processes_module, "_start", recorded)
+    return collected
+
+
+def gone(pid: int, within: float = 5.0) -> bool:
+    """Whether a process ends in time; a zombie has ended."""
+    end = time.monotonic() + within
+    while time.monotonic() < end:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state in "ZX":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def joined(batches: list[Batch]) -> tuple[list[int], np.ndarray, list[str]]:
+    indices = [index for batch in batches for index in batch.indices]
+    return indices, np.concatenate([b.images for b in batches]), [d for batch in batches for d in batch.digests]
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 3])
+@pytest.mark.parametrize("batch_size", [1, 5, 23, 100])
+def test_order_and_pixels_do_not_depend_on_workers_or_batches(
+    many: list[Example], workers: int, batch_size: int
+) -> None:
+    indices, images, digests = joined(list(load(many, GEOMETRY, batch_size=batch_size, workers=workers)))
+    assert indices == list(range(23))
+    assert np.array_equal(images[:, 0, 0, 0], np.arange(23) * 10)
+    assert digests == [digest(example.image) for example in many]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_broken_files_are_reported_and_skipped(tmp_path: Path, many: list[Example], workers: int) -> None:
+    bad = tmp_path / "bad.jpg"
+    bad.write_text("no image")
+    examples = [*many[:3], Example(bad, "x", "bad.jpg"), *many[3:6], Example(tmp_path / "gone.jpg", "x", "gone.jpg")]
+    batches = list(load(examples, GEOMETRY, batch_size=4, workers=workers))
+    assert joined(batches)[0] == [0, 1, 2, 4, 5, 6]
+    failures = [failure for batch in batches for failure in batch.failures]
+    assert [index for index, _ in failures] == [3, 7]
+    assert "'bad.jpg' cannot be read" in failures[0][1]
+    assert "'gone.jpg' cannot be read as an image: there is no such file" in failures[1][1]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_batch_of_broken_files_only_is_empty_not_fatal(tmp_path: Path, workers: int) -> None:
+    examples = [Example(tmp_path / f"{number}.jpg", "x", f"{number}.jpg") for number in range(3)]
+    (batch,) = load(examples, GEOMETRY, batch_size=8, workers=workers)
+    assert batch.images.shape == (0, 16, 16, 3)
+    assert len(batch.failures) == 3
+
+
+def test_files_and_images_in_memory_mix_in_order(many: list[Example]) -> None:
+    array = np.full((4, 4, 3), 77, dtype=np.uint8)
+    examples = [Example(array, "a", "item 0"), many[1], Example(b"", "a", "item 2"), many[3]]
+    examples += [Example(Image.new("L", (3, 3), 9), "a", "item 4")]
+    for workers in (0, 2):
+        batches = list(load(examples, GEOMETRY, batch_size=3, workers=workers))
+        indices, images, digests = joined(batches)
+        assert indices == [0, 1, 3, 4]
+        assert images[:, 0, 0, 0].tolist() == [77, 10, 30, 9]
+        assert digests[0] == digest(array)
+        assert batches[0].failures[0][0] == 2
+
+
+def test_images_in_memory_start_no_process(started: list[subprocess.Popen[bytes]]) -> None:
+    examples = [Example(np.zeros((4, 4), dtype=np.uint8), "a", "item 0")]
+    assert len(list(load(examples, GEOMETRY, batch_size=2, workers=4))) == 1
+    assert started == []
+
+
+def test_odd_names_reach_the_workers(tmp_path: Path) -> None:
+    paths = [save(tmp_path / 'new\nline "quote" ü 花.png'), tmp_path / os.fsdecode(b"\xff\xfe.png")]
+    save(tmp_path / "plain.png").rename(paths[1])
+    examples = [Example(path, "a", "x") for path in paths]
+    (batch,) = load(examples, GEOMETRY, batch_size=4, workers=1)
+    assert (batch.indices, batch.failures) == ([0, 1], [])
+
+
+def test_no_examples_give_no_batches() -> None:
+    assert list(load([], GEOMETRY, batch_size=4, workers=2)) == []
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 0}, {"batch_size": 1, "workers": -1}])
+def test_senseless_numbers_are_refused_before_iterating(options: dict[str, int]) -> None:
+    with pytest.raises(InputError, match="expected"):
+        load([], GEOMETRY, **options)
+
+
+def test_workers_end_when_the_caller_stops_early(many: list[Example], started: list[subprocess.Popen[bytes]]) -> None:
+    batches = load(many, GEOMETRY, batch_size=2, workers=2)
+    next(batches)
+    assert len(started) == 2
+    begun = time.monotonic()
+    batches.close()
+    assert time.monotonic() - begun < 2
+    assert all(process.poll() is not None for process in started)
+    assert not [thread for thread in threading.enumerate() if thread.name == "yoro-decoding"]
+
+
+def test_workers_end_when_the_callers_loop_raises(many: list[Example], started: list[subprocess.Popen[bytes]]) -> None:
+    def consume() -> None:
+        for _ in load(many, GEOMETRY, batch_size=2, workers=2):
+            raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt):
+        consume()
+    gc.collect()
+    assert all(process.poll() is not None for process in started)
+
+
+def test_a_killed_worker_is_an_error_that_names_the_batch(
+    many: list[Example], started: list[subprocess.Popen[bytes]]
+) -> None:
+    batches = load(many, GEOMETRY, batch_size=2, workers=1)
+    next(batches)
+    started[0].kill()
+    with pytest.raises(YoroError, match=r"ended by signal 9 while reading batch \d+ \('class/\d\d.png' to"):
+        list(batches)
+    assert started[0].poll() is not None
+
+
+def test_a_worker_that_cannot_start_is_an_error_not_a_hang(
+    many: list[Example], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes_module, "_START", "raise SystemExit(3)")
+    with pytest.raises(YoroError, match="ended with status 3 while reading batch 0"):
+        list(load(many, GEOMETRY, batch_size=2, workers=2))
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(YoroError, match="use workers=0"):
+        list(load(many, GEOMETRY, batch_size=2, workers=2))
+
+
+SCRIPT = """
+import sys, time
+from yoro.data import Geometry, find, load
+from yoro.data import processes
+start = processes._start
+def recorded():
+    process = start()
+    print(process.pid, flush=True)
+    return process
+processes._start = recorded
+for batch in load(list(find(sys.argv[1])), Geometry(16), batch_size=2, workers=2):
+    print("batch", flush=True)
+    time.sleep(60)
+"""
+
+
+def script(tmp_path: Path, **options: object) -> tuple[subprocess.Popen[str], list[int]]:
+    """A plain script without a __main__ guard, waiting in its first batch; and its workers' ids."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "many")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload]
+    assert process.stdout is not None
+    workers = [int(process.stdout.readline()) for _ in range(2)]
+    assert process.stdout.readline() == "batch\n"
+    return process, workers
+
+
+@pytest.mark.usefixtures("many")
+def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
+    process, workers = script(tmp_path)
+    assert not any(gone(pid, 0.1) for pid in workers)
+    process.kill()
+    process.communicate()
+    assert all(gone(pid) for pid in workers)
+
+
+@pytest.mark.usefixtures("many")
+def test_ctrl_c_ends_parent_and_workers_with_one_traceback(tmp_path: Path) -> None:
+    process, workers = script(tmp_path, start_new_session=True)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
+    _, errors = process.communicate(timeout=10)
+    assert errors.count("Traceback") == 1
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert all(gone(pid) for pid in workers)
+
+
+@pytest.mark.usefixtures("many")
+def test_workers_ignore_an_interrupt_of_their_own(tmp_path: Path) -> None:
+    process, workers = script(tmp_path)
+    time.sleep(0.5)  # the second one may still be starting
+    for pid in workers:
+        os.kill(pid, signal.SIGINT)
+    lost = [pid for pid in workers if gone(pid, 0.3)]
+    process.kill()
+    process.communicate()
+    assert not lost
+
+
+def test_a_worker_imports_numpy_and_pillow_only() -> None:
+    code = "import sys, yoro.data.worker; print(' '.join({m.partition('.')[0] for m in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"torch", "scipy", "sklearn", "onnx", "onnxruntime", "matplotlib", "safetensors", "typer", "tqdm"}
+    assert not heavy & set(loaded)
+
+
+def test_more_images_need_no_more_memory(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.png")
+
+    def peak(count: int) -> int:
+        examples = [Example(path, "a", "a.png")] * count
+        tracemalloc.start()
+        for batch in load(examples, Geometry(64), batch_size=8, workers=2):
+            del batch
+        result = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return result
+
+    peak(16)
+    small, large = peak(160), peak(1600)
+    assert large < small + 8 * 64 * 64 * 3 + 200_000  # at most one batch more in flight, and the list of ranges
+
+
+def test_requests_and_answers_larger_than_a_pipe_do_not_block(tmp_path: Path) -> None:
+    process = DecodingProcess(GEOMETRY)
+    try:
+        names = ["n" * 3000] * 400  # 1.2 MB each way: every one fails, and says so with its name
+        for _ in range(4):
+            process.request([str(tmp_path / "gone.jpg")] * 400, names)
+        for _ in range(4):
+            assert len(process.answer("a batch")[2]) == 400
+    finally:
+        process.close()
+        process.close()
+
+
+def test_default_workers_is_the_number_of_usable_cores() -> None:
+    assert 1 <= default_workers() <= 16
+
+
+def test_a_second_pass_over_the_training_data_is_an_error(many: list[Example]) -> None:
+    batches = OnePass(load(many, GEOMETRY, batch_size=8, workers=0))
+    assert sum(len(batch.indices) for batch in batches) == 23
+    with pytest.raises(OnePassError, match="second time"):
+        iter(batches)
+
+
+def test_decode_and_load_agree_on_a_real_photo(photos: Path) -> None:
+    example = Example(photos / "retina.jpg", "eye", "retina.jpg")
+    (batch,) = load([example], Geometry(224), batch_size=1, workers=1)
+    assert np.array_equal(batch.images[0], decode(photos / "retina.jpg", Geometry(224)))
