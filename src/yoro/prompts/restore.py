@@ -25,7 +25,7 @@ def restore_prompt(config: Mapping[str, object], arrays: Mapping[str, npt.NDArra
             raise StoreError("The stored prompt contradicts itself.")
         return _with_arrays(prompt, config["trained"], arrays)
     except InputError as error:
-        raise StoreError(f"The stored prompt cannot be used. {error}") from error
+        raise StoreError(f"The stored prompt cannot be used. {str(error)[:300]}") from error
 
 
 def _make(config: Mapping[str, object]) -> Prompt:

@@ -14,7 +14,15 @@ from yoro.sources.contract import Colour, Reading
 from yoro.sources.imagenet import imagenet_names
 from yoro.sources.naming import SourceName, check_options, colour_option, side_option
 from yoro.sources.runtime import GraphSource
-from yoro.sources.torch_network import Network, TorchSource, count_classes, load_state, open_network, read_state
+from yoro.sources.torch_network import (
+    Network,
+    TorchSource,
+    count_classes,
+    load_state,
+    open_network,
+    read_state,
+    state_digest,
+)
 
 OPTIONS = ("weights", "mean", "std", "side")
 LICENCES = {"apache-2.0": "Apache-2.0", "cc-by-nc-4.0": "CC-BY-NC-4.0", "mit": "MIT", "bsd-3-clause": "BSD-3-Clause"}
@@ -29,14 +37,17 @@ def open_timm(name: SourceName, *, read: Reading, device: str, threads: int | No
         raise SourceError(f"{name.text!r}: timm knows no network {name.rest!r}.{guess}")
     module = _from_file(name) if "weights" in name.options else _from_hub(name)
     config = resolve_model_data_config(module)
-    licence = module.pretrained_cfg.get("license")
+    digest = state_digest(module.state_dict())
+    from_hub = "weights" not in name.options
+    known = read == "logits" and from_hub and module.num_classes == 1000
+    licence = module.pretrained_cfg.get("license") if from_hub else None  # nothing is known of a local file
     if "_wsl_ig1b" in name.rest:
         licence = "cc-by-nc-4.0"  # Instagram weights, fine-tuned on ImageNet: not for commercial use
-    known = read == "logits" and "weights" not in name.options and module.num_classes == 1000
     if read == "features":
         module.reset_classifier(0)  # leaves the pooled features
     network = Network(
         module,
+        digest,
         side_option(name, int(config["input_size"][-1])),
         colour_option(name, "mean", _colour(config["mean"])),
         colour_option(name, "std", _colour(config["std"])),

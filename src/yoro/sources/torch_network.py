@@ -24,9 +24,13 @@ State = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Network:
-    """A torch module from normalised (n, 3, side, side) to (n, width), and what is known of it."""
+    """A torch module from normalised (n, 3, side, side) to (n, width), and what is known of it.
+
+    `digest` is that of the whole network, also where its classifier was dropped to read the features.
+    """
 
     module: torch.nn.Module
+    digest: str
     side: int
     mean: Colour
     std: Colour
@@ -85,8 +89,7 @@ def open_network(
 ) -> TorchSource | GraphSource:
     """The network on the device asked for; on the CPU it runs as a checked ONNX graph."""
     device = choose_device(device)
-    digest = state_digest(network.module.state_dict())
-    identity = Identity(name.text, read, network.side, network.mean, network.std, digest, network.licence)
+    identity = Identity(name.text, read, network.side, network.mean, network.std, network.digest, network.licence)
     source = TorchSource(identity, network, device)
     return as_graph(source, threads=threads) if device == "cpu" else source
 

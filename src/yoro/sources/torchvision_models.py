@@ -21,6 +21,7 @@ from yoro.sources.torch_network import (
     load_state,
     open_network,
     read_state,
+    state_digest,
 )
 
 OPTIONS = ("weights", "mean", "std", "side")
@@ -36,11 +37,13 @@ def open_torchvision(name: SourceName, *, read: Reading, device: str, threads: i
     mean: Colour = tuple(getattr(transform, "mean", IMAGENET_MEAN))
     std: Colour = tuple(getattr(transform, "std", IMAGENET_STD))
     crop = getattr(transform, "crop_size", [224])
+    digest = state_digest(module.state_dict())
     known = read == "logits" and "weights" not in name.options and len(weights.meta.get("categories", ())) == 1000
     if read == "features":
         _drop_classifier(module, name)
     network = Network(
         module,
+        digest,
         side_option(name, int(crop[0])),
         colour_option(name, "mean", mean),
         colour_option(name, "std", std),
