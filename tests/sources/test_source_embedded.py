@@ -53,10 +53,11 @@ def test_matches_the_torch_network(variant, photos):
 def test_batch_mates_do_not_matter(read, threads, photos):
     source = open_source("embedded:lite0", read=read, threads=threads)
     images = photos(source.side)
-    together = source.respond(np.concatenate([images, images[::-1], images]))
+    together = source.respond(np.concatenate([images, images[::-1], images, images]))  # 12: two pieces of the graph
     alone = np.concatenate([source.respond(image[None]) for image in images])
     np.testing.assert_array_equal(together[:3], alone)  # exactly: every image is added up in the same order
     np.testing.assert_array_equal(together[3:6], alone[::-1])
+    np.testing.assert_array_equal(together[9:], alone)
 
 
 def test_bytes_and_floats_give_the_same_responses(photos):

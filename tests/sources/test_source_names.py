@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import doctest
+import importlib
+import importlib.util
 import subprocess
 import sys
 
@@ -50,13 +53,17 @@ def test_the_catalogue_knows_what_is_installed():
 
 
 def test_a_missing_torch_names_the_extra(monkeypatch):
-    import importlib.util
-
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else found(name))
     for name in ("timm:resnet18", "torchvision:resnet18"):
         with pytest.raises(SourceError, match=r"pip install 'yoro-vr\[torch\]'"):
             open_source(name)
+
+
+@pytest.mark.parametrize("module", ["yoro.sources.imagenet", "yoro.sources.registry", "yoro.prompts.prompt"])
+def test_the_examples_in_the_text_are_true(module):
+    tried = doctest.testmod(importlib.import_module(module))
+    assert (tried.failed, tried.attempted > 0) == (0, True)
 
 
 def test_only_functions_run_code():

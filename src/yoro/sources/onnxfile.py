@@ -24,7 +24,7 @@ from yoro.sources.contract import (
 )
 from yoro.sources.naming import SourceName, check_options, colour_option, parse_colour, parse_side, side_option
 from yoro.sources.pixels import Entrance, with_entrance
-from yoro.sources.runtime import GraphSource, open_session, run_session
+from yoro.sources.runtime import PIECE, GraphSource, open_session, run_session
 
 OPTIONS = ("mean", "std", "side", "layout", "output")
 DEFAULT_SIDE = 224  # where the file leaves the side open and nothing else says it
@@ -45,7 +45,7 @@ class OnnxFileSource(GraphSource):
         output = run_session(session, grey, identity.name)
         width = check_responses(output, len(grey), None, identity.name).shape[1]
         build = partial(with_entrance, inner, entrance, width=width)
-        super().__init__(identity, build, width=width, threads=threads)
+        super().__init__(identity, build, width=width, threads=threads, piece=batch or PIECE)
         self._sessions[np.uint8] = session
 
     def respond(self, images: Images) -> Responses:
@@ -60,8 +60,9 @@ class OnnxFileSource(GraphSource):
                 )
         if self._batch is None or not len(images):
             return super().respond(images)
-        pieces = [self._piece(images[start : start + self._batch]) for start in range(0, len(images), self._batch)]
-        return np.concatenate(pieces)
+        n, missing = len(images), -len(images) % self._batch
+        filling = np.repeat(images[-1:], missing, axis=0)  # the last image fills up the last batch
+        return super().respond(np.concatenate([images, filling]) if missing else images)[:n]
 
     def onnx_model(self) -> onnx.ModelProto:
         """See `ResponseSource.onnx_model`; only for a dynamic batch."""
@@ -71,15 +72,6 @@ class OnnxFileSource(GraphSource):
                 "Export it anew with a dynamic batch axis."
             )
         return super().onnx_model()
-
-    def _piece(self, images: Images) -> Responses:
-        """At most one fixed batch, filled up with its last image."""
-        assert self._batch is not None
-        n = len(images)
-        if n < self._batch:
-            filling = np.repeat(images[-1:], self._batch - n, axis=0)
-            return super().respond(np.concatenate([images, filling]))[:n]
-        return super().respond(images)
 
 
 def open_onnx(name: SourceName, *, read: Reading, device: str, threads: int | None) -> OnnxFileSource:
