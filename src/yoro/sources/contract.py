@@ -1,0 +1,117 @@
+"""The contract of a response source: images in, one response vector each out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from yoro.errors import InputError, SourceError
+
+if TYPE_CHECKING:
+    import onnx
+
+Reading: TypeAlias = Literal["logits", "features"]
+Images: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+Responses: TypeAlias = npt.NDArray[np.float32]
+Colour: TypeAlias = tuple[float, float, float]
+
+IMAGENET_MEAN: Colour = (0.485, 0.456, 0.406)
+IMAGENET_STD: Colour = (0.229, 0.224, 0.225)
+
+
+class ResponseSource(Protocol):
+    """Anything that turns a batch of images into one response vector each.
+
+    `name` is what the user typed, `side` the canvas, `width` the length of a response; `mean` and
+    `std` are in [0, 1] pixel units; `class_names` are the source's own classes where they are known.
+    """
+
+    name: str
+    side: int
+    width: int
+    mean: Colour
+    std: Colour
+    class_names: list[str] | None
+
+    def respond(self, images: Images) -> Responses:
+        """Responses (n, width) to RGB images (n, side, side, 3).
+
+        Images are uint8, or float32 in [0, 1] pixel units; a prompt may push them outside [0, 1].
+        """
+
+    def describe(self) -> dict[str, object]:
+        """JSON-able identity: what must be equal for two sources to give the same responses."""
+
+    def onnx_model(self) -> onnx.ModelProto:
+        """Graph from float32 "images" (n, side, side, 3) in [0, 1] to "responses" (n, width)."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a source is, as it is recorded beside a fitted mapping."""
+
+    name: str
+    read: Reading
+    side: int
+    mean: Colour
+    std: Colour
+    digest: str  # sha256, hexadecimal
+    licence: str | None = None
+    digest_of: str = "weights"  # a black box has no weights to show: there it is "code"
+
+    def as_dict(self) -> dict[str, object]:
+        """The identity as JSON-able values."""
+        return {
+            "name": self.name,
+            "read": self.read,
+            "side": self.side,
+            "mean": list(self.mean),
+            "std": list(self.std),
+            "digest": self.digest,
+            "digest_of": self.digest_of,
+            "licence": self.licence,
+            # Classifiers squash the whole image into the canvas (METHODS A8, row 5).
+            "geometry": {"fit": "squash", "interpolation": "bilinear"},
+        }
+
+
+def check_images(images: Images, side: int) -> None:
+    """Refuse anything but uint8 or float32 of shape (n, side, side, 3)."""
+    if not isinstance(images, np.ndarray) or images.dtype not in (np.uint8, np.float32):
+        came = images.dtype if isinstance(images, np.ndarray) else type(images).__name__
+        raise InputError(f"Images came as {came}; expected a numpy array of uint8, or of float32 in [0, 1].")
+    if images.ndim != 4 or images.shape[1:] != (side, side, 3):
+        raise InputError(
+            f"Images came with shape {images.shape}; this source needs (n, {side}, {side}, 3). Resize them first."
+        )
+
+
+def check_responses(responses: object, n: int, width: int | None, name: str) -> Responses:
+    """The responses as float32 (n, width); another shape is an error."""
+    array = np.asarray(responses)
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or len(array) != n or array.shape[1] < 1:
+        raise SourceError(
+            f"{name!r} answered {n} images with {array.dtype} of shape {array.shape}; "
+            f"expected numbers of shape ({n}, width)."
+        )
+    if width is not None and array.shape[1] != width:
+        raise SourceError(f"{name!r} answered with width {array.shape[1]}, but its width was {width} before.")
+    return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def check_reading(read: str) -> Reading:
+    """The reading, if it is one of the two there are."""
+    if read == "logits":
+        return "logits"
+    if read == "features":
+        return "features"
+    raise SourceError(f"A source can be read at 'logits' or 'features', not at {read!r}.")
+
+
+def check_cpu(device: str, name: str) -> None:
+    """Refuse a device other than the CPU for a source that has no other."""
+    if device not in ("auto", "cpu"):
+        raise SourceError(f"{name!r} runs on the CPU only, not on {device!r}; leave the device at 'auto'.")

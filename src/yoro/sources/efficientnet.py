@@ -1,0 +1,155 @@
+"""EfficientNet-Lite as an ONNX graph, built from its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from yoro.errors import SourceError
+from yoro.sources.contract import Colour, Reading
+
+OPSET = 17
+IR_VERSION = 8  # the one of opset 17, so that older runtimes read the graph too
+EPSILON = 1e-3  # of the batch norms; 1e-5 would move the logits by about 2
+STAGE_STRIDES = (1, 2, 2, 2, 1, 2, 1)  # not stored with the weights
+# The network was trained on (pixel - 127) / 128, pixels from 0 to 255.
+MEAN: Colour = (127 / 255, 127 / 255, 127 / 255)
+STD: Colour = (128 / 255, 128 / 255, 128 / 255)
+
+Array = npt.NDArray[np.generic]
+
+
+@dataclass
+class _Graph:
+    """Nodes and constants under construction; every method returns the name of its output."""
+
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    constants: list[onnx.TensorProto] = field(default_factory=list)
+    names: count[int] = field(default_factory=count)
+
+    def constant(self, values: Array) -> str:
+        name = f"constant_{next(self.names)}"
+        self.constants.append(numpy_helper.from_array(values.copy(order="C"), name))
+        return name
+
+    def node(self, kind: str, *inputs: str, **attributes: object) -> str:
+        name = f"{kind.lower()}_{next(self.names)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))  # type: ignore[arg-type]
+        return name
+
+
+@dataclass(frozen=True)
+class _Lite:
+    """The graph and the weights it is built from."""
+
+    graph: _Graph
+    weights: Mapping[str, Array]
+
+    def convolve(self, tensor: str, layer: str, norm: str, *, stride: int = 1) -> str:
+        """Convolution with its batch norm folded in, in float64; padding is TensorFlow's "same"."""
+        kernel = self.weights[f"{layer}.weight"].astype(np.float64)  # (out, in / groups, k, k)
+        scale = self._norm(norm, "weight") / np.sqrt(self._norm(norm, "running_var") + EPSILON)
+        bias = self._norm(norm, "bias") - self._norm(norm, "running_mean") * scale
+        return self.graph.node(
+            "Conv",
+            tensor,
+            self.graph.constant((kernel * scale[:, None, None, None]).astype(np.float32)),
+            self.graph.constant(bias.astype(np.float32)),
+            group=len(kernel) if kernel.shape[1] == 1 else 1,
+            kernel_shape=list(kernel.shape[2:]),
+            strides=[stride, stride],
+            auto_pad="SAME_UPPER",  # the odd pixel goes to the bottom and the right
+        )
+
+    def clip(self, tensor: str) -> str:
+        """ReLU6."""
+        low, high = np.array(0, np.float32), np.array(6, np.float32)
+        return self.graph.node("Clip", tensor, self.graph.constant(low), self.graph.constant(high))
+
+    def block(self, tensor: str, index: int, *, stride: int, residual: bool) -> str:
+        """Expand, filter in depth, project; block 0 has nothing to expand."""
+        name, before = f"_blocks.{index}", tensor
+        if f"{name}._expand_conv.weight" in self.weights:
+            tensor = self.clip(self.convolve(tensor, f"{name}._expand_conv", f"{name}._bn0"))
+        tensor = self.clip(self.convolve(tensor, f"{name}._depthwise_conv", f"{name}._bn1", stride=stride))
+        tensor = self.convolve(tensor, f"{name}._project_conv", f"{name}._bn2")
+        return self.graph.node("Add", tensor, before) if residual else tensor
+
+    def blocks(self, tensor: str) -> str:
+        """All blocks; a stage begins where the projected channels change."""
+        channels, stage, index = 0, -1, 0
+        while (key := f"_blocks.{index}._project_conv.weight") in self.weights:
+            new = len(self.weights[key]) != channels
+            channels, stage = len(self.weights[key]), stage + new
+            stride = STAGE_STRIDES[stage] if new else 1
+            tensor = self.block(tensor, index, stride=stride, residual=not new)
+            index += 1
+        if stage + 1 != len(STAGE_STRIDES):
+            raise SourceError(f"The weights have {stage + 1} stages; an EfficientNet-Lite has {len(STAGE_STRIDES)}.")
+        return tensor
+
+    def head(self, tensor: str, read: Reading) -> str:
+        """Pooled features (n, 1280), or logits (n, 1000).
+
+        The last layer is a 1 x 1 convolution: unlike a matrix product over the batch, it adds up every
+        image in the same order whatever its batch-mates are.
+        """
+        tensor = self.clip(self.convolve(tensor, "_conv_head", "_bn1"))
+        tensor = self.graph.node("GlobalAveragePool", tensor)
+        if read == "logits":
+            kernel = self.weights["_fc.weight"].astype(np.float32)[:, :, None, None]
+            bias = self.weights["_fc.bias"].astype(np.float32)
+            tensor = self.graph.node("Conv", tensor, self.graph.constant(kernel), self.graph.constant(bias))
+        return self.graph.node("Flatten", tensor)
+
+    def _norm(self, norm: str, part: str) -> npt.NDArray[np.float64]:
+        return self.weights[f"{norm}.{part}"].astype(np.float64)
+
+
+def build_graph(weights: Mapping[str, Array], pixels: type[np.generic], *, side: int, read: Reading) -> onnx.ModelProto:
+    """The network from "images" (n, side, side, 3) to "responses" (n, width).
+
+    `pixels` is np.uint8, for 0 to 255, or np.float32, for [0, 1] pixel units.
+    """
+    graph = _Graph()
+    lite = _Lite(graph, weights)
+    try:
+        tensor = lite.clip(lite.convolve(_normalised(graph, pixels), "_conv_stem", "_bn0", stride=2))
+        tensor = lite.head(lite.blocks(tensor), read)
+    except KeyError as error:
+        raise SourceError(f"The weights lack {error}: they are not an EfficientNet-Lite's.") from None
+    width = len(weights["_fc.weight"]) if read == "logits" else weights["_fc.weight"].shape[1]
+    graph.nodes.append(helper.make_node("Identity", [tensor], ["responses"]))
+    element = TensorProto.UINT8 if pixels is np.uint8 else TensorProto.FLOAT
+    return helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            "efficientnet-lite",
+            [helper.make_tensor_value_info("images", element, ["n", side, side, 3])],
+            [helper.make_tensor_value_info("responses", TensorProto.FLOAT, ["n", width])],
+            graph.constants,
+        ),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="yoro",
+    )
+
+
+def _normalised(graph: _Graph, pixels: type[np.generic]) -> str:
+    """(pixel - 127) / 128 in channels-first order.
+
+    The mean stays out of the stem's bias: the zeros around the image are zeros *after* normalisation.
+    """
+    tensor = graph.node("Transpose", "images", perm=[0, 3, 1, 2])
+    if pixels is np.uint8:
+        scale, zero = graph.constant(np.array(1 / 128, np.float32)), graph.constant(np.array(127, np.uint8))
+        return graph.node("DequantizeLinear", tensor, scale, zero)
+    mean = np.array(MEAN, np.float32).reshape(1, 3, 1, 1)
+    std = np.array(STD, np.float32).reshape(1, 3, 1, 1)
+    return graph.node("Div", graph.node("Sub", tensor, graph.constant(mean)), graph.constant(std))

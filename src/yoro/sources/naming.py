@@ -1,0 +1,96 @@
+"""Source names: `prefix:rest?option=value&option=value`."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from yoro.errors import SourceError
+from yoro.sources.contract import Colour
+
+PREFIXES = ("embedded", "onnx", "timm", "torchvision", "callable")
+LARGEST_SIDE = 4096  # a canvas beyond this is a slip of the keyboard, and would exhaust the memory
+
+
+@dataclass(frozen=True)
+class SourceName:
+    """A source name taken apart; `text` is what the user typed."""
+
+    text: str
+    prefix: str
+    rest: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_name(text: str, known: Sequence[str]) -> SourceName:
+    """Take a source name apart; `known` are names to guess from when it is wrong."""
+    prefix, colon, rest = text.partition(":")
+    if not colon or prefix not in PREFIXES or not rest:
+        raise SourceError(f"{text!r} names no source. {_guess(text, known)}")
+    if prefix == "callable":  # a Python name has no options
+        return SourceName(text, prefix, rest)
+    rest, question, query = rest.partition("?")
+    options: dict[str, str] = {}
+    for item in query.split("&") if question else []:
+        key, equals, value = item.partition("=")
+        if not equals or not value or key in options:
+            raise SourceError(f"{text!r}: options are written name=value, each once and joined by '&'; {item!r} came.")
+        options[key] = value
+    return SourceName(text, prefix, rest, options)
+
+
+def check_options(name: SourceName, allowed: Sequence[str]) -> None:
+    """Refuse an option that this kind of source does not have."""
+    for key in name.options:
+        if key not in allowed:
+            raise SourceError(
+                f"{name.text!r}: {name.prefix} sources have no option {key!r}; they have {', '.join(allowed)}."
+            )
+
+
+def colour_option(name: SourceName, key: str, default: Colour) -> Colour:
+    """Three numbers from an option such as mean=0.485,0.456,0.406; std must be positive."""
+    if key not in name.options:
+        return default
+    return parse_colour(name.options[key], f"{name.text!r}: option {key!r}", positive=key == "std")
+
+
+def parse_colour(text: str, where: str, *, positive: bool = False) -> Colour:
+    """Three finite numbers parted by commas."""
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if len(values) != 3 or not all(math.isfinite(v) and (v > 0 or not positive) for v in values):
+        kind = "positive numbers" if positive else "numbers"
+        raise SourceError(f"{where} must be three {kind} such as 0.485,0.456,0.406; {text!r} came.")
+    return values[0], values[1], values[2]
+
+
+def side_option(name: SourceName, default: int) -> int:
+    """The canvas side from the option side=224."""
+    return parse_side(name.options["side"], f"{name.text!r}: option 'side'") if "side" in name.options else default
+
+
+def parse_side(text: str, where: str) -> int:
+    """A whole number of pixels."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:8]) <= LARGEST_SIDE:
+        raise SourceError(f"{where} must be a whole number from 1 to {LARGEST_SIDE}; {text!r} came.")
+    return int(text[:8])
+
+
+def _guess(text: str, known: Sequence[str]) -> str:
+    """The nearest names, or what there is."""
+    bare = text.partition("?")[0].rpartition(":")[2]
+    rests = {name.partition(":")[2].partition("/")[0] for name in known}
+    if bare in rests:
+        near = [name for name in known if name.partition(":")[2].partition("/")[0] == bare]
+    else:
+        near = difflib.get_close_matches(text, known, n=2, cutoff=0.5)
+        near = near or difflib.get_close_matches(f"embedded:{bare}", known, n=1, cutoff=0.8)
+    if near:
+        return f"Did you mean {' or '.join(repr(name) for name in near)}?"
+    forms = "embedded:lite0, onnx:PATH, timm:NAME, torchvision:NAME/WEIGHTS, callable:module:function"
+    return f"Names look like {forms}; `yoro models` lists them."
