@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 from yoro.version import __version__
 
 if TYPE_CHECKING:
-    from yoro.classifier import Classifier, fit, load
+    from yoro.classifier import Classifier, load
     from yoro.estimator import DiscriminantMapping
+    from yoro.fitting import fit
     from yoro.mappings.affine import AffineMapping
+    from yoro.sources import ResponseSource
     from yoro.statistics import ResponseStatistics
 
 __all__ = [
     "AffineMapping",
     "Classifier",
     "DiscriminantMapping",
+    "ResponseSource",
     "ResponseStatistics",
     "__version__",
     "fit",
@@ -27,8 +30,9 @@ _HOMES = {
     "AffineMapping": "yoro.mappings.affine",
     "Classifier": "yoro.classifier",
     "DiscriminantMapping": "yoro.estimator",
+    "ResponseSource": "yoro.sources",
     "ResponseStatistics": "yoro.statistics",
-    "fit": "yoro.classifier",
+    "fit": "yoro.fitting",
     "load": "yoro.classifier",
 }
 

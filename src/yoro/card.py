@@ -68,7 +68,7 @@ def _facts(config: dict[str, object], source: dict[str, object]) -> list[str]:
         rows.append(f"- Licence of the source's weights: {source['licence']}.")
     if config["prompt"]:
         prompt = cast("dict[str, object]", config["prompt"])
-        rows.append(f"- Visual prompt: {prompt.get('name')}.")
+        rows.append(f"- Visual prompt: {prompt.get('prompt')}.")
     versions = ", ".join(f"{name} {version}" for name, version in cast("dict[str, str]", config["versions"]).items())
     return [*rows, f"- Written by {versions}."]
 

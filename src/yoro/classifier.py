@@ -11,24 +11,25 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from yoro.confidence import Prior, log_probabilities
-from yoro.data.responses import ResponseBatch
-from yoro.errors import InputError, SelectionError
+from yoro.data.examples import Dataset
+from yoro.data.finding import find
+from yoro.errors import InputError, SourceError
+from yoro.gathering import Gathered, shown
 from yoro.ledger import Ledger
 from yoro.mappings.discriminant import solve_path
 from yoro.memory import peak_memory
 from yoro.metrics import Evaluation, Tally
-from yoro.reservoir import CAPACITY, Reservoir
-from yoro.selection import Choice, Evidence, select_shrinkage
+from yoro.pipeline import Pipeline, Reading, reopen_pipeline
+from yoro.reservoir import Reservoir
+from yoro.selection import Choice, Evidence, Validation, select_shrinkage
 from yoro.shrinkage import dense_spectrum
 from yoro.statistics import ResponseStatistics
 from yoro.store import Model, read_model, write_model
-from yoro.streams import ResponseData, ResponseStream, open_responses
+from yoro.streams import ResponseStream, is_response_data, open_responses
 
 Array = NDArray[np.float64]
-Validation = tuple[NDArray[np.floating], NDArray[np.str_]]
 
 
 @dataclass(frozen=True)
@@ -40,64 +41,35 @@ class Answers:
     labels: list[str] | None
 
 
-def fit(
-    data: ResponseData,
-    *,
-    val: ResponseData | None = None,
-    shrinkage: str | float = "loo",
-    prior: Prior = "empirical",
-    protocol: str = "default",
-    reservoir: int = CAPACITY,
-    seed: int = 0,
-    progress: bool = False,
-) -> Classifier:
-    """Fit a classifier in one pass over responses with labels: a response file or (responses, labels).
+def load(path: str | Path, *, source: str | None = None, device: str = "auto") -> Classifier:
+    """Load a saved classifier; nothing in it is executed.
 
-    Validation data serve the rule `validation` alone; every other rule fits them too, because it
-    needs no data held out. `protocol="paper"` is the paper and nothing else: the validation rule
-    on its grid, empirical priors, plain softmax.
-
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> labels = np.array(["cat", "dog"] * 50)
-    >>> responses = rng.normal(size=(100, 8)) + 2.0 * (labels == "dog")[:, None]
-    >>> fit((responses, labels)).predict(responses[:2])
-    ['cat', 'dog']
+    `source` tells where the model's source is now, if it has moved, and is needed for a source
+    that runs code (`callable:...`).
     """
-    rule, prior = _protocol(protocol, shrinkage, prior)
-    if rule == "validation" and val is None:
-        raise SelectionError(
-            "The rule 'validation' needs validation data, and there are none. Give them with --val (val=...), "
-            "or use a rule that works without: loo, oas, rblw, ledoit-wolf, a number from 0 to 1."
-        )
-    started = time.perf_counter()
-    gathered = Gathered(ResponseStatistics(), Ledger(), Reservoir(reservoir, seed) if reservoir else None)
-    stream = open_responses(data, labelled=True)
-    gathered.absorb(stream, progress)
-    notes = []
-    held = None
-    if val is not None and rule == "validation":
-        held = _hold(open_responses(val, labelled=True), gathered.statistics.width, progress)
-    elif val is not None:
-        extra = open_responses(val, labelled=True)
-        gathered.absorb(extra, progress)
-        notes.append(f"The {extra.images:,} validation examples are fitted too: the rule {rule!r} needs none held out.")
-    model = _solve(gathered, rule, prior, protocol, held)
-    model.history.append(_event("fit", gathered.images, started))
-    return Classifier(model, notes)
-
-
-def load(path: str | Path) -> Classifier:
-    """Load a saved classifier; nothing in it is executed."""
-    return Classifier(read_model(path))
+    return Classifier(read_model(path), source=source, device=device)
 
 
 class Classifier:
-    """Responses in, class names out. Statistics are kept, so data can be added, merged and taken back exactly."""
+    """Images or responses in, class names out.
 
-    def __init__(self, model: Model, notes: list[str] | None = None) -> None:
-        self._model = model
+    Statistics are kept, so that data can be added, merged and taken back exactly. Data are a
+    folder, a list file, images in memory, or responses: a response file or an array.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        pipeline: Pipeline | None = None,
+        source: str | None = None,
+        device: str = "auto",
+        notes: list[str] | None = None,
+    ) -> None:
         self.notes = notes or []  # sentences on what the last verb did that a user may want to know
+        self.skipped: list[tuple[str, str]] = []  # images the last verb could not read, and why
+        self._model, self._pipeline = model, pipeline
+        self._source, self._device = source, device
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -109,44 +81,63 @@ class Classifier:
         """All that the classifier is made of."""
         return self._model
 
-    def predict(self, data: ResponseData) -> list[str]:
-        """The name of the best class for each response."""
-        best = self.predict_proba(data).argmax(axis=1)
+    @property
+    def pipeline(self) -> Pipeline:
+        """How images become responses; opened when first needed."""
+        if self._model.source.get("name") == "responses":
+            raise SourceError(
+                "This model was fitted on responses alone and cannot read images; give it responses (.npz)."
+            )
+        if self._pipeline is None:
+            self._pipeline = reopen_pipeline(self._model, self._source, device=self._device)
+        return self._pipeline
+
+    def predict(self, data: object, *, reading: Reading | None = None) -> list[str]:
+        """The name of the best class for each image or response; one that cannot be read is an error."""
+        best = self.predict_proba(data, reading=reading).argmax(axis=1)
         return [self.classes[i] for i in best]
 
-    def predict_proba(self, data: ResponseData) -> Array:
-        """Probabilities (n, classes)."""
-        parts = [np.exp(answers.log_probabilities) for answers in self.answers(data)]
+    def predict_proba(self, data: object, *, reading: Reading | None = None) -> Array:
+        """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step."""
+        strict = replace(reading or Reading(workers=0), strict=True)
+        parts = [np.exp(answers.log_probabilities) for answers in self.answers(data, reading=strict)]
         return np.concatenate(parts) if parts else np.empty((0, len(self.classes)))
 
-    def answers(self, data: ResponseData, *, labelled: bool = False, progress: bool = False) -> Iterator[Answers]:
+    def answers(
+        self, data: object, *, labelled: bool = False, progress: bool = False, reading: Reading | None = None
+    ) -> Iterator[Answers]:
         """Log probabilities batch by batch, so that memory does not grow with the data."""
-        for batch in _shown(open_responses(data, labelled=labelled), "predicting", progress):
+        stream = self._open(data, labelled=labelled, reading=reading)
+        for batch in shown(stream, "evaluating" if labelled else "predicting", progress):
             scores = self._model.mapping(batch.responses)
-            yield Answers(batch.names, log_probabilities(scores, self._model.choice.temperature), batch.labels)
+            labels = batch.labels if labelled else None
+            yield Answers(batch.names, log_probabilities(scores, self._model.choice.temperature), labels)
+        self.skipped = stream.skipped
 
-    def evaluate(self, data: ResponseData, *, progress: bool = False) -> Evaluation:
+    def evaluate(self, data: object, *, progress: bool = False, reading: Reading | None = None) -> Evaluation:
         """Accuracy and other figures on labelled data."""
         tally = Tally(self.classes)
-        for answers in self.answers(data, labelled=True, progress=progress):
+        for answers in self.answers(data, labelled=True, progress=progress, reading=reading):
             tally.update(answers.log_probabilities, answers.labels or [])
         return tally.result()
 
-    def update(self, data: ResponseData, *, progress: bool = False) -> None:
+    def update(self, data: object, *, progress: bool = False, reading: Reading | None = None) -> None:
         """Add labelled data; classes not seen before appear."""
         started = time.perf_counter()
-        gathered = self._gathered()
-        before = self._model.ledger.contents()
-        again = gathered.absorb(open_responses(data, labelled=True), progress, known=before)
+        gathered, before = self._gathered(), len(self._model.ledger)
+        gathered.absorb(self._open(data, labelled=True, reading=reading), progress=progress)
+        entries = list(gathered.ledger.entries())
+        known = set(entries[:before])
+        again = sum(entry in known for entry in entries[before:])
         notes = [f"{again:,} examples were fitted before and now count once more."] if again else []
-        self._settle(gathered, _event("update", gathered.images, started), notes)
+        self._settle(gathered, event("update", gathered.images, started), notes)
 
-    def forget(self, data: ResponseData, *, progress: bool = False) -> None:
+    def forget(self, data: object, *, progress: bool = False, reading: Reading | None = None) -> None:
         """Take labelled data back out, as if they had never been fitted; only what was fitted can be."""
         started = time.perf_counter()
         gone = Gathered(ResponseStatistics(), Ledger(), None)
         names: list[str] = []
-        gone.absorb(open_responses(data, labelled=True), progress, names=names)
+        gone.absorb(self._open(data, labelled=True, reading=reading), progress=progress, names=names)
         digests, labels = zip(*gone.ledger.entries(), strict=True) if names else ((), ())
         gathered = self._gathered()
         gathered.ledger.check(digests, labels, names)
@@ -154,9 +145,10 @@ class Classifier:
         gathered.ledger.remove(digests, labels)
         if gathered.reservoir is not None:
             gathered.reservoir.remove(digests, labels)
+        gathered.skipped = gone.skipped
         lost = sorted(set(self.classes) - set(gathered.statistics.classes))
         notes = [f"No example of {', '.join(map(repr, lost))} is left, so the class is gone."] if lost else []
-        self._settle(gathered, _event("forget", gone.images, started), notes)
+        self._settle(gathered, event("forget", gone.images, started), notes)
 
     def relabel(self, names: dict[str, str]) -> None:
         """Rename classes; classes given the same name are joined, exactly."""
@@ -166,32 +158,21 @@ class Classifier:
         gathered.ledger.rename(names)
         if gathered.reservoir is not None:
             gathered.reservoir.rename(names)
-        prior = self._model.prior
-        if not isinstance(prior, str):
-            joined: Counter[str] = Counter()
-            for name, weight in prior.items():
-                joined[names.get(name, name)] += weight  # type: ignore[assignment]
-            prior = dict(joined)
-        self._settle(gathered, _event("relabel", 0, started), [], prior)
+        self._settle(gathered, event("relabel", 0, started), [], _renamed_prior(self._model.prior, names))
 
     def merge(self, other: Classifier) -> None:
         """Add everything another classifier on the same source was fitted on."""
         started = time.perf_counter()
         mine, theirs = self._model, other._model
-        for what in ("source", "transform", "prompt"):
-            if getattr(mine, what) != getattr(theirs, what):
-                raise InputError(
-                    f"The models differ in their {what}: {_brief(getattr(mine, what))} and "
-                    f"{_brief(getattr(theirs, what))}. Only models that read the same responses can be merged."
-                )
+        _check_same_reading(mine, theirs)
         gathered = self._gathered()
         gathered.statistics = gathered.statistics + theirs.statistics
         twice = len(set(mine.ledger.entries()) & set(theirs.ledger.entries()))
         gathered.ledger = gathered.ledger.merge(theirs.ledger)
-        both = gathered.reservoir is not None and theirs.reservoir is not None
-        gathered.reservoir = gathered.reservoir.merge(theirs.reservoir) if both else None  # type: ignore[union-attr,arg-type]
+        if gathered.reservoir is not None:
+            gathered.reservoir = None if theirs.reservoir is None else gathered.reservoir.merge(theirs.reservoir)
         notes = [f"{twice:,} examples are in both models and now count twice."] if twice else []
-        self._settle(gathered, _event("merge", len(theirs.ledger), started), notes)
+        self._settle(gathered, event("merge", len(theirs.ledger), started), notes)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the model directory, atomically."""
@@ -201,18 +182,20 @@ class Classifier:
         """Keep no individual responses; the shrinkage then stays as it is under later changes."""
         self._model = replace(self._model, reservoir=None)
 
+    def _open(self, data: object, *, labelled: bool, reading: Reading | None = None) -> ResponseStream:
+        if is_response_data(data):
+            return open_responses(data, labelled=labelled)  # type: ignore[arg-type]
+        pipeline = self.pipeline  # before the data are looked at: without it nothing can be read
+        return pipeline.stream(find_examples(data, labelled=labelled).examples, reading or Reading(workers=0))
+
     def _gathered(self) -> Gathered:
         """An independent copy of what was gathered: a verb that fails leaves the classifier as it was."""
-        model = self._model
-        kept = (
-            model.reservoir.merge(Reservoir(model.reservoir.capacity, model.reservoir.seed))
-            if model.reservoir
-            else None
-        )
-        return Gathered(model.statistics.copy(), model.ledger.merge(Ledger()), kept)
+        model, kept = self._model, self._model.reservoir
+        copy = None if kept is None else kept.merge(Reservoir(kept.capacity, kept.seed))
+        return Gathered(model.statistics.copy(), model.ledger.merge(Ledger()), copy)
 
     def _settle(
-        self, gathered: Gathered, event: dict[str, object], notes: list[str], prior: Prior | None = None
+        self, gathered: Gathered, happened: dict[str, object], notes: list[str], prior: Prior | None = None
     ) -> None:
         model = self._model
         old = model.choice
@@ -222,50 +205,24 @@ class Classifier:
             why = "validation data are" if rule == "validation" else "individual responses are"
             notes = [*notes, f"The shrinkage stays at {old.shrinkage:g}: {why} not kept. To choose anew, fit again."]
             keep = old
-        solved = _solve(gathered, rule, prior or model.prior, model.protocol, None, keep)
+        solved = solve(gathered, rule, prior or model.prior, model.protocol, keep=keep)
         self._model = replace(
             solved, source=model.source, transform=model.transform, prompt=model.prompt,
-            prompt_arrays=model.prompt_arrays, history=[*model.history, event],
+            prompt_arrays=model.prompt_arrays, history=[*model.history, happened],
         )  # fmt: skip
-        self.notes = notes
+        self.notes, self.skipped = notes, gathered.skipped
 
 
-@dataclass
-class Gathered:
-    """What one or more passes leave behind."""
-
-    statistics: ResponseStatistics
-    ledger: Ledger
-    reservoir: Reservoir | None
-    images: int = 0
-
-    def absorb(
-        self, stream: ResponseStream, progress: bool, *, known: set[bytes] | None = None, names: list[str] | None = None
-    ) -> int:
-        """Add a stream; the result is how many of its contents were `known`."""
-        again = 0
-        for batch in _shown(stream, "fitting", progress):
-            labels = batch.labels or []
-            self.statistics.update(batch.responses, labels)
-            self.ledger.add(batch.digests, labels)
-            if self.reservoir is not None:
-                self.reservoir.add(batch.responses, labels, batch.digests, groups=batch.groups)
-            again += sum(digest in known for digest in batch.digests) if known else 0
-            if names is not None:
-                names.extend(batch.names)
-        self.images += stream.images
-        return again
-
-
-def _solve(
+def solve(
     gathered: Gathered,
     rule: str | float,
     prior: Prior,
     protocol: str,
-    held: Validation | None,
+    *,
+    validation: Validation | None = None,
     keep: Choice | None = None,
 ) -> Model:
-    """From what was gathered to a mapping."""
+    """From what was gathered to a model: choose the shrinkage (or keep a choice made before) and solve."""
     statistics, reservoir = gathered.statistics, gathered.reservoir
     present = int((statistics.counts > 0).sum())
     if present < 2:
@@ -274,7 +231,7 @@ def _solve(
         )
     spectrum = dense_spectrum(statistics)
     members = reservoir.members() if reservoir is not None and len(reservoir) else None
-    choice = keep or select_shrinkage(rule, Evidence(statistics, spectrum, members, held, prior))
+    choice = keep or select_shrinkage(rule, Evidence(statistics, spectrum, members, validation, prior))
     if protocol == "paper":
         choice = replace(choice, temperature=1.0)
     mapping = solve_path(statistics, spectrum, [choice.shrinkage], prior=prior)[0]
@@ -282,45 +239,52 @@ def _solve(
     return Model(statistics, mapping, choice, gathered.ledger, reservoir, prior, protocol, delta)
 
 
-def _protocol(protocol: str, shrinkage: str | float, prior: Prior) -> tuple[str | float, Prior]:
-    if protocol == "default":
-        return shrinkage, prior
-    if protocol != "paper":
-        raise InputError(f"{protocol!r} is no protocol; expected 'default' or 'paper'.")
-    if shrinkage not in ("loo", "validation") or prior != "empirical":
-        raise InputError(
-            "The paper's protocol chooses the shrinkage by validation and uses empirical priors; leave both out."
-        )
-    return "validation", "empirical"
+def find_examples(data: object, *, labelled: bool, splits: tuple[str, ...] = ("test", "val", "train")) -> Dataset:
+    """Examples of a data set; of one with splits, those of the first of `splits` that it has.
+
+    New data to be labelled or measured come from the test split; what has no labels is taken whole.
+    """
+    dataset = find(data, labelled=labelled)
+    chosen = next((split for split in splits if split in dataset.splits), None) if labelled else None
+    return dataset if chosen is None else dataset.select(chosen)
 
 
-def _hold(stream: ResponseStream, width: int, progress: bool) -> Validation:
-    """Validation responses, kept to be scored under every candidate."""
-    parts: list[NDArray[np.floating]] = [np.empty((0, width), dtype=np.float32)]
-    labels: list[str] = []
-    for batch in _shown(stream, "validation", progress):
-        parts.append(np.asarray(batch.responses))
-        labels += batch.labels or []
-    return np.concatenate(parts), np.array(labels, dtype=np.str_)
-
-
-def _shown(stream: ResponseStream, what: str, progress: bool) -> Iterator[ResponseBatch]:
-    """The stream with a bar on stderr, which stays silent in logs."""
-    with tqdm(total=stream.total, desc=what, unit="img", disable=None if progress else True, leave=False) as bar:
-        for batch in stream:
-            yield batch
-            bar.update(len(batch.names))
-
-
-def _event(verb: str, images: int, started: float) -> dict[str, object]:
+def event(verb: str, images: int, started: float) -> dict[str, object]:
+    """An entry of the history."""
     return {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "verb": verb,
         "images": images,
-        "passes": 1 if verb == "fit" else int(images > 0),
+        "passes": int(images > 0),
         "seconds": round(time.perf_counter() - started, 3),
         "peak_memory_mb": round(peak_memory(), 1),
     }
+
+
+def _check_same_reading(mine: Model, theirs: Model) -> None:
+    """Only responses that mean the same can be added up; where a source lies does not matter."""
+    for what in ("source", "transform", "prompt"):
+        one, two = getattr(mine, what), getattr(theirs, what)
+        nameless = [
+            {k: v for k, v in (part or {}).items() if k != "name" or "digest" not in part} for part in (one, two)
+        ]
+        if nameless[0] != nameless[1]:
+            raise InputError(
+                f"The models differ in their {what}: {_brief(one)} and {_brief(two)}. "
+                "Only models that read the same responses can be merged."
+            )
+    prompts = [{key: value.tobytes() for key, value in model.prompt_arrays.items()} for model in (mine, theirs)]
+    if prompts[0] != prompts[1]:
+        raise InputError("The models differ in their trained prompts; only models that read the same can be merged.")
+
+
+def _renamed_prior(prior: Prior, names: dict[str, str]) -> Prior:
+    if isinstance(prior, str):
+        return prior
+    joined: Counter[str] = Counter()
+    for name, weight in prior.items():
+        joined[names.get(name, name)] += weight  # type: ignore[assignment]
+    return dict(joined)
 
 
 def _brief(value: object) -> str:

@@ -17,6 +17,7 @@ from yoro.shrinkage import Spectrum, dense_spectrum, ledoit_wolf, oas, rblw
 from yoro.statistics import ResponseStatistics
 
 Array = NDArray[np.float64]
+Validation = tuple[NDArray[np.floating], NDArray[np.str_]]  # responses and labels
 
 PAPER_GRID = (0.01, 0.03, 0.1, 0.3, 0.5, 0.8)
 FINE_GRID = tuple(sorted({*PAPER_GRID, *(round(10 ** (-i / 4), 5) for i in range(13))}))  # 0.001 to 1
@@ -46,7 +47,7 @@ class Evidence:
     statistics: ResponseStatistics
     spectrum: Spectrum
     members: Members | None = None
-    validation: tuple[NDArray[np.floating], NDArray[np.str_]] | None = None  # responses and labels
+    validation: Validation | None = None
     prior: Prior = "empirical"
     decompose: Callable[[ResponseStatistics], Spectrum] = dense_spectrum
 

@@ -69,7 +69,7 @@ def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
         config = _config(model, digests)
         write_file(draft / "config.json", json.dumps(config, indent=1, ensure_ascii=False).encode())
         write_file(draft / "README.md", model_card(config).encode())
-        _move_into_place(draft, target)
+        move_into_place(draft, target)
     except OSError as error:
         raise StoreError(f"{target} could not be written: {error.strerror or error}.") from error
     finally:
@@ -120,7 +120,7 @@ def _parts(model: Model) -> dict[str, tuple[Arrays, Json]]:
     if model.reservoir is not None:
         arrays, facts = model.reservoir.to_arrays()
         parts["reservoir.safetensors"] = arrays, {"kind": "yoro-reservoir"} | facts
-    if model.prompt is not None:
+    if model.prompt_arrays:
         parts["prompt.safetensors"] = model.prompt_arrays, {"kind": "yoro-prompt"}
     return parts
 
@@ -229,7 +229,6 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
         tuple(float(x) for x in cast("list[float]", selection["candidates"])),
         tuple(float(x) for x in cast("list[float]", selection["scores"])),
     )  # fmt: skip
-    prompt = cast("Json | None", config["prompt"])
     return Model(
         statistics=statistics,
         mapping=mapping,
@@ -241,8 +240,8 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
         delta=_number(config["delta"], 0, 1e300),
         source=dict(cast(Json, config["source"])),
         transform=cast("Json | None", config["transform"]),
-        prompt=prompt,
-        prompt_arrays=parts["prompt.safetensors"][0] if prompt is not None else {},
+        prompt=cast("Json | None", config["prompt"]),
+        prompt_arrays=parts["prompt.safetensors"][0] if "prompt.safetensors" in parts else {},
         history=list(cast("list[Json]", config["history"])),
     )
 
@@ -265,7 +264,7 @@ def _number(value: object, low: float, high: float) -> float:
     return float(value)
 
 
-def _move_into_place(draft: Path, target: Path) -> None:
+def move_into_place(draft: Path, target: Path) -> None:
     """Rename a finished directory to its name; an old one there is exchanged in one step where the system can."""
     if not target.exists():
         draft.rename(target)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from yoro.data.loading import OnePass
 from yoro.data.responses import ROWS, ResponseBatch, ResponseFile
-from yoro.errors import InputError, OnePassError
+from yoro.errors import InputError
 from yoro.reservoir import row_digests
 from yoro.statistics import check_batch, refuse_non_finite
 
@@ -17,19 +18,20 @@ ResponseData = str | Path | ArrayLike | tuple[ArrayLike, ArrayLike]
 
 
 class ResponseStream:
-    """Batches that can be traversed once: the promise of one pass is kept by refusing a second."""
+    """Batches that can be traversed once: the promise of one pass is kept by refusing a second.
 
-    def __init__(self, batches: Iterator[ResponseBatch], total: int | None = None) -> None:
+    `produce` is called with the stream itself, so that it can note what it passed over.
+    """
+
+    def __init__(self, produce: Callable[[ResponseStream], Iterator[ResponseBatch]], total: int | None = None) -> None:
         self.total = total
         self.images = 0  # handed out so far
+        self.position = 0  # examples dealt with so far, those that could not be read among them
         self.skipped: list[tuple[str, str]] = []  # names of what could not be read, with the reason
-        self._batches: Iterator[ResponseBatch] | None = batches
+        self._batches = OnePass(produce(self), "data")
 
     def __iter__(self) -> Iterator[ResponseBatch]:
-        if self._batches is None:
-            raise OnePassError("These data were traversed already; one-pass fitting reads them once only.")
-        batches, self._batches = self._batches, None
-        for batch in batches:
+        for batch in self._batches:
             self.images += len(batch.names)
             yield batch
 
@@ -46,16 +48,16 @@ def open_responses(data: ResponseData, *, labelled: bool) -> ResponseStream:
     """A stream of a response file, of (responses, labels), or of bare responses where labels are not needed."""
     if isinstance(data, str | Path):
         file = ResponseFile(data, labelled=labelled)
-        return ResponseStream(_closing(file), len(file))
+        return ResponseStream(lambda _: _closing(file), len(file))
     if isinstance(data, tuple):
         batch = check_batch(*data)
         refuse_non_finite(batch.responses)
-        return ResponseStream(_slices(batch.responses, batch.labels.tolist()), len(batch.labels))
+        return ResponseStream(lambda _: _slices(batch.responses, batch.labels.tolist()), len(batch.labels))
     if labelled:
         raise InputError("Labels are needed: give (responses, labels), or a response file that has both.")
     responses = check_batch(data, np.zeros(len(np.asarray(data)), dtype=np.str_)).responses
     refuse_non_finite(responses)
-    return ResponseStream(_slices(responses, None), len(responses))
+    return ResponseStream(lambda _: _slices(responses, None), len(responses))
 
 
 def _closing(file: ResponseFile) -> Iterator[ResponseBatch]:

@@ -239,8 +239,12 @@ def png_bomb(side: int) -> bytes:
     body = b"IDAT" + zlib.compress(bytes(1000))
     return (
         b"\x89PNG\r\n\x1a\n"
-        + struct.pack(">I", len(header)) + chunk + struct.pack(">I", zlib.crc32(chunk))
-        + struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+        + struct.pack(">I", len(header))
+        + chunk
+        + struct.pack(">I", zlib.crc32(chunk))
+        + struct.pack(">I", len(body) - 4)
+        + body
+        + struct.pack(">I", zlib.crc32(body))
     )
 
 

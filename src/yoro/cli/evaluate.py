@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from yoro.cli.talk import AsJson, Data, ModelPath, Quiet, print_json
+from yoro.cli.talk import (
+    AsJson,
+    BatchSize,
+    Data,
+    Device,
+    Force,
+    ModelPath,
+    Moved,
+    Quiet,
+    Strict,
+    Workers,
+    make_reading,
+    print_json,
+    tell_skipped,
+)
 
 if TYPE_CHECKING:
     from yoro.metrics import Evaluation
@@ -15,15 +30,38 @@ MOST_CLASSES = 60  # of which a table in a terminal is still read
 MOST_CONFUSIONS = 10
 
 
-def run(model: ModelPath, data: Data, as_json: AsJson = False, quiet: Quiet = False) -> None:
-    """Accuracy, calibration, per-class figures and confusions on labelled data."""
+def run(
+    model: ModelPath,
+    data: Data,
+    source: Moved = None,
+    device: Device = "auto",
+    batch_size: BatchSize = 32,
+    workers: Workers = None,
+    strict: Strict = False,
+    html: Annotated[Path | None, typer.Option(metavar="REPORT", help="Also write a report as a web page.")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Accuracy, calibration, per-class figures and confusions on labelled data (of a split folder, its test split)."""
     from yoro.classifier import load
+    from yoro.store import refuse_existing
 
-    evaluation = load(model).evaluate(data, progress=not quiet)
+    if html is not None:
+        refuse_existing(html, force=force)
+    classifier = load(model, source=source, device=device)
+    reading = make_reading(batch_size, workers, strict)
+    if html is None:
+        evaluation = classifier.evaluate(data, progress=not quiet, reading=reading)
+    else:
+        from yoro.reporting import write_evaluation_report
+
+        evaluation = write_evaluation_report(classifier, data, html, reading=reading, progress=not quiet)
     if as_json:
         print_json(evaluation.to_json())
     else:
         typer.echo(table(evaluation))
+    tell_skipped(classifier.skipped)
 
 
 def table(evaluation: Evaluation) -> str:

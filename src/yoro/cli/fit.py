@@ -7,7 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from yoro.cli.talk import AsJson, Data, Force, Quiet, parse_shrinkage, print_json, say, spoken_warnings
+from yoro.cli.talk import (
+    AsJson,
+    BatchSize,
+    Data,
+    Device,
+    Force,
+    Quiet,
+    Strict,
+    Workers,
+    make_reading,
+    parse_shrinkage,
+    print_json,
+    say,
+    spoken_warnings,
+    tell_skipped,
+)
 
 if TYPE_CHECKING:
     from yoro.classifier import Classifier
@@ -17,6 +32,15 @@ def run(
     data: Data,
     out: Annotated[Path, typer.Option(metavar="M.yoro", help="Where to write the model.", show_default=False)],
     val: Annotated[str | None, typer.Option(metavar="DATA", help="Validation data.")] = None,
+    source: Annotated[
+        str, typer.Option(metavar="S", help="The frozen model; `yoro models` lists them.")
+    ] = "embedded:lite0",
+    prompt: Annotated[str, typer.Option(metavar="P", help="watermark, padding or legacy-padding.")] = "watermark",
+    frame: Annotated[
+        str, typer.Option(metavar="START", help="How a padding's frame starts: grey, black, mean, or a number.")
+    ] = "grey",
+    image_side: Annotated[int | None, typer.Option(min=1, help="Side of the image within a padding.")] = None,
+    read: Annotated[str, typer.Option(metavar="logits|features", help="Where the source is read.")] = "logits",
     shrinkage: Annotated[
         str, typer.Option(metavar="RULE", help="loo, validation, k-fold, oas, rblw, ledoit-wolf, or a number.")
     ] = "loo",
@@ -28,25 +52,62 @@ def run(
         bool, typer.Option("--reservoir/--no-reservoir", help="Keep responses, to choose the shrinkage anew later.")
     ] = True,
     seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0,
+    device: Device = "auto",
+    batch_size: BatchSize = 32,
+    workers: Workers = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a run that was ended left off.")] = False,
+    strict: Strict = False,
+    html: Annotated[Path | None, typer.Option(metavar="REPORT", help="Also write a report as a web page.")] = None,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Fit a classifier in one pass and save it."""
-    from yoro.classifier import fit
+    from yoro.fitting import fit
     from yoro.store import refuse_existing
 
     rule = parse_shrinkage(shrinkage)
     refuse_existing(out, force=force)
+    if html is not None:
+        refuse_existing(html, force=force)
     with spoken_warnings(quiet):
-        classifier = fit(data, val=val, shrinkage=rule, prior=prior, protocol=protocol, seed=seed, progress=not quiet)
-    if not reservoir:
-        classifier.drop_reservoir()
-    classifier.save(out, force=force)
-    for note in classifier.notes:
-        say(note, quiet)
+        classifier = fit(
+            data,
+            val=val,
+            source=source,
+            read=read,
+            prompt=prompt,
+            frame=_number(frame),
+            image_side=image_side,
+            shrinkage=rule,
+            prior=prior,
+            protocol=protocol,
+            seed=seed,
+            device=device,
+            reading=make_reading(batch_size, workers, strict),
+            checkpoint=out.with_name(f".{out.name}.part"),
+            resume=resume,
+            progress=not quiet,
+        )
+    finish(classifier, data, out, html, keep=reservoir, force=force, quiet=quiet)
     if as_json:
         print_json(summary(classifier))
+    tell_skipped(classifier.skipped)
+
+
+def finish(
+    classifier: Classifier, data: str, out: Path, html: Path | None, *, keep: bool, force: bool, quiet: bool
+) -> None:
+    """Save the model and the report, and say what was found."""
+    for note in classifier.notes:
+        say(note, quiet)
+    if html is not None:
+        from yoro.reporting import write_fit_report
+
+        write_fit_report(classifier, data, html)
+    if not keep:
+        classifier.drop_reservoir()
+    classifier.save(out, force=force)
     say(sentence(classifier, out), quiet)
 
 
@@ -56,6 +117,7 @@ def summary(classifier: Classifier) -> dict[str, object]:
     return {
         "classes": list(classifier.classes),
         "examples": model.statistics.total,
+        "skipped": [name for name, _ in classifier.skipped],
         "width": model.mapping.width,
         "source": model.source,
         "shrinkage": model.choice.shrinkage,
@@ -71,5 +133,13 @@ def sentence(classifier: Classifier, out: Path) -> str:
     event = model.history[-1]
     return (
         f"{out}: {len(classifier.classes)} classes from {event['images']:,} examples in one pass, "
-        f"{event['seconds']:g} s. Shrinkage {model.choice.shrinkage:g} by {model.choice.rule}."
+        f"{event['seconds']:g} s, {event['peak_memory_mb']:.0f} MB. "
+        f"Shrinkage {model.choice.shrinkage:g} by {model.choice.rule}."
     )
+
+
+def _number(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text

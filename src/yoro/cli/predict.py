@@ -7,12 +7,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from yoro.cli.talk import Data, Force, ModelPath, Quiet, say
+from yoro.cli.talk import (
+    BatchSize,
+    Data,
+    Device,
+    Force,
+    ModelPath,
+    Moved,
+    Quiet,
+    Strict,
+    Workers,
+    make_reading,
+    say,
+    tell_skipped,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from yoro.classifier import Classifier
+    from yoro.classifier import Answers
 
 
 def run(
@@ -24,6 +37,11 @@ def run(
         typer.Option("--format", metavar="csv|json|jsonl|parquet", help="By default the file's suffix, or csv."),
     ] = None,
     top: Annotated[int, typer.Option(min=1, metavar="K", help="Give the K best classes of each.")] = 1,
+    source: Moved = None,
+    device: Device = "auto",
+    batch_size: BatchSize = 32,
+    workers: Workers = None,
+    strict: Strict = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -39,22 +57,24 @@ def run(
         raise typer.BadParameter("parquet cannot be shown; give a file with --out.", param_hint="--format")
     if out is not None:
         refuse_existing(out, force=force)
-    classifier = load(model)
-    count = write_rows(rows(classifier, data, min(top, len(classifier.classes)), progress=not quiet), kind, out)
+    classifier = load(model, source=source, device=device)
+    answers = classifier.answers(data, progress=not quiet, reading=make_reading(batch_size, workers, strict))
+    count = write_rows(rows(answers, classifier.classes, top), kind, out)
     if out is not None:
         say(f"{out}: {count:,} predictions.", quiet)
+    tell_skipped(classifier.skipped)
 
 
-def rows(classifier: Classifier, data: str, top: int, *, progress: bool) -> Iterator[dict[str, object]]:
+def rows(answers: Iterator[Answers], classes: tuple[str, ...], top: int) -> Iterator[dict[str, object]]:
     """One row an image: path, label, probability, and further columns for the next best."""
     import numpy as np
 
-    for answers in classifier.answers(data, progress=progress):
-        order = np.argsort(-answers.log_probabilities, axis=1, kind="stable")[:, :top]
-        for name, best, row in zip(answers.names, order.tolist(), np.exp(answers.log_probabilities), strict=True):
+    for batch in answers:
+        order = np.argsort(-batch.log_probabilities, axis=1, kind="stable")[:, :top]
+        for name, best, row in zip(batch.names, order.tolist(), np.exp(batch.log_probabilities), strict=True):
             result: dict[str, object] = {"path": name}
             for place, i in enumerate(best, start=1):
                 suffix = "" if place == 1 else f"_{place}"
-                result[f"label{suffix}"] = classifier.classes[i]
+                result[f"label{suffix}"] = classes[i]
                 result[f"probability{suffix}"] = round(float(row[i]), 6)
             yield result

@@ -5,19 +5,33 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="A response file (.npz).", show_default=False)]
+if TYPE_CHECKING:
+    from yoro.classifier import Classifier
+    from yoro.pipeline import Reading
+
+DATA = "A folder of images, a list (.csv, .jsonl) or responses (.npz)."
+Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA, show_default=False)]
 ModelPath = Annotated[Path, typer.Argument(metavar="M.yoro", help="A saved model.", show_default=False)]
 Out = Annotated[Path | None, typer.Option(metavar="N.yoro", help="Write the changed model here, not in place.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+Moved = Annotated[
+    str | None, typer.Option("--source", metavar="S", help="Where the model's source is now, if it moved or is code.")
+]
+Device = Annotated[str, typer.Option(metavar="D", help="auto, cpu, cuda or mps.")]
+BatchSize = Annotated[int, typer.Option(min=1, help="Images read together.")]
+Workers = Annotated[int | None, typer.Option(min=0, help="Decoding processes; by default one for each core.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first image that cannot be read.")]
+
+MOST_SKIPPED = 20  # broken files named one by one
 
 
 def say(sentence: str, quiet: bool = False) -> None:
@@ -32,6 +46,13 @@ def print_json(value: object) -> None:
     sys.stdout.write("\n")
 
 
+def make_reading(batch_size: int, workers: int | None, strict: bool) -> Reading:
+    """The settings of reading images."""
+    from yoro.pipeline import Reading
+
+    return Reading(batch_size, workers, strict)
+
+
 @contextmanager
 def spoken_warnings(quiet: bool) -> Iterator[None]:
     """Warnings as plain sentences on stderr."""
@@ -41,6 +62,18 @@ def spoken_warnings(quiet: bool) -> Iterator[None]:
     for warning in caught:
         if issubclass(warning.category, UserWarning):
             say(f"Note: {warning.message}", quiet)
+
+
+def tell_skipped(skipped: list[tuple[str, str]]) -> None:
+    """Name what could not be read, and exit with 1 if there was anything; all else is done by now."""
+    if not skipped:
+        return
+    for _, reason in skipped[:MOST_SKIPPED]:
+        say(f"Skipped: {reason}")
+    if len(skipped) > MOST_SKIPPED:
+        say(f"... and {len(skipped) - MOST_SKIPPED:,} more.")
+    say(f"{len(skipped):,} images could not be read and were skipped.")
+    raise typer.Exit(1)
 
 
 def parse_shrinkage(text: str) -> str | float:
@@ -61,19 +94,20 @@ def parse_shrinkage(text: str) -> str | float:
     return rho
 
 
-def change_model(path: Path, out: Path | None, force: bool, quiet: bool, change: object) -> None:
-    """Load a model, change it, and write it back in place or elsewhere; then say what was done."""
-    from yoro.classifier import load
+def change_model(
+    classifier: Classifier, path: Path, out: Path | None, force: bool, quiet: bool, change: Callable[[], None]
+) -> None:
+    """Change a model and write it back in place or elsewhere; then say what was done."""
     from yoro.store import refuse_existing
 
     if out is not None:
         refuse_existing(out, force=force)
-    classifier = load(path)
     before = classifier.model.statistics.total
     with spoken_warnings(quiet):
-        change(classifier)  # type: ignore[operator]
+        change()
     classifier.save(out or path, force=force or out is None)
     for note in classifier.notes:
         say(note, quiet)
     after = classifier.model.statistics.total
     say(f"{out or path}: {before:,.0f} -> {after:,.0f} examples, {len(classifier.classes)} classes.", quiet)
+    tell_skipped(classifier.skipped)

@@ -207,9 +207,7 @@ def _from_array(values: NDArray[np.generic]) -> Image.Image:
     return _to_rgb(Image.fromarray(np.ascontiguousarray(flat)))
 
 
-def _resize(
-    image: Image.Image, box: Box | None, size: tuple[int, int] | None, geometry: Geometry
-) -> NDArray[np.uint8]:
+def _resize(image: Image.Image, box: Box | None, size: tuple[int, int] | None, geometry: Geometry) -> NDArray[np.uint8]:
     """RGB image to (side, side, 3), by the same arithmetic as torchvision on PIL images."""
     side, resample = geometry.side, FILTERS[geometry.interpolation]
     if geometry.fit == "squash":

@@ -95,9 +95,7 @@ def _has_images(folder: os.DirEntry[str]) -> bool:
     return any(is_image(entry.name) for entry in entries if not entry.is_dir())
 
 
-def _classes_under(
-    folder: Path, root: Path, split: str | None, ignored: Ignored, remarks: list[str]
-) -> list[Example]:
+def _classes_under(folder: Path, root: Path, split: str | None, ignored: Ignored, remarks: list[str]) -> list[Example]:
     """Examples of each class folder directly below `folder`; deeper folders belong to their class."""
     examples = []
     nested = []

@@ -67,4 +67,3 @@ def _receive(source: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:
     while line := source.readline():
         requests.put(line)
     os._exit(0)
-

@@ -1,0 +1,180 @@
+"""One pass over a stream: statistics, reservoir and ledger, with checkpoints to go on from after a kill."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from yoro.data.duplicates import Duplicates, find_duplicates
+from yoro.data.examples import Example
+from yoro.data.responses import ResponseBatch
+from yoro.errors import StoreError, YoroError
+from yoro.ledger import Ledger
+from yoro.reservoir import Reservoir
+from yoro.statistics import ResponseStatistics
+from yoro.store import move_into_place
+from yoro.streams import ResponseStream
+from yoro.tensors import read_tensors, write_file, write_tensors
+
+SECONDS_BETWEEN = 10.0  # checkpoints; more if writing one takes long
+SHARE_OF_TIME = 0.02  # at most this much of the time goes into checkpoints
+
+
+@dataclass
+class Gathered:
+    """What one or more passes leave behind."""
+
+    statistics: ResponseStatistics
+    ledger: Ledger
+    reservoir: Reservoir | None
+    images: int = 0
+    skipped: list[tuple[str, str]] = field(default_factory=list)  # what could not be read, and why
+
+    def absorb(
+        self,
+        stream: ResponseStream,
+        *,
+        progress: bool = False,
+        checkpoint: Checkpoint | None = None,
+        names: list[str] | None = None,
+    ) -> None:
+        """Add a stream; the names of what was added are appended to `names`."""
+        done, whole = 0, True  # examples dealt with; whether the last batch is in completely
+        try:
+            for batch in shown(stream, "fitting", progress):
+                whole = False
+                self._add(batch)
+                done, whole = stream.position, True
+                if names is not None:
+                    names.extend(batch.names)
+                if checkpoint is not None:
+                    checkpoint.write_if_due(self, done, stream.skipped)
+        except BaseException:
+            if checkpoint is not None and whole:  # Ctrl-C, a source that vanished: keep what was paid for
+                checkpoint.write(self, done, stream.skipped)
+            raise
+        self.skipped += stream.skipped
+
+    def _add(self, batch: ResponseBatch) -> None:
+        labels = batch.labels or []
+        self.statistics.update(batch.responses, labels)
+        self.ledger.add(batch.digests, labels)
+        if self.reservoir is not None:
+            self.reservoir.add(batch.responses, labels, batch.digests, groups=batch.groups)
+        self.images += len(labels)
+
+
+class Checkpoint:
+    """A folder beside the output that holds what was gathered so far; it fits one run only, by its fingerprint."""
+
+    def __init__(self, folder: Path, fingerprint: str, done: int = 0) -> None:
+        self.folder = folder
+        self._fingerprint = fingerprint
+        self._done = done  # examples dealt with before this stream
+        self._next = time.monotonic() + SECONDS_BETWEEN
+        self._last = -1
+
+    def write_if_due(self, gathered: Gathered, done: int, skipped: list[tuple[str, str]]) -> None:
+        """Write if the last one is long enough ago."""
+        if time.monotonic() >= self._next:
+            self.write(gathered, done, skipped)
+
+    def write(self, gathered: Gathered, done: int, skipped: list[tuple[str, str]]) -> None:
+        """Write what was gathered, how many examples of the stream that was, and what was skipped; atomically."""
+        position = self._done + done
+        if gathered.reservoir is None or position == self._last or not gathered.images:
+            return
+        started = time.monotonic()
+        draft = self.folder.with_name(f"{self.folder.name}.{secrets.token_hex(4)}.tmp")
+        try:
+            draft.mkdir()
+            ledger_arrays, names = gathered.ledger.to_arrays()
+            facts: dict[str, object] = {
+                "kind": "yoro-checkpoint", "classes": list(gathered.statistics.classes), "names": names,
+            }  # fmt: skip
+            write_tensors(draft / "statistics.safetensors", gathered.statistics.to_arrays() | ledger_arrays, facts)
+            arrays, kept = gathered.reservoir.to_arrays()
+            write_tensors(draft / "reservoir.safetensors", arrays, {"kind": "yoro-checkpoint"} | kept)
+            state = {
+                "fingerprint": self._fingerprint, "position": position, "images": gathered.images,
+                "skipped": gathered.skipped + skipped,
+            }  # fmt: skip
+            write_file(draft / "state.json", json.dumps(state).encode())
+            move_into_place(draft, self.folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        self._last = position
+        took = time.monotonic() - started
+        self._next = time.monotonic() + max(SECONDS_BETWEEN, took / SHARE_OF_TIME)
+
+    def read(self) -> tuple[Gathered, int] | None:
+        """What an earlier run gathered and how many examples it dealt with; None if there is nothing."""
+        if not (self.folder / "state.json").is_file():
+            return None
+        try:
+            state = json.loads((self.folder / "state.json").read_bytes())
+            if state["fingerprint"] != self._fingerprint:
+                raise StoreError(
+                    f"{self.folder} belongs to another run: other images, settings or source. "
+                    "Fit without --resume to start anew."
+                )
+            arrays, facts = read_tensors(self.folder / "statistics.safetensors", "yoro-checkpoint")
+            statistics = ResponseStatistics.from_arrays(arrays, cast("list[object]", facts["classes"]))
+            ledger = Ledger.from_arrays(arrays, cast("list[object]", facts["names"]))
+            kept = read_tensors(self.folder / "reservoir.safetensors", "yoro-checkpoint")
+            reservoir = Reservoir.from_arrays(*kept, statistics.width)
+            skipped = [(str(name), str(reason)) for name, reason in state["skipped"]]
+            self._done = int(state["position"])
+        except (KeyError, ValueError, TypeError, OSError) as error:
+            if isinstance(error, YoroError):
+                raise
+            raise StoreError(f"{self.folder} is damaged ({error}). Fit without --resume to start anew.") from error
+        return Gathered(statistics, ledger, reservoir, int(state["images"]), skipped), self._done
+
+    def remove(self) -> None:
+        """Forget the checkpoint: the run is complete, or starts anew."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def fingerprint(examples: Sequence[Example], settings: dict[str, object]) -> str:
+    """Digest of everything that the outcome of a pass depends on; files by name, size and time."""
+    hasher = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
+    for example in examples:
+        stamp: object = None
+        if isinstance(example.image, Path) and example.image.exists():
+            found = example.image.stat()
+            stamp = found.st_size, found.st_mtime_ns
+        hasher.update(json.dumps([example.name, example.label, example.group, stamp]).encode())
+    return hasher.hexdigest()
+
+
+def duplicates_in(ledger: Ledger, names: Sequence[str]) -> Duplicates:
+    """Contents that were added twice; `names` are those of the ledger's entries, in order."""
+    digests: NDArray[np.generic] = ledger.to_arrays()[0]["digests"]
+    repeated = np.zeros(len(digests), dtype=bool)
+    if len(digests):
+        _, inverse, counts = np.unique(digests, axis=0, return_inverse=True, return_counts=True)
+        repeated = counts[inverse.reshape(-1)] > 1
+    chosen = [(entry, name) for entry, name, again in zip(ledger.entries(), names, repeated, strict=True) if again]
+    return find_duplicates(
+        (digest.hex() for (digest, _), _ in chosen), (label for (_, label), _ in chosen), (name for _, name in chosen)
+    )
+
+
+def shown(stream: ResponseStream, what: str, progress: bool) -> Iterator[ResponseBatch]:
+    """The stream with a bar on stderr: rate and time left; it stays silent in logs."""
+    with tqdm(total=stream.total, desc=what, unit="img", disable=None if progress else True, leave=False) as bar:
+        for batch in stream:
+            yield batch
+            bar.update(len(batch.names))
