@@ -8,19 +8,19 @@ from typing import Annotated
 
 import typer
 
-from yoro.cli import evaluate, fit, forget, inspect, merge, predict, relabel, update
+from yoro.cli import demo, evaluate, export, fit, forget, inspect, merge, models, predict, relabel, respond, update
 from yoro.errors import YoroError
 from yoro.version import __version__
 
 app = typer.Typer(
     name="yoro",
-    help="A frozen pretrained model and labelled data in, a classifier out: one pass, no training.",
+    help="A frozen pretrained model and labelled images in, a classifier out: one pass, no training.",
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain text: errors on one line, help that reads well in a log
 )
-for verb in (fit, update, forget, relabel, merge, predict, evaluate, inspect):
+for verb in (demo, fit, predict, evaluate, update, forget, relabel, merge, inspect, respond, export, models):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 
 

@@ -17,6 +17,7 @@ from yoro.cli.talk import (
     Strict,
     Workers,
     make_reading,
+    parse_frame,
     parse_shrinkage,
     print_json,
     say,
@@ -77,7 +78,7 @@ def run(
             source=source,
             read=read,
             prompt=prompt,
-            frame=_number(frame),
+            frame=parse_frame(frame),
             image_side=image_side,
             shrinkage=rule,
             prior=prior,
@@ -136,10 +137,3 @@ def sentence(classifier: Classifier, out: Path) -> str:
         f"{event['seconds']:g} s, {event['peak_memory_mb']:.0f} MB. "
         f"Shrinkage {model.choice.shrinkage:g} by {model.choice.rule}."
     )
-
-
-def _number(text: str) -> str | float:
-    try:
-        return float(text)
-    except ValueError:
-        return text

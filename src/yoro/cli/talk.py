@@ -76,6 +76,14 @@ def tell_skipped(skipped: list[tuple[str, str]]) -> None:
     raise typer.Exit(1)
 
 
+def parse_frame(text: str) -> str | float:
+    """A frame's start: a name, or a number."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def parse_shrinkage(text: str) -> str | float:
     """A rule's name or a number from 0 to 1."""
     from yoro.selection import RULES

@@ -49,6 +49,7 @@ class ResponseFile:
             self._check_size()
             self.labels = self._column("labels", required=labelled)
             self.groups = self._column("groups", required=False)
+            self.names = self._column("names", required=False)
         except BaseException:
             self._archive.close()
             raise
@@ -83,9 +84,14 @@ class ResponseFile:
                 None if self.labels is None else self.labels[start:stop].tolist(),
                 None if self.groups is None else self.groups[start:stop].tolist(),
                 row_digests(block),
-                [f"{self.path.name}#{i}" for i in range(start, stop)],
+                self._names(start, stop),
             )
             start = stop
+
+    def _names(self, start: int, stop: int) -> list[str]:
+        if self.names is not None:
+            return list(self.names[start:stop].tolist())
+        return [f"{self.path.name}#{i}" for i in range(start, stop)]
 
     def _blocks(self, rows: int) -> Iterator[NDArray[np.floating]]:
         head = self._header
