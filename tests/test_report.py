@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import io
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import yoro
+from yoro.charts import shrinkage_curve, text
+from yoro.errors import InputError
+from yoro.metrics import Evaluation, Tally
+from yoro.report import MOST_MISTAKES, Mistake, report_html, thumbnail
+from yoro.selection import Choice
+
+VOID = {"meta", "br", "img", "wbr", "link", "hr", "input"}
+HOSTILE = ["<script>alert(1)</script>", "\"><img src=x onerror='alert(1)'>", "a&b;</td>", "' onload='x", "http://evil/"]
+
+
+class Page(HTMLParser):
+    """Tags that balance, their attributes, and the text without markup."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == [], "tags left open"
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        assert len(dict(attributes)) == len(attributes), f"an attribute of {tag} is given twice"
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.words)
+
+    def count(self, wanted: str) -> int:
+        return sum(tag == wanted for tag, _ in self.tags)
+
+
+def evaluation(names: list[str], n: int = 600, seed: int = 0, empty: tuple[int, ...] = ()) -> Evaluation:
+    rng = np.random.default_rng(seed)
+    present = [i for i in range(len(names)) if i not in empty]
+    truth = rng.choice(present, n)
+    scores = rng.normal(size=(n, len(names))) + 3.0 * (truth[:, None] == np.arange(len(names)))
+    scores[:, list(empty)] = -30.0
+    log_probabilities = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    tally = Tally(tuple(names))
+    tally.update(log_probabilities, [names[i] for i in truth])
+    return tally.result()
+
+
+def mistakes(count: int, truth: str = "cat", answer: str = "dog", file: str = "cat/{}.jpg") -> list[Mistake]:
+    small = thumbnail(np.full((20, 30, 3), 90, dtype=np.uint8))
+    return [Mistake(file.format(i), truth, answer, i / max(count, 1), small) for i in range(count)]
+
+
+def page(names: list[str], choice: Choice | None = None, wrong=(), facts=None, **options) -> str:
+    return report_html("pets", evaluation(names, **options), choice, wrong, facts or {}, basis="600 held-out images")
+
+
+def assert_self_contained(html: str) -> None:
+    parsed = Page(html)
+    for tag, attributes in parsed.tags:
+        assert tag not in {"script", "link", "iframe", "object", "base", "form"}
+        assert "href" not in attributes
+        assert not [key for key in attributes if key.startswith("on")]
+        assert (attributes.get("src") or "data:image/").startswith("data:image/")
+    style = html[html.index("<style>") : html.index("</style>")]
+    assert "url(" not in style
+    assert "@import" not in style
+    assert "http:" not in style
+
+
+@pytest.mark.parametrize("classes", [2, 3, 37, 40, 41, 397])
+def test_every_class_is_named_on_a_well_formed_page(classes):
+    names = [f"class-{i:03d}_of" for i in range(classes)]
+    html = page(names, Choice("loo", 0.1, 1.0, (0.01, 0.1, 1.0), (0.5, 0.4, 0.6)), mistakes(3), {"Source": "pixels"})
+    parsed = Page(html)
+    assert all(name in parsed.text for name in names)
+    assert_self_contained(html)
+    assert parsed.count("svg") == 1
+    assert parsed.count("figure") == 3
+
+
+def test_headline_tells_the_figures_and_what_they_were_measured_on():
+    figures = evaluation(["cat", "dog", "fox"])
+    shown = Page(report_html("pets", figures, None, [], {"Source": "embedded:lite0"}, basis="600 images")).text
+    shown = shown.replace("\u00a0", " ")
+    low, high = figures.interval
+    for wanted in (
+        f"{100 * figures.accuracy:.1f} %",
+        f"{100 * low:.1f} to {100 * high:.1f} %",
+        f"{100 * figures.balanced_accuracy:.1f} %",
+        f"{100 * figures.macro_f1:.1f} %",
+        f"{figures.log_loss:.3f}",
+        f"{100 * figures.calibration_error:.1f} %",
+        "600 images",
+        "embedded:lite0",
+    ):
+        assert wanted in shown
+
+
+def test_hostile_names_stay_text():
+    names = sorted(HOSTILE)
+    wrong = [mistake for name in HOSTILE for mistake in mistakes(1, name, name, name.replace("{", "") + "{}")]
+    facts = {name: name for name in HOSTILE}
+    title = HOSTILE[0]
+    html = report_html(title, evaluation(names), Choice(title, 0.1, 1.0, (0.1,), (1.0,)), wrong, facts, basis=title)
+    assert_self_contained(html)
+    parsed = Page(html)
+    assert all(name in parsed.text for name in HOSTILE)
+    assert {attributes["src"][:11] for tag, attributes in parsed.tags if tag == "img"} == {"data:image/"}
+    assert "<script" not in html.lower()
+
+
+def test_names_that_are_no_text_or_far_too_long_are_tamed():
+    assert text("a\x00b\udcffc\x1b") == "a\ufffdb\ufffdc\ufffd"
+    assert len(text("x" * 100_000)) < 200
+    html = page(["a\udcff", "b\u202egnp.exe", "c" * 5000])
+    html.encode("utf-8")
+    assert "<bdi>" in html
+    assert len(html) < 60_000
+
+
+@pytest.mark.parametrize("names", [["cat", "dog", "fox"], [f"class {i}" for i in range(397)]])
+def test_report_without_choice_mistakes_and_facts_leaves_them_out(names):
+    for choice in (None, Choice("oas", 0.07)):
+        parsed = Page(page(names, choice))
+        assert parsed.count("svg") == parsed.count("figure") == 0
+        assert "shrinkage" not in parsed.text
+        assert "Worst mistakes" not in parsed.text
+        assert "Facts" not in parsed.text
+
+
+def test_class_without_images_comes_last_and_has_no_figures():
+    shown = page(["ant", "bee", "cow"], empty=(0,))
+    rows = re.findall(r"<tr><th scope=\"row\"><bdi>(\w+)</bdi></th><td class=\"number\">(\d+)</td>(.*?)</tr>", shown)
+    assert [name for name, _, _ in rows][-1] == "ant"
+    assert rows[-1][1:] == ("0", '<td class="number">&ndash;</td>' * 3)
+
+
+def test_worst_class_comes_first():
+    tally = Tally(("a", "b", "c"))
+    tally.update(np.log(np.array([[0.8, 0.1, 0.1]] * 5 + [[0.1, 0.1, 0.8]])), ["a", "a", "a", "b", "b", "c"])
+    html = report_html("t", tally.result(), None, [], {}, basis="six images")
+    assert re.findall(r"<bdi>(\w)</bdi></th><td class=\"number\">\d", html) == ["b", "a", "c"]
+
+
+def test_perfect_answers_have_no_confusions():
+    tally = Tally(("a", "b"))
+    tally.update(np.log(np.array([[0.9, 0.1], [0.1, 0.9]])), ["a", "b"])
+    assert "Nothing was confused" in report_html("t", tally.result(), None, [], {}, basis="two images")
+
+
+def test_many_classes_make_a_picture_and_not_a_page_of_cells():
+    parsed = Page(page([f"class {i}" for i in range(397)], n=4000))
+    assert parsed.count("td") < 5 * 397 + 100
+    assert [a["class"] for t, a in parsed.tags if t == "img"] == ["picture"]
+    assert "Most frequent confusions" in parsed.text
+
+
+def test_a_thousand_classes_and_many_mistakes_stay_small():
+    names = [f"n{i:08d} some long name of a class, and a synonym {i}" for i in range(1000)]
+    html = page(names, None, mistakes(500), n=20_000)
+    assert len(html.encode("utf-8")) < 2_000_000
+    assert Page(html).count("figure") == MOST_MISTAKES
+
+
+def test_most_certain_mistakes_are_shown_first():
+    shown = re.findall(r"\((\d+)\u00a0%\)", page(["cat", "dog"], None, mistakes(50)))
+    assert shown == [str(2 * i) for i in range(49, 49 - MOST_MISTAKES, -1)]
+
+
+def test_thumbnails_must_be_small_pictures():
+    with pytest.raises(InputError, match="neither a JPEG nor a PNG"):
+        page(["cat", "dog"], None, [Mistake("a.svg", "cat", "dog", 0.5, b"<svg onload='x'>")])
+    with pytest.raises(InputError, match="100,003 bytes"):
+        page(["cat", "dog"], None, [Mistake("a.jpg", "cat", "dog", 0.5, b"\xff\xd8\xff" + bytes(100_000))])
+
+
+@pytest.mark.parametrize(
+    ("rule", "label"),
+    [("validation", "correct answers"), ("loo", "negative log-likelihood"), ("k-fold", "negative log-likelihood")],
+)
+def test_axis_of_the_curve_is_labelled_by_the_rule(rule, label):
+    drawing = shrinkage_curve(Choice(rule, 0.1, 1.0, (0.01, 0.1, 0.8), (3.0, 5.0, 4.0)))
+    assert f">{label}</text>" in drawing
+    assert ">chosen: 0.1</text>" in drawing
+    assert drawing.count('class="point"') == 3
+
+
+@pytest.mark.parametrize(
+    ("candidates", "scores"),
+    [
+        ((0.1,), (5.0,)),
+        ((0.1, 0.2), (5.0, 5.0)),
+        ((0.0, 0.1, 1.0), (0.0, 0.0, 0.0)),
+        ((0.0,), (1.0,)),
+        ((0.1, 0.11), (1e-9, 2e-9)),
+        ((0.01, 0.1, 1.0), (np.inf, 1.0, 2.0)),
+        ((0.001, 1.0), (-3.0, 1e6)),
+    ],
+)
+def test_curve_of_odd_candidates_stays_within_its_frame(candidates, scores):
+    drawing = shrinkage_curve(Choice("loo", candidates[-1], 1.0, candidates, scores))
+    Page(drawing)
+    places = [float(x) for x in re.findall(r" (?:x|y|cx|cy|x1|x2|y1|y2)=\"([^\"]+)\"", drawing)]
+    assert min(places) >= 0
+    assert max(places) <= 480
+    assert "nan" not in drawing
+    assert "inf" not in drawing
+
+
+def test_whole_answers_are_counted_in_whole_ticks():
+    drawing = shrinkage_curve(Choice("validation", 0.1, 1.0, (0.01, 0.1), (7.0, 8.0)))
+    ticks = re.findall(r"text-anchor=\"end\">([^<]+)</text>", drawing)
+    assert {"7", "8"} <= set(ticks)
+    assert not [tick for tick in ticks if "." in tick and "chosen" not in tick]
+
+
+def test_thumbnail_is_a_small_jpeg_of_the_same_shape():
+    image = np.random.default_rng(0).integers(0, 256, (300, 600, 3), dtype=np.uint8)
+    picture = Image.open(io.BytesIO(thumbnail(image)))
+    assert (picture.format, picture.size) == ("JPEG", (112, 56))
+    assert Image.open(io.BytesIO(thumbnail(image[:8, :8]))).size == (8, 8)
+    assert Image.open(io.BytesIO(thumbnail(image, side=40))).size == (40, 20)
+
+
+@pytest.mark.parametrize("image", [np.zeros((4, 4)), np.zeros((4, 4, 3)), np.zeros((0, 4, 3), dtype=np.uint8)])
+def test_thumbnail_refuses_what_is_no_image(image):
+    with pytest.raises(InputError, match="expected"):
+        thumbnail(image)
+
+
+def test_report_on_real_answers(digits):
+    responses, labels = digits
+    classifier = yoro.fit((responses[:1200], labels[:1200]))
+    figures = classifier.evaluate((responses[1200:], labels[1200:]))
+    html = report_html("digits", figures, classifier.model.choice, [], {"Passes": "1"}, basis="597 held-out images")
+    assert_self_contained(html)
+    assert f"chosen: {classifier.model.choice.shrinkage:g}" in html
