@@ -28,6 +28,7 @@ class Members:
     labels: NDArray[np.str_]
     groups: NDArray[np.str_]
     weights: Array
+    digests: tuple[bytes, ...] = ()  # of the contents, where they are known
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -128,6 +129,7 @@ class Reservoir:
             np.array([self._labels[i] for i in order], dtype=np.str_),
             np.array([self._groups[i] for i in order], dtype=np.str_),
             self._weights[order],
+            tuple(self._digests[i].tobytes() for i in order),
         )
 
     def to_arrays(self) -> tuple[dict[str, NDArray[np.generic]], dict[str, object]]:

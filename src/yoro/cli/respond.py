@@ -7,13 +7,27 @@ from typing import Annotated
 
 import typer
 
-from yoro.cli.talk import BatchSize, Data, Device, Force, Quiet, Strict, Workers, make_reading, parse_frame, say, tell_skipped
+from yoro.cli.talk import (
+    BatchSize,
+    Data,
+    Device,
+    Force,
+    Quiet,
+    Strict,
+    Workers,
+    make_reading,
+    parse_frame,
+    say,
+    tell_skipped,
+)
 
 
 def run(
     data: Data,
     out: Annotated[Path, typer.Option(metavar="Z.npz", help="Where to write the responses.", show_default=False)],
-    source: Annotated[str, typer.Option(metavar="S", help="The frozen model; `yoro models` lists them.")] = "embedded:lite0",
+    source: Annotated[
+        str, typer.Option(metavar="S", help="The frozen model; `yoro models` lists them.")
+    ] = "embedded:lite0",
     prompt: Annotated[str, typer.Option(metavar="P", help="watermark, padding or legacy-padding.")] = "watermark",
     frame: Annotated[str, typer.Option(metavar="START", help="How a padding's frame starts.")] = "grey",
     image_side: Annotated[int | None, typer.Option(min=1, help="Side of the image within a padding.")] = None,
@@ -37,7 +51,9 @@ def run(
     refuse_existing(out, force=force)
     found = find(data, labelled=not unlabelled)
     chosen = found if split is None else found.select(split)
-    pipeline = make_pipeline(source, read=read, prompt=prompt, frame=parse_frame(frame), image_side=image_side, device=device)
+    pipeline = make_pipeline(
+        source, read=read, prompt=prompt, frame=parse_frame(frame), image_side=image_side, device=device
+    )
     stream = pipeline.stream(chosen.examples, make_reading(batch_size, workers, strict))
     count = write_responses(out, shown(stream, "responding", not quiet), pipeline.source.width, labelled=not unlabelled)
     for note in found.notes:

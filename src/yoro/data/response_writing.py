@@ -32,7 +32,9 @@ def write_responses(path: Path, batches: Iterable[ResponseBatch], width: int, *,
                 names += batch.names
         if not names:
             raise InputError("No image could be read, so there are no responses to write.")
-        columns = {"names": names} | ({"labels": labels} if labelled else {}) | ({"groups": groups} if any(groups) else {})
+        columns = (
+            {"names": names} | ({"labels": labels} if labelled else {}) | ({"groups": groups} if any(groups) else {})
+        )
         with zipfile.ZipFile(draft, "x", zipfile.ZIP_STORED, allowZip64=True) as archive:
             _copy(archive, rows, (len(names), width))
             for name, column in columns.items():
