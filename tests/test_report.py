@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import io
 import re
 from html.parser import HTMLParser
@@ -182,6 +183,13 @@ def test_a_thousand_classes_and_many_mistakes_stay_small():
     html = page(names, None, mistakes(500), n=20_000)
     assert len(html.encode("utf-8")) < 2_000_000
     assert Page(html).count("figure") == MOST_MISTAKES
+
+
+def test_picture_is_bounded_and_says_when_classes_share_a_pixel():
+    parsed = Page(page([f"class {i}" for i in range(1001)]))
+    source = next(attributes["src"] for tag, attributes in parsed.tags if tag == "img")
+    assert Image.open(io.BytesIO(base64.b64decode(source.split(",")[1]))).size == (501, 501)
+    assert "2 neighbouring classes share a pixel" in parsed.text
 
 
 def test_most_certain_mistakes_are_shown_first():

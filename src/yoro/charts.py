@@ -81,7 +81,7 @@ def matrix_colours() -> str:
 
 
 def _matrix_picture(counts: Counts) -> str:
-    step = -(-len(counts) // SIDE)
+    step = -(-len(counts) // SIDE)  # rounded up
     starts = np.arange(0, len(counts), step)
     blocks = np.add.reduceat(np.add.reduceat(counts, starts, axis=0), starts, axis=1)
     share = shares(blocks)
@@ -91,7 +91,8 @@ def _matrix_picture(counts: Counts) -> str:
     stream = io.BytesIO()
     Image.fromarray(pixels).save(stream, "PNG", optimize=True)
     about = f"Confusion matrix of {len(counts)} classes: rows are true classes, columns answers."
-    return f'<img class="picture" alt="{about}" src="{data_uri(stream.getvalue(), "png")}">'
+    picture = f'<img class="picture" alt="{about}" src="{data_uri(stream.getvalue(), "png")}">'
+    return picture if step == 1 else f'{picture}\n<p class="quiet">{step} neighbouring classes share a pixel.</p>'
 
 
 def shares(counts: Counts) -> NDArray[np.float64]:
