@@ -2,7 +2,25 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test check bench clean
+.PHONY: demo test check bench clean
+
+demo: .venv/base.stamp
+	$(BIN)/yoro demo --force
+
+test: .venv/dev.stamp
+	$(BIN)/python -m pytest --numprocesses 2
+
+check: .venv/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/dev.stamp
+	cd benchmarks && ../$(BIN)/python core.py
+	cd benchmarks && ../$(BIN)/python sources.py
+	cd benchmarks && ../$(BIN)/python decoding.py
+	cd benchmarks && ../$(BIN)/python images.py
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -13,19 +31,8 @@ BIN := .venv/bin
 	touch $@
 
 .venv/dev.stamp: .venv/base.stamp
-	$(BIN)/pip install --quiet --editable . --group dev
+	$(BIN)/pip install --quiet --editable '.[torch,bench]' --group dev
 	touch $@
-
-test: .venv/dev.stamp
-	$(BIN)/python -m pytest
-
-check: .venv/dev.stamp
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-
-bench: .venv/dev.stamp
-	$(BIN)/python benchmarks/core.py
 
 clean:
 	rm -rf .venv

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.confidence import Prior, log_probabilities
-from yoro.data.examples import Dataset
+from yoro.data.examples import Dataset, Example
 from yoro.data.finding import find
 from yoro.errors import InputError, SourceError
 from yoro.gathering import Gathered, shown
@@ -68,6 +68,7 @@ class Classifier:
     ) -> None:
         self.notes = notes or []  # sentences on what the last verb did that a user may want to know
         self.skipped: list[tuple[str, str]] = []  # images the last verb could not read, and why
+        self.fitted: list[Example] = []  # the images of a fit just made, in the order of the ledger; not saved
         self._model, self._pipeline = model, pipeline
         self._source, self._device = source, device
 

@@ -22,7 +22,6 @@ from yoro.memory import peak_memory
 from yoro.pipeline import Pipeline, Reading
 
 HELD_OUT = 0.3
-SHOWN = 5  # images predicted by hand
 SIDE = 64  # of the pictures written; the digits themselves have 8 x 8 pixels
 
 
@@ -64,7 +63,9 @@ def demonstrate(folder: Path, *, progress: bool = False) -> Demonstration:
         lines.append(_line(method, mapping, responses, truth, seconds + extra, len(kept)))
     folder.mkdir(parents=True, exist_ok=True)
     classifier.save(folder / "digits.yoro", force=True)
-    new = _write_pictures(folder / "new", [pictures[i] for i in held[:SHOWN]])
+    first = {labels[i]: i for i in reversed(held.tolist())}  # the first held-out picture of each digit
+    chosen = [first[label] for label in sorted(first)[::2]]
+    new = _write_pictures(folder / "new", [pictures[i] for i in chosen], [labels[i] for i in chosen])
     return Demonstration(classifier, lines, len(pictures), new, classifier.predict(new))
 
 
@@ -77,8 +78,12 @@ def respond(pipeline: Pipeline, pictures: list[NDArray[np.uint8]]) -> NDArray[np
 
 
 def _digits() -> tuple[list[NDArray[np.uint8]], list[str]]:
+    """Pictures (SIDE, SIDE, 3) large enough to look at, and their labels."""
     digits = load_digits()
-    pictures = [np.repeat(np.uint8(np.round(image * 255 / 16))[..., None], 3, axis=2) for image in digits.images]
+    pictures = []
+    for image in digits.images:
+        small = Image.fromarray(np.round(image * 255 / 16).astype(np.uint8))
+        pictures.append(np.asarray(small.resize((SIDE, SIDE), Image.Resampling.BILINEAR).convert("RGB")))
     return pictures, [str(label) for label in digits.target]
 
 
@@ -111,9 +116,9 @@ def _line(
     return Line(method, accuracy, 1, seconds, images / seconds, peak_memory())
 
 
-def _write_pictures(folder: Path, pictures: list[NDArray[np.uint8]]) -> list[Path]:
+def _write_pictures(folder: Path, pictures: list[NDArray[np.uint8]], labels: list[str]) -> list[Path]:
     folder.mkdir(exist_ok=True)
-    paths = [folder / f"{number}.png" for number in range(1, len(pictures) + 1)]
+    paths = [folder / f"a-{label}.png" for label in labels]
     for path, picture in zip(paths, pictures, strict=True):
-        Image.fromarray(picture).resize((SIDE, SIDE), Image.Resampling.NEAREST).save(path)
+        Image.fromarray(picture).save(path)
     return paths

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from yoro.classifier import Classifier
 from yoro.confidence import log_probabilities
@@ -34,7 +35,7 @@ def checked_export(classifier: Classifier) -> tuple[bytes, float]:
     return graph.SerializeToString(), difference
 
 
-def _trial_images(side: int) -> np.ndarray:  # type: ignore[type-arg]
+def _trial_images(side: int) -> NDArray[np.uint8]:
     """Coloured noise at several scales, uint8 (TRIALS, side, side, 3)."""
     rng = np.random.default_rng(0)
     images = np.empty((TRIALS, side, side, 3), dtype=np.uint8)

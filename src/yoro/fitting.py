@@ -112,8 +112,10 @@ def fit(
     model.history.append(event("fit", gathered.images, started))
     if place is not None:
         place.remove()
-    classifier = Classifier(model, pipeline=pipeline, notes=[*notes, *_duplicate_notes(train, gathered)])
-    classifier.skipped = gathered.skipped
+    broken = {name for name, _ in gathered.skipped}
+    fitted = [example for example in train if example.name not in broken]
+    classifier = Classifier(model, pipeline=pipeline, notes=[*notes, *_duplicate_notes(fitted, gathered)])
+    classifier.skipped, classifier.fitted = gathered.skipped, fitted
     return classifier
 
 
@@ -216,8 +218,7 @@ def _fitted_too(count: int, rule: str | float) -> str:
 
 
 def _duplicate_notes(examples: Sequence[Example], gathered: Gathered) -> list[str]:
-    broken = {name for name, _ in gathered.skipped}
-    found = duplicates_in(gathered.ledger, [e.name for e in examples if e.name not in broken])
+    found = duplicates_in(gathered.ledger, [example.name for example in examples])
     notes = [str(conflict) for conflict in found.conflicts[:SHOWN]]
     if len(found.conflicts) > SHOWN:
         notes.append(f"{len(found.conflicts) - SHOWN} more images stand under two labels.")

@@ -60,14 +60,12 @@ class LeaveOneOut:
         units = np.minimum(members.weights, 1.0)
         alone = ~together & (self._counts[truth] - units > 1e-9)
         self._vectors, self._truth, self._units = vectors[alone], truth[alone], units[alone]
-        self._groups = [
-            _Group(vectors[rows], truth[rows], members.weights[rows])
-            for name in sizes
-            if sizes[name] > 1
-            and self._survives(rows := np.flatnonzero(members.groups == name), truth, members.weights)
-        ]
-        self.truth = np.concatenate([self._truth, *(group.truth for group in self._groups)])
-        self.weights = np.concatenate([members.weights[alone], *(group.weights for group in self._groups)])
+        teams = [np.flatnonzero(members.groups == name) for name in sizes if sizes[name] > 1]
+        teams = [rows for rows in teams if self._survives(rows, truth, members.weights)]
+        self._groups = [_Group(vectors[rows], truth[rows], members.weights[rows]) for rows in teams]
+        self.rows = np.concatenate([np.flatnonzero(alone), *teams])  # which members the scores are of
+        self.truth = truth[self.rows]
+        self.weights = members.weights[self.rows]
 
     def __len__(self) -> int:
         return len(self.truth)

@@ -54,9 +54,11 @@ def run(
     if html is None:
         evaluation = classifier.evaluate(data, progress=not quiet, reading=reading)
     else:
-        from yoro.reporting import write_evaluation_report
+        from yoro.reporting import evaluation_report
+        from yoro.tensors import write_file
 
-        evaluation = write_evaluation_report(classifier, data, html, reading=reading, progress=not quiet)
+        evaluation, page = evaluation_report(classifier, data, reading=reading, progress=not quiet)
+        write_file(html, page.encode())
     if as_json:
         print_json(evaluation.to_json())
     else:

@@ -102,14 +102,22 @@ def finish(
     """Save the model and the report, and say what was found."""
     for note in classifier.notes:
         say(note, quiet)
+    page = None
     if html is not None:
-        from yoro.reporting import write_fit_report
+        from yoro.reporting import fit_report
 
-        write_fit_report(classifier, data, html)
+        page = fit_report(classifier, data)
     if not keep:
         classifier.drop_reservoir()
     classifier.save(out, force=force)
     say(sentence(classifier, out), quiet)
+    if html is not None and page is not None:
+        from yoro.tensors import write_file
+
+        write_file(html, page.encode())
+        say(f"{html}: the report.", quiet)
+    elif html is not None:
+        say("No report: no fitted image can be left out, so there is nothing to measure.", quiet)
 
 
 def summary(classifier: Classifier) -> dict[str, object]:

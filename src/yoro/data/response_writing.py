@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
 from yoro.data.responses import ResponseBatch
 from yoro.errors import InputError, StoreError
@@ -55,7 +56,7 @@ def _copy(archive: zipfile.ZipFile, rows: Path, shape: tuple[int, int]) -> None:
         shutil.copyfileobj(content, member, 1 << 20)
 
 
-def _add(archive: zipfile.ZipFile, name: str, column: np.ndarray) -> None:  # type: ignore[type-arg]
+def _add(archive: zipfile.ZipFile, name: str, column: NDArray[np.str_]) -> None:
     content = io.BytesIO()
     npy.write_array(content, column, allow_pickle=False)
     archive.writestr(f"{name}.npy", content.getvalue())
