@@ -27,7 +27,7 @@ from yoro.store import move_into_place
 from yoro.streams import ResponseStream
 from yoro.tensors import read_tensors, write_file, write_tensors
 
-SECONDS_BETWEEN = 10.0  # checkpoints; more if writing one takes long
+SECONDS_BETWEEN = 5.0  # checkpoints; more if writing one takes long
 SHARE_OF_TIME = 0.02  # at most this much of the time goes into checkpoints
 
 

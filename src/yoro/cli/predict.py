@@ -59,20 +59,31 @@ def run(
         refuse_existing(out, force=force)
     classifier = load(model, source=source, device=device)
     answers = classifier.answers(data, progress=not quiet, reading=make_reading(batch_size, workers, strict))
-    count = write_rows(rows(answers, classifier.classes, top), kind, out)
+    count = write_rows(rows(answers, classifier.classes, top, place(data)), kind, out)
     if out is not None:
         say(f"{out}: {count:,} predictions.", quiet)
     tell_skipped(classifier.skipped)
 
 
-def rows(answers: Iterator[Answers], classes: tuple[str, ...], top: int) -> Iterator[dict[str, object]]:
+def place(data: str) -> str:
+    """What stands before a name in `data` so that it can be opened from here."""
+    path = Path(data)
+    if path.is_dir():
+        return f"{data.rstrip('/')}/"
+    listed = path.suffix.lower() in (".csv", ".tsv", ".jsonl") and path.parent != Path()
+    return f"{path.parent}/" if listed else ""
+
+
+def rows(
+    answers: Iterator[Answers], classes: tuple[str, ...], top: int, before: str = ""
+) -> Iterator[dict[str, object]]:
     """One row an image: path, label, probability, and further columns for the next best."""
     import numpy as np
 
     for batch in answers:
         order = np.argsort(-batch.log_probabilities, axis=1, kind="stable")[:, :top]
         for name, best, row in zip(batch.names, order.tolist(), np.exp(batch.log_probabilities), strict=True):
-            result: dict[str, object] = {"path": name}
+            result: dict[str, object] = {"path": name if Path(name).is_absolute() else before + name}
             for place, i in enumerate(best, start=1):
                 suffix = "" if place == 1 else f"_{place}"
                 result[f"label{suffix}"] = classes[i]
