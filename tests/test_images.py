@@ -1,0 +1,428 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import yoro
+from photos import PHOTOS, crops, write_folder
+from yoro.data.finding import find
+from yoro.errors import ImageError, InputError, OnePassError, SourceError, StatisticsError
+from yoro.pipeline import Reading, make_pipeline
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_folder(tmp_path_factory.mktemp("photos") / "train")
+
+
+@pytest.fixture(scope="module")
+def new(tmp_path_factory):
+    return write_folder(tmp_path_factory.mktemp("photos") / "new", count=5, seed=1)
+
+
+@pytest.fixture(scope="module")
+def fitted(folder):
+    return yoro.fit(folder)
+
+
+@pytest.fixture(scope="module")
+def saved(fitted, tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "m.yoro"
+    fitted.save(path)
+    return path
+
+
+def same(one, two, tolerance=1e-9):
+    assert one.classes == two.classes
+    a, b = one.model.mapping, two.model.mapping
+    np.testing.assert_allclose(a.weights, b.weights, atol=tolerance * np.abs(b.weights).max())
+    assert one.model.choice.shrinkage == two.model.choice.shrinkage
+
+
+def run(*words, cwd=None, code=0, **options):
+    done = subprocess.run(
+        [sys.executable, "-m", "yoro", *map(str, words)], cwd=cwd, capture_output=True, text=True, **options
+    )
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def test_photos_are_learnt_in_one_pass(fitted, new):
+    assert fitted.classes == tuple(sorted(PHOTOS))
+    assert fitted.evaluate(new).accuracy > 0.9
+    event = fitted.model.history[0]
+    assert (event["images"], event["passes"]) == (32, 1)
+    assert event["peak_memory_mb"] > 50
+
+
+def test_a_saved_model_reads_images_as_before(fitted, saved, new):
+    again = yoro.load(saved)
+    np.testing.assert_array_equal(again.predict_proba(new), fitted.predict_proba(new))
+    card = (saved / "README.md").read_text()
+    assert "embedded:lite0" in card
+    assert "Apache-2.0" in card
+    assert "| fit | 32 | 1 |" in card.replace("| " + fitted.model.history[0]["when"] + " ", "")
+
+
+def test_every_kind_of_image_gives_the_same_answer(fitted, new):
+    path = next((new / "cat").iterdir())
+    content = path.read_bytes()
+    pixels = np.asarray(Image.open(io.BytesIO(content)))
+    kinds = [str(path), path, content, Image.open(io.BytesIO(content)), pixels, pixels / 255]
+    probabilities = [fitted.predict_proba([kind])[0] for kind in kinds]
+    for other in probabilities[1:]:
+        np.testing.assert_allclose(other, probabilities[0], atol=1e-6)
+    assert fitted.predict(path) == ["cat"]
+    assert fitted.predict([(pixels)]) == ["cat"]
+
+
+def test_iterables_of_images_and_labels_fit(new):
+    pairs = [(crop, name) for name in PHOTOS for crop in crops(name, 6)]
+    assert yoro.fit(iter(pairs)).evaluate(new).accuracy > 0.9
+
+
+def test_training_data_cannot_be_traversed_twice(folder):
+    stream = make_pipeline().stream(find(folder).examples, Reading(workers=0))
+    assert sum(len(batch.names) for batch in stream) == 32
+    with pytest.raises(OnePassError):
+        list(stream)
+
+
+def test_each_training_image_is_read_once(folder, monkeypatch):
+    import yoro.data.worker
+
+    read = []
+    original = yoro.data.worker.decode_and_digest
+    monkeypatch.setattr(
+        yoro.data.worker,
+        "decode_and_digest",
+        lambda image, *a, **k: read.append(str(image)) or original(image, *a, **k),
+    )
+    yoro.fit(folder)
+    assert len(read) == len(set(read)) == 32
+
+
+def test_batches_and_workers_do_not_change_the_model(folder, fitted):
+    for reading in (Reading(5, 0), Reading(7, 2), Reading(64, 1)):
+        same(yoro.fit(folder, reading=reading), fitted, 1e-9)
+
+
+def test_update_forget_and_merge_are_exact(folder, fitted, new):
+    whole = yoro.fit(folder)
+    whole.update(new)
+    apart = yoro.fit(new)
+    apart.merge(fitted)
+    same(apart, whole)
+    whole.forget(new)
+    same(whole, fitted)
+    with pytest.raises(StatisticsError, match="never added"):
+        whole.forget(new)
+    wrong = [(path, "rocket") for path in sorted((folder / "cat").iterdir())]
+    with pytest.raises(StatisticsError, match="it was added as 'cat'"):
+        whole.forget(wrong)
+
+
+def test_a_class_may_come_later_and_go(folder, fitted):
+    classifier = yoro.fit([(path, name) for name in ("cat", "coffee") for path in sorted((folder / name).iterdir())])
+    rest = [(path, name) for name in ("astronaut", "rocket") for path in sorted((folder / name).iterdir())]
+    classifier.update(rest)
+    same(classifier, fitted)
+    classifier.forget(rest)
+    assert classifier.classes == ("cat", "coffee")
+
+
+def test_splits_are_found_and_the_test_split_left_alone(tmp_path, fitted):
+    write_folder(tmp_path / "data" / "train")
+    write_folder(tmp_path / "data" / "valid", count=3, seed=2)
+    write_folder(tmp_path / "data" / "test", count=3, seed=3)
+    both = yoro.fit(tmp_path / "data")
+    assert both.model.statistics.total == 44
+    assert any("12 validation examples are fitted too" in note for note in both.notes)
+    assert any("12 images of the test split are left alone" in note for note in both.notes)
+    assert both.evaluate(tmp_path / "data").n == 12
+    paper = yoro.fit(tmp_path / "data", protocol="paper")
+    assert paper.model.statistics.total == 32
+    assert paper.model.choice.rule == "validation"
+    assert max(paper.model.choice.scores) <= 12
+
+
+def test_validation_without_a_split_holds_out_a_tenth_and_says_so(folder):
+    classifier = yoro.fit(folder, shrinkage="validation")
+    assert classifier.model.statistics.total == 28
+    assert any("28 for fitting, 4 held out, seed 0" in note for note in classifier.notes)
+
+
+def test_groups_are_kept_together(tmp_path, folder):
+    rows = [
+        (path, path.parent.name, f"{path.parent.name} {i // 4}") for i, path in enumerate(sorted(folder.rglob("*.jpg")))
+    ]
+    text = "path,label,group\n" + "".join(f"{path},{label},{group}\n" for path, label, group in rows)
+    (tmp_path / "list.csv").write_text(text)
+    classifier = yoro.fit(tmp_path / "list.csv")
+    groups = classifier.model.reservoir.members().groups
+    assert sorted(set(groups.tolist())) == sorted({group for _, _, group in rows})
+
+
+@pytest.mark.parametrize("prompt", ["watermark", "padding", "legacy-padding"])
+def test_prompts_are_saved_with_the_model(tmp_path, folder, new, prompt):
+    classifier = yoro.fit(folder, prompt=prompt)
+    classifier.save(tmp_path / "m.yoro")
+    again = yoro.load(tmp_path / "m.yoro")
+    assert again.pipeline.prompt.config() == classifier.pipeline.prompt.config()
+    np.testing.assert_array_equal(again.predict_proba(new), classifier.predict_proba(new))
+
+
+def test_the_start_of_the_frame_matters_and_is_saved(tmp_path, folder, new):
+    grey, black = (yoro.fit(folder, prompt="padding", frame=frame) for frame in ("grey", "black"))
+    assert not np.allclose(grey.predict_proba(new), black.predict_proba(new))
+    black.save(tmp_path / "m.yoro")
+    assert yoro.load(tmp_path / "m.yoro").pipeline.prompt.frame == "black"
+    with pytest.raises(InputError, match="differ in their prompt"):
+        grey.merge(black)
+
+
+def test_features_can_be_read_instead_of_logits(tmp_path, folder, new):
+    classifier = yoro.fit(folder, read="features")
+    assert classifier.model.statistics.width == 1280
+    classifier.save(tmp_path / "m.yoro")
+    assert yoro.load(tmp_path / "m.yoro").evaluate(new).accuracy > 0.9
+    with pytest.raises(InputError, match="reads logits"):
+        yoro.fit(folder, read="features", protocol="paper")
+
+
+def test_a_broken_image_is_an_error_in_python_predictions(fitted, tmp_path):
+    (tmp_path / "bad.jpg").write_text("no image")
+    with pytest.raises(ImageError, match=r"bad\.jpg"):
+        fitted.predict([tmp_path / "bad.jpg"])
+
+
+def test_a_model_cannot_make_us_run_code(tmp_path, folder, new, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\ndef respond(images):\n    return images.reshape(len(images), -1)[:, ::5000].astype('f4')\n"
+        "respond.side = 64\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    classifier = yoro.fit(folder, source="callable:mine:respond")
+    classifier.save(tmp_path / "m.yoro")
+    with pytest.raises(SourceError, match="runs code"):
+        yoro.load(tmp_path / "m.yoro").predict(new)
+    allowed = yoro.load(tmp_path / "m.yoro", source="callable:mine:respond")
+    assert allowed.predict(new) == classifier.predict(new)
+
+
+def test_other_weights_under_the_same_name_are_refused(saved, new, tmp_path):
+    with pytest.raises(SourceError, match="its digest differs"):
+        yoro.load(saved, source="embedded:lite1").predict(new)
+
+
+def test_a_model_of_responses_cannot_read_images(digits, new):
+    with pytest.raises(SourceError, match="fitted on responses alone"):
+        yoro.fit((digits[0][:200], digits[1][:200])).predict(new)
+
+
+@pytest.fixture
+def odd(tmp_path, folder):
+    """A folder with everything that folders of strangers hold."""
+    root = tmp_path / "odd"
+    shutil.copytree(folder, root)
+    cat, photo = root / "cat", Image.open(folder / "cat" / "000.jpg")
+    (cat / "zero.jpg").touch()
+    (cat / "text.jpg").write_text("not an image")
+    (cat / "cut.jpg").write_bytes((cat / "000.jpg").read_bytes()[:1500])
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    photo.save(cat / "rotated.jpg", exif=exif)
+    photo.convert("CMYK").save(cat / "cmyk.jpg")
+    Image.fromarray(np.asarray(photo.convert("L")).astype(np.uint16) * 257).save(cat / "deep.png")
+    photo.save(cat / "moving.gif", save_all=True, append_images=[photo.rotate(90)])
+    shutil.copy(cat / "001.jpg", cat / "ein Bild mit Umläuten.JPG")
+    (cat / "loop").symlink_to(root)
+    (root / "empty").mkdir()
+    (root / ".hidden").mkdir()
+    (root / "lönely one").mkdir()
+    photo.save(root / "lönely one" / "a b.png")
+    return root
+
+
+def test_a_strangers_folder_runs_and_says_what_it_skipped(odd, tmp_path):
+    done = run("fit", odd, "--out", tmp_path / "m.yoro", "--json", code=1)
+    summary = json.loads(done.stdout)
+    assert sorted(summary["skipped"]) == ["cat/cut.jpg", "cat/text.jpg", "cat/zero.jpg"]
+    assert summary["examples"] == 38
+    assert "lönely one" in summary["classes"]
+    for words in ("hidden", "'empty'", "link back", "3 images could not be read", "twice in their class"):
+        assert words in done.stderr
+    done = run("predict", tmp_path / "m.yoro", odd, code=1)
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert len(rows) == 38
+    assert all(Path(row["path"]).exists() for row in rows)
+    assert "3 images could not be read" in done.stderr
+    done = run("fit", odd, "--strict", "--out", tmp_path / "s.yoro", code=1)
+    assert done.stderr.count("\n") == 1
+    assert "cut.jpg" in done.stderr
+    assert not (tmp_path / "s.yoro").exists()
+
+
+def test_the_same_image_in_two_classes_is_reported(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "d")
+    shutil.copy(folder / "cat" / "000.jpg", tmp_path / "d" / "coffee" / "copy.jpg")
+    notes = yoro.fit(tmp_path / "d").notes
+    assert "'cat/000.jpg' and 'coffee/copy.jpg' are the same image, once labelled 'cat' and once 'coffee'." in notes
+
+
+def test_all_verbs_on_images_from_the_command_line(folder, new, tmp_path):
+    run("fit", folder, "--out", "m.yoro", "--html", "fit.html", cwd=tmp_path)
+    assert "leave-one-out" in (tmp_path / "fit.html").read_text()
+    done = run("evaluate", "m.yoro", new, "--json", "--html", "eval.html", cwd=tmp_path)
+    assert json.loads(done.stdout)["accuracy"] > 0.9
+    assert "http-equiv" in (tmp_path / "eval.html").read_text()
+    run("respond", folder, "--out", "z.npz", cwd=tmp_path)
+    run("fit", "z.npz", "--out", "z.yoro", cwd=tmp_path)
+    np.testing.assert_allclose(
+        yoro.load(tmp_path / "z.yoro").model.mapping.weights, yoro.load(tmp_path / "m.yoro").model.mapping.weights
+    )
+    run("update", "m.yoro", new, "--out", "more.yoro", cwd=tmp_path)
+    run("update", "m.yoro", "z.npz", "--out", "twice.yoro", cwd=tmp_path)
+    run("forget", "more.yoro", new, cwd=tmp_path)
+    assert yoro.load(tmp_path / "more.yoro").model.statistics.total == 32
+    run("merge", "m.yoro", "more.yoro", "--out", "both.yoro", cwd=tmp_path)
+    assert "embedded:lite0" in run("inspect", "m.yoro", cwd=tmp_path).stdout
+    assert "embedded:lite2" in run("models", cwd=tmp_path).stdout
+    assert all("how" in row for row in json.loads(run("models", "--json", cwd=tmp_path).stdout))
+    run("export", "m.yoro", "--onnx", "m.onnx", cwd=tmp_path)
+    run("export", "m.yoro", "--onnx", "m.onnx", cwd=tmp_path, code=1)
+    run("export", "z.yoro", "--onnx", "z.onnx", cwd=tmp_path, code=1)
+    assert not (tmp_path / "z.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fit", "DATA", "--source", "resnet18", "--out", "x.yoro"], "Did you mean"),
+        (["fit", "DATA", "--prompt", "frame", "--out", "x.yoro"], "names no prompt"),
+        (["fit", "DATA", "--prompt", "padding", "--frame", "7", "--out", "x.yoro"], "A frame starts"),
+        (["fit", "DATA", "--read", "pixels", "--out", "x.yoro"], "'logits' or 'features'"),
+        (["fit", "DATA", "--device", "cuda", "--out", "x.yoro"], "runs on the CPU only"),
+        (["fit", "DATA/cat", "--out", "x.yoro"], "No labelled image"),
+        (["fit", "nowhere", "--out", "x.yoro"], "does not exist"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_wrong_options_get_one_line(folder, tmp_path, words, message):
+    done = run(*[word.replace("DATA", str(folder)) for word in words], cwd=tmp_path, code=1)
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+SLOW_FIT = """
+import sys, time
+import yoro.gathering, yoro.pipeline
+yoro.gathering.SECONDS_BETWEEN = 0.0  # a checkpoint after every batch
+yoro.gathering.SHARE_OF_TIME = 1e9
+from yoro.cli.app import main
+main(sys.argv[1:])
+"""
+
+
+def test_killed_at_any_moment_it_resumes_to_the_same_model(folder, fitted, tmp_path):
+    words = ["fit", str(folder), "--out", str(tmp_path / "m.yoro"), "--batch-size", "3", "--workers", "1", "--resume"]
+    rng = random.Random(0)
+    resumed = 0
+    for _ in range(5):
+        child = subprocess.Popen([sys.executable, "-c", SLOW_FIT, *words], stderr=subprocess.DEVNULL)
+        part = tmp_path / ".m.yoro.part" / "state.json"
+        deadline = time.monotonic() + rng.uniform(0.8, 2.0)
+        while time.monotonic() < deadline and child.poll() is None:
+            time.sleep(0.01)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        if part.exists():
+            resumed = max(resumed, json.loads(part.read_text())["position"])
+    done = run(*words)
+    assert "in one pass" in done.stderr
+    assert [p.name for p in tmp_path.iterdir() if not p.name.endswith(".tmp")] == ["m.yoro"]
+    model = yoro.load(tmp_path / "m.yoro")
+    reference = yoro.fit(folder, reading=Reading(3, 0))
+    assert model.model.statistics.total == 32
+    scale = np.abs(reference.model.mapping.weights).max()
+    np.testing.assert_allclose(model.model.mapping.weights / scale, reference.model.mapping.weights / scale, atol=1e-12)
+    assert model.model.choice == reference.model.choice
+    same(model, fitted)
+
+
+def test_resuming_another_run_is_refused(folder, new, tmp_path):
+    code = SLOW_FIT.replace(
+        "main(sys", "import os; yoro.gathering.Checkpoint.remove = lambda self: os._exit(9)\nmain(sys"
+    )
+    words = ["fit", str(folder), "--out", str(tmp_path / "m.yoro"), "--workers", "0", "--batch-size", "4"]
+    assert subprocess.run([sys.executable, "-c", code, *words], capture_output=True).returncode == 9
+    assert json.loads((tmp_path / ".m.yoro.part" / "state.json").read_text())["position"] > 0
+    done = run("fit", new, "--out", tmp_path / "m.yoro", "--resume", code=1)
+    assert "belongs to another run" in done.stderr
+    done = run(*words, "--resume")
+    assert yoro.load(tmp_path / "m.yoro").model.statistics.total == 32
+
+
+def test_ctrl_c_ends_with_130_and_can_be_resumed(folder, fitted, tmp_path):
+    slow = SLOW_FIT.replace(
+        "from yoro.cli.app", "respond = yoro.pipeline.Pipeline._batches\n"
+        "def slow(*a):\n    for batch in respond(*a):\n        time.sleep(0.3); yield batch\n"
+        "yoro.pipeline.Pipeline._batches = slow\nfrom yoro.cli.app",
+    )  # fmt: skip
+    words = ["fit", str(folder), "--out", str(tmp_path / "m.yoro"), "--batch-size", "2", "--workers", "1"]
+    child = subprocess.Popen([sys.executable, "-c", slow, *words], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / ".m.yoro.part").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    _, talk = child.communicate(timeout=30)
+    assert child.returncode == 130, talk
+    assert "Traceback" not in talk
+    assert not (tmp_path / "m.yoro").exists()
+    run(*words, "--resume")
+    same(yoro.load(tmp_path / "m.yoro"), fitted)
+
+
+def test_everything_works_without_a_network(folder, new, tmp_path, socket_disabled):
+    classifier = yoro.fit(folder)
+    classifier.save(tmp_path / "m.yoro")
+    assert yoro.load(tmp_path / "m.yoro").evaluate(new).accuracy > 0.9
+
+
+def test_the_demonstration_runs_and_says_what_comes_next(tmp_path):
+    done = run("demo", cwd=tmp_path)
+    assert "BDM (YORO)" in done.stdout
+    assert "BLM+" in done.stdout
+    command = next(line for line in done.stdout.splitlines() if line.startswith("  yoro predict"))
+    rows = list(csv.DictReader(io.StringIO(run(*command.split()[1:], cwd=tmp_path).stdout)))
+    assert [row["label"] for row in rows] == [Path(row["path"]).stem.removeprefix("a-") for row in rows]
+    run("demo", cwd=tmp_path, code=1)
+
+
+def test_the_demonstration_needs_no_torch(tmp_path):
+    code = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "timm", "torchvision"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+from yoro.cli.app import main
+main(["demo"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
