@@ -71,7 +71,7 @@ def test_the_paper_means_the_paper(digits):
     assert classifier.model.statistics.total == 500
     with pytest.raises(SelectionError, match="needs validation data"):
         yoro.fit(part(digits, 0, 500), protocol="paper")
-    with pytest.raises(InputError, match="leave both out"):
+    with pytest.raises(InputError, match="leave these options out"):
         yoro.fit(part(digits, 0, 500), val=part(digits, 500, 700), protocol="paper", shrinkage=0.1)
     with pytest.raises(InputError, match="no protocol"):
         yoro.fit(part(digits, 0, 500), protocol="other")
@@ -108,7 +108,7 @@ def test_models_of_different_sources_do_not_merge(digits):
 def test_a_stream_can_be_traversed_once_only(digits):
     stream = open_responses(part(digits, 0, 10), labelled=True)
     assert sum(len(batch.names) for batch in stream) == 10
-    with pytest.raises(OnePassError, match="once only"):
+    with pytest.raises(OnePassError, match="read once"):
         list(stream)
 
 

@@ -77,7 +77,8 @@ def fit(
     reservoir, seed
         How many individual responses are kept, and the seed of every draw.
     checkpoint, resume
-        A folder to keep what was gathered so far, and whether to go on from it.
+        A folder that keeps what was gathered so far, and whether to go on from it. It is the
+        caller's to remove once the classifier is saved.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -110,8 +111,6 @@ def fit(
     model.source, model.prompt, model.transform = described["source"], described["prompt"], described["transform"]
     model.prompt_arrays = dict(pipeline.prompt.arrays())
     model.history.append(event("fit", gathered.images, started))
-    if place is not None:
-        place.remove()
     broken = {name for name, _ in gathered.skipped}
     fitted = [example for example in train if example.name not in broken]
     classifier = Classifier(model, pipeline=pipeline, notes=[*notes, *_duplicate_notes(fitted, gathered)])

@@ -64,6 +64,8 @@ class Gathered:
             if checkpoint is not None and whole:  # Ctrl-C, a source that vanished: keep what was paid for
                 checkpoint.write(self, done, stream.skipped)
             raise
+        if checkpoint is not None and checkpoint.used:
+            checkpoint.write(self, done, stream.skipped)  # what follows takes time too
         self.skipped += stream.skipped
 
     def _add(self, batch: ResponseBatch) -> None:
@@ -84,6 +86,11 @@ class Checkpoint:
         self._done = done  # examples dealt with before this stream
         self._next = time.monotonic() + SECONDS_BETWEEN
         self._last = -1
+
+    @property
+    def used(self) -> bool:
+        """Whether this run has been long enough to be kept."""
+        return self._last >= 0
 
     def write_if_due(self, gathered: Gathered, done: int, skipped: list[tuple[str, str]]) -> None:
         """Write if the last one is long enough ago."""
@@ -141,10 +148,6 @@ class Checkpoint:
                 raise
             raise StoreError(f"{self.folder} is damaged ({error}). Fit without --resume to start anew.") from error
         return Gathered(statistics, ledger, reservoir, int(state["images"]), skipped), self._done
-
-    def remove(self) -> None:
-        """Forget the checkpoint: the run is complete, or starts anew."""
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def fingerprint(examples: Sequence[Example], settings: dict[str, object]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,7 +69,11 @@ def run(
     from yoro.store import refuse_existing
 
     rule = parse_shrinkage(shrinkage)
-    refuse_existing(out, force=force)
+    unfinished = out.with_name(f".{out.name}.part")
+    if resume and out.exists() and not unfinished.exists():
+        say(f"{out} is there, and no unfinished run beside it: nothing to resume.", quiet)
+        return
+    refuse_existing(out, force=force or (resume and unfinished.exists()))
     if html is not None:
         refuse_existing(html, force=force)
     with spoken_warnings(quiet):
@@ -86,11 +91,12 @@ def run(
             seed=seed,
             device=device,
             reading=make_reading(batch_size, workers, strict),
-            checkpoint=out.with_name(f".{out.name}.part"),
+            checkpoint=unfinished,
             resume=resume,
             progress=not quiet,
         )
-    finish(classifier, data, out, html, keep=reservoir, force=force, quiet=quiet)
+    finish(classifier, data, out, html, keep=reservoir, force=force or resume, quiet=quiet)
+    shutil.rmtree(unfinished, ignore_errors=True)
     if as_json:
         print_json(summary(classifier))
     tell_skipped(classifier.skipped)

@@ -1,0 +1,128 @@
+"""The budget of images: rate of `fit` against the ideal, memory as images grow, start-up of the command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from sklearn.datasets import load_sample_images
+
+from timing import peak_memory, print_machine, print_table
+from yoro.data.decoding import decode_and_digest
+from yoro.data.finding import find
+from yoro.fitting import fit
+from yoro.pipeline import Reading, make_pipeline
+
+CLASSES = 20
+TRIALS = 200  # images by which decoding and the bare forward pass are priced
+
+
+def write_photos(folder: Path, count: int, width: int, height: int) -> Path:
+    """`count` JPEG crops of real photographs, of the given size, in CLASSES folders."""
+    rng = np.random.default_rng(0)
+    photos = [np.asarray(image) for image in load_sample_images().images]
+    for label in range(CLASSES):
+        (folder / f"class {label:02d}").mkdir(parents=True)
+    for i in range(count):
+        photo = photos[i % len(photos)]
+        side = int(rng.integers(150, 400))
+        top, left = rng.integers(0, photo.shape[0] - side), rng.integers(0, photo.shape[1] - side)
+        crop = Image.fromarray(photo[top : top + side, left : left + side]).resize((width, height))
+        crop.save(folder / f"class {i % CLASSES:02d}" / f"{i:05d}.jpg", quality=90)
+    return folder
+
+
+def core_seconds(folder: Path) -> tuple[float, float]:
+    """Core-seconds of decoding one image, and of its bare forward pass, each on one core."""
+    pipeline = make_pipeline(threads=1)
+    examples = find(folder).examples[:TRIALS]
+    started = time.process_time()
+    images = np.stack([decode_and_digest(example.image, pipeline.geometry)[0] for example in examples])
+    decoding = (time.process_time() - started) / len(images)
+    pipeline.source.respond(images[:16])
+    started = time.process_time()
+    pipeline.source.respond(images)
+    return decoding, (time.process_time() - started) / len(images)
+
+
+def bench_rate() -> None:
+    rows = []
+    cores = len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as temporary:
+        for count, width, height in [(2000, 320, 256), (2000, 500, 375), (500, 2048, 1536)]:
+            folder = write_photos(Path(temporary) / f"{width}", count, width, height)
+            for _ in range(3):
+                decoding, forward = core_seconds(folder)
+                ideal = cores / (decoding + forward)
+                started = time.perf_counter()
+                stream = make_pipeline().stream(find(folder).examples, Reading(workers=None))
+                first = None
+                done = 0
+                for batch in stream:  # start-up apart: the clock begins when the first batch is there
+                    first = first or time.perf_counter()
+                    done += len(batch.names)
+                passed = (done - 32) / (time.perf_counter() - first)
+                whole = time.perf_counter()
+                fit(folder, reading=Reading(workers=None))
+                fitted = count / (time.perf_counter() - whole)
+                rows.append(
+                    [f"{count:,} of {width}x{height}", f"{1e3 * decoding:.2f}", f"{1e3 * forward:.2f}", f"{ideal:.0f}",
+                     f"{passed:.0f}", f"{passed / ideal:.2f}", f"{fitted:.0f}", f"{first - started:.2f}"]
+                )  # fmt: skip
+    print_table(
+        f"`fit` against the ideal on {cores} cores: cores / (decoding + bare forward) (bar: pass / ideal at least 0.9)",
+        [
+            "images",
+            "decode (ms)",
+            "forward (ms)",
+            "ideal (/s)",
+            "pass (/s)",
+            "pass / ideal",
+            "fit, all (/s)",
+            "start (s)",
+        ],
+        rows,
+    )
+
+
+def bench_memory() -> None:
+    rows, peaks = [], []
+    with tempfile.TemporaryDirectory() as temporary:
+        write_photos(Path(temporary) / "photos", 2000, 64, 64)
+        for times in (5, 25):
+            code = (
+                "from yoro.fitting import fit; from yoro.data import find; from yoro.data.examples import Example\n"
+                f"found = list(find({str(Path(temporary) / 'photos')!r}))\n"
+                f"many = [Example(e.image, e.label, f'{{n}} {{e.name}}') for n in range({times}) for e in found]\n"
+                "fit(many)"
+            )
+            peaks.append(peak_memory(code))
+            rows.append([f"{2000 * times:,}", f"{peaks[-1]:.0f}"])
+    print_table(
+        f"Peak memory of `fit` on small images (bar: equal within 5 %; ratio {peaks[1] / peaks[0]:.3f})",
+        ["images", "peak (MB)"],
+        rows,
+    )
+
+
+def bench_start() -> None:
+    seconds = []
+    for _ in range(5):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "yoro", "--help"], capture_output=True, check=True)
+        seconds.append(time.perf_counter() - started)
+    print_table("`yoro --help` (bar: under 0.5 s)", ["median (s)"], [[f"{sorted(seconds)[2]:.2f}"]])
+
+
+if __name__ == "__main__":
+    print_machine()
+    bench_start()
+    bench_rate()
+    if "--quick" not in sys.argv:
+        bench_memory()
