@@ -333,12 +333,13 @@ import sys, time
 import yoro.gathering, yoro.pipeline
 yoro.gathering.SECONDS_BETWEEN = 0.0  # a checkpoint after every batch
 yoro.gathering.SHARE_OF_TIME = 1e9
+yoro.gathering.TOGETHER = 1
 from yoro.cli.app import main
 main(sys.argv[1:])
 """
 
 
-def test_killed_at_any_moment_it_resumes_to_the_same_model(folder, fitted, tmp_path):
+def test_killed_at_any_moment_it_resumes_to_the_same_model(folder, fitted, tmp_path, monkeypatch):
     words = ["fit", str(folder), "--out", str(tmp_path / "m.yoro"), "--batch-size", "3", "--workers", "1", "--resume"]
     rng = random.Random(0)
     resumed = 0
@@ -352,10 +353,12 @@ def test_killed_at_any_moment_it_resumes_to_the_same_model(folder, fitted, tmp_p
         child.wait()
         if part.exists():
             resumed = max(resumed, json.loads(part.read_text())["position"])
-    done = run(*words)
+    done = subprocess.run([sys.executable, "-c", SLOW_FIT, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     assert "in one pass" in done.stderr or "nothing to resume" in done.stderr
     assert [p.name for p in tmp_path.iterdir() if not p.name.endswith(".tmp")] == ["m.yoro"]
     model = yoro.load(tmp_path / "m.yoro")
+    monkeypatch.setattr("yoro.gathering.TOGETHER", 1)
     reference = yoro.fit(folder, reading=Reading(3, 0))
     assert model.model.statistics.total == 32
     scale = np.abs(reference.model.mapping.weights).max()

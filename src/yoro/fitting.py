@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from yoro.classifier import Classifier, event, solve
 from yoro.confidence import Prior
@@ -98,7 +99,8 @@ def fit(
     reading = reading or Reading(workers=0)
     before = place.read() if place is not None and resume else None
     gathered, done = before if before is not None else (_empty(settings), 0)
-    gathered.absorb(pipeline.stream(train[done:], reading), progress=progress, checkpoint=place)
+    with threadpool_limits(1, user_api="blas"):  # the cores belong to decoding and the forward pass
+        gathered.absorb(pipeline.stream(train[done:], reading), progress=progress, checkpoint=place)
     if gathered.images == 0:
         raise InputError(f"None of the {len(train):,} images could be read; the first: {gathered.skipped[0][1]}")
     validation = None

@@ -27,6 +27,7 @@ from yoro.store import move_into_place
 from yoro.streams import ResponseStream
 from yoro.tensors import read_tensors, write_file, write_tensors
 
+TOGETHER = 256  # responses that go into the statistics at once; a kill costs at most their forward passes
 SECONDS_BETWEEN = 5.0  # checkpoints; more if writing one takes long
 SHARE_OF_TIME = 0.02  # at most this much of the time goes into checkpoints
 
@@ -50,30 +51,41 @@ class Gathered:
         names: list[str] | None = None,
     ) -> None:
         """Add a stream; the names of what was added are appended to `names`."""
-        done, whole = 0, True  # examples dealt with; whether the last batch is in completely
+        done, skipped = 0, 0  # examples dealt with and passed over, as far as they are in the statistics
+        waiting: list[ResponseBatch] = []
+        whole = True  # whether what was waiting went in completely
         try:
             for batch in shown(stream, "fitting", progress):
-                whole = False
-                self._add(batch)
-                done, whole = stream.position, True
+                waiting.append(batch)
                 if names is not None:
                     names.extend(batch.names)
-                if checkpoint is not None:
-                    checkpoint.write_if_due(self, done, stream.skipped)
+                if sum(len(part.names) for part in waiting) >= TOGETHER:
+                    whole = False
+                    self._add(waiting)
+                    waiting, done, skipped, whole = [], stream.position, len(stream.skipped), True
+                    if checkpoint is not None:
+                        checkpoint.write_if_due(self, done, stream.skipped[:skipped])
         except BaseException:
             if checkpoint is not None and whole:  # Ctrl-C, a source that vanished: keep what was paid for
-                checkpoint.write(self, done, stream.skipped)
+                checkpoint.write(self, done, stream.skipped[:skipped])
             raise
+        self._add(waiting)
         if checkpoint is not None and checkpoint.used:
-            checkpoint.write(self, done, stream.skipped)  # what follows takes time too
+            checkpoint.write(self, stream.position, stream.skipped)  # what follows takes time too
         self.skipped += stream.skipped
 
-    def _add(self, batch: ResponseBatch) -> None:
-        labels = batch.labels or []
-        self.statistics.update(batch.responses, labels)
-        self.ledger.add(batch.digests, labels)
+    def _add(self, batches: list[ResponseBatch]) -> None:
+        """Add batches as one: a product over many rows costs little more than over a few."""
+        if not batches:
+            return
+        responses = np.concatenate([batch.responses for batch in batches])
+        labels = [label for batch in batches for label in batch.labels or []]
+        digests = [digest for batch in batches for digest in batch.digests]
+        groups = [group for batch in batches for group in batch.groups or [""] * len(batch.names)]
+        self.statistics.update(responses, labels)
+        self.ledger.add(digests, labels)
         if self.reservoir is not None:
-            self.reservoir.add(batch.responses, labels, batch.digests, groups=batch.groups)
+            self.reservoir.add(responses, labels, digests, groups=groups)
         self.images += len(labels)
 
 
