@@ -100,8 +100,8 @@ def test_examples_fitted_twice_are_mentioned(digits):
 
 def test_models_of_different_sources_do_not_merge(digits):
     one, two = yoro.fit(part(digits, 0, 500)), yoro.fit(part(digits, 500, 900))
-    two.model.source["name"] = "embedded:lite0"
-    with pytest.raises(InputError, match="differ in their source: 'responses' and 'embedded:lite0'"):
+    two.model.source["read"] = "features"
+    with pytest.raises(InputError, match="differ in the read of their source: None and 'features'"):
         one.merge(two)
 
 

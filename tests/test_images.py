@@ -189,7 +189,7 @@ def test_the_start_of_the_frame_matters_and_is_saved(tmp_path, folder, new):
     assert not np.allclose(grey.predict_proba(new), black.predict_proba(new))
     black.save(tmp_path / "m.yoro")
     assert yoro.load(tmp_path / "m.yoro").pipeline.prompt.frame == "black"
-    with pytest.raises(InputError, match="differ in their prompt"):
+    with pytest.raises(InputError, match="differ in the frame of their prompt"):
         grey.merge(black)
 
 
@@ -233,6 +233,49 @@ def test_a_model_of_responses_cannot_read_images(digits, new):
         yoro.fit((digits[0][:200], digits[1][:200])).predict(new)
 
 
+def test_a_moved_source_must_read_images_as_before(tmp_path, folder, new):
+    import onnx
+
+    (tmp_path / "elsewhere").mkdir()
+    onnx.save(make_pipeline().source.onnx_model(), tmp_path / "net.onnx")
+    classifier = yoro.fit(folder, source=f"onnx:{tmp_path / 'net.onnx'}?mean=0,0,0&std=1,1,1")
+    classifier.save(tmp_path / "m.yoro")
+    moved = shutil.move(tmp_path / "net.onnx", tmp_path / "elsewhere" / "net.onnx")
+    with pytest.raises(SourceError, match="its mean differs"):
+        yoro.load(tmp_path / "m.yoro", source=f"onnx:{moved}").predict(new)
+    again = yoro.load(tmp_path / "m.yoro", source=f"onnx:{moved}?mean=0,0,0&std=1,1,1")
+    assert again.predict(new) == classifier.predict(new)
+
+
+def test_update_and_forget_leave_the_test_split_alone(tmp_path, folder):
+    write_folder(tmp_path / "data" / "train", count=3, seed=4)
+    write_folder(tmp_path / "data" / "test", count=2, seed=5)
+    classifier = yoro.fit(folder)
+    classifier.update(tmp_path / "data")
+    assert classifier.model.statistics.total == 44
+    classifier.forget(tmp_path / "data")
+    assert classifier.model.statistics.total == 32
+
+
+def test_an_abandoned_stream_ends_in_one_line(saved, new, tmp_path):
+    shutil.copytree(new, tmp_path / "more")
+    (tmp_path / "more" / "cat").rename(tmp_path / "more" / "stranger")
+    done = run("evaluate", saved, tmp_path / "more", "--batch-size", "2", code=1)
+    assert done.stderr.strip().splitlines()[-1].startswith("yoro: The data hold class 'stranger'")
+    command = f"{sys.executable} -m yoro predict {saved} {new} --format jsonl --batch-size 1 | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert "Fatal" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_bad_output_is_noticed_before_any_work(folder, tmp_path):
+    for out, message in (("bad", "ends in .yoro"), ("nowhere/m.yoro", "does not exist")):
+        started = time.monotonic()
+        assert message in run("fit", folder, "--out", tmp_path / out, code=1).stderr
+        assert "Found" not in run("fit", folder, "--out", tmp_path / out, code=1).stderr
+        assert time.monotonic() - started < 20
+
+
 @pytest.fixture
 def odd(tmp_path, folder):
     """A folder with everything that folders of strangers hold."""
@@ -263,7 +306,7 @@ def test_a_strangers_folder_runs_and_says_what_it_skipped(odd, tmp_path):
     assert sorted(summary["skipped"]) == ["cat/cut.jpg", "cat/text.jpg", "cat/zero.jpg"]
     assert summary["examples"] == 38
     assert "lönely one" in summary["classes"]
-    for words in ("hidden", "'empty'", "link back", "3 images could not be read", "twice in their class"):
+    for words in ("hidden", "'empty'", "link back", "3 images could not be read", "Twice in their class"):
         assert words in done.stderr
     done = run("predict", tmp_path / "m.yoro", odd, code=1)
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
@@ -316,7 +359,7 @@ def test_all_verbs_on_images_from_the_command_line(folder, new, tmp_path):
         (["fit", "DATA", "--prompt", "padding", "--frame", "7", "--out", "x.yoro"], "A frame starts"),
         (["fit", "DATA", "--read", "pixels", "--out", "x.yoro"], "'logits' or 'features'"),
         (["fit", "DATA", "--device", "cuda", "--out", "x.yoro"], "runs on the CPU only"),
-        (["fit", "DATA/cat", "--out", "x.yoro"], "No labelled image"),
+        (["fit", "DATA/cat", "--out", "x.yoro"], "give the folder above it"),
         (["fit", "nowhere", "--out", "x.yoro"], "does not exist"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

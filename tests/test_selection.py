@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from yoro import ResponseStatistics
-from yoro.confidence import fit_temperature, log_probabilities, negative_log_likelihood
+from yoro.confidence import doubtful_loss, fit_temperature, log_probabilities
 from yoro.errors import InputError, SelectionError
 from yoro.leave_one_out import LeaveOneOut
 from yoro.mappings.discriminant import solve_mapping
@@ -171,7 +171,7 @@ def test_folds_equal_refits_without_the_fold(digits):
     joined, truth = np.concatenate(scores), np.concatenate(truth)
     ones = np.ones(len(truth))
     temperature = fit_temperature(joined, truth, ones)
-    assert choice.scores[0] == pytest.approx(negative_log_likelihood(joined, truth, ones, temperature), rel=1e-9)
+    assert choice.scores[0] == pytest.approx(doubtful_loss(joined, truth, ones, temperature), rel=1e-9)
 
 
 def test_oas_and_rblw_equal_their_formulas_on_explicit_data(digits):
@@ -223,11 +223,21 @@ def test_fitted_temperature_is_where_the_loss_is_least(seed, sharpness):
     truth = np.where(rng.random(200) < 0.6, scores.argmax(axis=1), rng.integers(0, 4, 200))
     ones = np.ones(200)
     temperature = fit_temperature(scores, truth, ones)
-    doubtful = lambda t: (  # noqa: E731 - one image more, whose class is anybody's guess
-        negative_log_likelihood(scores, truth, ones, t) * 200 / 201 - log_probabilities(scores, t).mean() / 201
-    )
-    best = doubtful(temperature)
-    assert all(best <= doubtful(temperature * factor) + 1e-12 for factor in (0.9, 0.99, 1.01, 1.1))
+    best = doubtful_loss(scores, truth, ones, temperature)
+    assert all(best <= doubtful_loss(scores, truth, ones, temperature * f) + 1e-12 for f in (0.9, 0.99, 1.01, 1.1))
+    own = log_probabilities(scores, temperature)[np.arange(200), truth]
+    guess = log_probabilities(scores, temperature).mean(axis=1)  # one image more, whose class is anybody's guess
+    assert best == pytest.approx(-(200 * own.mean() + guess.mean()) / 201)
+
+
+def test_likelihoods_that_cannot_be_told_apart_do_not_choose_the_smallest_shrinkage():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(["a", "b"], 10)
+    responses = 20.0 * (labels == "a")[:, None] * rng.normal(size=200) + rng.normal(size=(20, 200))
+    statistics = gathered(responses, labels)
+    choice = by_leave_one_out(Evidence(statistics, dense_spectrum(statistics), members_of(responses, labels)))
+    assert min(choice.scores) > 0
+    assert choice.shrinkage >= 0.1
 
 
 def test_answers_that_are_all_right_do_not_call_for_certainty():

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.confidence import Prior, log_probabilities
-from yoro.data.examples import Dataset, Example
+from yoro.data.examples import Example
 from yoro.data.finding import find
 from yoro.errors import InputError, SourceError
 from yoro.gathering import Gathered, shown
@@ -21,7 +21,7 @@ from yoro.ledger import Ledger
 from yoro.mappings.discriminant import solve_path
 from yoro.memory import peak_memory
 from yoro.metrics import Evaluation, Tally
-from yoro.pipeline import Pipeline, Reading, reopen_pipeline
+from yoro.pipeline import Pipeline, Reading, differing, reopen_pipeline
 from yoro.reservoir import Reservoir
 from yoro.selection import Choice, Evidence, Validation, select_shrinkage
 from yoro.shrinkage import dense_spectrum
@@ -126,7 +126,7 @@ class Classifier:
         """Add labelled data; classes not seen before appear."""
         started = time.perf_counter()
         gathered, before = self._gathered(), len(self._model.ledger)
-        gathered.absorb(self._open(data, labelled=True, reading=reading), progress=progress)
+        gathered.absorb(self._open(data, labelled=True, reading=reading, fitting=True), progress=progress)
         entries = list(gathered.ledger.entries())
         known = set(entries[:before])
         again = sum(entry in known for entry in entries[before:])
@@ -138,7 +138,7 @@ class Classifier:
         started = time.perf_counter()
         gone = Gathered(ResponseStatistics(), Ledger(), None)
         names: list[str] = []
-        gone.absorb(self._open(data, labelled=True, reading=reading), progress=progress, names=names)
+        gone.absorb(self._open(data, labelled=True, reading=reading, fitting=True), progress=progress, names=names)
         digests, labels = zip(*gone.ledger.entries(), strict=True) if names else ((), ())
         gathered = self._gathered()
         gathered.ledger.check(digests, labels, names)
@@ -183,11 +183,14 @@ class Classifier:
         """Keep no individual responses; the shrinkage then stays as it is under later changes."""
         self._model = replace(self._model, reservoir=None)
 
-    def _open(self, data: object, *, labelled: bool, reading: Reading | None = None) -> ResponseStream:
+    def _open(
+        self, data: object, *, labelled: bool, reading: Reading | None = None, fitting: bool = False
+    ) -> ResponseStream:
         if is_response_data(data):
             return open_responses(data, labelled=labelled)  # type: ignore[arg-type]
         pipeline = self.pipeline  # before the data are looked at: without it nothing can be read
-        return pipeline.stream(find_examples(data, labelled=labelled).examples, reading or Reading(workers=0))
+        examples = find_examples(data, labelled=labelled, fitting=fitting)
+        return pipeline.stream(examples, reading or Reading(workers=0))
 
     def _gathered(self) -> Gathered:
         """An independent copy of what was gathered: a verb that fails leaves the classifier as it was."""
@@ -240,14 +243,19 @@ def solve(
     return Model(statistics, mapping, choice, gathered.ledger, reservoir, prior, protocol, delta)
 
 
-def find_examples(data: object, *, labelled: bool, splits: tuple[str, ...] = ("test", "val", "train")) -> Dataset:
-    """Examples of a data set; of one with splits, those of the first of `splits` that it has.
+def find_examples(data: object, *, labelled: bool, fitting: bool = False) -> list[Example]:
+    """Examples of a data set; of one with splits, those that fit the purpose.
 
-    New data to be labelled or measured come from the test split; what has no labels is taken whole.
+    What is added to a model or taken out comes from all splits but the test split; what a model
+    is measured on comes from the test split, else from the validation split. Data without labels
+    are taken whole.
     """
-    dataset = find(data, labelled=labelled)
-    chosen = next((split for split in splits if split in dataset.splits), None) if labelled else None
-    return dataset if chosen is None else dataset.select(chosen)
+    found = find(data, labelled=labelled)
+    if not labelled or not found.splits:
+        return list(found)
+    if fitting:
+        return [example for example in found if example.split != "test"]
+    return list(found.select(next(split for split in ("test", "val", "train") if split in found.splits)))
 
 
 def event(verb: str, images: int, started: float) -> dict[str, object]:
@@ -265,13 +273,11 @@ def event(verb: str, images: int, started: float) -> dict[str, object]:
 def _check_same_reading(mine: Model, theirs: Model) -> None:
     """Only responses that mean the same can be added up; where a source lies does not matter."""
     for what in ("source", "transform", "prompt"):
-        one, two = getattr(mine, what), getattr(theirs, what)
-        nameless = [
-            {k: v for k, v in (part or {}).items() if k != "name" or "digest" not in part} for part in (one, two)
-        ]
-        if nameless[0] != nameless[1]:
+        one, two = getattr(mine, what) or {}, getattr(theirs, what) or {}
+        odd = differing(one, two)
+        if odd:
             raise InputError(
-                f"The models differ in their {what}: {_brief(one)} and {_brief(two)}. "
+                f"The models differ in the {odd[0]} of their {what}: {one.get(odd[0])!r} and {two.get(odd[0])!r}. "
                 "Only models that read the same responses can be merged."
             )
     prompts = [{key: value.tobytes() for key, value in model.prompt_arrays.items()} for model in (mine, theirs)]
@@ -286,7 +292,3 @@ def _renamed_prior(prior: Prior, names: dict[str, str]) -> Prior:
     for name, weight in prior.items():
         joined[names.get(name, name)] += weight  # type: ignore[assignment]
     return dict(joined)
-
-
-def _brief(value: object) -> str:
-    return repr(value.get("name", value)) if isinstance(value, dict) else repr(value)

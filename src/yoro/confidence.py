@@ -13,7 +13,7 @@ from yoro.errors import InputError
 Array = NDArray[np.float64]
 Prior = str | Mapping[str, float]
 
-COLDEST, HOTTEST = 1e-3, 1e3  # bounds of a fitted temperature
+COLDEST, HOTTEST = 1e-6, 1e9  # bounds of a fitted temperature; with few images scores run into the millions
 
 
 def log_prior(counts: Array, classes: tuple[str, ...], prior: Prior = "empirical") -> Array:
@@ -52,31 +52,36 @@ def log_probabilities(scores: Array, temperature: float = 1.0) -> Array:
     return scaled - logsumexp(scaled, axis=1, keepdims=True)  # type: ignore[no-any-return]
 
 
-def negative_log_likelihood(scores: Array, truth: NDArray[np.intp], weights: Array, temperature: float = 1.0) -> float:
-    """Weighted mean of minus the log probability of the true class."""
-    own = log_probabilities(scores, temperature)[np.arange(len(truth)), truth]
-    return float(-(weights @ own) / weights.sum())
+def doubtful_loss(scores: Array, truth: NDArray[np.intp], weights: Array, temperature: float) -> float:
+    """Negative log-likelihood with one image more, whose class is anybody's guess.
+
+    Without that image, answers that are all right would call for certainty, and the likelihood
+    could not tell them apart.
+    """
+    doubt = 1.0 / (1.0 + weights.sum())
+    logs = log_probabilities(scores, temperature)
+    known = np.isfinite(scores).all(axis=0)  # a class without data scores minus infinity everywhere
+    own, guess = logs[np.arange(len(truth)), truth], logs[:, known].mean(axis=1)
+    return float(-(weights @ ((1 - doubt) * own + doubt * guess)) / weights.sum())
 
 
 def fit_temperature(scores: Array, truth: NDArray[np.intp], weights: Array, start: float = 1.0) -> float:
-    """The temperature of least negative log-likelihood, by Newton's method on its inverse.
+    """The temperature of least `doubtful_loss`, by Newton's method on its inverse.
 
-    In the inverse temperature b the loss is convex: its slope is the mean of `E[s] - s_true`
-    and its curvature the mean variance of the scores under softmax(b s). One more image is
-    imagined whose class is anybody's guess; without it, answers that are all right would
-    call for certainty.
+    In the inverse temperature b the loss is convex: its slope is the mean of `E[s] - s_wanted`
+    and its curvature the mean variance of the scores under softmax(b s).
     """
     doubt = 1.0 / (1.0 + weights.sum())
     share = weights / weights.sum()
     shifted = scores - scores.max(axis=1, keepdims=True)
-    known = np.isfinite(shifted).all(axis=0)  # a class without data scores minus infinity everywhere
+    known = np.isfinite(shifted).all(axis=0)
     guess = shifted[:, known].mean(axis=1)
     own = shifted[np.arange(len(truth)), truth]
     wanted = float(share @ ((1 - doubt) * own + doubt * guess))
     shifted = shifted[:, known]
     low, high = 1 / HOTTEST, 1 / COLDEST
     inverse = float(np.clip(1 / start, low, high))
-    for _ in range(60):
+    for _ in range(100):
         probability = np.exp(inverse * shifted)
         probability /= probability.sum(axis=1, keepdims=True)
         expected = np.einsum("ik,ik->i", probability, shifted)

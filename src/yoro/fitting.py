@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +40,10 @@ class Settings:
     seed: int
 
 
+def _silence(_: str) -> None:
+    """Tell nobody."""
+
+
 def fit(
     data: object,
     *,
@@ -59,6 +63,7 @@ def fit(
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: bool = False,
+    tell: Callable[[str], None] = _silence,
 ) -> Classifier:
     """Fit a classifier in one forward-only pass.
 
@@ -80,6 +85,8 @@ def fit(
     checkpoint, resume
         A folder that keeps what was gathered so far, and whether to go on from it. It is the
         caller's to remove once the classifier is saved.
+    tell
+        Called with each sentence of `Classifier.notes` as soon as it is known.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -91,9 +98,14 @@ def fit(
     rule, prior = _protocol(protocol, shrinkage, prior, read)
     settings = Settings(rule, prior, protocol, reservoir, seed)
     if is_response_data(data):
-        return _fit_responses(data, val, settings, progress)
+        classifier = _fit_responses(data, val, settings, progress)
+        for note in classifier.notes:
+            tell(note)
+        return classifier
     started = time.perf_counter()
     train, held, notes = _examples(data, val, settings)
+    for note in notes:
+        tell(note)
     pipeline = make_pipeline(source, read=read, prompt=prompt, frame=frame, image_side=image_side, device=device)
     place = _place(checkpoint, train, pipeline, settings)
     reading = reading or Reading(workers=0)
@@ -115,7 +127,10 @@ def fit(
     model.history.append(event("fit", gathered.images, started))
     broken = {name for name, _ in gathered.skipped}
     fitted = [example for example in train if example.name not in broken]
-    classifier = Classifier(model, pipeline=pipeline, notes=[*notes, *_duplicate_notes(fitted, gathered)])
+    twice = _duplicate_notes(fitted, gathered)
+    for note in twice:
+        tell(note)
+    classifier = Classifier(model, pipeline=pipeline, notes=[*notes, *twice])
     classifier.skipped, classifier.fitted = gathered.skipped, fitted
     return classifier
 
@@ -153,7 +168,9 @@ def _examples(data: object, val: object | None, settings: Settings) -> tuple[lis
     if held and settings.rule != "validation":
         notes.append(_fitted_too(len(held), settings.rule))
         train, held = train + held, []
-    elif settings.rule == "validation" and not held:
+    classes = {example.label for example in train}
+    notes.insert(0, f"Found {len(train):,} images of {len(classes)} classes to fit.")
+    if settings.rule == "validation" and not held:
         labels = [example.label or "" for example in train]
         groups = [example.group for example in train]
         names = [example.name for example in train]
@@ -165,8 +182,6 @@ def _examples(data: object, val: object | None, settings: Settings) -> tuple[lis
             )
         notes.append(describe_hold_out(labels, kept, out, settings.seed))
         train, held = [train[i] for i in kept], [train[i] for i in out]
-    classes = {example.label for example in train}
-    notes.insert(0, f"Found {len(train):,} images of {len(classes)} classes to fit.")
     return train, held, notes
 
 

@@ -94,6 +94,11 @@ def make_pipeline(
     return Pipeline(opened, start, Geometry.from_config({"side": start.image_side, "reduced": True, **fits}))
 
 
+def differing(one: Mapping[str, object], two: Mapping[str, object]) -> list[str]:
+    """Keys in which two descriptions of a source differ; where it lies does not matter."""
+    return sorted(key for key in {*one, *two} - {"name", "licence"} if one.get(key) != two.get(key))
+
+
 def reopen_pipeline(model: Model, source: str | None = None, *, device: str = "auto") -> Pipeline:
     """The pipeline a model was fitted with; `source` tells where its weights are now, if they moved.
 
@@ -107,9 +112,10 @@ def reopen_pipeline(model: Model, source: str | None = None, *, device: str = "a
             f"This model was fitted on {name!r}, which runs code. Name it to allow that: --source {name} (source=...)."
         )
     opened = open_source(name, read=str(recorded.get("read", "logits")), device=device)
-    if opened.describe().get("digest") != recorded.get("digest"):
+    odd = differing(opened.describe(), recorded)
+    if odd:
         raise SourceError(
-            f"{name!r} is not what this model was fitted on: its digest differs. "
+            f"{name!r} is not what this model was fitted on: its {odd[0]} differs. "
             f"The model's responses would mean something else; give the original with --source, or fit again."
         )
     prompt = restore_prompt(model.prompt or {}, model.prompt_arrays)

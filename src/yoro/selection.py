@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.confidence import Prior, fit_temperature, negative_log_likelihood
+from yoro.confidence import Prior, doubtful_loss, fit_temperature
 from yoro.errors import InputError, SelectionError
 from yoro.leave_one_out import LeaveOneOut, Scored
 from yoro.mappings.discriminant import check_shrinkage, solve_path
@@ -141,7 +141,7 @@ def _least_loss(rule: str, candidates: Sequence[float], scores_at: Callable[[flo
     for rho in grid:  # from the largest down, so that a tie stays with the larger
         scored = scores_at(check_shrinkage(rho))
         temperature = fit_temperature(scored.scores, scored.truth, scored.weights, start=temperature)
-        losses.append(negative_log_likelihood(scored.scores, scored.truth, scored.weights, temperature))
+        losses.append(doubtful_loss(scored.scores, scored.truth, scored.weights, temperature))
         if best is None or losses[-1] < best[0]:
             best = losses[-1], rho, temperature
     if best is None:

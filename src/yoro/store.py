@@ -57,11 +57,7 @@ class Model:
 def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
     """Write the directory beside its place and move it there: it appears whole or not at all."""
     target = Path(path)
-    if target.suffix != ".yoro":
-        raise StoreError(f"A model is a directory whose name ends in .yoro; {target.name!r} does not.")
-    refuse_existing(target, force=force)
-    if not target.parent.is_dir():
-        raise StoreError(f"The folder {target.parent} does not exist.")
+    check_target(target, force=force)
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         draft.mkdir()
@@ -76,8 +72,17 @@ def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
+def check_target(target: Path, *, force: bool) -> None:
+    """Raise if a model cannot be written here; called before any work, and again before writing."""
+    if target.suffix != ".yoro":
+        raise StoreError(f"A model is a directory whose name ends in .yoro; {target.name!r} does not.")
+    refuse_existing(target, force=force)
+
+
 def refuse_existing(target: Path, *, force: bool) -> None:
-    """Raise if an output exists and may not be replaced."""
+    """Raise if an output exists and may not be replaced, or if there is no folder to put it in."""
+    if not target.parent.is_dir():
+        raise StoreError(f"The folder {target.parent} does not exist.")
     if not target.exists():
         return
     if not force:

@@ -107,7 +107,7 @@ def test_fewer_shots_are_among_more_shots(labels: list[str], k: int, seed: int) 
 def test_the_sentence_says_what_was_done() -> None:
     labels = ["a"] * 40 + ["b"] * 40 + ["c"] * 40
     kept, held = hold_out(labels, 0.2, 0)
-    expected = "3 classes, 120 images, no split given: 96 for fitting, 24 held out, seed 0."
+    expected = "3 classes, 120 images, no validation split given: 96 for fitting, 24 held out, seed 0."
     assert describe_hold_out(labels, kept, held, 0) == expected
 
 

@@ -66,14 +66,14 @@ def run(
 ) -> None:
     """Fit a classifier in one pass and save it."""
     from yoro.fitting import fit
-    from yoro.store import refuse_existing
+    from yoro.store import check_target, refuse_existing
 
     rule = parse_shrinkage(shrinkage)
     unfinished = out.with_name(f".{out.name}.part")
     if resume and out.exists() and not unfinished.exists():
         say(f"{out} is there, and no unfinished run beside it: nothing to resume.", quiet)
         return
-    refuse_existing(out, force=force or (resume and unfinished.exists()))
+    check_target(out, force=force or (resume and unfinished.exists()))
     if html is not None:
         refuse_existing(html, force=force)
     with spoken_warnings(quiet):
@@ -94,6 +94,7 @@ def run(
             checkpoint=unfinished,
             resume=resume,
             progress=not quiet,
+            tell=lambda note: say(note, quiet),
         )
     finish(classifier, data, out, html, keep=reservoir, force=force or resume, quiet=quiet)
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -105,9 +106,7 @@ def run(
 def finish(
     classifier: Classifier, data: str, out: Path, html: Path | None, *, keep: bool, force: bool, quiet: bool
 ) -> None:
-    """Save the model and the report, and say what was found."""
-    for note in classifier.notes:
-        say(note, quiet)
+    """Save the model and the report, and say so."""
     page = None
     if html is not None:
         from yoro.reporting import fit_report

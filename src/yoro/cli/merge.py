@@ -18,11 +18,11 @@ def run(
 ) -> None:
     """Merge models of one source into the model of all their data, exactly."""
     from yoro.classifier import load
-    from yoro.store import refuse_existing
+    from yoro.store import check_target
 
     if len(models) < 2:
         raise typer.BadParameter("at least two models are needed.")
-    refuse_existing(out, force=force)
+    check_target(out, force=force)
     merged = load(models[0])
     notes: list[str] = []
     with spoken_warnings(quiet):

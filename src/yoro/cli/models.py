@@ -22,4 +22,5 @@ def run(as_json: AsJson = False) -> None:
     for row in rows:
         here = "yes" if row.installed else "no"
         typer.echo(f"{row.name:<{width}}  {here:<5} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
-        typer.echo(f"{'':<{width}}  {row.how}" + (f" Licence: {row.licence}." if row.licence else ""))
+        how = "" if row.installed else f"{row.how}; "
+        typer.echo(f"{'':<{width}}  {how}licence: {row.licence}")

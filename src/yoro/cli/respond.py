@@ -9,7 +9,6 @@ import typer
 
 from yoro.cli.talk import (
     BatchSize,
-    Data,
     Device,
     Force,
     Quiet,
@@ -23,7 +22,9 @@ from yoro.cli.talk import (
 
 
 def run(
-    data: Data,
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="A folder of images or a list (.csv, .jsonl).", show_default=False)
+    ],
     out: Annotated[Path, typer.Option(metavar="Z.npz", help="Where to write the responses.", show_default=False)],
     source: Annotated[
         str, typer.Option(metavar="S", help="The frozen model; `yoro models` lists them.")

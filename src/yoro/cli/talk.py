@@ -72,7 +72,7 @@ def tell_skipped(skipped: list[tuple[str, str]]) -> None:
         say(f"Skipped: {reason}")
     if len(skipped) > MOST_SKIPPED:
         say(f"... and {len(skipped) - MOST_SKIPPED:,} more.")
-    say(f"{len(skipped):,} images could not be read and were skipped.")
+    say("1 image could not be read." if len(skipped) == 1 else f"{len(skipped):,} images could not be read.")
     raise typer.Exit(1)
 
 
@@ -106,10 +106,10 @@ def change_model(
     classifier: Classifier, path: Path, out: Path | None, force: bool, quiet: bool, change: Callable[[], None]
 ) -> None:
     """Change a model and write it back in place or elsewhere; then say what was done."""
-    from yoro.store import refuse_existing
+    from yoro.store import check_target
 
     if out is not None:
-        refuse_existing(out, force=force)
+        check_target(out, force=force)
     before = classifier.model.statistics.total
     with spoken_warnings(quiet):
         change()

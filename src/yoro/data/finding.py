@@ -13,6 +13,8 @@ from yoro.data.folders import EXPECTED, find_labelled, find_unlabelled, is_image
 from yoro.data.lists import find_listed, is_list
 from yoro.errors import InputError
 
+UNLABELLED = "expected an image, a folder of images, or a CSV or JSONL list"
+
 
 def find(data: object, *, labelled: bool = True) -> Dataset:
     """Everything `data` holds, in a fixed order, with notes on what was ignored; no image is opened.
@@ -43,7 +45,7 @@ def find(data: object, *, labelled: bool = True) -> Dataset:
 
 def _find_at(path: Path, labelled: bool) -> Dataset:
     if not path.exists():
-        raise InputError(f"'{shown(path)}' does not exist; {EXPECTED}.")
+        raise InputError(f"'{shown(path)}' does not exist; {EXPECTED if labelled else UNLABELLED}.")
     if path.is_dir():
         return find_labelled(path) if labelled else find_unlabelled(path)
     if is_list(path):

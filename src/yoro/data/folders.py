@@ -50,7 +50,9 @@ def find_labelled(root: Path) -> Dataset:
     else:
         examples = _classes_under(root, root, None, ignored, remarks)
     if not examples:
-        raise InputError(f"No labelled image was found in '{shown(root)}'; {EXPECTED}.")
+        loose = any(is_image(entry.name) for entry in entries if not entry.is_dir())
+        hint = " Its images lie in no class folder: give the folder above it, or a list." if loose else ""
+        raise InputError(f"No labelled image was found in '{shown(root)}'; {EXPECTED}.{hint}")
     examples.sort(key=lambda example: (example.label or "", example.name))
     return Dataset(tuple(examples), (*remarks, *ignored.sentences()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -9,6 +10,7 @@ import queue
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Sequence
 from io import BufferedReader
 from typing import IO
@@ -31,6 +33,16 @@ _PIPE_BYTES = 1 << 20  # Linux: at 64 kB, the default, moving a batch takes twic
 _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ
 
 
+_LIVE: weakref.WeakSet[DecodingProcess] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """End what an abandoned iteration left running, while threads can still be joined."""
+    for process in list(_LIVE):
+        process.close()
+
+
 class DecodingProcess:
     """One decoding process; a thread of this process receives its answers while the caller computes.
 
@@ -45,6 +57,7 @@ class DecodingProcess:
         self._thread = threading.Thread(target=self._receive, daemon=True, name="yoro-decoding")
         self._thread.start()
         self._send(geometry.config())
+        _LIVE.add(self)
 
     @property
     def pid(self) -> int:

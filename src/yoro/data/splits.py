@@ -55,7 +55,7 @@ def describe_hold_out(labels: Sequence[str], kept: Indices, held: Indices, seed:
     """What `hold_out` did, in one sentence."""
     n_classes = len(set(labels))
     return (
-        f"{n_classes} {'class' if n_classes == 1 else 'classes'}, {len(labels)} images, no split given: "
+        f"{n_classes} {'class' if n_classes == 1 else 'classes'}, {len(labels)} images, no validation split given: "
         f"{len(kept)} for fitting, {len(held)} held out, seed {seed}."
     )
 
