@@ -314,8 +314,7 @@ def test_a_strangers_folder_runs_and_says_what_it_skipped(odd, tmp_path):
     assert all(Path(row["path"]).exists() for row in rows)
     assert "3 images could not be read" in done.stderr
     done = run("fit", odd, "--strict", "--out", tmp_path / "s.yoro", code=1)
-    assert done.stderr.count("\n") == 1
-    assert "cut.jpg" in done.stderr
+    assert "cut.jpg" in done.stderr.splitlines()[-1]
     assert not (tmp_path / "s.yoro").exists()
 
 

@@ -104,9 +104,9 @@ def fit(
         return classifier
     started = time.perf_counter()
     train, held, notes = _examples(data, val, settings)
+    pipeline = make_pipeline(source, read=read, prompt=prompt, frame=frame, image_side=image_side, device=device)
     for note in notes:
         tell(note)
-    pipeline = make_pipeline(source, read=read, prompt=prompt, frame=frame, image_side=image_side, device=device)
     place = _place(checkpoint, train, pipeline, settings)
     reading = reading or Reading(workers=0)
     before = place.read() if place is not None and resume else None

@@ -23,6 +23,7 @@ PAPER_GRID = (0.01, 0.03, 0.1, 0.3, 0.5, 0.8)
 FINE_GRID = tuple(sorted({*PAPER_GRID, *(round(10 ** (-i / 4), 5) for i in range(13))}))  # 0.001 to 1
 RULES = ("loo", "validation", "k-fold", "oas", "rblw", "ledoit-wolf")
 FOLDS = 5
+ROUNDING = 1e-12  # losses closer than this, relatively, are equal
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def _least_loss(rule: str, candidates: Sequence[float], scores_at: Callable[[flo
         scored = scores_at(check_shrinkage(rho))
         temperature = fit_temperature(scored.scores, scored.truth, scored.weights, start=temperature)
         losses.append(doubtful_loss(scored.scores, scored.truth, scored.weights, temperature))
-        if best is None or losses[-1] < best[0]:
+        if best is None or losses[-1] < best[0] * (1 - ROUNDING):
             best = losses[-1], rho, temperature
     if best is None:
         raise InputError("No candidate shrinkages were given.")

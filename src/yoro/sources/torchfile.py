@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import struct
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, TypeGuard
@@ -57,7 +58,9 @@ def parse_torch_file(data: bytes, origin: str) -> Weights:
     if data[:2] == b"PK":
         raise SourceError(f"{origin} is in torch's zip format; the embedded weights are in the older one.")
     try:
-        return _parse(io.BytesIO(data), data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # odd escapes in a damaged file are reported as what they are: damage
+            return _parse(io.BytesIO(data), data)
     except PickleRefused as refusal:
         raise SourceError(
             f"{origin} is not a usable torch weight file: {refusal}. Install its package again."
