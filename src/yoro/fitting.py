@@ -239,7 +239,5 @@ def _duplicate_notes(examples: Sequence[Example], gathered: Gathered) -> list[st
     if len(found.conflicts) > SHOWN:
         notes.append(f"{len(found.conflicts) - SHOWN} more images stand under two labels.")
     if found.repeats:
-        notes.append(
-            f"{len(found.repeats):,} images are there twice in their class, such as {found.repeats[0].name!r}."
-        )
+        notes.append(f"Twice in their class: {len(found.repeats):,} images, such as {found.repeats[0].name!r}.")
     return notes

@@ -90,17 +90,17 @@ class LeaveOneOut:
         lost = factor * np.einsum("ij,ij->i", residual, residual)
         degrees = self._total - unit - self._present
         slope, diagonal = self._metric(lost, degrees, rho)
-        inverse = 1.0 / diagonal  # (m, rank): D_i^-1
+        inverse = np.reciprocal(diagonal, out=diagonal)  # (m, rank): D_i^-1
         weighted = residual * inverse  # D^-1 r
         rr = np.einsum("ij,ij->i", weighted, residual)
-        rz = np.einsum("ij,ij->i", weighted, vectors)
         rm = weighted @ self._means.T  # r' D^-1 mu_c
-        zm = (vectors * inverse) @ self._means.T
+        zm = np.multiply(vectors, inverse, out=weighted) @ self._means.T
         mm = inverse @ (self._means**2).T
-        own_rm, own_zm = rm[rows, truth], zm[rows, truth]
+        own_rm = rm[rows, truth]
+        rz = rr + own_rm  # z = r + mu_y
         mm[rows, truth] += -2 * shift * own_rm + shift**2 * rr
-        zm[rows, truth] = own_zm - shift * rz
-        rm[rows, truth] = own_rm - shift * rr
+        zm[rows, truth] -= shift * rz
+        rm[rows, truth] -= shift * rr
         gain = slope * factor / (1.0 - slope * factor * rr)  # Sherman-Morrison
         scores: Array = zm - 0.5 * mm + gain[:, None] * rm * (rz[:, None] - 0.5 * rm)
         scores += self._log_priors(truth, unit)
@@ -113,8 +113,12 @@ class LeaveOneOut:
         degrees = np.where(sound, degrees, 1.0)
         slope = np.where(sound, (1.0 - rho) / degrees, 0.0)
         target = np.where(sound, rho * trace / (degrees * self._spectrum.width), 1.0)
-        diagonal = slope[:, None] * self._scatter_values + target[:, None]
-        return slope, np.maximum(diagonal, EPSILON * self._spectrum.width * diagonal.max(axis=1, keepdims=True))
+        diagonal = np.multiply.outer(slope, self._scatter_values)
+        diagonal += target[:, None]
+        floor = EPSILON * self._spectrum.width * (slope * self._scatter_values.max(initial=0.0) + target)
+        if (target < floor).any():  # only where rho is zero, or nearly
+            np.maximum(diagonal, floor[:, None], out=diagonal)
+        return slope, diagonal
 
     def _log_priors(self, truth: NDArray[np.intp], unit: Array) -> Array:
         base = log_prior(self._counts, self._classes, self._prior)
