@@ -21,6 +21,7 @@ bench: .venv/dev.stamp
 	cd benchmarks && ../$(BIN)/python sources.py
 	cd benchmarks && ../$(BIN)/python decoding.py
 	cd benchmarks && ../$(BIN)/python images.py
+	cd benchmarks && ../$(BIN)/python accuracy.py
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -69,7 +69,7 @@ def bench_rate() -> None:
                     done += len(batch.names)
                 passed = (done - 32) / (time.perf_counter() - first)
                 whole = time.perf_counter()
-                fit(folder, reading=Reading(workers=None))
+                fit(folder, workers=None)
                 fitted = count / (time.perf_counter() - whole)
                 rows.append(
                     [f"{count:,} of {width}x{height}", f"{1e3 * decoding:.2f}", f"{1e3 * forward:.2f}", f"{ideal:.0f}",
@@ -112,8 +112,7 @@ def bench_memory() -> None:
                 "from yoro.fitting import fit; from yoro.data import find; from yoro.data.examples import Example\n"
                 f"found = list(find({str(Path(temporary) / 'photos')!r}))\n"
                 f"many = [Example(e.image, e.label, f'{{n}} {{e.name}}') for n in range({times}) for e in found]\n"
-                "from yoro.pipeline import Reading\n"
-                "fit(many, source='callable:cheap:respond', reading=Reading(workers=1))"
+                "fit(many, source='callable:cheap:respond', workers=1)"
             )
             peaks.append(peak_memory(code))
             rows.append([f"{2000 * times:,}", f"{peaks[-1]:.0f}"])

@@ -115,8 +115,8 @@ def test_each_training_image_is_read_once(folder, monkeypatch):
 
 
 def test_batches_and_workers_do_not_change_the_model(folder, fitted):
-    for reading in (Reading(5, 0), Reading(7, 2), Reading(64, 1)):
-        same(yoro.fit(folder, reading=reading), fitted, 1e-9)
+    for batch_size, workers in ((5, 0), (7, 2), (64, 1)):
+        same(yoro.fit(folder, batch_size=batch_size, workers=workers), fitted, 1e-9)
 
 
 def test_update_forget_and_merge_are_exact(folder, fitted, new):
@@ -261,7 +261,11 @@ def test_an_abandoned_stream_ends_in_one_line(saved, new, tmp_path):
     shutil.copytree(new, tmp_path / "more")
     (tmp_path / "more" / "cat").rename(tmp_path / "more" / "stranger")
     done = run("evaluate", saved, tmp_path / "more", "--batch-size", "2", code=1)
-    assert done.stderr.strip().splitlines()[-1].startswith("yoro: The data hold class 'stranger'")
+    assert done.stderr.startswith("yoro: The data hold class 'stranger'")
+    (tmp_path / "more" / "stranger").rename(tmp_path / "more" / "cat")
+    (tmp_path / "more" / "cat" / "bad.jpg").write_text("no image")
+    done = run("evaluate", saved, tmp_path / "more", "--batch-size", "1", "--strict", code=1)
+    assert done.stderr.count("\n") == 1
     command = f"{sys.executable} -m yoro predict {saved} {new} --format jsonl --batch-size 1 | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert "Fatal" not in done.stderr
@@ -401,12 +405,24 @@ def test_killed_at_any_moment_it_resumes_to_the_same_model(folder, fitted, tmp_p
     assert [p.name for p in tmp_path.iterdir() if not p.name.endswith(".tmp")] == ["m.yoro"]
     model = yoro.load(tmp_path / "m.yoro")
     monkeypatch.setattr("yoro.gathering.TOGETHER", 1)
-    reference = yoro.fit(folder, reading=Reading(3, 0))
+    reference = yoro.fit(folder, batch_size=3)
     assert model.model.statistics.total == 32
     scale = np.abs(reference.model.mapping.weights).max()
     np.testing.assert_allclose(model.model.mapping.weights / scale, reference.model.mapping.weights / scale, atol=1e-12)
     assert model.model.choice == reference.model.choice
     same(model, fitted)
+
+
+def test_a_full_disk_for_checkpoints_does_not_end_the_pass(folder, fitted, tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("yoro.gathering.write_file", full)
+    monkeypatch.setattr("yoro.gathering.SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("yoro.gathering.TOGETHER", 8)
+    with pytest.warns(UserWarning, match="No checkpoint could be written"):
+        same(yoro.fit(folder, checkpoint=tmp_path / "part"), fitted)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_resuming_another_run_is_refused(folder, new, tmp_path):

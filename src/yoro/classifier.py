@@ -20,7 +20,7 @@ from yoro.gathering import Gathered, shown
 from yoro.ledger import Ledger
 from yoro.mappings.discriminant import solve_path
 from yoro.memory import peak_memory
-from yoro.metrics import Evaluation, Tally
+from yoro.metrics import Evaluation, Tally, refuse_strangers
 from yoro.pipeline import Pipeline, Reading, differing, reopen_pipeline
 from yoro.reservoir import Reservoir
 from yoro.selection import Choice, Evidence, Validation, select_shrinkage
@@ -190,6 +190,8 @@ class Classifier:
             return open_responses(data, labelled=labelled)  # type: ignore[arg-type]
         pipeline = self.pipeline  # before the data are looked at: without it nothing can be read
         examples = find_examples(data, labelled=labelled, fitting=fitting)
+        if labelled and not fitting:
+            refuse_strangers({example.label or "" for example in examples}, self.classes)
         return pipeline.stream(examples, reading or Reading(workers=0))
 
     def _gathered(self) -> Gathered:

@@ -54,7 +54,7 @@ def demonstrate(folder: Path, *, progress: bool = False) -> Demonstration:
     kept, held = hold_out(labels, HELD_OUT, 0)
     started = time.perf_counter()
     train = [(pictures[i], labels[i]) for i in kept]
-    classifier = fit(train, reading=Reading(workers=0), progress=progress)
+    classifier = fit(train, progress=progress)
     seconds = time.perf_counter() - started
     truth = np.array([labels[i] for i in held])
     responses = respond(classifier.pipeline, [pictures[i] for i in held])

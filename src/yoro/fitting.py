@@ -19,7 +19,7 @@ from yoro.data.splits import describe_hold_out, hold_out
 from yoro.errors import InputError, SelectionError
 from yoro.gathering import Checkpoint, Gathered, duplicates_in, fingerprint, shown
 from yoro.ledger import Ledger
-from yoro.pipeline import DEFAULT_SOURCE, Pipeline, Reading, make_pipeline
+from yoro.pipeline import BATCH, DEFAULT_SOURCE, Pipeline, Reading, make_pipeline
 from yoro.reservoir import CAPACITY, Reservoir
 from yoro.selection import Validation
 from yoro.statistics import ResponseStatistics
@@ -59,7 +59,9 @@ def fit(
     reservoir: int = CAPACITY,
     seed: int = 0,
     device: str = "auto",
-    reading: Reading | None = None,
+    batch_size: int = BATCH,
+    workers: int | None = 0,
+    strict: bool = False,
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: bool = False,
@@ -82,6 +84,9 @@ def fit(
         priors, plain softmax.
     reservoir, seed
         How many individual responses are kept, and the seed of every draw.
+    batch_size, workers, strict
+        Images read together, processes that decode them (None: one for each core; a library starts
+        none by itself), and whether an image that cannot be read is an error.
     checkpoint, resume
         A folder that keeps what was gathered so far, and whether to go on from it. It is the
         caller's to remove once the classifier is saved.
@@ -108,7 +113,7 @@ def fit(
     for note in notes:
         tell(note)
     place = _place(checkpoint, train, pipeline, settings)
-    reading = reading or Reading(workers=0)
+    reading = Reading(batch_size, workers, strict)
     before = place.read() if place is not None and resume else None
     gathered, done = before if before is not None else (_empty(settings), 0)
     with threadpool_limits(1, user_api="blas"):  # the cores belong to decoding and the forward pass

@@ -7,6 +7,7 @@ import json
 import secrets
 import shutil
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from yoro.store import move_into_place
 from yoro.streams import ResponseStream
 from yoro.tensors import read_tensors, write_file, write_tensors
 
+KIND = "yoro-checkpoint"
 TOGETHER = 256  # responses that go into the statistics at once; a kill costs at most their forward passes
 SECONDS_BETWEEN = 5.0  # checkpoints; more if writing one takes long
 SHARE_OF_TIME = 0.02  # at most this much of the time goes into checkpoints
@@ -110,32 +112,41 @@ class Checkpoint:
             self.write(gathered, done, skipped)
 
     def write(self, gathered: Gathered, done: int, skipped: list[tuple[str, str]]) -> None:
-        """Write what was gathered, how many examples of the stream that was, and what was skipped; atomically."""
+        """Write what was gathered, how many examples of the stream that was, and what was skipped; atomically.
+
+        A disk that is full must not end a pass that goes well: it goes on, and says so.
+        """
         position = self._done + done
         if gathered.reservoir is None or position == self._last or not gathered.images:
             return
         started = time.monotonic()
+        try:
+            self._write(gathered, gathered.reservoir, position, gathered.skipped + skipped)
+            self._last = position
+        except (StoreError, OSError) as error:
+            warnings.warn(f"No checkpoint could be written ({error}); the pass goes on without.", stacklevel=2)
+        took = time.monotonic() - started
+        self._next = time.monotonic() + max(SECONDS_BETWEEN, took / SHARE_OF_TIME)
+
+    def _write(self, gathered: Gathered, reservoir: Reservoir, position: int, skipped: list[tuple[str, str]]) -> None:
         draft = self.folder.with_name(f"{self.folder.name}.{secrets.token_hex(4)}.tmp")
         try:
             draft.mkdir()
             ledger_arrays, names = gathered.ledger.to_arrays()
-            facts: dict[str, object] = {
-                "kind": "yoro-checkpoint", "classes": list(gathered.statistics.classes), "names": names,
-            }  # fmt: skip
+            facts: dict[str, object] = {"kind": KIND, "classes": list(gathered.statistics.classes), "names": names}
             write_tensors(draft / "statistics.safetensors", gathered.statistics.to_arrays() | ledger_arrays, facts)
-            arrays, kept = gathered.reservoir.to_arrays()
-            write_tensors(draft / "reservoir.safetensors", arrays, {"kind": "yoro-checkpoint"} | kept)
+            arrays, kept = reservoir.to_arrays()
+            write_tensors(draft / "reservoir.safetensors", arrays, {"kind": KIND} | kept)
             state = {
-                "fingerprint": self._fingerprint, "position": position, "images": gathered.images,
-                "skipped": gathered.skipped + skipped,
-            }  # fmt: skip
+                "fingerprint": self._fingerprint,
+                "position": position,
+                "images": gathered.images,
+                "skipped": skipped,
+            }
             write_file(draft / "state.json", json.dumps(state).encode())
             move_into_place(draft, self.folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        self._last = position
-        took = time.monotonic() - started
-        self._next = time.monotonic() + max(SECONDS_BETWEEN, took / SHARE_OF_TIME)
 
     def read(self) -> tuple[Gathered, int] | None:
         """What an earlier run gathered and how many examples it dealt with; None if there is nothing."""
@@ -148,10 +159,10 @@ class Checkpoint:
                     f"{self.folder} belongs to another run: other images, settings or source. "
                     "Fit without --resume to start anew."
                 )
-            arrays, facts = read_tensors(self.folder / "statistics.safetensors", "yoro-checkpoint")
+            arrays, facts = read_tensors(self.folder / "statistics.safetensors", KIND)
             statistics = ResponseStatistics.from_arrays(arrays, cast("list[object]", facts["classes"]))
             ledger = Ledger.from_arrays(arrays, cast("list[object]", facts["names"]))
-            kept = read_tensors(self.folder / "reservoir.safetensors", "yoro-checkpoint")
+            kept = read_tensors(self.folder / "reservoir.safetensors", KIND)
             reservoir = Reservoir.from_arrays(*kept, statistics.width)
             skipped = [(str(name), str(reason)) for name, reason in state["skipped"]]
             self._done = int(state["position"])

@@ -57,12 +57,7 @@ class Tally:
 
     def update(self, log_probabilities: Array, labels: list[str]) -> None:
         """Add answers (n, classes) with the true labels."""
-        unknown = sorted(set(labels) - set(self._index))
-        if unknown:
-            raise InputError(
-                f"The data hold class {unknown[0]!r}, which the model does not know. "
-                f"It knows {len(self.classes)} classes, from {self.classes[0]!r} to {self.classes[-1]!r}."
-            )
+        refuse_strangers(set(labels), self.classes)
         truth = np.array([self._index[name] for name in labels], dtype=np.intp)
         answer = log_probabilities.argmax(axis=1)
         np.add.at(self._confusion, (truth, answer), 1)
@@ -95,6 +90,16 @@ class Tally:
             calibration_error=float(np.abs(correct - confidence).sum() / n),
             per_class=figures,
             confusion=tuple(tuple(row) for row in self._confusion.tolist()),
+        )
+
+
+def refuse_strangers(labels: set[str], classes: tuple[str, ...]) -> None:
+    """Raise if data to measure on hold a class that the model does not know."""
+    unknown = sorted(labels - set(classes))
+    if unknown:
+        raise InputError(
+            f"The data hold class {unknown[0]!r}, which the model does not know. "
+            f"It knows {len(classes)} classes, from {classes[0]!r} to {classes[-1]!r}."
         )
 
 
