@@ -322,6 +322,16 @@ def test_a_strangers_folder_runs_and_says_what_it_skipped(odd, tmp_path):
     assert not (tmp_path / "s.yoro").exists()
 
 
+def test_a_broken_validation_image_does_not_shadow_a_training_image_of_its_name(folder, tmp_path):
+    write_folder(tmp_path / "val", count=3, seed=6)
+    (tmp_path / "val" / "cat" / "001.jpg").write_text("no image")
+    both = yoro.fit(folder, val=tmp_path / "val")
+    assert both.model.statistics.total == 43
+    assert [name for name, _ in both.skipped] == [f"{tmp_path / 'val'}: cat/001.jpg"]
+    assert len(both.fitted) == 43
+    assert yoro.fit(folder, val=tmp_path / "val", protocol="paper").model.statistics.total == 32
+
+
 def test_the_same_image_in_two_classes_is_reported(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "d")
     shutil.copy(folder / "cat" / "000.jpg", tmp_path / "d" / "coffee" / "copy.jpg")

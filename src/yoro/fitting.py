@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -103,44 +103,69 @@ def fit(
     rule, prior = _protocol(protocol, shrinkage, prior, read)
     settings = Settings(rule, prior, protocol, reservoir, seed)
     if is_response_data(data):
-        classifier = _fit_responses(data, val, settings, progress)
-        for note in classifier.notes:
-            tell(note)
-        return classifier
+        return _fit_responses(data, val, settings, progress, tell)
     started = time.perf_counter()
     train, held, notes = _examples(data, val, settings)
     pipeline = make_pipeline(source, read=read, prompt=prompt, frame=frame, image_side=image_side, device=device)
     for note in notes:
         tell(note)
-    place = _place(checkpoint, train, pipeline, settings)
     reading = Reading(batch_size, workers, strict)
-    before = place.read() if place is not None and resume else None
-    gathered, done = before if before is not None else (_empty(settings), 0)
-    with threadpool_limits(1, user_api="blas"):  # the cores belong to decoding and the forward pass
-        gathered.absorb(pipeline.stream(train[done:], reading), progress=progress, checkpoint=place)
-    if gathered.images == 0:
-        raise InputError(f"None of the {len(train):,} images could be read; the first: {gathered.skipped[0][1]}")
+    place = _place(checkpoint, train, pipeline, settings)
+    gathered = _pass(train, pipeline, settings, reading, place, resume, progress)
     validation = None
     if held:
         stream = pipeline.stream(held, reading)
         validation = _hold(stream, pipeline.source.width, progress)
         gathered.skipped += stream.skipped
-    model = solve(gathered, rule, prior, protocol, validation=validation)
+    classifier = _finished(train, gathered, pipeline, settings, validation)
+    classifier.model.history.append(event("fit", gathered.images, started))
+    for note in classifier.notes:
+        tell(note)
+    classifier.notes = [*notes, *classifier.notes]
+    return classifier
+
+
+def _pass(
+    examples: Sequence[Example],
+    pipeline: Pipeline,
+    settings: Settings,
+    reading: Reading,
+    place: Checkpoint | None,
+    resume: bool,
+    progress: bool,
+) -> Gathered:
+    """The one pass over the images, from the start or from a checkpoint."""
+    before = place.read() if place is not None and resume else None
+    gathered, done = before if before is not None else (_empty(settings), 0)
+    with threadpool_limits(1, user_api="blas"):  # the cores belong to decoding and the forward pass
+        gathered.absorb(pipeline.stream(examples[done:], reading), progress=progress, checkpoint=place)
+    if gathered.images == 0:
+        raise InputError(f"None of the {len(examples):,} images could be read; the first: {gathered.skipped[0][1]}")
+    return gathered
+
+
+def _finished(
+    examples: Sequence[Example],
+    gathered: Gathered,
+    pipeline: Pipeline,
+    settings: Settings,
+    validation: Validation | None,
+) -> Classifier:
+    """The classifier of what was gathered, with notes on images that are there twice."""
+    model = solve(gathered, settings.rule, settings.prior, settings.protocol, validation=validation)
     described = pipeline.describe()
     model.source, model.prompt, model.transform = described["source"], described["prompt"], described["transform"]
     model.prompt_arrays = dict(pipeline.prompt.arrays())
-    model.history.append(event("fit", gathered.images, started))
     broken = {name for name, _ in gathered.skipped}
-    fitted = [example for example in train if example.name not in broken]
-    twice = _duplicate_notes(fitted, gathered)
-    for note in twice:
-        tell(note)
-    classifier = Classifier(model, pipeline=pipeline, notes=[*notes, *twice])
+    fitted = [example for example in examples if example.name not in broken]
+    classifier = Classifier(model, pipeline=pipeline, notes=_duplicate_notes(fitted, gathered))
     classifier.skipped, classifier.fitted = gathered.skipped, fitted
     return classifier
 
 
-def _fit_responses(data: object, val: object | None, settings: Settings, progress: bool) -> Classifier:
+def _fit_responses(
+    data: object, val: object | None, settings: Settings, progress: bool, tell: Callable[[str], None]
+) -> Classifier:
     if settings.rule == "validation" and val is None:
         raise SelectionError(
             "The rule 'validation' needs validation data, and there are none. Give them with --val (val=...), "
@@ -156,6 +181,7 @@ def _fit_responses(data: object, val: object | None, settings: Settings, progres
         else:
             gathered.absorb(extra, progress=progress)
             notes = [_fitted_too(extra.images, settings.rule)]
+            tell(notes[0])
     model = solve(gathered, settings.rule, settings.prior, settings.protocol, validation=validation)
     model.history.append(event("fit", gathered.images, started))
     return Classifier(model, notes=notes)
@@ -166,7 +192,7 @@ def _examples(data: object, val: object | None, settings: Settings) -> tuple[lis
     found = find(data)
     notes = list(found.notes)
     train = list(found.select("train") if "train" in found.splits else _without(found, ("val", "test")))
-    held = list(find(val)) if val is not None else [e for e in found if e.split == "val"]
+    held = [e for e in found if e.split == "val"] if val is None else _renamed(find(val), val, train)
     tests = sum(example.split == "test" for example in found)
     if tests:
         notes.append(f"The {tests:,} images of the test split are left alone.")
@@ -188,6 +214,14 @@ def _examples(data: object, val: object | None, settings: Settings) -> tuple[lis
         notes.append(describe_hold_out(labels, kept, out, settings.seed))
         train, held = [train[i] for i in kept], [train[i] for i in out]
     return train, held, notes
+
+
+def _renamed(held: Dataset, val: object, train: list[Example]) -> list[Example]:
+    """Validation examples under names that no training example has, so that a name tells which is meant."""
+    if {example.name for example in held}.isdisjoint(example.name for example in train):
+        return list(held)
+    place = str(val) if isinstance(val, str | Path) else "validation"
+    return [replace(example, name=f"{place}: {example.name}") for example in held]
 
 
 def _without(found: Dataset, splits: tuple[str, ...]) -> list[Example]:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrf
 from scipy.sparse import csr_array
 
+from yoro.batches import Batch, check_batch, refuse_non_finite
 from yoro.errors import InputError, NonFiniteError, StatisticsError, WidthError
 
 Array = NDArray[np.float64]
@@ -291,55 +292,6 @@ class ResponseStatistics:
             )
         np.fill_diagonal(scatter, np.maximum(scatter.diagonal(), 0.0))
         return scatter
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Checked responses (batch, width), labels (batch,) as names, and weights (batch,) or None."""
-
-    responses: NDArray[np.floating]
-    labels: NDArray[np.str_]
-    weights: Array | None
-
-
-def check_batch(responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> Batch:
-    """A batch in known shapes, or an error that says what is wrong with it."""
-    z = np.asarray(responses)
-    if z.ndim != 2 or z.shape[1] == 0:
-        raise InputError(f"Responses have shape {z.shape}; expected (batch, width) with a width of at least 1.")
-    if not np.issubdtype(z.dtype, np.floating):
-        if not (np.issubdtype(z.dtype, np.integer) or z.dtype == np.bool_):
-            raise InputError(f"Responses have type {z.dtype}; expected real numbers.")
-        z = z.astype(np.float64)
-    y = np.asarray(labels)
-    if y.shape != (len(z),):
-        raise InputError(f"There are {len(z)} responses but labels of shape {y.shape}; expected one label a response.")
-    names = y.astype(np.str_, copy=False)
-    return Batch(z, names, None) if weights is None else _weighted(z, names, weights)
-
-
-def _weighted(z: NDArray[np.floating], y: NDArray[np.str_], weights: ArrayLike) -> Batch:
-    w = np.asarray(weights, dtype=np.float64)
-    if w.shape != y.shape:
-        raise InputError(
-            f"There are {len(z)} responses but weights of shape {w.shape}; expected one weight a response."
-        )
-    if not np.isfinite(w).all() or (w < 0).any():
-        raise InputError("Weights must be finite and not negative.")
-    some = w > 0
-    return Batch(z[some], y[some], w[some])
-
-
-def refuse_non_finite(responses: NDArray[np.floating]) -> None:
-    """Raise if any response holds NaN or infinity, with their count and the first index."""
-    if np.isfinite(responses.sum(dtype=np.float64)):
-        return
-    bad = np.flatnonzero(~np.isfinite(responses).all(axis=1))
-    if len(bad):
-        raise NonFiniteError(
-            f"{len(bad)} of {len(responses)} responses hold NaN or infinity, the first at index {bad[0]}. "
-            "Leave them out, or look for an overflow in the source."
-        )
 
 
 @dataclass(frozen=True)

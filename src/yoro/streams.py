@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from yoro.batches import check_batch, refuse_non_finite
 from yoro.data.loading import OnePass
 from yoro.data.responses import ROWS, ResponseBatch, ResponseFile
 from yoro.errors import InputError
 from yoro.reservoir import row_digests
-from yoro.statistics import check_batch, refuse_non_finite
 
 ResponseData = str | Path | ArrayLike | tuple[ArrayLike, ArrayLike]
 

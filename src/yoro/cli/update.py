@@ -2,39 +2,6 @@
 
 from __future__ import annotations
 
-from yoro.cli.talk import (
-    BatchSize,
-    Data,
-    Device,
-    Force,
-    ModelPath,
-    Moved,
-    Out,
-    Quiet,
-    Strict,
-    Workers,
-    change_model,
-    make_reading,
-)
+from yoro.cli.talk import data_verb
 
-
-def run(
-    model: ModelPath,
-    data: Data,
-    out: Out = None,
-    source: Moved = None,
-    device: Device = "auto",
-    batch_size: BatchSize = 32,
-    workers: Workers = None,
-    strict: Strict = False,
-    force: Force = False,
-    quiet: Quiet = False,
-) -> None:
-    """Add labelled data to a model, exactly; new classes may appear."""
-    from yoro.classifier import load
-
-    classifier = load(model, source=source, device=device)
-    reading = make_reading(batch_size, workers, strict)
-    change_model(
-        classifier, model, out, force, quiet, lambda: classifier.update(data, progress=not quiet, reading=reading)
-    )
+run = data_verb("update", "Add labelled data to a model, exactly; new classes may appear.")
