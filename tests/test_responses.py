@@ -31,8 +31,11 @@ def test_responses_come_back_as_they_were_saved(tmp_path, save, dtype, order):
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_a_large_file_is_never_held_whole(tmp_path, save):
-    save(tmp_path / "z.npz", responses=np.ones((40_000, 200), dtype=np.float32), labels=np.arange(40_000) % 3)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_large_file_is_never_held_whole(tmp_path, save, order):
+    responses = np.ones((40_000, 200), dtype=np.float32, order=order)
+    save(tmp_path / "z.npz", responses=responses, labels=np.arange(40_000) % 3)
+    del responses
     tracemalloc.start()
     with ResponseFile(tmp_path / "z.npz") as file:
         count = sum(len(batch.responses) for batch in file.batches())

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import resource
 import sys
 from pathlib import Path
 
 
 def peak_memory() -> float:
-    """Largest resident size so far, in MB.
+    """Largest resident size so far, in MB; 0 where the system does not tell.
 
     Linux keeps it for each program; the portable counter would also show what the program
     that started this one had used.
@@ -18,4 +17,8 @@ def peak_memory() -> float:
     found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
     if found:
         return int(found[1]) / 2**10
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0.0
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

@@ -23,7 +23,7 @@ from yoro.errors import YoroError
 
 _START = """
 import json, os, signal, sys
-os.nice(10)  # decoding takes what the forward pass leaves, and a starved forward pass leaves everything
+getattr(os, "nice", int)(10)  # decoding takes what the forward pass leaves; starved, that leaves everything
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
 sys.path[:] = json.loads(sys.argv[1])
 from yoro.data.worker import main

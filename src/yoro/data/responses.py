@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -95,13 +96,11 @@ class ResponseFile:
 
     def _blocks(self, rows: int) -> Iterator[NDArray[np.floating]]:
         head = self._header
-        if head.fortran:  # columns lie together: rows can only be had from the whole member
-            with self._archive.open(self._member) as stream:
-                whole = npy.read_array(stream, allow_pickle=False)
-            yield from (whole[i : i + rows] for i in range(0, head.rows, rows))
-            return
         with self._archive.open(self._member) as stream:
             _read_header(stream, self.path)
+            if head.fortran:
+                yield from _rows_of_columns(stream, head, rows, self.path)
+                return
             for start in range(0, head.rows, rows):
                 count = min(rows, head.rows - start)
                 content = _read_exactly(stream, count * head.width * head.dtype.itemsize, self.path)
@@ -180,6 +179,21 @@ def _read_header(stream: IO[bytes], path: Path) -> _Header:
     if len(shape) != 2 or shape[1] == 0:
         raise InputError(f"{path}: responses have shape {shape}; expected (n, width).")
     return _Header(shape[0], shape[1], dtype, fortran, stream.tell())
+
+
+def _rows_of_columns(stream: IO[bytes], head: _Header, rows: int, path: Path) -> Iterator[NDArray[np.floating]]:
+    """Blocks of rows of an array whose columns lie together: laid out on disk, then picked column by column."""
+    size = head.dtype.itemsize
+    with tempfile.TemporaryFile() as file:
+        for _ in range(head.width):
+            file.write(_read_exactly(stream, head.rows * size, path))
+        for start in range(0, head.rows, rows):
+            count = min(rows, head.rows - start)
+            block = np.empty((count, head.width), dtype=head.dtype.newbyteorder("="))
+            for column in range(head.width):
+                file.seek((column * head.rows + start) * size)
+                block[:, column] = np.frombuffer(file.read(count * size), dtype=head.dtype)
+            yield block
 
 
 def _read_exactly(stream: IO[bytes], count: int, path: Path) -> bytes:
