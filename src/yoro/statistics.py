@@ -14,6 +14,7 @@ from typing import Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf
 from scipy.sparse import csr_array
 
@@ -22,7 +23,8 @@ from yoro.errors import InputError, NonFiniteError, StatisticsError, WidthError
 
 Array = NDArray[np.float64]
 
-BLOCK = 2048  # rows converted to float64 at a time: 16 MB at width 1000, large enough for a full-speed product
+BLOCK = 1024  # responses that enter the scatter at once, unless there are many classes
+ROWS_A_CLASS = 8  # ... since each class of a block adds a row of its own
 PIECE = 128  # rows centred at a time
 ROUNDING = 1e-8  # relative size of a negative left over by removal that is still rounding
 
@@ -44,7 +46,7 @@ class ResponseStatistics:
         self.classes: tuple[str, ...] = tuple(sorted({str(name) for name in classes}))
         self.counts: Array = np.zeros(len(self.classes))
         self.means: Array = np.zeros((len(self.classes), 0))  # (classes, width); zero where there is no data
-        self.scatter: Array = np.zeros((0, 0))  # within-class scatter, (width, width), symmetric
+        self._upper: Array = np.zeros((0, 0), order="F")  # the scatter; only its upper triangle counts
 
     @property
     def width(self) -> int:
@@ -61,12 +63,18 @@ class ResponseStatistics:
         """Degrees of freedom of the scatter, n - k, where k counts the classes that have data."""
         return self.total - int((self.counts > 0).sum())
 
+    @property
+    def scatter(self) -> Array:
+        """Within-class scatter, (width, width), symmetric."""
+        upper = np.triu(self._upper)
+        return upper + np.triu(upper, 1).T
+
     def update(self, responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Add one batch: responses (batch, width), labels (batch,) of names, weights (batch,) as frequencies."""
         batch = check_batch(responses, labels, weights)
         if not len(batch.labels):
             return
-        before = self.copy() if len(batch.labels) > BLOCK else None
+        before = self.copy() if len(batch.labels) > BLOCK else None  # more than one block: a later one may be bad
         try:
             self._absorb_all(batch)
         except NonFiniteError:
@@ -95,7 +103,7 @@ class ResponseStatistics:
         step = two.means - one.means
         means = one.means + _ratio(two.counts, counts)[:, None] * step
         between = np.sqrt(both)[:, None] * step
-        return self._of(one.classes, counts, means, one.scatter + two.scatter + between.T @ between)
+        return self._of(one.classes, counts, means, _add_rows(np.asfortranarray(one._upper + two._upper), between))
 
     def __sub__(self, other: ResponseStatistics) -> ResponseStatistics:
         """Chan's formula backwards: `(a + b) - b` is `a` to rounding. A class emptied by it disappears."""
@@ -110,11 +118,11 @@ class ResponseStatistics:
         means = np.where(left[:, None] > 0, self.means - step, 0.0)
         both = _ratio(left * gone.counts, self.counts)
         between = np.sqrt(both)[:, None] * (gone.means - means)
-        scatter = self.scatter - gone.scatter - between.T @ between
-        scatter = self._checked(scatter) if left.any() else np.zeros_like(scatter)
+        upper = _add_rows(np.asfortranarray(self._upper - gone._upper), between, sign=-1.0)
+        upper = self._checked(upper) if left.any() else np.zeros_like(upper)
         keep = (left > 0) | (self.counts == 0)
         names = tuple(name for name, kept in zip(self.classes, keep, strict=True) if kept)
-        return self._of(names, left[keep], means[keep], scatter)
+        return self._of(names, left[keep], means[keep], upper)
 
     def rename(self, names: dict[str, str]) -> ResponseStatistics:
         """Classes under new names; several classes given one name are joined, exactly."""
@@ -125,7 +133,7 @@ class ResponseStatistics:
         for part in self._one_class_each():
             part.classes = (names.get(part.classes[0], part.classes[0]),)
             result = result + part
-        return self._of(result.classes, result.counts, result.means, result.scatter + self.scatter)
+        return self._of(result.classes, result.counts, result.means, np.asfortranarray(result._upper + self._upper))
 
     def to_moments(self) -> tuple[Array, Array, Array]:
         """The paper's `(n, S, Q)`: counts (classes,), sums (classes, width), second moment (width, width)."""
@@ -149,7 +157,7 @@ class ResponseStatistics:
         means = np.divide(s, n[:, None], out=np.zeros_like(s), where=n[:, None] > 0)
         scatter = q - s.T @ means
         names = tuple(str(classes[i]) for i in order)
-        return cls()._of(names, n[order], means[order], (scatter + scatter.T) / 2)
+        return cls()._of(names, n[order], means[order], np.asfortranarray((scatter + scatter.T) / 2))
 
     def copy(self) -> ResponseStatistics:
         """An independent copy."""
@@ -192,13 +200,14 @@ class ResponseStatistics:
         sound = all(np.isfinite(part).all() for part in (counts, means, scatter)) and bool((counts >= 0).all())
         if not sound or not np.array_equal(scatter, scatter.T) or (scatter.diagonal() < 0).any():
             raise InputError("Statistics must be finite, with counts of zero or more and a symmetric scatter.")
-        return cls()._of(names, counts.copy(), means.copy(), scatter.copy())
+        return cls()._of(names, counts.copy(), means.copy(), scatter.copy(order="F"))
 
     def _absorb_all(self, batch: Batch) -> None:
         self._expect_width(batch.responses.shape[1])
         codes = self._codes(batch.labels.tolist())
-        for start in range(0, len(codes), BLOCK):
-            stop = start + BLOCK
+        block = max(BLOCK, ROWS_A_CLASS * len(self.classes))
+        for start in range(0, len(codes), block):
+            stop = start + block
             weight = None if batch.weights is None else batch.weights[start:stop]
             self._absorb(np.asarray(batch.responses[start:stop], dtype=np.float64), codes[start:stop], weight)
 
@@ -218,7 +227,7 @@ class ResponseStatistics:
         if weights is not None:
             rows[: len(codes)] *= np.sqrt(weights)[:, None]
         np.multiply(step, np.sqrt(old * new / (old + new))[:, None], out=rows[len(codes) :])
-        self.scatter += rows.T @ rows
+        self._upper = _add_rows(self._upper, rows)
         self.means[seen] += (new / (old + new))[:, None] * step
         self.counts[seen] = old + new
 
@@ -238,28 +247,28 @@ class ResponseStatistics:
         counts = np.zeros(len(classes))
         means = np.zeros((len(classes), self.width))
         counts[where], means[where] = self.counts, self.means
-        return self._of(classes, counts, means, self.scatter.copy())
+        return self._of(classes, counts, means, self._upper.copy(order="F"))
 
     def _one_class_each(self) -> list[ResponseStatistics]:
         """Counts and means of each class apart, without scatter."""
-        empty = np.zeros((self.width, self.width))
+        empty = np.zeros((self.width, self.width), order="F")
         return [
             self._of((name,), self.counts[i : i + 1].copy(), self.means[i : i + 1].copy(), empty)
             for i, name in enumerate(self.classes)
         ]
 
-    def _of(self, classes: tuple[str, ...], counts: Array, means: Array, scatter: Array) -> Self:
+    def _of(self, classes: tuple[str, ...], counts: Array, means: Array, upper: Array) -> Self:
         result = type(self)()
-        result.classes, result.counts, result.means, result.scatter = classes, counts, means, scatter
+        result.classes, result.counts, result.means, result._upper = classes, counts, means, upper
         return result
 
     def _become(self, other: ResponseStatistics) -> None:
-        self.classes, self.counts, self.means, self.scatter = other.classes, other.counts, other.means, other.scatter
+        self.classes, self.counts, self.means, self._upper = other.classes, other.counts, other.means, other._upper
 
     def _expect_width(self, width: int) -> None:
         if self.width == 0:
             self.means = np.zeros((len(self.classes), width))
-            self.scatter = np.zeros((width, width))
+            self._upper = np.zeros((width, width), order="F")
         elif width != self.width:
             raise WidthError(
                 f"This batch has responses of width {width}, but earlier batches had width {self.width}. "
@@ -282,16 +291,16 @@ class ResponseStatistics:
                     "Only what was added can be removed."
                 )
 
-    def _checked(self, scatter: Array) -> Array:
+    def _checked(self, upper: Array) -> Array:
         """A scatter has no negative direction; one that removal has made is a sign of foreign data."""
-        slack = ROUNDING * max(float(self.scatter.diagonal().max(initial=0.0)), np.finfo(float).tiny)
-        if dpotrf(scatter + slack * np.eye(len(scatter)), overwrite_a=1)[1] > 0:
+        slack = ROUNDING * max(float(self._upper.diagonal().max(initial=0.0)), np.finfo(float).tiny)
+        if dpotrf(upper + slack * np.eye(len(upper)), lower=0, overwrite_a=1)[1] > 0:
             raise StatisticsError(
                 "Removing these responses would leave a negative scatter, so they were never all added. "
                 "Remove only responses that were added, with the labels they were added under."
             )
-        np.fill_diagonal(scatter, np.maximum(scatter.diagonal(), 0.0))
-        return scatter
+        np.fill_diagonal(upper, np.maximum(upper.diagonal(), 0.0))
+        return upper
 
 
 @dataclass(frozen=True)
@@ -305,6 +314,11 @@ def _class_sums(responses: Array, codes: NDArray[np.intp], weights: Array | None
     ones = np.ones(len(codes)) if weights is None else weights
     member = csr_array((ones, codes, np.arange(len(codes) + 1)), shape=(len(codes), classes))
     return _ClassSums(np.bincount(codes, ones, classes).astype(np.float64), member.T @ responses)
+
+
+def _add_rows(upper: Array, rows: Array, sign: float = 1.0) -> Array:
+    """`upper + sign * rows' rows` on the upper triangle, in place: half the work of a product, and no copy."""
+    return dsyrk(sign, rows.T, beta=1.0, c=upper, trans=0, lower=0, overwrite_c=1)  # type: ignore[no-any-return]
 
 
 def _centre(responses: Array, means: Array, codes: NDArray[np.intp], out: Array) -> None:
