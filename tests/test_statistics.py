@@ -197,8 +197,17 @@ def test_non_finite_rows_are_refused_with_their_count_and_first_index():
     responses[4, 1], responses[7, 2] = np.nan, np.inf
     statistics = gathered(np.ones((2, 3)), ["a", "b"])
     with pytest.raises(NonFiniteError, match=r"2 of 10 .* first at index 4"):
-        statistics.update(responses, ["a"] * 10)
-    assert statistics.total == 2
+        statistics.update(responses, ["new"] * 10)
+    same(statistics, gathered(np.ones((2, 3)), ["a", "b"]), 0)
+    many = np.ones((3000, 3))
+    many[2999, 0] = np.inf
+    with pytest.raises(NonFiniteError, match=r"1 of 3000 .* first at index 2999"):
+        statistics.update(many, ["new"] * 3000)
+    same(statistics, gathered(np.ones((2, 3)), ["a", "b"]), 0)
+    empty = ResponseStatistics()
+    with pytest.raises(NonFiniteError):
+        empty.update(responses, ["a"] * 10)
+    assert (empty.width, empty.classes) == (0, ())
 
 
 def test_another_width_is_an_error_that_says_both():

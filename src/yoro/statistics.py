@@ -74,12 +74,12 @@ class ResponseStatistics:
         batch = check_batch(responses, labels, weights)
         if not len(batch.labels):
             return
-        before = self.copy() if len(batch.labels) > BLOCK else None  # more than one block: a later one may be bad
+        several = len(batch.labels) > BLOCK  # blocks: an early one changes arrays in place before a later one is read
+        before = self.copy() if several else self._of(self.classes, self.counts, self.means, self._upper)
         try:
             self._absorb_all(batch)
         except NonFiniteError:
-            if before is not None:
-                self._become(before)
+            self._become(before)
             refuse_non_finite(batch.responses)  # says where in the whole batch
             raise
 
