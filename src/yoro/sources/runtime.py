@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     import onnx
     import onnxruntime
 
+LANES = 4
 PIECE = 8  # activations of 8 images stay near the cache: Lite0 at best 237 images a second, 211 in pieces of 32
 
 
@@ -48,7 +51,8 @@ class GraphSource:
     """A frozen ONNX graph as a response source.
 
     It has two forms, built when first needed: one takes uint8 pixels, one float32 in [0, 1]. Whatever the
-    caller's batch, the graph sees `piece` images at a time, so that memory does not grow with it.
+    caller's batch, the graph sees at most `piece` images at a time, so that memory does not grow with it. Pieces go
+    through a few lanes side by side: lanes never wait for each other, as the threads within one graph do.
     """
 
     def __init__(
@@ -69,8 +73,11 @@ class GraphSource:
         self.class_names = class_names
         self._identity = identity
         self._build = build
-        self._threads = threads
+        cores = threads or _cores()
+        self._lanes = min(cores, LANES)
+        self._threads = cores // self._lanes  # of one lane
         self._piece = piece
+        self._pool: ThreadPoolExecutor | None = None
         self._sessions: dict[type[np.generic], onnxruntime.InferenceSession] = {}
 
     def respond(self, images: Images) -> Responses:
@@ -81,12 +88,17 @@ class GraphSource:
         kind: type[np.generic] = np.uint8 if images.dtype == np.uint8 else np.float32
         if kind not in self._sessions:
             self._sessions[kind] = open_session(self._build(kind), self._threads, self.name)
-        responses = np.empty((len(images), self.width), np.float32)
-        for start in range(0, len(images), self._piece):
-            part = images[start : start + self._piece]
-            output = run_session(self._sessions[kind], part, self.name)
-            responses[start : start + self._piece] = check_responses(output, len(part), self.width, self.name)
-        return responses
+        session = self._sessions[kind]
+        size = min(self._piece, -(-len(images) // self._lanes))
+        parts = [images[start : start + size] for start in range(0, len(images), size)]
+        if len(parts) == 1:
+            return self._answer(session, parts[0])
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._lanes, thread_name_prefix="yoro-forward")
+        return np.concatenate(list(self._pool.map(lambda part: self._answer(session, part), parts)))
+
+    def _answer(self, session: onnxruntime.InferenceSession, part: Images) -> Responses:
+        return check_responses(run_session(session, part, self.name), len(part), self.width, self.name)
 
     def describe(self) -> dict[str, object]:
         """See `ResponseSource.describe`."""
@@ -95,6 +107,10 @@ class GraphSource:
     def onnx_model(self) -> onnx.ModelProto:
         """See `ResponseSource.onnx_model`."""
         return self._build(np.float32)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _first_line(error: Exception) -> str:
