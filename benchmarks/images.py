@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from timing import peak_memory, print_machine, print_table
 from yoro.data.decoding import decode_and_digest
 from yoro.data.finding import find
 from yoro.fitting import fit
+from yoro.machine import cores as available_cores
 from yoro.pipeline import Reading, make_pipeline
 
 CLASSES = 20
@@ -53,7 +53,7 @@ def core_seconds(folder: Path) -> tuple[float, float]:
 
 def bench_rate() -> None:
     rows = []
-    cores = len(os.sched_getaffinity(0))
+    cores = available_cores()
     with tempfile.TemporaryDirectory() as temporary:
         for count, width, height in [(2000, 320, 256), (2000, 500, 375), (500, 2048, 1536)]:
             folder = write_photos(Path(temporary) / f"{width}", count, width, height)

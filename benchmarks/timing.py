@@ -23,7 +23,7 @@ def medians(*tasks: Callable[[], object], repeats: int = 5) -> list[float]:
 
 def peak_memory(code: str) -> float:
     """Peak resident memory in MB of a fresh Python that runs this code."""
-    script = f"{code}\nfrom yoro.memory import peak_memory; print(peak_memory())"
+    script = f"{code}\nfrom yoro.machine import peak_memory; print(peak_memory())"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 

@@ -18,8 +18,8 @@ from yoro.data.finding import find
 from yoro.errors import InputError, SourceError
 from yoro.gathering import Gathered, shown
 from yoro.ledger import Ledger
+from yoro.machine import peak_memory
 from yoro.mappings.discriminant import solve_path
-from yoro.memory import peak_memory
 from yoro.metrics import Evaluation, Tally, refuse_strangers
 from yoro.pipeline import Pipeline, Reading, differing, reopen_pipeline
 from yoro.reservoir import Reservoir

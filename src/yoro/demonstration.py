@@ -14,11 +14,11 @@ from sklearn.datasets import load_digits
 from yoro.classifier import Classifier
 from yoro.data.splits import hold_out
 from yoro.fitting import fit
+from yoro.machine import peak_memory
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.bayesian import bayesian_mapping, plus_table
 from yoro.mappings.cooccurrence import CoOccurrence
 from yoro.mappings.frequency import frequency_mapping
-from yoro.memory import peak_memory
 from yoro.pipeline import Pipeline, Reading
 
 HELD_OUT = 0.3

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
-import shutil
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from yoro.atomic import drafted_folder, write_file
 from yoro.data.duplicates import Duplicates, find_duplicates
 from yoro.data.examples import Example
 from yoro.data.responses import ResponseBatch
@@ -24,9 +23,8 @@ from yoro.errors import StoreError, YoroError
 from yoro.ledger import Ledger
 from yoro.reservoir import Reservoir
 from yoro.statistics import ResponseStatistics
-from yoro.store import move_into_place
 from yoro.streams import ResponseStream
-from yoro.tensors import read_tensors, write_file, write_tensors
+from yoro.tensors import read_tensors, write_tensors
 
 KIND = "yoro-checkpoint"
 TOGETHER = 256  # responses that go into the statistics at once; a kill costs at most their forward passes
@@ -129,24 +127,19 @@ class Checkpoint:
         self._next = time.monotonic() + max(SECONDS_BETWEEN, took / SHARE_OF_TIME)
 
     def _write(self, gathered: Gathered, reservoir: Reservoir, position: int, skipped: list[tuple[str, str]]) -> None:
-        draft = self.folder.with_name(f"{self.folder.name}.{secrets.token_hex(4)}.tmp")
-        try:
-            draft.mkdir()
-            ledger_arrays, names = gathered.ledger.to_arrays()
-            facts: dict[str, object] = {"kind": KIND, "classes": list(gathered.statistics.classes), "names": names}
+        ledger_arrays, names = gathered.ledger.to_arrays()
+        facts: dict[str, object] = {"kind": KIND, "classes": list(gathered.statistics.classes), "names": names}
+        arrays, kept = reservoir.to_arrays()
+        state = {
+            "fingerprint": self._fingerprint,
+            "position": position,
+            "images": gathered.images,
+            "skipped": skipped,
+        }
+        with drafted_folder(self.folder) as draft:
             write_tensors(draft / "statistics.safetensors", gathered.statistics.to_arrays() | ledger_arrays, facts)
-            arrays, kept = reservoir.to_arrays()
             write_tensors(draft / "reservoir.safetensors", arrays, {"kind": KIND} | kept)
-            state = {
-                "fingerprint": self._fingerprint,
-                "position": position,
-                "images": gathered.images,
-                "skipped": skipped,
-            }
             write_file(draft / "state.json", json.dumps(state).encode())
-            move_into_place(draft, self.folder)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
 
     def read(self) -> tuple[Gathered, int] | None:
         """What an earlier run gathered and how many examples it dealt with; None if there is nothing."""

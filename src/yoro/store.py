@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import errno
 import hashlib
 import json
-import os
-import secrets
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -17,6 +11,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.atomic import drafted_folder, write_file
 from yoro.card import model_card
 from yoro.confidence import Prior
 from yoro.errors import InputError, StoreError
@@ -25,7 +20,7 @@ from yoro.mappings.affine import AffineMapping
 from yoro.reservoir import Reservoir
 from yoro.selection import Choice
 from yoro.statistics import ResponseStatistics
-from yoro.tensors import parse_tensors, write_file, write_tensors
+from yoro.tensors import parse_tensors, write_tensors
 from yoro.version import __version__
 
 FORMAT = 1
@@ -58,18 +53,11 @@ def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
     """Write the directory beside its place and move it there: it appears whole or not at all."""
     target = Path(path)
     check_target(target, force=force)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        draft.mkdir()
+    with drafted_folder(target) as draft:
         digests = {name: _write_part(draft / name, *part) for name, part in _parts(model).items()}
         config = _config(model, digests)
         write_file(draft / "config.json", json.dumps(config, indent=1, ensure_ascii=False).encode())
         write_file(draft / "README.md", model_card(config).encode())
-        move_into_place(draft, target)
-    except OSError as error:
-        raise StoreError(f"{target} could not be written: {error.strerror or error}.") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def check_target(target: Path, *, force: bool) -> None:
@@ -267,28 +255,3 @@ def _number(value: object, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise StoreError(f"config.json holds {value!r} where a number from {low} to {high} is expected.")
     return float(value)
-
-
-def move_into_place(draft: Path, target: Path) -> None:
-    """Rename a finished directory to its name; an old one there is exchanged in one step where the system can."""
-    if not target.exists():
-        draft.rename(target)
-        return
-    if _exchange(draft, target):
-        return  # the draft's name now holds the old model, which the caller removes
-    old = draft.with_suffix(".old")
-    target.rename(old)
-    draft.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swap two directories atomically (Linux renameat2); False where that is not to be had."""
-    with contextlib.suppress(OSError, AttributeError):
-        library = ctypes.CDLL(None, use_errno=True)
-        at_cwd, exchange = -100, 2
-        if library.renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0:
-            return True
-        if ctypes.get_errno() not in (errno.ENOSYS, errno.EINVAL):
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return False

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import secrets
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
+from yoro.atomic import drafted_file
 from yoro.errors import StoreError
 
 Row = dict[str, object]
@@ -19,16 +19,8 @@ def write_rows(rows: Iterator[Row], kind: str, path: Path | None) -> int:
     """Write every row and return their number; a file appears whole or not at all."""
     if path is None:
         return FORMATS[kind](rows, sys.stdout)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with draft.open("w", encoding="utf-8", newline="") as file:
-            count = FORMATS[kind](rows, file)
-        draft.replace(path)
-    except OSError as error:
-        raise StoreError(f"{path} could not be written: {error.strerror or error}.") from error
-    finally:
-        draft.unlink(missing_ok=True)
-    return count
+    with drafted_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+        return FORMATS[kind](rows, file)
 
 
 def _csv(rows: Iterator[Row], file: TextIO) -> int:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from yoro.atomic import write_file
 from yoro.errors import StoreError
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -22,21 +21,6 @@ def write_tensors(path: Path, arrays: Arrays, metadata: Metadata) -> None:
     """Write arrays and JSON-able metadata; the file appears whole or not at all."""
     header = {key: json.dumps(value, ensure_ascii=False) for key, value in metadata.items()}
     write_file(path, save({key: np.ascontiguousarray(value) for key, value in arrays.items()}, metadata=header))
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write bytes to a neighbour, flush it to disk, and move it into place."""
-    neighbour = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with neighbour.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        neighbour.replace(path)
-    except OSError as error:
-        raise StoreError(f"{path} could not be written: {error.strerror or error}.") from error
-    finally:
-        neighbour.unlink(missing_ok=True)
 
 
 def read_tensors(path: Path, kind: str) -> tuple[Arrays, Metadata]:

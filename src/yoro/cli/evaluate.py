@@ -54,8 +54,8 @@ def run(
     if html is None:
         evaluation = classifier.evaluate(data, progress=not quiet, reading=reading)
     else:
+        from yoro.atomic import write_file
         from yoro.reporting import evaluation_report
-        from yoro.tensors import write_file
 
         evaluation, page = evaluation_report(classifier, data, reading=reading, progress=not quiet)
         write_file(html, page.encode())

@@ -118,7 +118,7 @@ def finish(
     classifier.save(out, force=force)
     say(sentence(classifier, out), quiet)
     if html is not None and page is not None:
-        from yoro.tensors import write_file
+        from yoro.atomic import write_file
 
         write_file(html, page.encode())
         say(f"{html}: the report.", quiet)

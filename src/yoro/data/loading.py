@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from yoro.data.geometry import Geometry
 from yoro.data.processes import DecodingProcess
 from yoro.data.worker import Answer, decode_all
 from yoro.errors import InputError, OnePassError
+from yoro.machine import cores
 
 DEPTH = 2  # batches asked of each worker ahead of the caller: one being decoded, one ready
 MOST_WORKERS = 16
@@ -36,8 +36,7 @@ class Batch:
 
 def default_workers() -> int:
     """One decoding process for each core this process may use, up to 16."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MOST_WORKERS)
+    return min(cores(), MOST_WORKERS)
 
 
 def load(

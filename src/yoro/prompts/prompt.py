@@ -28,7 +28,6 @@ from yoro.prompts.geometry import (
 )
 
 PROMPTS = ("watermark", "padding", "legacy-padding")
-FRAMES = ("grey", "black", "mean")
 # sigmoid(-128) is 3e-56: exactly 0 in float32, and a finite program, as stores want it. Its gradient is
 # 0 too, so a black frame cannot be refined; start refinement from a dark number such as 0.01 instead.
 BLACK_PROGRAM = -128.0

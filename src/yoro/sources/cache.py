@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
-from yoro.errors import SourceError
+from yoro.atomic import write_file
+from yoro.errors import SourceError, StoreError
 
 
 def cache_directory() -> Path:
@@ -25,18 +25,12 @@ def cache_directory() -> Path:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that another process sees all of it or none."""
-    temporary: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+        write_file(path, data)
+    except (OSError, StoreError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        reason = cause.strerror if isinstance(cause, OSError) else error
         raise SourceError(
-            f"The cache {str(path.parent)!r} cannot be written: {error.strerror}. Set YORO_CACHE to another directory."
+            f"The cache {str(path.parent)!r} cannot be written: {reason}. Set YORO_CACHE to another directory."
         ) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from yoro.errors import SourceError
+from yoro.machine import cores
 from yoro.sources.contract import Colour, Identity, Images, Responses, check_images, check_responses
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ class GraphSource:
         self.class_names = class_names
         self._identity = identity
         self._build = build
-        cores = threads or _cores()
-        self._lanes = min(cores, LANES)
-        self._threads = cores // self._lanes  # of one lane
+        total = threads or cores()
+        self._lanes = min(total, LANES)
+        self._threads = total // self._lanes  # of one lane
         self._piece = piece
         self._pool: ThreadPoolExecutor | None = None
         self._sessions: dict[type[np.generic], onnxruntime.InferenceSession] = {}
@@ -107,10 +107,6 @@ class GraphSource:
     def onnx_model(self) -> onnx.ModelProto:
         """See `ResponseSource.onnx_model`."""
         return self._build(np.float32)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _first_line(error: Exception) -> str:

@@ -1,10 +1,16 @@
-"""Peak memory of this process."""
+"""What this process may use of the machine, and has used."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def peak_memory() -> float:
