@@ -1,0 +1,242 @@
+"""What every method is given, what it says of itself, and what it hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from yoro.batches import check_batch, refuse_non_finite
+from yoro.data.splits import hold_out
+from yoro.errors import InputError, SelectionError
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Scorer = Callable[[Array], Array]  # responses (n, width) -> scores (n, classes)
+
+HELD = 4  # images a class held out for a grid where no validation data are given
+HELD_OF_GROUPS = 0.25  # ... as a share, where groups must stay whole
+NEEDS = ("gradients", "features", "texts", "stored data", "validation", "torch")
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Unit text vectors of each class, (m_c, dimension) in the order of the classes, and the scale of cosines."""
+
+    by_class: tuple[Array, ...]
+    scale: float = 100.0
+
+    @property
+    def heads(self) -> Array:
+        """Zero-shot classifier (classes, dimension): the mean vector of each class, at unit length."""
+        return unit(np.stack([vectors.mean(axis=0) for vectors in self.by_class]))
+
+    @property
+    def flat(self) -> Array:
+        """All text vectors, class after class, (texts, dimension)."""
+        return np.concatenate(self.by_class)
+
+    @property
+    def templates(self) -> Array:
+        """Text vectors (templates, classes, dimension), where every class has its text of each template."""
+        sizes = sorted({len(vectors) for vectors in self.by_class})
+        if len(sizes) > 1:
+            raise InputError(
+                f"The classes have {sizes[0]} to {sizes[-1]} texts each, but this method weighs templates; "
+                "expected the same templates, in the same order, for every class."
+            )
+        return np.stack(self.by_class, axis=1)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Training responses (n, width) and true classes (n,), and what else a method may use.
+
+    Validation data serve choices alone and are never fitted. With texts, the responses are the
+    image vectors of the same model.
+    """
+
+    responses: Array
+    truth: Codes
+    classes: tuple[str, ...]
+    validation: tuple[Array, Codes] | None = None
+    texts: Texts | None = None
+    seed: int = 0
+    groups: tuple[str, ...] | None = None  # "" is no group
+
+    @property
+    def counts(self) -> Array:
+        """Training images of each class, (classes,)."""
+        return np.bincount(self.truth, minlength=len(self.classes)).astype(np.float64)
+
+    @property
+    def labels(self) -> NDArray[np.str_]:
+        """Names of the true classes, (n,)."""
+        return np.asarray(self.classes, dtype=np.str_)[self.truth]
+
+    def generator(self, purpose: int = 0) -> np.random.Generator:
+        """A stream of random numbers that depends on the seed and the purpose alone."""
+        return np.random.default_rng([self.seed, purpose])
+
+    def needed_texts(self) -> Texts:
+        """The texts, or an error that says they are missing."""
+        if self.texts is None:
+            raise InputError("no text tower")
+        return self.texts
+
+    def normalised(self) -> Task:
+        """The same task with every image vector at unit length."""
+        held = self.validation and (unit(self.validation[0]), self.validation[1])
+        return replace(self, responses=unit(self.responses), validation=held)
+
+    def validated(self) -> Task:
+        """A task with validation data: those given, or else seeded ones held out of the training data.
+
+        Of each class min(4, half of its images) are held out; where images come in groups, about a
+        quarter, in whole groups. After its choice a method fits all the training data, unless it
+        says otherwise.
+        """
+        if self.validation is not None:
+            return self
+        drawn = self._draw()
+        if not len(drawn):
+            raise SelectionError("no validation data, and one image a class leaves none to hold out")
+        kept = np.setdiff1d(np.arange(len(self.truth)), drawn)
+        return replace(
+            self, responses=self.responses[kept], truth=self.truth[kept],
+            validation=(self.responses[drawn], self.truth[drawn]), groups=None,
+        )  # fmt: skip
+
+    def _draw(self) -> Codes:
+        """Rows to hold out, ascending."""
+        if self.groups is not None and any(self.groups):
+            teams = [group or None for group in self.groups]
+            return hold_out(self.labels.tolist(), HELD_OF_GROUPS, self.seed, teams)[1]
+        generator = self.generator()
+        rows = [np.flatnonzero(self.truth == c) for c in range(len(self.classes))]
+        return np.sort(np.concatenate([generator.permutation(mine)[: min(HELD, len(mine) // 2)] for mine in rows]))
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method: its name, its first verb, what it needs, and how often it goes over the responses at most."""
+
+    name: str
+    fit: Callable[[Task], Scorer]
+    needs: tuple[str, ...] = ()  # of NEEDS
+    passes: int = 1
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class LinearScores:
+    """A scorer that is affine in the responses, or in the responses at unit length: the form of most methods here."""
+
+    weights: Array  # (width, classes)
+    bias: Array  # (classes,)
+    normalise: bool = False
+
+    def __call__(self, responses: Array) -> Array:
+        """Scores (n, classes)."""
+        return (unit(responses) if self.normalise else responses) @ self.weights + self.bias
+
+
+def make_task(
+    responses: ArrayLike,
+    labels: ArrayLike,
+    *,
+    classes: Sequence[str] | None = None,
+    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    texts: Mapping[str, ArrayLike] | None = None,
+    scale: float = 100.0,
+    groups: Sequence[str] | None = None,
+    seed: int = 0,
+) -> Task:
+    """A task from arrays and names, checked; texts are vectors (m, width) for each class.
+
+    >>> make_task([[1.0, 0.0], [0.0, 1.0]], ["cat", "dog"]).counts.tolist()
+    [1.0, 1.0]
+    """
+    batch = check_batch(responses, labels)
+    refuse_non_finite(batch.responses)
+    names = tuple(sorted({*batch.labels.tolist(), *(classes or ())}))
+    if len(names) < 2:
+        raise InputError(f"The data hold {len(names)} class; a comparison needs at least 2 classes.")
+    empty = sorted(set(names) - set(batch.labels.tolist()))
+    if empty:
+        raise InputError(f"There is no training example of class {empty[0]!r}; every class needs at least one.")
+    held = None
+    if validation is not None:
+        checked = check_batch(*validation)
+        refuse_non_finite(checked.responses)
+        held = checked.responses.astype(np.float64), encode(checked.labels, names)
+    return Task(
+        batch.responses.astype(np.float64), encode(batch.labels, names), names, held,
+        None if texts is None else make_texts(texts, names, batch.responses.shape[1], scale), seed,
+        None if groups is None else tuple(groups),
+    )  # fmt: skip
+
+
+def make_texts(texts: Mapping[str, ArrayLike], classes: Sequence[str], width: int, scale: float) -> Texts:
+    """Text vectors by class, checked and brought to unit length."""
+    vectors = []
+    for name in classes:
+        found = np.atleast_2d(np.asarray(texts.get(name, np.empty((0, width))), dtype=np.float64))
+        if not len(found) or found.shape[1] != width or not np.isfinite(found).all():
+            raise InputError(
+                f"The texts of class {name!r} have shape {found.shape}; expected at least one finite vector "
+                f"of dimension {width}, as the images have."
+            )
+        vectors.append(unit(found))
+    return Texts(tuple(vectors), float(scale))
+
+
+def encode(labels: NDArray[np.str_], classes: Sequence[str]) -> Codes:
+    """Index of each label among the classes."""
+    index = {name: i for i, name in enumerate(classes)}
+    strangers = sorted(set(labels.tolist()) - set(index))
+    if strangers:
+        raise InputError(f"Class {strangers[0]!r} has no training example; leave it out, or add examples of it.")
+    return np.array([index[name] for name in labels.tolist()], dtype=np.intp)
+
+
+def unit(vectors: Array) -> Array:
+    """Vectors at unit length; zero stays zero."""
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    scaled: Array = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+    return scaled
+
+
+def one_hot(truth: Codes, classes: int) -> Array:
+    """Indicators (n, classes)."""
+    indicators: Array = np.eye(classes)[truth]
+    return indicators
+
+
+def class_means(responses: Array, truth: Codes, classes: int) -> Array:
+    """Mean of each class, (classes, width); every class has data."""
+    member = csr_array((np.ones(len(truth)), truth, np.arange(len(truth) + 1)), shape=(len(truth), classes))
+    sums: Array = member.T @ responses
+    return sums / np.bincount(truth, minlength=classes)[:, None]
+
+
+def correct(scores: Array, truth: Codes) -> int:
+    """Number of right answers; choices compare these, so that ties are exact."""
+    return int((scores.argmax(axis=-1) == truth).sum())
+
+
+def held(task: Task) -> tuple[Array, Codes]:
+    """The validation data of a task that has them."""
+    if task.validation is None:
+        raise SelectionError("no validation data")
+    return task.validation
+
+
+def both_columns(rows: Array, bias: Array) -> tuple[Array, Array]:
+    """Weights (classes, width) and bias (classes,) from scikit-learn's, which keeps one row for two classes."""
+    if len(rows) > 1:
+        return rows, bias
+    return np.concatenate([-rows, rows]) / 2, np.concatenate([-bias, bias]) / 2

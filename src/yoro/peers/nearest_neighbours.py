@@ -1,0 +1,59 @@
+"""k nearest neighbours by cosine, with k chosen by leave-one-out on the training data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from yoro.peers.contract import Array, Codes, Method, Scorer, Task, correct, unit
+
+NEIGHBOURS = (1, 3, 5, 10, 20)
+ROWS = 1024  # responses compared at a time
+
+
+@dataclass(frozen=True)
+class Votes:
+    """The stored training vectors, which vote."""
+
+    keys: Array  # (n, width), unit length
+    truth: Codes
+    classes: int
+    neighbours: int
+
+    def __call__(self, responses: Array) -> Array:
+        """Votes (n, classes); among equal votes the class of the nearer neighbours wins."""
+        parts = [responses[i : i + ROWS] for i in range(0, len(responses), ROWS)]
+        scored = [votes(unit(part) @ self.keys.T, self.truth, self.classes, self.neighbours) for part in parts]
+        return np.concatenate(scored) if scored else np.empty((0, self.classes))
+
+
+def votes(similarity: Array, truth: Codes, classes: int, neighbours: int) -> Array:
+    """One vote for each of the nearest, and for each a little more, the nearer it is, that only breaks ties."""
+    k = min(neighbours, similarity.shape[1])
+    nearest = np.argsort(-similarity, axis=1, kind="stable")[:, :k]
+    worth = 1.0 + 0.5 ** np.arange(1, k + 1) / (k + 1)  # what is added sums to less than one vote
+    scores = np.zeros((len(similarity), classes))
+    for rank in range(k):
+        scores[np.arange(len(similarity)), truth[nearest[:, rank]]] += worth[rank]
+    return scores
+
+
+def fit(task: Task) -> Scorer:
+    """Most right answers when each training image is left out; ties to fewer neighbours."""
+    task = task.normalised()
+    classes = len(task.classes)
+    similarity = task.responses @ task.responses.T
+    np.fill_diagonal(similarity, -np.inf)
+    options = [k for k in NEIGHBOURS if k < len(task.truth)]
+    right = [correct(votes(similarity, task.truth, classes, k), task.truth) for k in options]
+    return Votes(task.responses, task.truth, classes, options[int(np.argmax(right))])
+
+
+def fit_with(task: Task, neighbours: int) -> Scorer:
+    """The same with a number of neighbours that is given."""
+    task = task.normalised()
+    return Votes(task.responses, task.truth, len(task.classes), neighbours)
+
+
+NEAREST_NEIGHBOURS = Method("knn", fit, ("stored data",), about="k nearest neighbours, k by leave-one-out")

@@ -1,0 +1,58 @@
+"""Ridge regression of class indicators, its penalty chosen by exact leave-one-out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, one_hot
+
+PENALTIES = tuple(10.0 ** (i / 2) for i in range(-12, 13))  # times the mean squared singular value
+
+
+@dataclass(frozen=True)
+class Decomposed:
+    """Centred responses as U diag(s) V', and centred indicators: what every penalty shares."""
+
+    left: Array  # (n, rank)
+    strengths: Array  # (rank,)
+    right: Array  # (rank, width)
+    targets: Array  # (n, classes)
+    centre: Array  # (width,)
+    shares: Array  # (classes,)
+
+    def residuals(self, penalty: float) -> Array:
+        """Exact leave-one-out residuals (n, classes): e / (1 - h), the intercept being fitted anew as well."""
+        gain = self.strengths**2 / (self.strengths**2 + penalty)
+        leverage = 1.0 / len(self.left) + (self.left**2) @ gain
+        plain = self.targets - (self.left * gain) @ (self.left.T @ self.targets)
+        return plain / np.maximum(1.0 - leverage, np.finfo(np.float64).eps)[:, None]
+
+    def scorer(self, penalty: float) -> LinearScores:
+        """The regression on all the data."""
+        gain = self.strengths / (self.strengths**2 + penalty)
+        weights = self.right.T @ (gain[:, None] * (self.left.T @ self.targets))
+        return LinearScores(weights, self.shares - self.centre @ weights)
+
+
+def decompose(task: Task) -> Decomposed:
+    """One singular value decomposition."""
+    centre = task.responses.mean(axis=0)
+    indicators = one_hot(task.truth, len(task.classes))
+    shares = indicators.mean(axis=0)
+    left, strengths, right = np.linalg.svd(task.responses - centre, full_matrices=False)
+    some = strengths > np.finfo(np.float64).eps * max(task.responses.shape) * strengths.max(initial=0.0)
+    return Decomposed(left[:, some], strengths[some], right[some], indicators - shares, centre, shares)
+
+
+def fit(task: Task) -> Scorer:
+    """Least squared leave-one-out residuals; ties to the larger penalty."""
+    decomposed = decompose(task)
+    size = float((decomposed.strengths**2).mean()) if len(decomposed.strengths) else 1.0
+    penalties = [size * factor for factor in reversed(PENALTIES)]
+    losses = [float((decomposed.residuals(penalty) ** 2).sum()) for penalty in penalties]
+    return decomposed.scorer(penalties[int(np.argmin(losses))])
+
+
+RIDGE = Method("ridge", fit, about="ridge regression of indicators, penalty by exact leave-one-out")
