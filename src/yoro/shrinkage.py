@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,8 @@ from yoro.statistics import ResponseStatistics
 Array = NDArray[np.float64]
 
 EPSILON = float(np.finfo(np.float64).eps)
+CUT_OFF = 1e-10  # of the largest eigenvalue or variance: what is smaller counts as nothing
+TARGETS = ("identity", "diagonal", "texts")
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,19 @@ class Spectrum:
     the low-rank basis: with `T'T = L L'`, responses are an isometric image of `u = scale L'v`,
     so the covariance of u has all non-zero eigenvalues of that of z, and only the width that
     divides the trace must remember that z is longer.
+
+    What the covariance is shrunk towards is a choice of coordinates: to shrink the covariance of
+    `u = L'v` towards the identity is to shrink that of v towards `(LL')^-1`. So there is one
+    mechanism for every target: "identity", "diagonal" (L divides each coordinate by its
+    deviation within classes; the target is the diagonal of the covariance), and "texts", the
+    low-rank basis above, whose target over v is `(T'T)^-1`.
     """
 
     values: Array  # (rank,) eigenvalues of the covariance, never negative
     basis: Array  # (dimension of v, rank)
     width: int  # coordinates of a response
     degrees: float  # n - k; zero or less means that there is no covariance to speak of
+    target: str = "identity"  # of TARGETS
 
     @property
     def trace(self) -> float:
@@ -53,10 +62,50 @@ class Spectrum:
         delta = max(0.0, EPSILON * self.width * float(values.max()) - smallest)
         return values + delta, delta
 
+    def empirical(self) -> Array:
+        """Eigenvalues without any shrinkage, for the pseudo-inverse: infinite where they are nothing.
+
+        Directions in which the classes have no spread to speak of are left out of the metric.
+        """
+        if self.degenerate:
+            return np.ones_like(self.values)
+        return np.where(self.values > CUT_OFF * self.values.max(), self.values, np.inf)
+
+
+def make_spectrum(
+    statistics: ResponseStatistics, target: str = "identity", texts: ArrayLike | None = None, scale: float = 1.0
+) -> Spectrum:
+    """The spectrum for a target by name; "texts" takes text vectors (texts, width) and the scale of the responses.
+
+    Statistics over image vectors v can be shrunk towards the identity (GDA's choice) or, with
+    "texts", towards `(T'T)^-1` (the paper's).
+    """
+    if target == "texts":
+        if texts is None:
+            raise InputError("The target 'texts' needs the text vectors that the responses are made with.")
+        return low_rank_spectrum(statistics, texts, scale)
+    if target not in TARGETS:
+        raise InputError(f"{target!r} is no target of the shrinkage; expected one of {', '.join(TARGETS)}.")
+    return dense_spectrum(statistics) if target == "identity" else diagonal_spectrum(statistics)
+
 
 def dense_spectrum(statistics: ResponseStatistics) -> Spectrum:
     """Spectrum of the covariance of the responses themselves."""
     return _spectrum(statistics, np.eye(0), statistics.width)
+
+
+def diagonal_spectrum(statistics: ResponseStatistics) -> Spectrum:
+    """Spectrum over coordinates divided by their deviation within classes: shrinkage towards the diagonal.
+
+    The deviations are those of all the data, also where leave-one-out leaves a response out: with this
+    target leave-one-out is exact but for that. A coordinate without spread gets that of the cut-off.
+    """
+    variances = statistics.scatter.diagonal() / max(statistics.degrees, 1.0)
+    largest = float(variances.max(initial=0.0))
+    if largest <= 0:
+        return replace(dense_spectrum(statistics), target="diagonal")
+    lift = np.diag(1.0 / np.sqrt(np.maximum(variances, CUT_OFF * largest)))
+    return _spectrum(statistics, lift, statistics.width, "diagonal")
 
 
 def low_rank_spectrum(statistics: ResponseStatistics, texts: ArrayLike, scale: float) -> Spectrum:
@@ -74,10 +123,10 @@ def low_rank_spectrum(statistics: ResponseStatistics, texts: ArrayLike, scale: f
     seen = strengths > EPSILON * max(t.shape) * strengths[-1]
     if not seen.any():
         raise InputError("All text vectors are zero, so no response can tell anything.")
-    return _spectrum(statistics, scale * directions[:, seen] * np.sqrt(strengths[seen]), len(t))
+    return _spectrum(statistics, scale * directions[:, seen] * np.sqrt(strengths[seen]), len(t), "texts")
 
 
-def _spectrum(statistics: ResponseStatistics, lift: Array, width: int) -> Spectrum:
+def _spectrum(statistics: ResponseStatistics, lift: Array, width: int, target: str = "identity") -> Spectrum:
     scatter = statistics.scatter
     if lift.size:
         scatter = lift.T @ scatter @ lift
@@ -87,7 +136,7 @@ def _spectrum(statistics: ResponseStatistics, lift: Array, width: int) -> Spectr
         values = np.maximum(values, 0.0)
     else:
         values, rotation = np.zeros(len(scatter)), np.eye(len(scatter))
-    return Spectrum(values, lift @ rotation if lift.size else rotation, width, statistics.degrees)
+    return Spectrum(values, lift @ rotation if lift.size else rotation, width, statistics.degrees, target)
 
 
 def oas(spectrum: Spectrum) -> float:

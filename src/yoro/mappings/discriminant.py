@@ -43,6 +43,36 @@ def solve_path(
     division and one product. The mappings take the vectors that the statistics were gathered
     over: responses, or v in the low-rank form.
     """
+    return _solve(statistics, spectrum, [spectrum.regularised(check_shrinkage(rho))[0] for rho in shrinkages], prior)
+
+
+def solve_empirical(statistics: ResponseStatistics, spectrum: Spectrum, *, prior: Prior = "empirical") -> AffineMapping:
+    """The discriminant without shrinkage, by the pseudo-inverse of the covariance (relative cut-off 1e-10).
+
+    Where responses are few or repeat each other the covariance is singular; this ablation leaves
+    its null directions out, and so cannot use what tells classes apart there.
+    """
+    return _solve(statistics, spectrum, [spectrum.empirical()], prior)[0]
+
+
+def _solve(
+    statistics: ResponseStatistics, spectrum: Spectrum, metrics: Sequence[Array], prior: Prior
+) -> list[AffineMapping]:
+    """A mapping for each covariance that is diagonal with such values in the basis."""
+    _check_data(statistics, spectrum)
+    means = statistics.means @ spectrum.basis  # (classes, rank)
+    priors = log_prior(statistics.counts, statistics.classes, prior)
+    mappings = []
+    for values in metrics:
+        whitened = means / values
+        weights = spectrum.basis @ whitened.T  # Sigma_rho^-1 M
+        bias = priors - 0.5 * np.einsum("kr,kr->k", means, whitened)
+        mappings.append(AffineMapping(weights, bias, statistics.classes))
+    return mappings
+
+
+def _check_data(statistics: ResponseStatistics, spectrum: Spectrum) -> None:
+    """Refuse to solve from nothing; warn where there is no spread."""
     if statistics.total <= 0:
         raise InputError("No responses were seen, so there is nothing to map. Add a batch with update() first.")
     if spectrum.degenerate:
@@ -51,17 +81,8 @@ def solve_path(
             "class, so distances are plain Euclidean: each response goes to the nearest class mean. "
             "More images of at least one class would give a covariance.",
             DegenerateWarning,
-            stacklevel=2,
+            stacklevel=4,
         )
-    means = statistics.means @ spectrum.basis  # (classes, rank)
-    priors = log_prior(statistics.counts, statistics.classes, prior)
-    mappings = []
-    for rho in shrinkages:
-        whitened = means / spectrum.regularised(check_shrinkage(rho))[0]
-        weights = spectrum.basis @ whitened.T  # Sigma_rho^-1 M
-        bias = priors - 0.5 * np.einsum("kr,kr->k", means, whitened)
-        mappings.append(AffineMapping(weights, bias, statistics.classes))
-    return mappings
 
 
 def unfold(mapping: AffineMapping, spectrum: Spectrum, texts: ArrayLike, scale: float) -> AffineMapping:
@@ -70,6 +91,10 @@ def unfold(mapping: AffineMapping, spectrum: Spectrum, texts: ArrayLike, scale: 
     Of all weights that give the same scores these lie in the span of the texts' columns, as
     the dense solution does.
     """
+    if spectrum.target != "texts":
+        raise InputError(
+            f"A mapping with the target {spectrum.target!r} lies over v alone; expected the target 'texts'."
+        )
     inverse = np.linalg.pinv(spectrum.basis)  # (rank, dimension)
     weights = scale * np.asarray(texts, dtype=np.float64) @ (inverse.T @ (inverse @ mapping.weights))
     return AffineMapping(weights, mapping.bias, mapping.classes)
