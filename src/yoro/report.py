@@ -70,12 +70,17 @@ def report_html(
         _classes(evaluation),
         _curve(choice),
     ]
-    style = resources.files("yoro").joinpath("report.css").read_text(encoding="utf-8")
+    return page(title, sections, matrix_colours())
+
+
+def page(title: str, sections: Sequence[str], style: str = "") -> str:
+    """A page of its own from sections of HTML; empty ones are left out."""
+    rules = resources.files("yoro").joinpath("report.css").read_text(encoding="utf-8")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{text(title)}</title>\n<style>\n{style}{matrix_colours()}\n</style>\n</head>\n<body>\n"
+        f"<title>{text(title)}</title>\n<style>\n{rules}{style}\n</style>\n</head>\n<body>\n"
         + "\n".join(section for section in sections if section)
         + "\n</body>\n</html>\n"
     )

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from yoro.batches import check_batch, refuse_non_finite
 from yoro.data.splits import hold_out
 from yoro.errors import InputError, SelectionError
+from yoro.statistics import ResponseStatistics
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -129,6 +130,7 @@ class Method:
     needs: tuple[str, ...] = ()  # of NEEDS
     passes: int = 1
     about: str = ""
+    prepare: Callable[[], object] | None = None  # loads what the method is made with, before a clock starts
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,13 @@ def class_means(responses: Array, truth: Codes, classes: int) -> Array:
     member = csr_array((np.ones(len(truth)), truth, np.arange(len(truth) + 1)), shape=(len(truth), classes))
     sums: Array = member.T @ responses
     return sums / np.bincount(truth, minlength=classes)[:, None]
+
+
+def gathered(task: Task) -> ResponseStatistics:
+    """Statistics of the training data; every class is known beforehand."""
+    statistics = ResponseStatistics(task.classes)
+    statistics.update(task.responses, task.labels)
+    return statistics
 
 
 def correct(scores: Array, truth: Codes) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from yoro.errors import SelectionError
-from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, correct, held
+from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, correct, gathered, held
 from yoro.statistics import ResponseStatistics
 
 MIXES = tuple(10.0**power for power in range(-4, 3))
@@ -33,13 +33,6 @@ def fit(task: Task) -> Scorer:
     guess, own = zero_shot(responses), discriminant(gathered(trial))(responses)
     mix = MIXES[int(np.argmax([correct(guess + mix * own, truth) for mix in MIXES]))]  # ties to the smaller
     return mixed(zero_shot, discriminant(gathered(task)), mix)
-
-
-def gathered(task: Task) -> ResponseStatistics:
-    """Statistics of the training data."""
-    statistics = ResponseStatistics(task.classes)
-    statistics.update(task.responses, task.labels)
-    return statistics
 
 
 def precision_factor(statistics: ResponseStatistics) -> tuple[Array, float]:

@@ -10,7 +10,9 @@ from yoro.peers.ape import APE
 from yoro.peers.carprt import CARPRT
 from yoro.peers.contract import Method
 from yoro.peers.deep_slda import DEEP_SLDA
+from yoro.peers.discriminants import BDM
 from yoro.peers.gda import GDA
+from yoro.peers.label_mappings import LABEL_MAPPINGS
 from yoro.peers.lda import SKLEARN_LDA
 from yoro.peers.logistic import LOGISTIC
 from yoro.peers.lpplusplus import LP_PLUS_PLUS
@@ -28,7 +30,7 @@ from yoro.peers.wpe import WPE
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        NEAREST_MEAN, NEAREST_NEIGHBOURS, RIDGE, LOGISTIC, SKLEARN_LDA, DEEP_SLDA, RANPAC, GDA,
+        *BDM, *LABEL_MAPPINGS, NEAREST_MEAN, NEAREST_NEIGHBOURS, RIDGE, LOGISTIC, SKLEARN_LDA, DEEP_SLDA, RANPAC, GDA,
         TIP_ADAPTER, TIP_ADAPTER_F, APE, TIMO, TIMO_S, LP_PLUS_PLUS, PROKER, MPE, WPE, CARPRT,
     )
 }  # fmt: skip
@@ -38,6 +40,8 @@ def find_methods(names: Sequence[str] | None = None) -> list[Method]:
     """The methods of these names, in the order of the registry; all of them without names."""
     if names is None:
         return list(METHODS.values())
+    if not names:
+        raise InputError(f"No method was named. There are {', '.join(METHODS)}.")
     for name in names:
         if name not in METHODS:
             near = difflib.get_close_matches(name, METHODS, n=1, cutoff=0.5)

@@ -55,4 +55,4 @@ def fit(task: Task) -> Scorer:
     return decomposed.scorer(penalties[int(np.argmin(losses))])
 
 
-RIDGE = Method("ridge", fit, about="ridge regression of indicators, penalty by exact leave-one-out")
+RIDGE = Method("ridge", fit, ("stored data",), about="ridge regression of indicators, penalty by exact leave-one-out")

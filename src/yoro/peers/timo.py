@@ -18,8 +18,20 @@ from functools import partial
 import numpy as np
 from scipy.special import softmax
 
-from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, Texts, class_means, correct, held, unit
-from yoro.peers.gda import discriminant, gathered
+from yoro.peers.contract import (
+    Array,
+    LinearScores,
+    Method,
+    Scorer,
+    Task,
+    Texts,
+    class_means,
+    correct,
+    gathered,
+    held,
+    unit,
+)
+from yoro.peers.gda import discriminant
 from yoro.statistics import ResponseStatistics
 
 MIXES = tuple(10.0**power for power in range(-4, 5))

@@ -29,10 +29,7 @@ BETA, ALPHA = 1.0, 1.17
 def fit(task: Task) -> Scorer:
     """Train the keys, keep the epoch that validates best (epoch 0 among them), then choose (beta, alpha)."""
     texts, task = task.needed_texts(), task.normalised().validated()
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        raise InputError("torch is not installed: pip install 'yoro-vr[torch]'") from None
+    load_torch()
     head = texts.scale * texts.heads.T
     values = one_hot(task.truth, len(task.classes))
     vectors, truth = held(task)
@@ -42,6 +39,15 @@ def fit(task: Task) -> Scorer:
         if right > best:
             best, kept = right, keys
     return Cache(kept, values, head, *best_mix(task, kept, head))
+
+
+def load_torch() -> None:
+    """Import torch, or say how to get it; its optimisers load more of it when one is first made."""
+    try:
+        import torch
+    except ImportError:
+        raise InputError("torch is not installed: pip install 'yoro-vr[torch]'") from None
+    torch.optim.AdamW([torch.zeros(1, requires_grad=True)])
 
 
 def train_keys(task: Task, head: Array) -> list[Array]:
@@ -82,5 +88,5 @@ def _loss(
 
 TIP_ADAPTER_F = Method(
     "tip-adapter-f", fit, ("gradients", "features", "texts", "stored data", "validation", "torch"), EPOCHS,
-    about="Tip-Adapter with trained keys",
+    about="Tip-Adapter with trained keys", prepare=load_torch,
 )  # fmt: skip

@@ -1,0 +1,214 @@
+"""Every method on the same responses, so that one table answers which to take."""
+
+from __future__ import annotations
+
+import statistics
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from threadpoolctl import threadpool_limits
+
+from yoro.errors import InputError, YoroError
+from yoro.material import Material, Part
+from yoro.peers.contract import Codes, Method, Task, encode, make_task
+from yoro.peers.registry import find_methods
+
+SEEDS = 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method's figures over the seeds; where it could not run, the reason instead."""
+
+    method: str
+    accuracy: float | None
+    deviation: float | None  # sample deviation over the seeds; None of a single one
+    accuracies: tuple[float, ...]  # one a seed
+    fit_seconds: float | None  # median over the seeds, without the pass over the images, which is shared
+    predict_rate: float | None  # responses a second
+    memory_mb: float | None  # largest amount that the fit took at once, beyond the responses themselves
+    passes: int  # over the responses, at most
+    needs: tuple[str, ...]
+    reason: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values for a machine to read."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The table, best first and those that could not run last, and what it was made on."""
+
+    rows: tuple[Row, ...]
+    facts: dict[str, str]
+
+    @property
+    def ran(self) -> tuple[Row, ...]:
+        """The rows of methods that ran."""
+        return tuple(row for row in self.rows if row.accuracy is not None)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What one method did at one seed."""
+
+    accuracy: float
+    fit_seconds: float
+    predict_seconds: float
+    memory_mb: float
+    notes: tuple[str, ...]
+
+
+def compare(
+    material: Material,
+    *,
+    methods: Sequence[str] | None = None,
+    seeds: int = SEEDS,
+    shots: int | None = None,
+    texts: Mapping[str, ArrayLike] | None = None,
+    scale: float = 100.0,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Fit and test every method at every seed.
+
+    Parameters
+    ----------
+    material
+        The responses, from `read_material`.
+    methods
+        Names; None is all of them.
+    seeds
+        Repetitions, with the seeds 0, 1, ...: each draws its own hold-out, few-shot draw and random numbers.
+    shots
+        Training images a class; None takes all.
+    texts, scale
+        Text vectors (m, width) of each class and the scale of their cosines, where the responses
+        are image vectors of a model with a text tower. Without them, methods that need texts say so.
+    tell
+        Called with the name of each method as its turn comes.
+
+    Accuracies depend on the data and the seeds alone. Methods run one after the other with one
+    thread for linear algebra, so that their seconds can be compared.
+    """
+    chosen = find_methods(methods)
+    if seeds < 1:
+        raise InputError(f"{seeds} seeds were asked for; expected at least 1.")
+    tasks = [_task(material, seed, shots, texts, scale) for seed in range(seeds)]
+    rows = []
+    with threadpool_limits(1):
+        for method in chosen:
+            tell(method.name)
+            rows.append(_row(method, tasks))
+    rows.sort(key=lambda row: (row.accuracy is None, -(row.accuracy or 0.0), row.fit_seconds or 0.0))
+    return Comparison(tuple(rows), _facts(material, tasks, shots))
+
+
+def _task(
+    material: Material, seed: int, shots: int | None, texts: Mapping[str, ArrayLike] | None, scale: float
+) -> tuple[Task, Part, Codes]:
+    """The task of one seed, the test data, and their true classes."""
+    train, test = material.draw(seed, shots)
+    held = None if material.val is None else (material.val.responses, material.val.labels)
+    groups = train.groups if any(train.groups) else None
+    task = make_task(train.responses, train.labels, validation=held, texts=texts, scale=scale, groups=groups, seed=seed)
+    return task, test, encode(test.labels, task.classes)
+
+
+def _row(method: Method, tasks: Sequence[tuple[Task, Part, Codes]]) -> Row:
+    empty = Row(method.name, None, None, (), None, None, None, method.passes, method.needs)
+    trials: list[_Trial] = []
+    try:
+        if "texts" in method.needs:
+            tasks[0][0].needed_texts()
+        if method.prepare is not None:
+            method.prepare()
+        for task, test, truth in tasks:
+            trials.append(_try(method, task, test, truth, measured=not trials))
+    except Exception as error:  # whatever a method runs into is its own row's news, and no other's
+        return replace(empty, reason=_reason(error))
+    accuracies = tuple(trial.accuracy for trial in trials)
+    seconds = statistics.median(trial.predict_seconds for trial in trials)
+    return replace(
+        empty,
+        accuracy=statistics.fmean(accuracies),
+        deviation=statistics.stdev(accuracies) if len(accuracies) > 1 else None,
+        accuracies=accuracies,
+        fit_seconds=statistics.median(trial.fit_seconds for trial in trials),
+        predict_rate=len(tasks[0][1]) / max(seconds, 1e-9),
+        memory_mb=trials[0].memory_mb,
+        notes=tuple(dict.fromkeys(note for trial in trials for note in trial.notes)),
+    )
+
+
+def _try(method: Method, task: Task, test: Part, truth: Codes, *, measured: bool) -> _Trial:
+    """Fit and answer; memory is measured in the first trial alone, because that takes time."""
+    responses = test.responses.astype(np.float64)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with _Traced(measured) as traced:
+            started = time.perf_counter()
+            scorer = method.fit(task)
+            fitted = time.perf_counter()
+        before = time.perf_counter()
+        scores = scorer(responses)
+        after = time.perf_counter()
+    if scores.shape != (len(truth), len(task.classes)) or np.isnan(scores).any():
+        raise InputError(f"its scores are of shape {scores.shape} or not numbers")
+    accuracy = float((scores.argmax(axis=1) == truth).mean())
+    notes = tuple(_sentence(str(w.message)) for w in caught if issubclass(w.category, UserWarning))
+    return _Trial(accuracy, fitted - started, after - before, traced.peak_mb, notes)
+
+
+class _Traced:
+    """The largest amount of memory taken at once within the block, as far as Python and numpy tell.
+
+    Where somebody is tracing already, nothing is measured and their tracing goes on.
+    """
+
+    def __init__(self, wanted: bool) -> None:
+        self.peak_mb = 0.0
+        self._wanted = wanted and not tracemalloc.is_tracing()
+
+    def __enter__(self) -> Self:
+        if self._wanted:
+            tracemalloc.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._wanted:
+            self.peak_mb = tracemalloc.get_traced_memory()[1] / 2**20
+            tracemalloc.stop()
+
+
+def _reason(error: Exception) -> str:
+    message = _sentence(str(error))
+    known = isinstance(error, YoroError) and message
+    return message if known else f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def _sentence(message: str, longest: int = 200) -> str:
+    """The first line of a message, of bounded length."""
+    line = (message.strip().splitlines() or [""])[0].rstrip(".")
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def _facts(material: Material, tasks: Sequence[tuple[Task, Part, Codes]], shots: int | None) -> dict[str, str]:
+    task, test, _ = tasks[0]
+    return {
+        "Source": material.source,
+        "Width of a response": f"{material.width:,}",
+        "Classes": f"{len(task.classes):,}",
+        "Training images": f"{len(task.truth):,}" + (f" ({shots} a class)" if shots else ""),
+        "Validation images": f"{len(material.val):,}" if material.val else "held out by the methods that need them",
+        "Test images": f"{len(test):,}" + ("" if material.test else " (held out by each seed)"),
+        "Seeds": str(len(tasks)),
+        "Pass over the images": f"{material.images:,} in {material.seconds:.1f} s, once for all methods",
+    }

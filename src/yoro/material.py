@@ -1,0 +1,165 @@
+"""What methods are compared on: the responses of all images, read once and shared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.data.examples import Example
+from yoro.data.finding import find
+from yoro.data.splits import few_shot, hold_out
+from yoro.errors import InputError, WidthError
+from yoro.gathering import shown
+from yoro.pipeline import DEFAULT_SOURCE, Pipeline, Reading, make_pipeline
+from yoro.streams import ResponseStream, is_response_data, open_responses
+
+Indices = NDArray[np.intp]
+
+PipelineMaker = Callable[[], Pipeline]
+
+HELD_OUT = 0.3  # of each class to test on, where no test data are given
+
+
+@dataclass(frozen=True)
+class Part:
+    """Responses (n, width) in memory, with labels, group names ("" for none) and names, (n,) each."""
+
+    responses: NDArray[np.floating]
+    labels: NDArray[np.str_]
+    groups: tuple[str, ...]
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, rows: Indices) -> Part:
+        """Some of it."""
+        groups, names = (tuple(column[i] for i in rows.tolist()) for column in (self.groups, self.names))
+        return Part(self.responses[rows], self.labels[rows], groups, names)
+
+
+@dataclass(frozen=True)
+class Material:
+    """Training data, validation and test data where there are any, and how they came about."""
+
+    train: Part
+    val: Part | None = None
+    test: Part | None = None
+    source: str = "responses"
+    seconds: float = 0.0  # that the one pass took
+    skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
+
+    @property
+    def width(self) -> int:
+        """Coordinates of a response."""
+        return int(self.train.responses.shape[1])
+
+    @property
+    def images(self) -> int:
+        """Images read in all."""
+        return sum(len(part) for part in (self.train, self.val, self.test) if part is not None)
+
+    def draw(self, seed: int, shots: int | None = None) -> tuple[Part, Part]:
+        """Training and test data of one repetition.
+
+        Without test data, three tenths of each class are held out by the seed, groups whole. With
+        `shots`, so many images of each class are drawn from what is left.
+        """
+        train, test = self.train, self.test
+        if test is None:
+            names = train.names if len(set(train.names)) == len(train.names) else None
+            groups = [group or None for group in train.groups]
+            kept, out = hold_out(train.labels.tolist(), HELD_OUT, seed, groups, names=names)
+            if not len(out):
+                raise InputError("The classes are too small to hold test images out; give some with --test (test=...).")
+            train, test = train.take(kept), train.take(out)
+        if shots is not None:
+            train = train.take(few_shot(train.labels.tolist(), shots, seed))
+        return train, test
+
+
+def read_material(
+    data: object,
+    *,
+    val: object | None = None,
+    test: object | None = None,
+    source: str = DEFAULT_SOURCE,
+    read: str = "logits",
+    device: str = "auto",
+    reading: Reading | None = None,
+    progress: bool = False,
+) -> Material:
+    """Read every image once; of data with splits, each split serves its purpose unless data are given for it."""
+    started = time.perf_counter()
+    opened: list[Pipeline] = []  # at most one, and none where all data are responses already
+
+    def pipeline() -> Pipeline:
+        if not opened:
+            opened.append(make_pipeline(source, read=read, device=device))
+        return opened[0]
+
+    skipped: list[tuple[str, str]] = []
+    parts: dict[str, Part] = {}
+    for role, stream in _streams(data, val, test, pipeline, reading or Reading(workers=0)):
+        parts[role] = _gather(stream, role, progress)
+        skipped += stream.skipped
+    width = parts["train"].responses.shape[1]
+    for role, part in parts.items():
+        if part.responses.shape[1] != width:
+            raise WidthError(f"The {role} responses have width {part.responses.shape[1]}, those to fit {width}.")
+    name = source if opened else "responses"
+    seconds = time.perf_counter() - started
+    return Material(parts["train"], parts.get("val"), parts.get("test"), name, seconds, skipped)
+
+
+def _streams(
+    data: object, val: object | None, test: object | None, pipeline: PipelineMaker, reading: Reading
+) -> list[tuple[str, ResponseStream]]:
+    """A stream for each role."""
+    streams = []
+    for role, given in (("train", data), ("val", val), ("test", test)):
+        if given is None:
+            continue
+        if is_response_data(given):
+            streams.append((role, open_responses(given, labelled=True)))  # type: ignore[arg-type]
+            continue
+        found = list(find(given))
+        if role == "train":
+            spare = {"val": val is None, "test": test is None}
+            streams += [
+                (split, pipeline().stream(mine, reading))
+                for split, wanted in spare.items()
+                if wanted and (mine := [example for example in found if example.split == split])
+            ]
+            found = _to_fit(found)
+        streams.append((role, pipeline().stream(found, reading)))
+    return streams
+
+
+def _to_fit(found: Sequence[Example]) -> list[Example]:
+    """The training split, or all that belongs to no other."""
+    train = [example for example in found if example.split == "train"]
+    train = train or [example for example in found if example.split not in ("val", "test")]
+    if not train:
+        raise InputError("The data have a validation or test split but no training images to fit.")
+    return train
+
+
+def _gather(stream: ResponseStream, role: str, progress: bool) -> Part:
+    responses: list[NDArray[np.floating]] = []
+    labels: list[str] = []
+    groups: list[str] = []
+    names: list[str] = []
+    for batch in shown(stream, f"reading {role}", progress):
+        responses.append(np.array(batch.responses))
+        labels += batch.labels or []
+        groups += batch.groups or [""] * len(batch.names)
+        names += batch.names
+    if not labels:
+        reason = f"; the first: {stream.skipped[0][1]}" if stream.skipped else "."
+        raise InputError(f"None of the {role} data could be read{reason}")
+    return Part(np.concatenate(responses), np.array(labels, dtype=np.str_), tuple(groups), tuple(names))

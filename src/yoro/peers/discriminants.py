@@ -1,0 +1,111 @@
+"""BDM and the paper's ablations of it, behind the contract of the peers.
+
+Where there are texts the responses are `scale T v`, as in the paper, and everything is solved over
+the image vectors v with the target `(T'T)^-1`; `bdm-features` takes I in feature space instead.
+Validation data serve the rules that need them and are not fitted, so that all rows fit the same
+images; `yoro fit` fits them too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.mappings.affine import AffineMapping
+from yoro.mappings.discriminant import solve_empirical, solve_path
+from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, gathered, held
+from yoro.reservoir import Members
+from yoro.retention import ADAPTIVE, CONDITIONAL, select_retention, solve_retained
+from yoro.selection import Evidence, Validation, select_shrinkage
+from yoro.shrinkage import Spectrum, make_spectrum
+from yoro.statistics import ResponseStatistics
+
+
+def fit(task: Task, rule: str = "loo", target: str | None = None) -> Scorer:
+    """BDM with the shrinkage by a rule of `yoro.selection`, towards a target of `yoro.shrinkage`."""
+    trial = task.validated() if rule == "validation" else task
+    statistics = gathered(trial)
+    members = Members(trial.responses, trial.labels, _groups(trial), np.ones(len(trial.truth)))
+    evidence = Evidence(
+        statistics, spectrum_of(task, statistics, target), members, _named(trial) if rule == "validation" else None,
+        decompose=lambda rest: spectrum_of(task, rest, target),
+    )  # fmt: skip
+    rho = select_shrinkage(rule, evidence).shrinkage
+    if trial is not task:
+        statistics = gathered(task)
+    return as_scorer(solve_path(statistics, spectrum_of(task, statistics, target), [rho])[0])
+
+
+def fit_empirical(task: Task) -> Scorer:
+    """No shrinkage at all."""
+    statistics = gathered(task)
+    return as_scorer(solve_empirical(statistics, spectrum_of(task, statistics)))
+
+
+def fit_features(task: Task) -> Scorer:
+    """The target I in feature space, where there are features besides the responses."""
+    task.needed_texts()
+    return fit(task, target="identity")
+
+
+def fit_retained(task: Task, shares: tuple[float, ...]) -> Scorer:
+    """Some coordinates alone, by the rule of `yoro.retention`; share and shrinkage by validation."""
+    seen = in_responses(task)
+    trial = seen.validated()
+    chosen = select_retention(gathered(trial), _named(trial), shares)
+    mapping = solve_retained(gathered(seen), chosen.columns, chosen.shrinkage)
+    return as_scorer(mapping) if task.texts is None else folded(mapping, task)
+
+
+def spectrum_of(task: Task, statistics: ResponseStatistics, target: str | None = None) -> Spectrum:
+    """The spectrum with a target by name; without, the paper's for this kind of response."""
+    if task.texts is None:
+        return make_spectrum(statistics, target or "identity")
+    return make_spectrum(statistics, target or "texts", task.texts.flat, task.texts.scale)
+
+
+def in_responses(task: Task) -> Task:
+    """The task over explicit responses: `scale T v` where there are texts."""
+    if task.texts is None:
+        return task
+    lift = task.texts.scale * task.texts.flat.T
+    seen = task.validation and (task.validation[0] @ lift, task.validation[1])
+    return replace(task, responses=task.responses @ lift, validation=seen, texts=None)
+
+
+def as_scorer(mapping: AffineMapping) -> LinearScores:
+    """A mapping as what the contract asks for."""
+    return LinearScores(mapping.weights, mapping.bias)
+
+
+def folded(mapping: AffineMapping, task: Task) -> LinearScores:
+    """A mapping over responses `scale T v` as one over v."""
+    texts = task.needed_texts()
+    weights: Array = texts.scale * texts.flat.T @ mapping.weights
+    return LinearScores(weights, mapping.bias)
+
+
+def _named(task: Task) -> Validation:
+    responses, truth = held(task)
+    return responses, np.asarray(task.classes, dtype=np.str_)[truth]
+
+
+def _groups(task: Task) -> NDArray[np.str_]:
+    return np.array(task.groups or [""] * len(task.truth), dtype=np.str_)
+
+
+BDM = (
+    Method("bdm", fit, ("stored data",), about="YORO's mapping, shrinkage by exact leave-one-out (the default)"),
+    Method("bdm-validation", partial(fit, rule="validation"), ("validation",), about="the paper's rule"),
+    Method("bdm-oas", partial(fit, rule="oas"), about="oracle approximating shrinkage"),
+    Method("bdm-rblw", partial(fit, rule="rblw"), about="Rao-Blackwellised Ledoit-Wolf"),
+    Method("bdm-ledoit-wolf", partial(fit, rule="ledoit-wolf"), ("stored data",), about="Ledoit and Wolf's shrinkage"),
+    Method("bdm-empirical", fit_empirical, about="no shrinkage: pseudo-inverse"),
+    Method("bdm-diagonal", partial(fit, target="diagonal"), ("stored data",), about="target: the diagonal"),
+    Method("bdm-features", fit_features, ("features", "texts", "stored data"), about="target: I in feature space"),
+    Method("bdm-conditional", partial(fit_retained, shares=CONDITIONAL), ("validation",), about="95 % of coordinates"),
+    Method("bdm-adaptive", partial(fit_retained, shares=ADAPTIVE), ("validation",), about="a chosen share of them"),
+)
