@@ -2,8 +2,9 @@
 
 Where there are texts the responses are `scale T v`, as in the paper, and everything is solved over
 the image vectors v with the target `(T'T)^-1`; `bdm-features` takes I in feature space instead.
-Validation data serve the rules that need them and are not fitted, so that all rows fit the same
-images; `yoro fit` fits them too.
+Validation data serve the rules that need them and are not fitted, also where they are held out of
+the training data: that is the paper's protocol. (`yoro fit` fits validation data that are given,
+unless the rule needs them.)
 """
 
 from __future__ import annotations
@@ -34,9 +35,7 @@ def fit(task: Task, rule: str = "loo", target: str | None = None) -> Scorer:
         decompose=lambda rest: spectrum_of(task, rest, target),
     )  # fmt: skip
     rho = select_shrinkage(rule, evidence).shrinkage
-    if trial is not task:
-        statistics = gathered(task)
-    return as_scorer(solve_path(statistics, spectrum_of(task, statistics, target), [rho])[0])
+    return as_scorer(solve_path(statistics, evidence.spectrum, [rho])[0])
 
 
 def fit_empirical(task: Task) -> Scorer:
@@ -53,10 +52,10 @@ def fit_features(task: Task) -> Scorer:
 
 def fit_retained(task: Task, shares: tuple[float, ...]) -> Scorer:
     """Some coordinates alone, by the rule of `yoro.retention`; share and shrinkage by validation."""
-    seen = in_responses(task)
-    trial = seen.validated()
-    chosen = select_retention(gathered(trial), _named(trial), shares)
-    mapping = solve_retained(gathered(seen), chosen.columns, chosen.shrinkage)
+    trial = in_responses(task).validated()
+    statistics = gathered(trial)
+    chosen = select_retention(statistics, _named(trial), shares)
+    mapping = solve_retained(statistics, chosen.columns, chosen.shrinkage)
     return as_scorer(mapping) if task.texts is None else folded(mapping, task)
 
 
