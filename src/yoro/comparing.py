@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from yoro.errors import InputError, YoroError
-from yoro.material import Material, Part
-from yoro.peers.contract import Codes, Method, Task, encode, make_task
+from yoro.material import Material
+from yoro.peers.contract import Array, Codes, Method, Task, encode, make_task
 from yoro.peers.registry import find_methods
 
 SEEDS = 3
@@ -62,9 +62,17 @@ class _Trial:
 
     accuracy: float
     fit_seconds: float
-    predict_seconds: float
+    predict_rate: float
     memory_mb: float
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Test:
+    """Responses to answer to, and the true classes."""
+
+    responses: Array
+    truth: Codes
 
 
 def compare(
@@ -93,7 +101,7 @@ def compare(
         Text vectors (m, width) of each class and the scale of their cosines, where the responses
         are image vectors of a model with a text tower. Without them, methods that need texts say so.
     tell
-        Called with the name of each method as its turn comes.
+        Called with the seed and the name of each method as its turn comes.
 
     Accuracies depend on the data and the seeds alone. Methods run one after the other with one
     thread for linear algebra, so that their seconds can be compared.
@@ -101,70 +109,74 @@ def compare(
     chosen = find_methods(methods)
     if seeds < 1:
         raise InputError(f"{seeds} seeds were asked for; expected at least 1.")
-    tasks = [_task(material, seed, shots, texts, scale) for seed in range(seeds)]
-    rows = []
+    facts: dict[str, str] = {}
+    trials: dict[str, list[_Trial]] = {method.name: [] for method in chosen}
+    reasons: dict[str, str] = {}
     with threadpool_limits(1):
-        for method in chosen:
-            tell(method.name)
-            rows.append(_row(method, tasks))
-    rows.sort(key=lambda row: (row.accuracy is None, -(row.accuracy or 0.0), row.fit_seconds or 0.0))
-    return Comparison(tuple(rows), _facts(material, tasks, shots))
+        for seed in range(seeds):  # one draw in memory at a time
+            task, test = _draw(material, seed, shots, texts, scale)
+            facts = facts or _facts(material, task, len(test.truth), shots, seeds)
+            for method in chosen:
+                if method.name in reasons:
+                    continue
+                tell(f"seed {seed}, {method.name}")
+                try:
+                    trials[method.name].append(_try(method, task, test))
+                except Exception as error:  # whatever a method runs into is its own row's news, and no other's
+                    reasons[method.name] = _reason(error)
+    rows = [_row(method, trials[method.name], reasons.get(method.name)) for method in chosen]
+    rows.sort(key=lambda row: (row.accuracy is None, -(row.accuracy or 0.0)))  # equals stay in the registry's order
+    return Comparison(tuple(rows), facts)
 
 
-def _task(
+def _draw(
     material: Material, seed: int, shots: int | None, texts: Mapping[str, ArrayLike] | None, scale: float
-) -> tuple[Task, Part, Codes]:
-    """The task of one seed, the test data, and their true classes."""
+) -> tuple[Task, _Test]:
+    """The task of one seed, and what it is tested on."""
     train, test = material.draw(seed, shots)
     held = None if material.val is None else (material.val.responses, material.val.labels)
     groups = train.groups if any(train.groups) else None
     task = make_task(train.responses, train.labels, validation=held, texts=texts, scale=scale, groups=groups, seed=seed)
-    return task, test, encode(test.labels, task.classes)
+    return task, _Test(test.responses.astype(np.float64), encode(test.labels, task.classes))
 
 
-def _row(method: Method, tasks: Sequence[tuple[Task, Part, Codes]]) -> Row:
-    empty = Row(method.name, None, None, (), None, None, None, method.passes, method.needs)
-    trials: list[_Trial] = []
-    try:
-        if "texts" in method.needs:
-            tasks[0][0].needed_texts()
-        if method.prepare is not None:
-            method.prepare()
-        for task, test, truth in tasks:
-            trials.append(_try(method, task, test, truth, measured=not trials))
-    except Exception as error:  # whatever a method runs into is its own row's news, and no other's
-        return replace(empty, reason=_reason(error))
+def _row(method: Method, trials: Sequence[_Trial], reason: str | None) -> Row:
+    row = Row(method.name, None, None, (), None, None, None, method.passes, method.needs, reason)
+    if reason is not None:
+        return row
     accuracies = tuple(trial.accuracy for trial in trials)
-    seconds = statistics.median(trial.predict_seconds for trial in trials)
     return replace(
-        empty,
+        row,
         accuracy=statistics.fmean(accuracies),
         deviation=statistics.stdev(accuracies) if len(accuracies) > 1 else None,
         accuracies=accuracies,
         fit_seconds=statistics.median(trial.fit_seconds for trial in trials),
-        predict_rate=len(tasks[0][1]) / max(seconds, 1e-9),
+        predict_rate=statistics.median(trial.predict_rate for trial in trials),
         memory_mb=trials[0].memory_mb,
         notes=tuple(dict.fromkeys(note for trial in trials for note in trial.notes)),
     )
 
 
-def _try(method: Method, task: Task, test: Part, truth: Codes, *, measured: bool) -> _Trial:
-    """Fit and answer; memory is measured in the first trial alone, because that takes time."""
-    responses = test.responses.astype(np.float64)
+def _try(method: Method, task: Task, test: _Test) -> _Trial:
+    """Fit and answer; memory is measured at the first seed alone, because that takes time."""
+    if "texts" in method.needs:
+        task.needed_texts()  # before anything is loaded in vain
+    if method.prepare is not None:
+        method.prepare()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        with _Traced(measured) as traced:
+        with _Traced(task.seed == 0) as traced:
             started = time.perf_counter()
             scorer = method.fit(task)
             fitted = time.perf_counter()
         before = time.perf_counter()
-        scores = scorer(responses)
+        scores = scorer(test.responses)
         after = time.perf_counter()
-    if scores.shape != (len(truth), len(task.classes)) or np.isnan(scores).any():
+    if scores.shape != (len(test.truth), len(task.classes)) or np.isnan(scores).any():
         raise InputError(f"its scores are of shape {scores.shape} or not numbers")
-    accuracy = float((scores.argmax(axis=1) == truth).mean())
+    accuracy = float((scores.argmax(axis=1) == test.truth).mean())
     notes = tuple(_sentence(str(w.message)) for w in caught if issubclass(w.category, UserWarning))
-    return _Trial(accuracy, fitted - started, after - before, traced.peak_mb, notes)
+    return _Trial(accuracy, fitted - started, len(scores) / max(after - before, 1e-9), traced.peak_mb, notes)
 
 
 class _Traced:
@@ -200,15 +212,14 @@ def _sentence(message: str, longest: int = 200) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
-def _facts(material: Material, tasks: Sequence[tuple[Task, Part, Codes]], shots: int | None) -> dict[str, str]:
-    task, test, _ = tasks[0]
+def _facts(material: Material, task: Task, tested: int, shots: int | None, seeds: int) -> dict[str, str]:
     return {
         "Source": material.source,
         "Width of a response": f"{material.width:,}",
         "Classes": f"{len(task.classes):,}",
         "Training images": f"{len(task.truth):,}" + (f" ({shots} a class)" if shots else ""),
         "Validation images": f"{len(material.val):,}" if material.val else "held out by the methods that need them",
-        "Test images": f"{len(test):,}" + ("" if material.test else " (held out by each seed)"),
-        "Seeds": str(len(tasks)),
+        "Test images": f"{tested:,}" + ("" if material.test else " (held out by each seed)"),
+        "Seeds": str(seeds),
         "Pass over the images": f"{material.images:,} in {material.seconds:.1f} s, once for all methods",
     }

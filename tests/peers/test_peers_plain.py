@@ -68,6 +68,27 @@ def test_leave_one_out_of_ridge_equals_refits(plain):
             np.testing.assert_allclose(residuals[i], expected, atol=1e-9)
 
 
+def test_a_group_is_left_out_of_ridge_whole(plain):
+    decomposed, indicators = ridge.decompose(plain), one_hot(plain.truth, 10)
+    rows = np.array([0, 1, 5, 40])
+    rest = np.delete(np.arange(len(plain.truth)), rows)
+    refit = Ridge(100.0).fit(plain.responses[rest], indicators[rest])
+    expected = indicators[rows] - refit.predict(plain.responses[rows])
+    np.testing.assert_allclose(decomposed.residuals(100.0, [rows])[rows], expected, atol=1e-9)
+
+
+def test_neighbours_of_the_same_group_do_not_vote(halves):
+    """Every image twice, the copies in one group: without the group k = 1 would look perfect."""
+    twice, labels = np.repeat(halves[0], 2, axis=0), np.repeat(halves[1], 2)
+    groups = [f"g{i // 2}" for i in range(len(labels))]
+    task = make_task(twice, labels, groups=groups)
+    single = nearest_neighbours.fit(make_task(halves[0], halves[1])).neighbours
+    assert nearest_neighbours.fit(replace(task, groups=None)).neighbours == 1
+    own = nearest_neighbours._together(task, np.arange(4))
+    assert own.sum(axis=1).tolist() == [2, 2, 2, 2]
+    assert nearest_neighbours.fit(task).neighbours >= single
+
+
 def test_ridge_scores_equal_scikit_learns(plain, halves, answers):
     scorer = ridge.decompose(plain).scorer(50.0)
     expected = Ridge(50.0).fit(plain.responses, one_hot(plain.truth, 10)).predict(halves[2])
@@ -139,7 +160,7 @@ def test_ranpac_chooses_the_penalty_of_least_error_on_validation_data(plain, hal
     task = make_task(halves[0], halves[1], validation=(halves[2], halves[3]))
     scorer = ranpac.fit(task, 300)
     wanted = one_hot(task.validation[1], 10)
-    path = ranpac.RidgePath(ranpac.expand(task.responses, scorer.projection), one_hot(task.truth, 10))
+    path = ranpac.RidgePath(task.responses, scorer.projection, one_hot(task.truth, 10))
     held = ranpac.expand(halves[2], scorer.projection)
     losses = [((held @ path.weights(penalty) - wanted) ** 2).sum() for penalty in ranpac.PENALTIES]
     assert ((scorer(halves[2]) - wanted) ** 2).sum() == pytest.approx(min(losses))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from yoro.peers.contract import Array, Codes, Method, Scorer, Task, correct, unit
 
@@ -40,14 +41,26 @@ def votes(similarity: Array, truth: Codes, classes: int, neighbours: int) -> Arr
 
 
 def fit(task: Task) -> Scorer:
-    """Most right answers when each training image is left out; ties to fewer neighbours."""
+    """Most right answers when each training image is left out, with its group; ties to fewer neighbours."""
     task = task.normalised()
-    classes = len(task.classes)
-    similarity = task.responses @ task.responses.T
-    np.fill_diagonal(similarity, -np.inf)
     options = [k for k in NEIGHBOURS if k < len(task.truth)]
-    right = [correct(votes(similarity, task.truth, classes, k), task.truth) for k in options]
-    return Votes(task.responses, task.truth, classes, options[int(np.argmax(right))])
+    right = np.zeros(len(options), dtype=int)
+    for start in range(0, len(task.truth), ROWS):
+        mine = np.arange(start, min(start + ROWS, len(task.truth)))
+        similarity = task.responses[mine] @ task.responses.T
+        similarity[_together(task, mine)] = -np.inf
+        for i, k in enumerate(options):
+            right[i] += correct(votes(similarity, task.truth, len(task.classes), k), task.truth[mine])
+    return fit_with(task, options[int(np.argmax(right))])
+
+
+def _together(task: Task, mine: Codes) -> NDArray[np.bool_]:
+    """Which training images (m, n) are the image itself or of its group."""
+    same: NDArray[np.bool_] = mine[:, None] == np.arange(len(task.truth))
+    if task.groups is not None:
+        names = np.array(task.groups)
+        same |= (names[mine][:, None] == names) & (names[mine] != "")[:, None]
+    return same
 
 
 def fit_with(task: Task, neighbours: int) -> Scorer:

@@ -41,14 +41,22 @@ def expand(responses: Array, projection: Array) -> Array:
 
 
 class RidgePath:
-    """Ridge weights for every penalty from one eigendecomposition, on the smaller side of H."""
+    """Ridge weights for every penalty from one eigendecomposition, on the smaller side of H (n, columns)."""
 
-    def __init__(self, features: Array, targets: Array) -> None:
-        self._features = features if len(features) <= features.shape[1] else None
-        gram = features @ features.T if self._features is not None else features.T @ features
+    def __init__(self, responses: Array, projection: Array, targets: Array) -> None:
+        columns = projection.shape[1]
+        self._features = expand(responses, projection) if len(responses) <= columns else None
+        if self._features is not None:
+            gram, right = self._features @ self._features.T, targets
+        else:  # in blocks: all features at once might not fit
+            gram, right = np.zeros((columns, columns)), np.zeros((columns, targets.shape[1]))
+            for start in range(0, len(responses), ROWS):
+                features = expand(responses[start : start + ROWS], projection)
+                gram += features.T @ features
+                right += features.T @ targets[start : start + ROWS]
         values, self._basis = eigh(gram, overwrite_a=True)
         self._values = np.maximum(values, 0.0)
-        self._rotated = self._basis.T @ (targets if self._features is not None else features.T @ targets)
+        self._rotated = self._basis.T @ right
 
     def weights(self, penalty: float) -> Array:
         """Weights (columns, classes) at one penalty."""
@@ -62,12 +70,12 @@ def fit(task: Task, columns: int = COLUMNS) -> Scorer:
     classes = len(task.classes)
     trial = task.validated()
     responses, truth = held(trial)
-    features, wanted = expand(responses, projection), one_hot(truth, classes)
-    path = RidgePath(expand(trial.responses, projection), one_hot(trial.truth, classes))
-    losses = [float(((features @ path.weights(penalty) - wanted) ** 2).sum()) for penalty in PENALTIES]
+    wanted = one_hot(truth, classes)
+    path = RidgePath(trial.responses, projection, one_hot(trial.truth, classes))
+    losses = [float(((Expanded(projection, path.weights(p))(responses) - wanted) ** 2).sum()) for p in PENALTIES]
     penalty = PENALTIES[int(np.argmin(losses))]
     if len(trial.truth) != len(task.truth):
-        path = RidgePath(expand(task.responses, projection), one_hot(task.truth, classes))
+        path = RidgePath(task.responses, projection, one_hot(task.truth, classes))
     return Expanded(projection, path.weights(penalty))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, one_hot
+from yoro.peers.contract import Array, Codes, LinearScores, Method, Scorer, Task, one_hot
 
 PENALTIES = tuple(10.0 ** (i / 2) for i in range(-12, 13))  # times the mean squared singular value
 
@@ -22,12 +23,19 @@ class Decomposed:
     centre: Array  # (width,)
     shares: Array  # (classes,)
 
-    def residuals(self, penalty: float) -> Array:
-        """Exact leave-one-out residuals (n, classes): e / (1 - h), the intercept being fitted anew as well."""
+    def residuals(self, penalty: float, groups: Sequence[Codes] = ()) -> Array:
+        """Exact leave-one-out residuals (n, classes): e / (1 - h), the intercept being fitted anew as well.
+
+        Rows of a group are left out together: (I - H_GG)^-1 e_G.
+        """
         gain = self.strengths**2 / (self.strengths**2 + penalty)
         leverage = 1.0 / len(self.left) + (self.left**2) @ gain
         plain = self.targets - (self.left * gain) @ (self.left.T @ self.targets)
-        return plain / np.maximum(1.0 - leverage, np.finfo(np.float64).eps)[:, None]
+        result: Array = plain / np.maximum(1.0 - leverage, np.finfo(np.float64).eps)[:, None]
+        for rows in groups:
+            hat = 1.0 / len(self.left) + (self.left[rows] * gain) @ self.left[rows].T
+            result[rows] = np.linalg.lstsq(np.eye(len(rows)) - hat, plain[rows])[0]
+        return result
 
     def scorer(self, penalty: float) -> LinearScores:
         """The regression on all the data."""
@@ -51,7 +59,9 @@ def fit(task: Task) -> Scorer:
     decomposed = decompose(task)
     size = float((decomposed.strengths**2).mean()) if len(decomposed.strengths) else 1.0
     penalties = [size * factor for factor in reversed(PENALTIES)]
-    losses = [float((decomposed.residuals(penalty) ** 2).sum()) for penalty in penalties]
+    names = np.array(task.groups or ())
+    groups = [np.flatnonzero(names == name) for name in np.unique(names[names != ""])]
+    losses = [float((decomposed.residuals(penalty, groups) ** 2).sum()) for penalty in penalties]
     return decomposed.scorer(penalties[int(np.argmin(losses))])
 
 
