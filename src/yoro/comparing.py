@@ -116,14 +116,13 @@ def compare(
         for seed in range(seeds):  # one draw in memory at a time
             task, test = _draw(material, seed, shots, texts, scale)
             facts = facts or _facts(material, task, len(test.truth), shots, seeds)
-            for method in chosen:
-                if method.name in reasons:
-                    continue
+            for method in (one for one in chosen if one.name not in reasons):
                 tell(f"seed {seed}, {method.name}")
-                try:
-                    trials[method.name].append(_try(method, task, test))
-                except Exception as error:  # whatever a method runs into is its own row's news, and no other's
-                    reasons[method.name] = _reason(error)
+                outcome = _outcome(method, task, test)
+                if isinstance(outcome, str):
+                    reasons[method.name] = outcome
+                else:
+                    trials[method.name].append(outcome)
     rows = [_row(method, trials[method.name], reasons.get(method.name)) for method in chosen]
     rows.sort(key=lambda row: (row.accuracy is None, -(row.accuracy or 0.0)))  # equals stay in the registry's order
     return Comparison(tuple(rows), facts)
@@ -155,6 +154,14 @@ def _row(method: Method, trials: Sequence[_Trial], reason: str | None) -> Row:
         memory_mb=trials[0].memory_mb,
         notes=tuple(dict.fromkeys(note for trial in trials for note in trial.notes)),
     )
+
+
+def _outcome(method: Method, task: Task, test: _Test) -> _Trial | str:
+    """What came of one method at one seed, or the reason why nothing did."""
+    try:
+        return _try(method, task, test)
+    except Exception as error:  # whatever a method runs into is its own row's news, and no other's
+        return _reason(error)
 
 
 def _try(method: Method, task: Task, test: _Test) -> _Trial:
