@@ -139,6 +139,29 @@ def read_sentences(path: str | Path) -> dict[str, list[str]]:
     return check_sentences(content, f"'{shown(file)}'")
 
 
+def read_classes(path: str | Path) -> list[str]:
+    """Class names from a text file, one a line, or the classes of a bank (.json); blank lines do not count."""
+    file = Path(path)
+    if file.suffix.lower() == ".json":
+        return list(read_sentences(file))
+    try:
+        if file.stat().st_size > LARGEST_FILE:
+            raise InputError(f"'{shown(file)}' has {file.stat().st_size:,} bytes; expected class names, one a line.")
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise InputError(
+            f"'{shown(file)}' cannot be read: {error.strerror}; expected class names, one a line."
+        ) from None
+    except UnicodeDecodeError:
+        raise InputError(f"'{shown(file)}' is no UTF-8 text; expected class names, one a line.") from None
+    names = [class_name(line) for line in lines if line.strip()]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice or not names:
+        odd = f"names {listed(twice)} twice" if twice else "names no class"
+        raise InputError(f"'{shown(file)}' {odd}; expected class names, one a line.")
+    return names
+
+
 def check_sentences(content: object, where: str) -> dict[str, list[str]]:
     """A mapping {class: [sentences]} from a stranger, or an error."""
     if not isinstance(content, dict):

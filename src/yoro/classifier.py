@@ -25,11 +25,10 @@ from yoro.pipeline import Pipeline, Reading, differing, reopen_pipeline
 from yoro.reservoir import Reservoir
 from yoro.selection import Choice
 from yoro.solving import solve
-from yoro.sources import is_dual
 from yoro.statistics import ResponseStatistics
 from yoro.store import Model, read_model, write_model
 from yoro.streams import ResponseStream, is_response_data, open_responses
-from yoro.wording import Wording, extended
+from yoro.wording import Wording, extended, need_texts
 
 Array = NDArray[np.float64]
 
@@ -222,10 +221,7 @@ class Classifier:
         wording = self._model.wording
         if wording is None or set(classes) <= set(wording.bank.classes):
             return wording
-        source = self.pipeline.source
-        if not is_dual(source):
-            raise SourceError(f"{source.name!r} has no text tower, so new classes cannot be described.")
-        return extended(wording, classes, attributes, source)
+        return extended(wording, classes, attributes, need_texts(self.pipeline.source, "a new class"))
 
     def _gathered(self) -> Gathered:
         """An independent copy of what was gathered: a verb that fails leaves the classifier as it was."""

@@ -17,7 +17,7 @@ from yoro.classifier import Classifier, event
 from yoro.confidence import Prior
 from yoro.data.examples import Example
 from yoro.data.finding import find
-from yoro.errors import InputError, SelectionError, SourceError
+from yoro.errors import InputError, SelectionError
 from yoro.gathering import Checkpoint, Gathered, duplicates_in, fingerprint, shown
 from yoro.ledger import Ledger
 from yoro.pipeline import BATCH, DEFAULT_SOURCE, Pipeline, Reading, make_pipeline
@@ -27,7 +27,7 @@ from yoro.solving import solve
 from yoro.sources import is_dual
 from yoro.statistics import ResponseStatistics
 from yoro.streams import ResponseStream, is_response_data, open_responses
-from yoro.wording import Wording, make_wording
+from yoro.wording import Wording, make_wording, need_texts
 
 SHOWN = 5  # sentences of one kind in the notes
 
@@ -228,10 +228,7 @@ def _wording(
     source = pipeline.source
     if not is_dual(source):
         if words.asked:
-            raise SourceError(
-                f"{source.name!r} has no text tower, so {words.asked} means nothing to it. Image-text sources are "
-                "embedded:conse and open_clip:MODEL/TAG; `yoro models` lists them."
-            )
+            need_texts(source, words.asked)
         return None
     if source.describe()["read"] == "features":
         return None  # the image vectors are the responses, and no sentence is needed

@@ -24,6 +24,7 @@ PAPER_GRID = (0.01, 0.03, 0.1, 0.3, 0.5, 0.8)
 FINE_GRID = tuple(sorted({*PAPER_GRID, *(round(10 ** (-i / 4), 5) for i in range(13))}))  # 0.001 to 1
 RULES = ("loo", "validation", "k-fold", "oas", "rblw", "ledoit-wolf")
 FOLDS = 5
+TRUST = (0.1, 2.0)  # least and greatest weight of class means beside a head on the same scale
 ROUNDING = 1e-12  # losses closer than this, relatively, are equal
 
 
@@ -66,8 +67,8 @@ def select_shrinkage(rule: str | float, evidence: Evidence) -> Choice:
         return _at_shrinkage("fixed", check_shrinkage(rule), evidence)
     if rule not in RULES:
         raise InputError(f"{rule!r} is no shrinkage rule; expected one of {', '.join(RULES)}, or a number from 0 to 1.")
-    if evidence.spectrum.degenerate:
-        return Choice(rule, 1.0)  # no spread within classes: every shrinkage gives the same mapping
+    if evidence.spectrum.degenerate and (rule != "validation" or evidence.head is None):
+        return _by_head(rule, evidence)  # no spread within classes: every shrinkage gives the same mapping
     if rule == "validation":
         return by_validation(evidence)
     if rule == "loo":
@@ -95,6 +96,8 @@ def by_leave_one_out(evidence: Evidence, candidates: Sequence[float] = FINE_GRID
     if not evidence.members:
         raise _lacking("loo", "individual responses", evidence)
     left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
+    if evidence.head is not None and len(left_out) < len(evidence.statistics.classes):
+        return _by_head("loo", evidence)
     if not len(left_out):
         raise SelectionError(
             "No kept response can be left out: each is the last of its class, or its group is. "
@@ -209,6 +212,30 @@ def _earns(mixed: _Fare, plain: _Fare, head: NDArray[np.bool_], weights: Array) 
     gained = float(weights @ (mixed.right & ~plain.right))
     lost = float(weights @ (plain.right & ~mixed.right))
     return gained - lost > (gained + lost) ** 0.5 or bool(weights @ head > weights @ plain.right)
+
+
+def _by_head(rule: str, evidence: Evidence) -> Choice:
+    """Nearest class means beside the head, where there are too few images to leave any out.
+
+    The two are put on one scale, by the spread of what they say of wrong classes; then the means
+    count the more the more often the head errs on the images.
+    """
+    if evidence.head is None or not evidence.members:
+        return Choice(rule, 1.0)
+    statistics, members = evidence.statistics, evidence.members
+    truth = _codes(members.labels, statistics.classes)
+    mapping = solve_path(statistics, evidence.spectrum, [1.0], prior=evidence.prior)[0]
+    opinion = evidence.head(members.responses)
+    trust = float(np.clip(2.0 * (opinion.argmax(axis=1) != truth).mean(), *TRUST))
+    alpha = _spread(mapping(members.responses), truth) / (trust * _spread(opinion, truth) or 1.0)
+    return Choice(rule, 1.0, alpha or 1.0, alpha=alpha)
+
+
+def _spread(scores: Array, truth: NDArray[np.intp]) -> float:
+    """Root mean square of the scores of wrong classes about their mean for each image."""
+    wrong = scores.copy()
+    wrong[np.arange(len(truth)), truth] = np.nan
+    return float(np.sqrt(np.nanmean((wrong - np.nanmean(wrong, axis=1, keepdims=True)) ** 2)))
 
 
 def _opinion(evidence: Evidence, rows: NDArray[np.intp]) -> Array | None:

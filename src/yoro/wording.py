@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from yoro.banks import BUILT_IN, EACH, Bank, Sentences, make_bank
 from yoro.data.examples import listed
-from yoro.errors import InputError
+from yoro.errors import InputError, SourceError
 from yoro.mappings.descriptions import Descriptions
-from yoro.sources.contract import DualEncoder
+from yoro.sources.contract import DualEncoder, ResponseSource, is_dual
 from yoro.sources.text_cache import cached_vectors
 
 
@@ -55,6 +55,16 @@ class Wording:
     def _arranged(self, bank: Bank, rows: Mapping[str, list[NDArray[np.float32]]]) -> Wording:
         vectors = np.stack([vector for name in bank.classes for vector in rows[name]])
         return replace(self, bank=bank, vectors=vectors)
+
+
+def need_texts(source: ResponseSource, what: str) -> DualEncoder:
+    """The source as an image-text source, or an error: `what` was asked for and means nothing to any other."""
+    if not is_dual(source):
+        raise SourceError(
+            f"{source.name!r} has no text tower, so {what} means nothing to it. Image-text sources are "
+            "embedded:conse and open_clip:MODEL/TAG; `yoro models` lists them."
+        )
+    return source
 
 
 def make_wording(

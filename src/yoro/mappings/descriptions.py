@@ -1,4 +1,4 @@
-"""What sentences know of the classes: their zero-shot head, and anchors for the class means.
+"""What sentences know of the classes: their zero-shot head, and means for classes without images.
 
 Of an image-text model the responses are `z = scale T v`: similarities of the image vector v to the
 vectors of all sentences, the rows of T. Everything here acts on v, so that z is never formed.
@@ -18,8 +18,6 @@ from yoro.shrinkage import Spectrum, low_rank_spectrum
 from yoro.statistics import ResponseStatistics
 
 Array = NDArray[np.float64]
-
-ANCHOR = 0.5  # images that the sentences of a class count for among its photographs
 
 
 @dataclass(frozen=True)
@@ -70,14 +68,18 @@ class Descriptions:
         """Spectrum of the covariance of the responses, from statistics over v."""
         return low_rank_spectrum(statistics, self.vectors, self.scale)
 
-    def anchored(self, statistics: ResponseStatistics, weight: float = ANCHOR) -> ResponseStatistics:
-        """The statistics with one imagined image of each class, of this weight, where its sentences would lie.
+    def anchored(self, statistics: ResponseStatistics) -> ResponseStatistics:
+        """The statistics with one imagined image for each class that has none, where its sentences would lie.
 
         Text and image vectors live apart, so the sentences are moved: their means are centred and
-        scaled to predict the class means of the images best, in the least-squares sense. A class
-        without images gets a mean, and one with a single image a spread.
+        scaled to predict the class means of the images best, in the least-squares sense. Classes
+        that have images are left alone: anchors among them would tell leave-one-out what it must
+        not know, because they are placed by all images together.
         """
         counts, classes = statistics.counts, statistics.classes
+        empty = counts == 0
+        if not empty.any():
+            return statistics
         texts = self.means(classes)
         share = counts / counts.sum()
         centre, middle = share @ statistics.means, share @ texts
@@ -85,7 +87,7 @@ class Descriptions:
         common = share @ ((texts - middle) * (statistics.means - centre)).sum(axis=1)
         stretch = common / spread if spread > 0 and common > 0 else 1.0
         result = statistics.copy()
-        result.update(centre + stretch * (texts - middle), list(classes), np.full(len(classes), weight))
+        result.update((centre + stretch * (texts - middle))[empty], np.array(classes)[empty])
         return result
 
 
