@@ -110,7 +110,14 @@ def bench_leave_one_out() -> None:
 
 def bench_low_rank() -> None:
     rows = []
-    for classes, sentences, dimension in [(37, 20, 512), (101, 20, 512), (397, 20, 512), (397, 20, 1024)]:
+    for classes, sentences, dimension in [
+        (37, 5, 512),
+        (37, 20, 512),
+        (37, 60, 512),
+        (101, 20, 512),
+        (397, 20, 512),
+        (397, 20, 1024),
+    ]:
         rng = np.random.default_rng(0)
         texts = rng.normal(size=(classes * sentences, dimension))
         vectors, labels = data(16 * classes, dimension, classes)

@@ -72,7 +72,7 @@ def test_damage_to_any_part_is_noticed(saved, name, damage):
 
 def test_a_newer_format_asks_for_an_upgrade(saved):
     edit(saved, format=FORMAT + 1)
-    with pytest.raises(StoreError, match=r"format 2; this version .* up to 1. Upgrade"):
+    with pytest.raises(StoreError, match=r"format 3; this version .* up to 2. Upgrade"):
         yoro.load(saved)
 
 

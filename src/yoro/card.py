@@ -62,6 +62,12 @@ def _facts(config: dict[str, object], source: dict[str, object]) -> list[str]:
             f"temperature {config['temperature']:.3g}; prior {_prior(config['prior'])}; protocol {config['protocol']}."
         ),
     ]
+    if "bank" in config:
+        bank = cast("dict[str, object]", config["bank"])
+        rows.append(
+            f"- Responses are similarities to the sentences of `bank.json` (from {bank['origin']}); "
+            f"the zero-shot head counts {config['alpha']:.3g}."
+        )
     if config["delta"]:
         rows.append(f"- A diagonal shift of {config['delta']:g} was needed for a stable solution.")
     if source.get("licence"):

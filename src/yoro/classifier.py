@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.banks import Sentences
 from yoro.confidence import Prior, log_probabilities
 from yoro.data.examples import Example
 from yoro.data.finding import find
@@ -19,15 +20,15 @@ from yoro.errors import InputError, SourceError
 from yoro.gathering import Gathered, shown
 from yoro.ledger import Ledger
 from yoro.machine import peak_memory
-from yoro.mappings.discriminant import solve_path
 from yoro.metrics import Evaluation, Tally, refuse_strangers
 from yoro.pipeline import Pipeline, Reading, differing, reopen_pipeline
 from yoro.reservoir import Reservoir
-from yoro.selection import Choice, Evidence, Validation, select_shrinkage
-from yoro.shrinkage import dense_spectrum
+from yoro.selection import Choice
+from yoro.solving import solve
 from yoro.statistics import ResponseStatistics
 from yoro.store import Model, read_model, write_model
 from yoro.streams import ResponseStream, is_response_data, open_responses
+from yoro.wording import Wording, extended, need_texts
 
 Array = NDArray[np.float64]
 
@@ -122,16 +123,33 @@ class Classifier:
             tally.update(answers.log_probabilities, answers.labels or [])
         return tally.result()
 
-    def update(self, data: object, *, progress: bool = False, reading: Reading | None = None) -> None:
-        """Add labelled data; classes not seen before appear."""
+    def update(
+        self,
+        data: object,
+        *,
+        attributes: str | Path | Sentences | None = None,
+        progress: bool = False,
+        reading: Reading | None = None,
+    ) -> None:
+        """Add labelled data; classes not seen before appear.
+
+        On an image-text source, new classes need sentences: `attributes` as in `fit`, or of the
+        kind that the model was fitted with, if that was "templates" or "names".
+        """
         started = time.perf_counter()
+        wording = self._model.wording
+        if wording is not None and not is_response_data(data):
+            data = find_examples(data, labelled=True, fitting=True)
+            wording = self._described({example.label or "" for example in data}, attributes)
         gathered, before = self._gathered(), len(self._model.ledger)
         gathered.absorb(self._open(data, labelled=True, reading=reading, fitting=True), progress=progress)
         entries = list(gathered.ledger.entries())
         known = set(entries[:before])
         again = sum(entry in known for entry in entries[before:])
         notes = [f"{again:,} examples were fitted before and now count once more."] if again else []
-        self._settle(gathered, event("update", gathered.images, started), notes)
+        if wording is self._model.wording:  # of responses the classes are known only now
+            wording = self._described(gathered.statistics.classes, attributes)
+        self._settle(gathered, event("update", gathered.images, started), notes, wording=wording)
 
     def forget(self, data: object, *, progress: bool = False, reading: Reading | None = None) -> None:
         """Take labelled data back out, as if they had never been fitted; only what was fitted can be."""
@@ -148,7 +166,8 @@ class Classifier:
             gathered.reservoir.remove(digests, labels)
         gathered.skipped = gone.skipped
         lost = sorted(set(self.classes) - set(gathered.statistics.classes))
-        notes = [f"No example of {', '.join(map(repr, lost))} is left, so the class is gone."] if lost else []
+        gone_too = "the class is gone" if self._model.wording is None else "it is known by its sentences alone"
+        notes = [f"No example of {', '.join(map(repr, lost))} is left, so {gone_too}."] if lost else []
         self._settle(gathered, event("forget", gone.images, started), notes)
 
     def relabel(self, names: dict[str, str]) -> None:
@@ -159,7 +178,9 @@ class Classifier:
         gathered.ledger.rename(names)
         if gathered.reservoir is not None:
             gathered.reservoir.rename(names)
-        self._settle(gathered, event("relabel", 0, started), [], _renamed_prior(self._model.prior, names))
+        wording = self._model.wording and self._model.wording.renamed(names)
+        prior = _renamed_prior(self._model.prior, names)
+        self._settle(gathered, event("relabel", 0, started), [], prior, wording=wording)
 
     def merge(self, other: Classifier) -> None:
         """Add everything another classifier on the same source was fitted on."""
@@ -173,7 +194,8 @@ class Classifier:
         if gathered.reservoir is not None:
             gathered.reservoir = None if theirs.reservoir is None else gathered.reservoir.merge(theirs.reservoir)
         notes = [f"{twice:,} examples are in both models and now count twice."] if twice else []
-        self._settle(gathered, event("merge", len(theirs.ledger), started), notes)
+        wording = mine.wording and theirs.wording and mine.wording.joined(theirs.wording)
+        self._settle(gathered, event("merge", len(theirs.ledger), started), notes, wording=wording)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the model directory, atomically."""
@@ -194,6 +216,13 @@ class Classifier:
             refuse_strangers({example.label or "" for example in examples}, self.classes)
         return pipeline.stream(examples, reading or Reading(workers=0))
 
+    def _described(self, classes: Iterable[str], attributes: str | Path | Sentences | None) -> Wording | None:
+        """The wording with sentences for classes that have none yet; those need the text tower."""
+        wording = self._model.wording
+        if wording is None or set(classes) <= set(wording.bank.classes):
+            return wording
+        return extended(wording, classes, attributes, need_texts(self.pipeline.source, "a new class"))
+
     def _gathered(self) -> Gathered:
         """An independent copy of what was gathered: a verb that fails leaves the classifier as it was."""
         model, kept = self._model, self._model.reservoir
@@ -201,9 +230,16 @@ class Classifier:
         return Gathered(model.statistics.copy(), model.ledger.merge(Ledger()), copy)
 
     def _settle(
-        self, gathered: Gathered, happened: dict[str, object], notes: list[str], prior: Prior | None = None
+        self,
+        gathered: Gathered,
+        happened: dict[str, object],
+        notes: list[str],
+        prior: Prior | None = None,
+        *,
+        wording: Wording | None = None,
     ) -> None:
         model = self._model
+        wording = wording or model.wording
         old = model.choice
         rule: str | float = old.shrinkage if old.rule == "fixed" else old.rule
         keep: Choice | None = None
@@ -211,38 +247,12 @@ class Classifier:
             why = "validation data are" if rule == "validation" else "individual responses are"
             notes = [*notes, f"The shrinkage stays at {old.shrinkage:g}: {why} not kept. To choose anew, fit again."]
             keep = old
-        solved = solve(gathered, rule, prior or model.prior, model.protocol, keep=keep)
+        solved = solve(gathered, rule, prior or model.prior, model.protocol, keep=keep, wording=wording)
         self._model = replace(
             solved, source=model.source, transform=model.transform, prompt=model.prompt,
             prompt_arrays=model.prompt_arrays, history=[*model.history, happened],
         )  # fmt: skip
         self.notes, self.skipped = notes, gathered.skipped
-
-
-def solve(
-    gathered: Gathered,
-    rule: str | float,
-    prior: Prior,
-    protocol: str,
-    *,
-    validation: Validation | None = None,
-    keep: Choice | None = None,
-) -> Model:
-    """From what was gathered to a model: choose the shrinkage (or keep a choice made before) and solve."""
-    statistics, reservoir = gathered.statistics, gathered.reservoir
-    present = int((statistics.counts > 0).sum())
-    if present < 2:
-        raise InputError(
-            f"There is data for {present} class{'es' if present == 0 else ''}; a classifier needs at least 2."
-        )
-    spectrum = dense_spectrum(statistics)
-    members = reservoir.members() if reservoir is not None and len(reservoir) else None
-    choice = keep or select_shrinkage(rule, Evidence(statistics, spectrum, members, validation, prior))
-    if protocol == "paper":
-        choice = replace(choice, temperature=1.0)
-    mapping = solve_path(statistics, spectrum, [choice.shrinkage], prior=prior)[0]
-    delta = spectrum.regularised(choice.shrinkage)[1]
-    return Model(statistics, mapping, choice, gathered.ledger, reservoir, prior, protocol, delta)
 
 
 def find_examples(data: object, *, labelled: bool, fitting: bool = False) -> list[Example]:

@@ -1,4 +1,4 @@
-"""From scores to probabilities: priors and a temperature."""
+"""From scores to probabilities: priors, a temperature, and the weight of a second opinion."""
 
 from __future__ import annotations
 
@@ -94,3 +94,57 @@ def fit_temperature(scores: Array, truth: NDArray[np.intp], weights: Array, star
             break
         inverse = proposal
     return 1 / inverse
+
+
+def fit_blend(
+    scores: Array, opinion: Array, truth: NDArray[np.intp], weights: Array, start: float = 1.0
+) -> tuple[float, float]:
+    """Temperature T and weight alpha of least `doubtful_loss` of `(scores + alpha * opinion) / T`.
+
+    In b = 1/T and a = alpha/T, neither negative, the loss is convex; Newton's method with the
+    bounds held finds its minimum. `start` is a temperature to begin at.
+    """
+    known = np.isfinite(scores).all(axis=0)
+    column = np.cumsum(known) - 1
+    parts = np.stack([_levelled(scores[:, known]), _levelled(opinion[:, known])])
+    share, doubt = weights / weights.sum(), 1.0 / (1.0 + weights.sum())
+    own = parts[:, np.arange(len(truth)), column[truth]]
+    wanted = (1 - doubt) * own @ share  # the mean of a levelled row, the doubtful image's score, is zero
+
+    def loss(x: Array) -> float:
+        return float(share @ logsumexp(np.tensordot(x, parts, 1), axis=1) - x @ wanted)
+
+    x = np.array([np.clip(1 / start, 1 / HOTTEST, 1 / COLDEST), 0.0])
+    floor = np.array([1 / HOTTEST, 0.0])
+    before = loss(x)
+    for _ in range(100):
+        slope, curvature = _derivatives(x, parts, share, wanted)
+        free = (x > floor) | (slope < 0)
+        step = np.zeros(2)
+        step[free] = -np.linalg.lstsq(curvature[np.ix_(free, free)], slope[free], rcond=None)[0]
+        length, after = 1.0, before
+        while length > 1e-6:
+            proposal = np.clip(x + length * step, floor, 1 / COLDEST)
+            after = loss(proposal)
+            if after <= before + 1e-4 * float(slope @ (proposal - x)):
+                break
+            length /= 2
+        if not after < before - 1e-12 * abs(before):
+            break
+        x, before = proposal, after
+    return float(1 / x[0]), float(x[1] / x[0])
+
+
+def _levelled(scores: Array) -> Array:
+    return scores - scores.mean(axis=1, keepdims=True)  # type: ignore[no-any-return]
+
+
+def _derivatives(x: Array, parts: Array, share: Array, wanted: Array) -> tuple[Array, Array]:
+    """Slope (2,) and curvature (2, 2) of the loss of `fit_blend`."""
+    logits = np.tensordot(x, parts, 1)
+    probability = np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
+    weighted = probability * parts  # (2, n, classes)
+    expected = weighted.sum(axis=2)
+    second = (weighted * share[:, None]).reshape(2, -1) @ parts.reshape(2, -1).T
+    curvature = second - (expected * share) @ expected.T
+    return expected @ share - wanted, curvature

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from yoro.classifier import Classifier, event, solve
+from yoro.banks import EACH, Sentences
+from yoro.choosing import choose_examples, fitted_too
+from yoro.classifier import Classifier, event
 from yoro.confidence import Prior
-from yoro.data.examples import Dataset, Example
+from yoro.data.examples import Example
 from yoro.data.finding import find
-from yoro.data.splits import describe_hold_out, hold_out
 from yoro.errors import InputError, SelectionError
 from yoro.gathering import Checkpoint, Gathered, duplicates_in, fingerprint, shown
 from yoro.ledger import Ledger
 from yoro.pipeline import BATCH, DEFAULT_SOURCE, Pipeline, Reading, make_pipeline
 from yoro.reservoir import CAPACITY, Reservoir
 from yoro.selection import Validation
+from yoro.solving import solve
+from yoro.sources import is_dual
 from yoro.statistics import ResponseStatistics
 from yoro.streams import ResponseStream, is_response_data, open_responses
+from yoro.wording import Wording, make_wording, need_texts
 
-HOLD_OUT = 0.1  # of the images of each class, where a rule needs validation data and none are given
 SHOWN = 5  # sentences of one kind in the notes
 
 
@@ -40,15 +43,37 @@ class Settings:
     seed: int
 
 
+@dataclass(frozen=True)
+class Words:
+    """What a user says of the sentences that an image-text source compares images with."""
+
+    attributes: str | Path | Sentences | None
+    each: int
+    classes: tuple[str, ...]  # known by their sentences alone, if there are no images of them
+    votes: bool
+    shots: int | None
+
+    @property
+    def asked(self) -> str | None:
+        """The first option given that only an image-text source understands."""
+        given = {"attributes": self.attributes is not None, "classes": bool(self.classes), "shots 0": self.shots == 0}
+        return next((f"--{name}" for name, there in given.items() if there), None)
+
+
 def _silence(_: str) -> None:
     """Tell nobody."""
 
 
 def fit(
-    data: object,
+    data: object = None,
     *,
     val: object | None = None,
+    shots: int | None = None,
     source: str = DEFAULT_SOURCE,
+    attributes: str | Path | Sentences | None = None,
+    sentences: int = EACH,
+    classes: Sequence[str] = (),
+    zero_shot: bool = True,
     read: str = "logits",
     prompt: str = "watermark",
     frame: str | float = "grey",
@@ -75,6 +100,13 @@ def fit(
         A folder of images, a list file, an iterable of (image, label), or responses: a response
         file or (responses, labels). Validation data serve the rule "validation" alone; every other
         rule fits them too, because it needs no data held out.
+    shots
+        Fit only this many images a class, drawn by the seed; beside them the rule "validation" draws
+        at most four a class. 0 fits no image: an image-text source then answers by its sentences.
+    attributes, sentences, classes, zero_shot
+        For an image-text source: the bank of sentences (a JSON file or mapping {class: [sentences]},
+        "templates" or "names"), how many are drawn a class, classes besides those of the data, and
+        whether the sentences take part in the answer or only make up the response.
     source, read, prompt, frame, image_side, device
         Which frozen model reads the images, at its "logits" or "features", and behind which prompt.
     shrinkage, prior
@@ -102,22 +134,26 @@ def fit(
     """
     rule, prior = _protocol(protocol, shrinkage, prior, read)
     settings = Settings(rule, prior, protocol, reservoir, seed)
+    words = Words(attributes, sentences, tuple(classes), zero_shot and protocol != "paper", shots)
     if is_response_data(data):
-        return _fit_responses(data, val, settings, progress, tell)
+        return _fit_responses(data, val, settings, words, progress, tell)
     started = time.perf_counter()
-    train, held, notes = _examples(data, val, settings)
+    train, held, names, notes = _chosen(data, val, settings, words)
     pipeline = make_pipeline(source, read=read, prompt=prompt, frame=frame, image_side=image_side, device=device)
     for note in notes:
         tell(note)
+    wording = _wording(pipeline, names, settings, words, progress, tell)
     reading = Reading(batch_size, workers, strict)
-    place = _place(checkpoint, train, pipeline, settings)
-    gathered = _pass(train, pipeline, settings, reading, place, resume, progress)
+    gathered = _empty(settings)
+    if shots != 0:
+        place = _place(checkpoint, train, pipeline, settings)
+        gathered = _pass(train, pipeline, settings, reading, place, resume, progress)
     validation = None
     if held:
         stream = pipeline.stream(held, reading)
         validation = _hold(stream, pipeline.source.width, progress)
         gathered.skipped += stream.skipped
-    classifier = _finished(train, gathered, pipeline, settings, validation)
+    classifier = _finished(train, gathered, pipeline, settings, validation, wording)
     classifier.model.history.append(event("fit", gathered.images, started))
     for note in classifier.notes:
         tell(note)
@@ -150,9 +186,10 @@ def _finished(
     pipeline: Pipeline,
     settings: Settings,
     validation: Validation | None,
+    wording: Wording | None,
 ) -> Classifier:
     """The classifier of what was gathered, with notes on images that are there twice."""
-    model = solve(gathered, settings.rule, settings.prior, settings.protocol, validation=validation)
+    model = solve(gathered, settings.rule, settings.prior, settings.protocol, validation=validation, wording=wording)
     described = pipeline.describe()
     model.source, model.prompt, model.transform = described["source"], described["prompt"], described["transform"]
     model.prompt_arrays = dict(pipeline.prompt.arrays())
@@ -163,9 +200,56 @@ def _finished(
     return classifier
 
 
+def _chosen(
+    data: object, val: object | None, settings: Settings, words: Words
+) -> tuple[list[Example], list[Example], set[str], list[str]]:
+    """Images to fit and to validate on, all class names, and what there is to say."""
+    if data is None and (words.shots != 0 or not words.classes):
+        raise InputError("No data came. Give labelled images, or shots=0 and the classes by name (--classes FILE).")
+    if words.shots is not None and words.shots < 0:
+        raise InputError(f"{words.shots} images a class were asked for; expected 0 or more.")
+    if words.shots == 0:
+        named = set(words.classes) | set(find(data).classes if data is not None else ())
+        return [], [], named, [f"{len(named)} classes by name; no image is fitted."]
+    train, held, notes = choose_examples(data, val, rule=settings.rule, seed=settings.seed, shots=words.shots)
+    named = set(words.classes) | {example.label or "" for example in train}
+    return train, held, named, notes
+
+
+def _wording(
+    pipeline: Pipeline,
+    names: set[str],
+    settings: Settings,
+    words: Words,
+    progress: bool,
+    tell: Callable[[str], None],
+) -> Wording | None:
+    """The sentences of an image-text source; None for any other, which must not be asked for them."""
+    source = pipeline.source
+    if not is_dual(source):
+        if words.asked:
+            need_texts(source, words.asked)
+        return None
+    if source.describe()["read"] == "features":
+        return None  # the image vectors are the responses, and no sentence is needed
+    wording, notes = make_wording(
+        source, names, words.attributes, each=words.each, seed=settings.seed, votes=words.votes, progress=progress
+    )
+    for note in notes:
+        tell(note)
+    return wording
+
+
 def _fit_responses(
-    data: object, val: object | None, settings: Settings, progress: bool, tell: Callable[[str], None]
+    data: object,
+    val: object | None,
+    settings: Settings,
+    words: Words,
+    progress: bool,
+    tell: Callable[[str], None],
 ) -> Classifier:
+    if words.asked or words.shots is not None:
+        raise InputError(f"{words.asked or '--shots'} is for images; responses are fitted as they are.")
     if settings.rule == "validation" and val is None:
         raise SelectionError(
             "The rule 'validation' needs validation data, and there are none. Give them with --val (val=...), "
@@ -180,55 +264,11 @@ def _fit_responses(
             validation = _hold(extra, gathered.statistics.width, progress)
         else:
             gathered.absorb(extra, progress=progress)
-            notes = [_fitted_too(extra.images, settings.rule)]
+            notes = [fitted_too(extra.images, settings.rule)]
             tell(notes[0])
     model = solve(gathered, settings.rule, settings.prior, settings.protocol, validation=validation)
     model.history.append(event("fit", gathered.images, started))
     return Classifier(model, notes=notes)
-
-
-def _examples(data: object, val: object | None, settings: Settings) -> tuple[list[Example], list[Example], list[str]]:
-    """Images to fit, images to validate on, and sentences on what was found and done."""
-    found = find(data)
-    notes = list(found.notes)
-    train = list(found.select("train") if "train" in found.splits else _without(found, ("val", "test")))
-    held = [e for e in found if e.split == "val"] if val is None else _renamed(find(val), val, train)
-    tests = sum(example.split == "test" for example in found)
-    if tests:
-        notes.append(f"The {tests:,} images of the test split are left alone.")
-    if held and settings.rule != "validation":
-        notes.append(_fitted_too(len(held), settings.rule))
-        train, held = train + held, []
-    classes = {example.label for example in train}
-    notes.insert(0, f"Found {len(train):,} images of {len(classes)} classes to fit.")
-    if settings.rule == "validation" and not held:
-        labels = [example.label or "" for example in train]
-        groups = [example.group for example in train]
-        names = [example.name for example in train]
-        kept, out = hold_out(labels, HOLD_OUT, settings.seed, groups, names=names)
-        if not len(out):
-            raise SelectionError(
-                "The rule 'validation' needs validation images, and the classes are too small to hold any out. "
-                "Rules that work here: loo, oas, rblw, ledoit-wolf, a number from 0 to 1."
-            )
-        notes.append(describe_hold_out(labels, kept, out, settings.seed))
-        train, held = [train[i] for i in kept], [train[i] for i in out]
-    return train, held, notes
-
-
-def _renamed(held: Dataset, val: object, train: list[Example]) -> list[Example]:
-    """Validation examples under names that no training example has, so that a name tells which is meant."""
-    if {example.name for example in held}.isdisjoint(example.name for example in train):
-        return list(held)
-    place = str(val) if isinstance(val, str | Path) else "validation"
-    return [replace(example, name=f"{place}: {example.name}") for example in held]
-
-
-def _without(found: Dataset, splits: tuple[str, ...]) -> list[Example]:
-    rest = [example for example in found if example.split not in splits]
-    if not rest:
-        raise InputError(f"The data have the splits {', '.join(found.splits)} but no training images to fit.")
-    return rest
 
 
 def _place(
@@ -266,10 +306,6 @@ def _protocol(protocol: str, shrinkage: str | float, prior: Prior, read: str) ->
             "leave these options out."
         )
     return "validation", "empirical"
-
-
-def _fitted_too(count: int, rule: str | float) -> str:
-    return f"The {count:,} validation examples are fitted too: the rule {str(rule)!r} needs none held out."
 
 
 def _duplicate_notes(examples: Sequence[Example], gathered: Gathered) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from yoro.leave_one_out import LeaveOneOut
 from yoro.metrics import Evaluation, Tally
 from yoro.pipeline import Reading
 from yoro.report import MOST_MISTAKES, Mistake, report_html, thumbnail
-from yoro.shrinkage import dense_spectrum
+from yoro.solving import evidence
 from yoro.store import Model
 from yoro.streams import is_response_data
 
@@ -63,10 +63,14 @@ def fit_report(classifier: Classifier, data: str) -> str | None:
     members = model.reservoir.members() if model.reservoir is not None else None
     if not members:
         return None
-    left_out = LeaveOneOut(model.statistics, dense_spectrum(model.statistics), members, prior=model.prior)
+    known = evidence(model.statistics, model.reservoir, model.prior, model.wording)
+    left_out = LeaveOneOut(known.statistics, known.spectrum, members, prior=model.prior)
     if not len(left_out):
         return None
     scored = left_out.scores(model.choice.shrinkage)
+    if known.head is not None:
+        opinion = known.head(members.responses[left_out.rows])
+        scored = replace(scored, scores=scored.scores + model.choice.alpha * opinion)
     digests = [entry[0] for entry in model.ledger.entries()]
     pictures = dict(zip(digests, classifier.fitted, strict=False))
     names = [members.digests[row].hex() for row in left_out.rows]

@@ -158,7 +158,8 @@ class Reservoir:
             n = len(labels)
             sound = (
                 0 < capacity <= 10**8 and n <= capacity and 0 <= threshold <= UNBOUNDED
-                and responses.shape == (n, width) and responses.dtype in (np.float16, np.float32, np.float64)
+                and (responses.shape == (n, width) or n == 0)
+                and responses.dtype in (np.float16, np.float32, np.float64)
                 and labels.dtype == members.dtype == np.int32 and members.shape == weights.shape == (n,)
                 and weights.dtype == np.float64 and digests.shape == (n, DIGEST) and digests.dtype == np.uint8
                 and bool(np.isfinite(responses).all()) and bool(np.isfinite(weights).all())

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.atomic import drafted_folder, write_file
+from yoro.banks import Bank, check_sentences
 from yoro.card import model_card
 from yoro.confidence import Prior
 from yoro.errors import InputError, StoreError
@@ -22,10 +23,12 @@ from yoro.selection import Choice
 from yoro.statistics import ResponseStatistics
 from yoro.tensors import parse_tensors, write_tensors
 from yoro.version import __version__
+from yoro.wording import Wording
 
-FORMAT = 1
+FORMAT = 2  # what this version reads; a model without sentences is still written as format 1
 LARGEST_FILE = 4 * 2**30  # bytes of one file that loading will touch
 LARGEST_CONFIG = 64 * 2**20
+BANK = "bank.json"  # the sentences, readable as a bank again
 Json = dict[str, object]
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -47,6 +50,7 @@ class Model:
     prompt: Json | None = None
     prompt_arrays: Arrays = field(default_factory=dict)
     history: list[Json] = field(default_factory=list)
+    wording: Wording | None = None  # of a model on an image-text source
 
 
 def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
@@ -55,6 +59,10 @@ def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
     check_target(target, force=force)
     with drafted_folder(target) as draft:
         digests = {name: _write_part(draft / name, *part) for name, part in _parts(model).items()}
+        if model.wording is not None:
+            sentences = json.dumps(model.wording.bank.sentences, indent=1, ensure_ascii=False).encode()
+            write_file(draft / BANK, sentences)
+            digests[BANK] = hashlib.sha256(sentences).hexdigest()
         config = _config(model, digests)
         write_file(draft / "config.json", json.dumps(config, indent=1, ensure_ascii=False).encode())
         write_file(draft / "README.md", model_card(config).encode())
@@ -113,6 +121,8 @@ def _parts(model: Model) -> dict[str, tuple[Arrays, Json]]:
     if model.reservoir is not None:
         arrays, facts = model.reservoir.to_arrays()
         parts["reservoir.safetensors"] = arrays, {"kind": "yoro-reservoir"} | facts
+    if model.wording is not None:
+        parts["bank.safetensors"] = {"vectors": model.wording.vectors}, {"kind": "yoro-bank"}
     if model.prompt_arrays:
         parts["prompt.safetensors"] = model.prompt_arrays, {"kind": "yoro-prompt"}
     return parts
@@ -126,7 +136,7 @@ def _write_part(path: Path, arrays: Arrays, metadata: Json) -> str:
 def _config(model: Model, digests: dict[str, str]) -> Json:
     counts = dict(zip(model.statistics.classes, model.statistics.counts.tolist(), strict=True))
     config: Json = {
-        "format": FORMAT,
+        "format": 1 if model.wording is None else 2,
         "classes": list(model.mapping.classes),
         "counts": counts,
         "width": model.mapping.width,
@@ -147,6 +157,10 @@ def _config(model: Model, digests: dict[str, str]) -> Json:
         "versions": {"yoro": __version__, "numpy": np.__version__},
         "digests": digests,
     }
+    if model.wording is not None:
+        wording = model.wording
+        config["bank"] = wording.bank.facts() | {"scale": wording.scale, "votes": wording.votes}
+        config["alpha"] = model.choice.alpha
     return config | {"digest": _config_digest(config)}
 
 
@@ -183,16 +197,19 @@ def _read_parts(folder: Path, config: Json) -> dict[str, tuple[Arrays, Json]]:
     digests = config.get("digests")
     if not isinstance(digests, dict) or not {"mapping.safetensors", "statistics.safetensors"} <= set(digests):
         raise StoreError(f"{folder} is damaged: its config.json lists no tensor files.")
-    kinds = {f"{kind}.safetensors": f"yoro-{kind}" for kind in ("mapping", "statistics", "reservoir", "prompt")}
-    odd = sorted(set(digests) - set(kinds))
+    kinds = {f"{kind}.safetensors": f"yoro-{kind}" for kind in ("mapping", "statistics", "reservoir", "prompt", "bank")}
+    odd = sorted(set(digests) - set(kinds) - {BANK})
     if odd:
         raise StoreError(f"{folder} lists a file {odd[0]!r} that is no part of a model.")
-    parts = {}
+    parts: dict[str, tuple[Arrays, Json]] = {}
     for name, digest in digests.items():
         content = _read_bounded(folder / name)
         if hashlib.sha256(content).hexdigest() != digest:
             raise StoreError(f"{folder / name} is damaged or was changed: it does not match the digest in config.json.")
-        parts[name] = parse_tensors(content, kinds[name], str(folder / name))
+        if name == BANK:
+            parts[name] = {}, {"sentences": json.loads(content)}
+        else:
+            parts[name] = parse_tensors(content, kinds[name], str(folder / name))
     return parts
 
 
@@ -221,6 +238,7 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
         str(selection["rule"]), _number(config["shrinkage"], 0, 1), _number(config["temperature"], 1e-9, 1e9),
         tuple(float(x) for x in cast("list[float]", selection["candidates"])),
         tuple(float(x) for x in cast("list[float]", selection["scores"])),
+        _number(config.get("alpha", 0.0), 0, 1e300),
     )  # fmt: skip
     return Model(
         statistics=statistics,
@@ -236,7 +254,28 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
         prompt=cast("Json | None", config["prompt"]),
         prompt_arrays=parts["prompt.safetensors"][0] if "prompt.safetensors" in parts else {},
         history=list(cast("list[Json]", config["history"])),
+        wording=_wording(config, parts, statistics),
     )
+
+
+def _wording(config: Json, parts: dict[str, tuple[Arrays, Json]], statistics: ResponseStatistics) -> Wording | None:
+    if "bank" not in config:
+        return None
+    facts, vectors = cast(Json, config["bank"]), parts["bank.safetensors"][0]["vectors"]
+    sentences = check_sentences(parts[BANK][1]["sentences"], BANK)
+    bank = Bank(
+        {name: tuple(items) for name, items in sentences.items()},
+        str(facts["origin"]),
+        int(cast(int, facts["each"])),
+        int(cast(int, facts["seed"])),
+    )
+    if vectors.dtype != np.float32 or vectors.shape != (len(bank.flat()[0]), statistics.width):
+        raise StoreError("the vectors of the bank do not fit its sentences.")
+    if not set(statistics.classes) <= set(bank.classes) or any(not items for items in bank.sentences.values()):
+        raise StoreError("the bank does not fit the classes.")
+    wording = Wording(bank, vectors.astype(np.float32), _number(facts["scale"], 1e-9, 1e9), bool(facts["votes"]))
+    wording.descriptions  # noqa: B018  # refuses vectors that are not finite
+    return wording
 
 
 def _mapping(arrays: Arrays, config: Json) -> AffineMapping:

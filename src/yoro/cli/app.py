@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from yoro.cli import (
+    attributes,
     compare,
     demo,
     evaluate,
@@ -34,6 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain text: errors on one line, help that reads well in a log
 )
+app.add_typer(attributes.app, name="attributes")
 for verb in (demo, fit, predict, evaluate, update, forget, relabel, merge, inspect, compare, respond, export, models):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from yoro.cli.talk import (
+    DATA,
     AsJson,
     BatchSize,
-    Data,
     Device,
     Force,
     Quiet,
@@ -30,12 +30,27 @@ if TYPE_CHECKING:
 
 
 def run(
-    data: Data,
+    data: Annotated[str | None, typer.Argument(metavar="DATA", help=f"{DATA} None with --shots 0 --classes.")] = None,
+    *,
     out: Annotated[Path, typer.Option(metavar="M.yoro", help="Where to write the model.", show_default=False)],
     val: Annotated[str | None, typer.Option(metavar="DATA", help="Validation data.")] = None,
     source: Annotated[
         str, typer.Option(metavar="S", help="The frozen model; `yoro models` lists them.")
     ] = "embedded:lite0",
+    shots: Annotated[
+        int | None, typer.Option(min=0, metavar="K", help="Fit K drawn images a class; 0: none, by class names alone.")
+    ] = None,
+    attributes: Annotated[
+        str | None,
+        typer.Option(metavar="BANK", help="Sentences for an image-text source: a JSON file, templates or names."),
+    ] = None,
+    sentences: Annotated[int, typer.Option(min=1, help="Sentences drawn a class.")] = 20,
+    classes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="More classes, known by their sentences: one name a line.")
+    ] = None,
+    zero_shot: Annotated[
+        bool, typer.Option("--zero-shot/--no-zero-shot", help="Let the sentences vote beside the images.")
+    ] = True,
     prompt: Annotated[str, typer.Option(metavar="P", help="watermark, padding or legacy-padding.")] = "watermark",
     frame: Annotated[
         str, typer.Option(metavar="START", help="How a padding's frame starts: grey, black, mean, or a number.")
@@ -64,9 +79,12 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Fit a classifier in one pass and save it."""
+    from yoro.banks import read_classes
     from yoro.fitting import fit
     from yoro.store import check_target, refuse_existing
 
+    if data is None and (shots != 0 or classes is None):
+        raise typer.BadParameter("give labelled data, or --shots 0 with --classes FILE.", param_hint="DATA")
     rule = parse_shrinkage(shrinkage)
     unfinished = out.with_name(f".{out.name}.part")
     if resume and out.exists() and not unfinished.exists():
@@ -79,7 +97,12 @@ def run(
         classifier = fit(
             data,
             val=val,
+            shots=shots,
             source=source,
+            attributes=attributes,
+            sentences=sentences,
+            classes=read_classes(classes) if classes is not None else (),
+            zero_shot=zero_shot,
             read=read,
             prompt=prompt,
             frame=parse_frame(frame),
@@ -97,7 +120,7 @@ def run(
             progress=not quiet,
             tell=lambda note: say(note, quiet),
         )
-    finish(classifier, data, out, html, keep=reservoir, force=force or resume, quiet=quiet)
+    finish(classifier, data or str(classes), out, html, keep=reservoir, force=force or resume, quiet=quiet)
     shutil.rmtree(unfinished, ignore_errors=True)
     if as_json:
         print_json(summary(classifier))
@@ -138,6 +161,7 @@ def summary(classifier: Classifier) -> dict[str, object]:
         "shrinkage": model.choice.shrinkage,
         "rule": model.choice.rule,
         "temperature": model.choice.temperature,
+        "alpha": model.choice.alpha,
         "history": model.history,
     }
 
@@ -146,8 +170,11 @@ def sentence(classifier: Classifier, out: Path) -> str:
     """What was fitted, for a person."""
     model = classifier.model
     event = model.history[-1]
+    if not model.statistics.total:
+        return f"{out}: {len(classifier.classes)} classes by their sentences alone (zero-shot), {event['seconds']:g} s."
+    head = f" The zero-shot head counts {model.choice.alpha:.3g}." if model.choice.alpha else ""
     return (
         f"{out}: {len(classifier.classes)} classes from {event['images']:,} examples in one pass, "
         f"{event['seconds']:g} s, {event['peak_memory_mb']:.0f} MB. "
-        f"Shrinkage {model.choice.shrinkage:g} by {model.choice.rule}."
+        f"Shrinkage {model.choice.shrinkage:g} by {model.choice.rule}.{head}"
     )

@@ -37,6 +37,8 @@ def facts(model: Model) -> dict[str, object]:
         "shrinkage": model.choice.shrinkage,
         "rule": model.choice.rule,
         "temperature": model.choice.temperature,
+        "alpha": model.choice.alpha,
+        "bank": None if model.wording is None else model.wording.bank.facts() | {"votes": model.wording.votes},
         "delta": model.delta,
         "candidates": dict(zip(map(str, model.choice.candidates), model.choice.scores, strict=True)),
         "reservoir": None if model.reservoir is None else len(model.reservoir),
@@ -53,6 +55,7 @@ def text(model: Model) -> str:
         f"examples     {statistics.total:,.0f} of {len(statistics.classes)} classes; individual responses: {kept}",
         f"shrinkage    {choice.shrinkage:g} by {choice.rule}; temperature {choice.temperature:.3g}",
         f"protocol     {model.protocol}; prior {model.prior if isinstance(model.prior, str) else 'given'}",
+        *_words(model),
         "",
         *_curve(model),
         "class counts",
@@ -65,6 +68,14 @@ def text(model: Model) -> str:
         ),
     ]
     return "\n".join(lines)
+
+
+def _words(model: Model) -> list[str]:
+    if model.wording is None:
+        return []
+    bank = model.wording.bank
+    voice = f"the zero-shot head counts {model.choice.alpha:.3g}" if model.wording.votes else "they do not vote"
+    return [f"sentences    {len(bank.flat()[0]):,} from {bank.origin}; {voice}"]
 
 
 def _curve(model: Model) -> list[str]:

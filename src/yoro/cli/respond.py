@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +22,10 @@ from yoro.cli.talk import (
     tell_skipped,
 )
 
+if TYPE_CHECKING:
+    from yoro.data.responses import ResponseBatch
+    from yoro.wording import Wording
+
 
 def run(
     data: Annotated[
@@ -33,6 +39,12 @@ def run(
     frame: Annotated[str, typer.Option(metavar="START", help="How a padding's frame starts.")] = "grey",
     image_side: Annotated[int | None, typer.Option(min=1, help="Side of the image within a padding.")] = None,
     read: Annotated[str, typer.Option(metavar="logits|features", help="Where the source is read.")] = "logits",
+    attributes: Annotated[
+        str | None,
+        typer.Option(metavar="BANK", help="Of an image-text source: similarities to these sentences, not vectors."),
+    ] = None,
+    sentences: Annotated[int, typer.Option(min=1, help="Sentences drawn a class.")] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of the draw of sentences.")] = 0,
     split: Annotated[str | None, typer.Option(metavar="NAME", help="Only this split of the data.")] = None,
     unlabelled: Annotated[bool, typer.Option("--unlabelled", help="Images without classes: keep no labels.")] = False,
     device: Device = "auto",
@@ -48,6 +60,7 @@ def run(
     from yoro.gathering import shown
     from yoro.pipeline import make_pipeline
     from yoro.store import refuse_existing
+    from yoro.wording import make_wording, need_texts
 
     refuse_existing(out, force=force)
     found = find(data, labelled=not unlabelled)
@@ -56,8 +69,20 @@ def run(
         source, read=read, prompt=prompt, frame=parse_frame(frame), image_side=image_side, device=device
     )
     stream = pipeline.stream(chosen.examples, make_reading(batch_size, workers, strict))
-    count = write_responses(out, shown(stream, "responding", not quiet), pipeline.source.width, labelled=not unlabelled)
+    batches, width = shown(stream, "responding", not quiet), pipeline.source.width
+    if attributes is not None:
+        words = make_wording(
+            need_texts(pipeline.source, "--attributes"), found.classes, attributes, each=sentences, seed=seed
+        )[0]
+        batches, width = _similarities(batches, words), len(words.vectors)
+    count = write_responses(out, batches, width, labelled=not unlabelled)
     for note in found.notes:
         say(note, quiet)
-    say(f"{out}: {count:,} responses of width {pipeline.source.width} from {source}.", quiet)
+    say(f"{out}: {count:,} responses of width {width} from {source}.", quiet)
     tell_skipped(stream.skipped)
+
+
+def _similarities(batches: Iterable[ResponseBatch], words: Wording) -> Iterator[ResponseBatch]:
+    """Image vectors as the responses of an image-text model: its scale times the similarity to each sentence."""
+    for batch in batches:
+        yield replace(batch, responses=words.scale * batch.responses @ words.vectors.T)

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -119,29 +119,3 @@ def change_model(
     after = classifier.model.statistics.total
     say(f"{out or path}: {before:,.0f} -> {after:,.0f} examples, {len(classifier.classes)} classes.", quiet)
     tell_skipped(classifier.skipped)
-
-
-def data_verb(name: Literal["update", "forget"], purpose: str) -> Callable[..., None]:
-    """The verb that calls the method of that name on a model with labelled data."""
-
-    def run(
-        model: ModelPath,
-        data: Data,
-        out: Out = None,
-        source: Moved = None,
-        device: Device = "auto",
-        batch_size: BatchSize = 32,
-        workers: Workers = None,
-        strict: Strict = False,
-        force: Force = False,
-        quiet: Quiet = False,
-    ) -> None:
-        from yoro.classifier import load
-
-        classifier = load(model, source=source, device=device)
-        reading = make_reading(batch_size, workers, strict)
-        method = classifier.update if name == "update" else classifier.forget
-        change_model(classifier, model, out, force, quiet, lambda: method(data, progress=not quiet, reading=reading))
-
-    run.__doc__ = purpose
-    return run

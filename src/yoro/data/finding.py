@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from yoro.data.coop import find_coop, is_coop
 from yoro.data.examples import Dataset, Example, Picture, class_name, shown
 from yoro.data.folders import EXPECTED, find_labelled, find_unlabelled, is_image
 from yoro.data.lists import find_listed, is_list
@@ -50,8 +51,10 @@ def _find_at(path: Path, labelled: bool) -> Dataset:
         return find_labelled(path) if labelled else find_unlabelled(path)
     if is_list(path):
         return find_listed(path, labelled=labelled)
+    if is_coop(path):
+        return find_coop(path)
     if not is_image(path.name):
-        raise InputError(f"'{shown(path)}' is no folder, image or .csv, .tsv or .jsonl list; {EXPECTED}.")
+        raise InputError(f"'{shown(path)}' is no folder, image, .csv, .tsv or .jsonl list or .json split; {EXPECTED}.")
     if labelled:
         raise InputError(f"'{shown(path)}' is a single image without a label; {EXPECTED}.")
     return Dataset((Example(path, None, shown(path)),))

@@ -1,6 +1,15 @@
 """Frozen pretrained models, each behind the same small contract: images in, responses out."""
 
-from yoro.sources.contract import ResponseSource
+from yoro.sources.contract import DualEncoder, ResponseSource, is_dual
 from yoro.sources.registry import CatalogueRow, catalogue, list_sources, open_source, runs_code
 
-__all__ = ["CatalogueRow", "ResponseSource", "catalogue", "list_sources", "open_source", "runs_code"]
+__all__ = [
+    "CatalogueRow",
+    "DualEncoder",
+    "ResponseSource",
+    "catalogue",
+    "is_dual",
+    "list_sources",
+    "open_source",
+    "runs_code",
+]

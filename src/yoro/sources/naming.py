@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from yoro.errors import SourceError
 from yoro.sources.contract import Colour
 
-PREFIXES = ("embedded", "onnx", "timm", "torchvision", "callable")
+PREFIXES = ("embedded", "onnx", "timm", "torchvision", "open_clip", "callable")
 LARGEST_SIDE = 4096  # a canvas beyond this is a slip of the keyboard, and would exhaust the memory
 
 
@@ -92,5 +92,7 @@ def _guess(text: str, known: Sequence[str]) -> str:
         near = near or difflib.get_close_matches(f"embedded:{bare}", known, n=1, cutoff=0.8)
     if near:
         return f"Did you mean {' or '.join(repr(name) for name in near)}?"
-    forms = "embedded:lite0, onnx:PATH, timm:NAME, torchvision:NAME/WEIGHTS, callable:module:function"
+    forms = (
+        "embedded:lite0, onnx:PATH, timm:NAME, torchvision:NAME/WEIGHTS, open_clip:MODEL/TAG, callable:module:function"
+    )
     return f"Names look like {forms}; `yoro models` lists them."

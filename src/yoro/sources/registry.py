@@ -10,6 +10,7 @@ from yoro.sources.contract import ResponseSource, check_reading
 from yoro.sources.naming import parse_name
 
 TORCH_EXTRA = "pip install 'yoro-vr[torch]'"
+CLIP_EXTRA = "pip install 'yoro-vr[clip]'"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ def open_source(name: str, *, read: str = "logits", device: str = "auto", thread
     reading = check_reading(read)
     if threads is not None and threads < 1:
         raise SourceError(f"threads must be at least 1, not {threads}.")
+    if parsed.prefix == "embedded" and parsed.rest == "conse":
+        from yoro.sources.conse import open_conse
+
+        return open_conse(parsed, read=reading, device=device, threads=threads)
     if parsed.prefix == "embedded":
         from yoro.sources.embedded import open_embedded
 
@@ -48,6 +53,10 @@ def open_source(name: str, *, read: str = "logits", device: str = "auto", thread
 
         return open_callable(parsed, read=reading, device=device, threads=threads)
     _need_torch(parsed.prefix, name)
+    if parsed.prefix == "open_clip":
+        from yoro.sources.open_clip_models import open_open_clip
+
+        return open_open_clip(parsed, read=reading, device=device, threads=threads)
     if parsed.prefix == "timm":
         from yoro.sources.timm_models import open_timm
 
@@ -64,7 +73,7 @@ def list_sources() -> list[str]:
 
 def catalogue() -> list[CatalogueRow]:
     """Sources worth naming, found without importing any of them; timm and torchvision have many more."""
-    return [*_embedded_rows(), *_torch_rows(), *_open_rows()]
+    return [*_embedded_rows(), *_torch_rows(), *_dual_rows(), *_open_rows()]
 
 
 def runs_code(name: str) -> bool:
@@ -125,6 +134,31 @@ def _torch_rows() -> list[CatalogueRow]:
     ]
 
 
+def _dual_rows() -> list[CatalogueRow]:
+    """Image-text models; `width` is the dimension of their vectors."""
+    from yoro.sources.minilm import model_folder
+
+    there = _installed("open_clip")
+    clip = [
+        CatalogueRow(f"open_clip:{model}/openai", f"CLIP {model}, the paper's", width, 224, there, CLIP_EXTRA, "MIT")
+        for model, width in (("RN50", 1024), ("RN101", 512), ("ViT-B-32", 512), ("ViT-B-16", 512))
+    ]
+    conse = "ImageNet's class names as sentences, weighted by EfficientNet-Lite0; not CLIP, no torch"
+    return [
+        CatalogueRow("embedded:conse", conse, 384, 224, model_folder() is not None, CLIP_EXTRA, "Apache-2.0"),
+        *clip,
+        CatalogueRow(
+            "open_clip:MODEL/TAG",
+            "any image-text model of open_clip",
+            None,
+            None,
+            there,
+            CLIP_EXTRA,
+            "the weights' own",
+        ),
+    ]
+
+
 def _open_rows() -> list[CatalogueRow]:
     own = "your own"
     return [
@@ -147,4 +181,5 @@ def _installed(package: str) -> bool:
 
 def _need_torch(package: str, name: str) -> None:
     if not _installed(package) or not _installed("onnxscript"):
-        raise SourceError(f"{name!r} needs torch and {package}, which are not installed: {TORCH_EXTRA}")
+        extra = CLIP_EXTRA if package == "open_clip" else TORCH_EXTRA
+        raise SourceError(f"{name!r} needs torch and {package}, which are not installed: {extra}")

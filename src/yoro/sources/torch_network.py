@@ -36,6 +36,8 @@ class Network:
     std: Colour
     licence: str | None
     class_names: list[str] | None
+    fit: str = "squash"
+    interpolation: str = "bilinear"
 
 
 class TorchSource:
@@ -89,7 +91,10 @@ def open_network(
 ) -> TorchSource | GraphSource:
     """The network on the device asked for; on the CPU it runs as a checked ONNX graph."""
     device = choose_device(device)
-    identity = Identity(name.text, read, network.side, network.mean, network.std, network.digest, network.licence)
+    identity = Identity(
+        name.text, read, network.side, network.mean, network.std, network.digest, network.licence,
+        fit=network.fit, interpolation=network.interpolation,
+    )  # fmt: skip
     source = TorchSource(identity, network, device)
     return as_graph(source, threads=threads) if device == "cpu" else source
 

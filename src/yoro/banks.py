@@ -1,0 +1,252 @@
+"""Banks of attribute sentences: reading them, matching them to classes, and drawing some for each class."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+
+from yoro.data.examples import class_name, listed, shown
+from yoro.errors import InputError
+
+EACH = 20  # sentences a class, as in the paper
+SHORTEST = 20  # characters; what is shorter is a stub, used only where a class has nothing else
+LARGEST_FILE = 64 * 2**20  # bytes
+LARGEST_BANK = 10**6  # sentences
+LONGEST_SENTENCE = 10_000  # characters
+
+# Written for any class: appearance, parts, colour, texture and setting.
+TEMPLATES = (
+    "a photo of {a}.",
+    "a clear photo of {a}, seen whole.",
+    "a close-up photo of {a}.",
+    "what {a} typically looks like.",
+    "the overall shape and size of {a}.",
+    "{a} seen from the side.",
+    "a photo of one {name} among others.",
+    "the parts that make up {a}.",
+    "a detail of {a}.",
+    "the most distinctive part of {a}.",
+    "the colours of {a}.",
+    "the typical colour of {a}.",
+    "the markings and patterns of {a}.",
+    "the texture of {a}.",
+    "the surface of {a}, seen from near.",
+    "what {a} is made of or covered with.",
+    "{a} in its usual surroundings.",
+    "a scene with {a}.",
+    "a place where {a} is found.",
+    "what tells {a} from things that look like it.",
+)
+BUILT_IN = ("templates", "names")
+
+Sentences = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Bank:
+    """The sentences that were chosen for each class, and how: they are the coordinates of the responses."""
+
+    sentences: dict[str, tuple[str, ...]]
+    origin: str  # "templates", "names", or the file they came from
+    each: int = EACH
+    seed: int = 0
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes, sorted by name."""
+        return tuple(sorted(self.sentences))
+
+    def flat(self) -> tuple[list[str], tuple[str, ...]]:
+        """All sentences, class after class, and the class of each."""
+        pairs = [(sentence, name) for name in self.classes for sentence in self.sentences[name]]
+        return [sentence for sentence, _ in pairs], tuple(name for _, name in pairs)
+
+    def joined(self, other: Bank) -> Bank:
+        """Both banks in one; a class of both must have the same sentences in both."""
+        for name in sorted(self.sentences.keys() & other.sentences.keys()):
+            if self.sentences[name] != other.sentences[name]:
+                raise InputError(
+                    f"The two banks have different sentences for {name!r}, such as {self.sentences[name][0]!r} and "
+                    f"{other.sentences[name][0]!r}. Only models with the same sentences can be merged."
+                )
+        return replace(self, sentences=self.sentences | other.sentences)
+
+    def renamed(self, names: Mapping[str, str]) -> Bank:
+        """Classes under new names; classes given one name pool their sentences."""
+        pooled: dict[str, tuple[str, ...]] = {}
+        for name in self.classes:
+            new = names.get(name, name)
+            pooled[new] = pooled.get(new, ()) + self.sentences[name]
+        return replace(self, sentences=pooled)
+
+    def facts(self) -> dict[str, object]:
+        """Everything but the sentences, as JSON-able values."""
+        return {"origin": self.origin, "each": self.each, "seed": self.seed}
+
+
+def make_bank(
+    classes: Iterable[str], attributes: str | Path | Sentences | None, *, each: int = EACH, seed: int = 0
+) -> tuple[Bank, list[str]]:
+    """A bank for these classes, and sentences on what was odd about it.
+
+    attributes : a JSON file or mapping {class: [sentences]}; "templates" (also None), sentences of ours about any
+        class; or "names", the bare class names.
+    each : sentences a class, drawn without replacement by a generator of their own; a class with fewer goes round
+        its sentences again. Where no class has as many, fewer are drawn.
+    """
+    wanted = sorted(set(classes))
+    if not wanted:
+        raise InputError("There are no classes to find sentences for.")
+    if each < 1:
+        raise InputError(f"{each} sentences a class were asked for; expected at least 1.")
+    if attributes is None or attributes == "templates":
+        sentences = {name: tuple(fill_template(text, name) for text in TEMPLATES[:each]) for name in wanted}
+        return Bank(sentences, "templates", each, seed), []
+    if attributes == "names":
+        return Bank({name: (spoken(name),) for name in wanted}, "names", each, seed), []
+    given = read_sentences(attributes) if isinstance(attributes, str | Path) else dict(attributes)
+    origin = Path(attributes).name if isinstance(attributes, str | Path) else "given"
+    choices = {name: tidied(given[key]) for name, key in match_classes(wanted, given).items()}
+    empty = [name for name, choice in choices.items() if not choice]
+    if empty:
+        raise InputError(f"The bank has no usable sentence for {listed(empty)}: add some, or leave these classes out.")
+    most = max(map(len, choices.values()))
+    drawn = {name: draw(choice, min(each, most), seed, name) for name, choice in choices.items()}
+    return Bank(drawn, origin, each, seed), _oddities(choices, each)
+
+
+def read_sentences(path: str | Path) -> dict[str, list[str]]:
+    """The file {class: [sentences]} as it is; anything else is an error that says where."""
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(
+            f"There is no bank '{shown(file)}'; expected a JSON file {{class: [sentences]}}, 'templates' or 'names'."
+        )
+    if file.stat().st_size > LARGEST_FILE:
+        raise InputError(f"'{shown(file)}' has {file.stat().st_size:,} bytes; a bank has at most {LARGEST_FILE:,}.")
+    try:
+        content = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"'{shown(file)}' is no JSON ({error}); expected {{class: [sentences]}}.") from None
+    return check_sentences(content, f"'{shown(file)}'")
+
+
+def read_classes(path: str | Path) -> list[str]:
+    """Class names from a text file, one a line, or the classes of a bank (.json); blank lines do not count."""
+    file = Path(path)
+    if file.suffix.lower() == ".json":
+        return list(read_sentences(file))
+    try:
+        if file.stat().st_size > LARGEST_FILE:
+            raise InputError(f"'{shown(file)}' has {file.stat().st_size:,} bytes; expected class names, one a line.")
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise InputError(
+            f"'{shown(file)}' cannot be read: {error.strerror}; expected class names, one a line."
+        ) from None
+    except UnicodeDecodeError:
+        raise InputError(f"'{shown(file)}' is no UTF-8 text; expected class names, one a line.") from None
+    names = [class_name(line) for line in lines if line.strip()]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice or not names:
+        odd = f"names {listed(twice)} twice" if twice else "names no class"
+        raise InputError(f"'{shown(file)}' {odd}; expected class names, one a line.")
+    return names
+
+
+def check_sentences(content: object, where: str) -> dict[str, list[str]]:
+    """A mapping {class: [sentences]} from a stranger, or an error."""
+    if not isinstance(content, dict):
+        raise InputError(f"{where} holds {type(content).__name__}; expected an object {{class: [sentences]}}.")
+    if not content:
+        raise InputError(f"{where} is empty: it describes no class.")
+    result: dict[str, list[str]] = {}
+    for name, sentences in content.items():
+        if not isinstance(sentences, list) or not all(isinstance(sentence, str) for sentence in sentences):
+            raise InputError(f"{where}: class {name!r} has {type(sentences).__name__}; expected a list of sentences.")
+        if any(len(sentence) > LONGEST_SENTENCE for sentence in sentences):
+            raise InputError(f"{where}: class {name!r} has a text of over {LONGEST_SENTENCE:,} characters.")
+        result[class_name(name)] = sentences
+    if sum(map(len, result.values())) > LARGEST_BANK:
+        raise InputError(f"{where} has over {LARGEST_BANK:,} sentences.")
+    return result
+
+
+def tidied(sentences: Iterable[str]) -> list[str]:
+    """Sentences fit to be read: outer blanks and leading commas off, repeats, stubs and bare signs out."""
+    clean = (re.sub(r"\s+", " ", sentence).lstrip(" ,.;:-").rstrip() for sentence in sentences)
+    unique = list(dict.fromkeys(sentence for sentence in clean if any(c.isalnum() for c in sentence)))
+    long_enough = [sentence for sentence in unique if len(sentence) >= SHORTEST]
+    return long_enough or unique
+
+
+def match_classes(classes: Iterable[str], bank: Iterable[str]) -> dict[str, str]:
+    """For each class the bank's own spelling of it: case, underscores, hyphens and blanks do not count."""
+    spellings: dict[str, list[str]] = {}
+    keys = list(bank)
+    for key in keys:
+        spellings.setdefault(_plain(key), []).append(key)
+    found, lost = {}, []
+    for name in classes:
+        same = spellings.get(_plain(name), [])
+        if name in keys:
+            found[name] = name
+        elif len(same) == 1:
+            found[name] = same[0]
+        elif same:
+            raise InputError(f"Class {name!r} may be any of {listed(same)} of the bank; rename it to one of them.")
+        else:
+            lost.append(name)
+    if lost:
+        raise InputError(f"The bank has no sentences for {listed(lost)}.{_near(lost[0], keys)}")
+    return found
+
+
+def draw(sentences: Sequence[str], count: int, seed: int, name: str) -> tuple[str, ...]:
+    """`count` sentences without replacement; fewer than that go round again. Each class draws by itself."""
+    generator = np.random.default_rng([seed, crc32(name.encode("utf-8", "surrogatepass")), len("sentences")])
+    order = generator.permutation(len(sentences))
+    return tuple(sentences[order[i % len(order)]] for i in range(count))
+
+
+def spoken(name: str) -> str:
+    """A class name as it is said: underscores are blanks."""
+    return " ".join(name.replace("_", " ").split()) or name
+
+
+def fill_template(template: str, name: str) -> str:
+    """A template with a class in it: {name} is the name, {a} the name with its article."""
+    said = spoken(name)
+    article = "an" if said[:1].lower() in set("aeiou") else "a"
+    return template.replace("{a}", f"{article} {said}").replace("{name}", said)
+
+
+def _oddities(choices: Mapping[str, Sequence[str]], each: int) -> list[str]:
+    short = [name for name, choice in choices.items() if len(choice) < each]
+    if not short:
+        return []
+    if len(short) == len(choices):
+        most = max(map(len, choices.values()))
+        return [f"No class has {each} sentences; {most} a class are used."]
+    return [f"Fewer than {each} sentences, so that some are used twice: {listed(short)}."]
+
+
+def _plain(name: str) -> str:
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return " ".join(re.sub(r"[\s_\-]+", " ", folded).split())
+
+
+def _near(name: str, keys: Sequence[str]) -> str:
+    close = difflib.get_close_matches(_plain(name), [_plain(key) for key in keys], n=1, cutoff=0.6)
+    if close:
+        key = next(key for key in keys if _plain(key) == close[0])
+        return f" Its nearest class to {name!r} is {key!r}."
+    return f" It describes {listed(list(keys))}."

@@ -1,0 +1,84 @@
+"""From what was gathered to a model: choose the shrinkage, and solve."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from yoro.confidence import Prior
+from yoro.errors import InputError
+from yoro.gathering import Gathered
+from yoro.mappings.descriptions import blend
+from yoro.mappings.discriminant import solve_path
+from yoro.reservoir import Reservoir
+from yoro.selection import Choice, Evidence, Validation, select_shrinkage
+from yoro.shrinkage import dense_spectrum
+from yoro.statistics import ResponseStatistics
+from yoro.store import Model
+from yoro.wording import Wording
+
+
+def solve(
+    gathered: Gathered,
+    rule: str | float,
+    prior: Prior,
+    protocol: str,
+    *,
+    validation: Validation | None = None,
+    keep: Choice | None = None,
+    wording: Wording | None = None,
+) -> Model:
+    """From what was gathered to a model: choose the shrinkage (or keep a choice made before) and solve.
+
+    With sentences and no image at all, the model is the zero-shot head of the sentences.
+    """
+    statistics = gathered.statistics
+    if wording is not None:
+        statistics = statistics + _nothing_yet(wording)
+    _check_classes(statistics, wording)
+    if wording is not None and statistics.total == 0:
+        mapping, delta = wording.descriptions.head(statistics.classes), 0.0
+        choice = Choice(rule, 1.0, alpha=1.0) if isinstance(rule, str) else Choice("fixed", rule, alpha=1.0)
+    else:
+        known = evidence(statistics, gathered.reservoir, prior, wording)
+        choice = keep or select_shrinkage(rule, replace(known, validation=validation))
+        if protocol == "paper":
+            choice = replace(choice, temperature=1.0)
+        mapping = solve_path(known.statistics, known.spectrum, [choice.shrinkage], prior=prior)[0]
+        if known.head is not None:
+            mapping = blend(mapping, known.head, choice.alpha)
+        delta = known.spectrum.regularised(choice.shrinkage)[1]
+    return Model(
+        statistics, mapping, choice, gathered.ledger, gathered.reservoir, prior, protocol, delta, wording=wording
+    )
+
+
+def evidence(
+    statistics: ResponseStatistics, reservoir: Reservoir | None, prior: Prior, wording: Wording | None
+) -> Evidence:
+    """What is known, as the rules and leave-one-out take it: with anchors and head, if sentences vote."""
+    members = reservoir.members() if reservoir is not None and len(reservoir) else None
+    if wording is None:
+        return Evidence(statistics, dense_spectrum(statistics), members, prior=prior)
+    words = wording.descriptions
+    head = words.head(statistics.classes) if wording.votes else None
+    statistics = words.anchored(statistics) if wording.votes else statistics
+    spectrum = words.spectrum(statistics)
+    return Evidence(statistics, spectrum, members, prior=prior, decompose=words.spectrum, head=head)
+
+
+def _nothing_yet(wording: Wording) -> ResponseStatistics:
+    """Statistics that know the classes and the dimension, and no image."""
+    classes, d = wording.bank.classes, wording.vectors.shape[1]
+    empty = {"counts": np.zeros(len(classes)), "means": np.zeros((len(classes), d)), "scatter": np.zeros((d, d))}
+    return ResponseStatistics.from_arrays(dict(empty), classes)
+
+
+def _check_classes(statistics: ResponseStatistics, wording: Wording | None) -> None:
+    votes = wording is not None and wording.votes
+    present = len(statistics.classes) if votes else int((statistics.counts > 0).sum())
+    if present < 2:
+        raise InputError(
+            f"There is data for {present} class{'es' if present == 0 else ''}; a classifier needs at least 2."
+        )

