@@ -16,12 +16,18 @@ from photos import write_folder
 from yoro import comparing, material
 from yoro.comparing import compare
 from yoro.comparison_page import comparison_html, percent_axis, spread
-from yoro.errors import InputError, WidthError
+from yoro.errors import InputError, SourceError, WidthError
 from yoro.material import read_material
 from yoro.peers.contract import Method, unit
 from yoro.peers.registry import METHODS
 
 QUICK = "bdm,bdm-validation,bdm-oas,bdm-empirical,flm,blm,blm+,rlm,ncm,knn,ridge,logistic,sklearn-lda,gda,deep-slda"
+BANK = {
+    "astronaut": ["a person in an orange space suit", "the portrait of an astronaut", "an astronaut before a flag"],
+    "cat": ["the face of a cat with whiskers", "an orange cat with green eyes", "soft striped fur"],
+    "coffee": ["a cup of coffee on a wooden table", "a white cup on a saucer with a spoon", "black coffee in a cup"],
+    "rocket": ["a rocket on its launch pad at night", "a tall white rocket with boosters", "the tower of a rocket"],
+}
 TIMED = ("fit_seconds", "predict_rate", "memory_mb")
 
 
@@ -74,7 +80,7 @@ def test_a_folder_of_photos_gives_one_row_a_method(on_photos):
 def test_a_method_that_needs_texts_has_its_reason(on_photos):
     rows, _, page = on_photos
     row = next(row for row in rows if row["method"] == "tip-adapter")
-    assert (row["reason"], row["accuracy"]) == ("no text tower", None)
+    assert (row["reason"], row["accuracy"]) == ("no text tower was read", None)
     assert row["needs"] == ["features", "texts", "stored data", "validation"]
     assert rows[-1] == row
     assert "Could not run" in page
@@ -208,6 +214,75 @@ def test_texts_let_every_method_run(digits):
     accuracy = {row.method: row.accuracy for row in found.ran}
     assert accuracy["tip-adapter"] > 0.8
     assert accuracy["mpe"] > 0.7
+
+
+@pytest.fixture(scope="module")
+def spoken(photos):
+    """Real photographs through the image-text source that comes with the package, and a bank of sentences."""
+    return read_material(photos, source="embedded:conse", attributes=BANK, sentences=2)
+
+
+def test_an_image_text_source_lets_every_method_run(spoken):
+    found = compare(spoken, seeds=1, shots=4)
+    failed = {row.method: row.reason for row in found.rows if row.accuracy is None}
+    assert set(failed) <= {"tip-adapter-f"}  # where torch is not installed
+    accuracy = {row.method: row.accuracy for row in found.ran}
+    assert accuracy["zero-shot"] > 0.5
+    assert accuracy["bdm"] >= accuracy["zero-shot"]
+    spoken_to = [name for name in accuracy if "texts" in METHODS[name].needs]
+    assert len(spoken_to) >= 12
+    assert min(accuracy[name] for name in spoken_to) > 0.5
+    assert found.facts["Sentences"] == "8 (given)"
+
+
+def test_the_sources_sentences_are_what_compare_is_given(spoken):
+    words = spoken.wording
+    own = compare(spoken, methods=["bdm", "tip-adapter"], seeds=1, shots=4)
+    given = compare(
+        replace(spoken, wording=None), methods=["bdm", "tip-adapter"], seeds=1, shots=4,
+        texts=words.by_class(), scale=words.scale,
+    )  # fmt: skip
+    assert [row.accuracies for row in own.rows] == [row.accuracies for row in given.rows]
+    assert words.scale > 1.0
+    assert {name: vectors.shape for name, vectors in words.by_class().items()} == dict.fromkeys(BANK, (2, 384))
+
+
+def test_compare_speaks_of_sentences(photos, tmp_path):
+    (tmp_path / "bank.json").write_text(json.dumps(BANK))
+    words = (photos, "--source", "embedded:conse", "--methods", "bdm,zero-shot,mpe", "--seeds", 1, "--shots", 1)
+    done = run(*words, "--attributes", "bank.json", cwd=tmp_path)
+    assert "No class has 20 sentences; 3 a class are used." in done.stderr
+    assert "Sentences:            12 (bank.json)" in done.stdout
+    assert "cannot run" not in done.stdout
+    assert "Sentences:            80 (templates)" in run(*words, cwd=tmp_path).stdout
+    assert "Sentences:            4 (names)" in run(*words, "--attributes", "names", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"attributes": "templates"}, SourceError, "no text tower, so --attributes means nothing to it"),
+        ({"source": "embedded:conse", "attributes": {"cat": ["a cat"]}}, InputError, "no sentences for 'astronaut'"),
+        ({"source": "embedded:conse", "attributes": "no.json"}, InputError, "There is no bank 'no.json'"),
+        ({"source": "embedded:conse", "attributes": "names", "read": "features"}, InputError, "leave --attributes or"),
+    ],
+)
+def test_sentences_that_cannot_be_used_are_told_before_a_photo_is_read(photos, monkeypatch, options, error, message):
+    monkeypatch.setattr(material, "_gather", lambda *_: pytest.fail("a photo was read"))
+    with pytest.raises(error, match=message):
+        read_material(photos, **options)
+
+
+def test_responses_have_no_sentences(files):
+    with pytest.raises(InputError, match="--attributes is for images to fit"):
+        read_material(files / "train.npz", source="embedded:conse", attributes="templates")
+
+
+def test_an_image_text_source_read_at_features_has_no_sentences(photos):
+    found = read_material(photos, source="embedded:conse", read="features")
+    rows = compare(found, methods=["bdm", "zero-shot"], seeds=1).rows
+    assert found.wording is None
+    assert (rows[0].reason, rows[1].reason) == (None, "no text tower was read")
 
 
 def test_groups_are_never_split_between_training_and_test(digits):

@@ -82,7 +82,7 @@ def compare(
     seeds: int = SEEDS,
     shots: int | None = None,
     texts: Mapping[str, ArrayLike] | None = None,
-    scale: float = 100.0,
+    scale: float | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
     """Fit and test every method at every seed.
@@ -98,8 +98,9 @@ def compare(
     shots
         Training images a class; None takes all.
     texts, scale
-        Text vectors (m, width) of each class and the scale of their cosines, where the responses
-        are image vectors of a model with a text tower. Without them, methods that need texts say so.
+        Text vectors (m, width) of each class and the scale of their cosines (100 unless told), where
+        the responses are image vectors of a model with a text tower. By default those of the
+        material. Where there are none, methods that need texts say so.
     tell
         Called with the seed and the name of each method as its turn comes.
 
@@ -109,12 +110,14 @@ def compare(
     chosen = find_methods(methods)
     if seeds < 1:
         raise InputError(f"{seeds} seeds were asked for; expected at least 1.")
+    if texts is None and material.wording is not None:
+        texts, scale = material.wording.by_class(), material.wording.scale if scale is None else scale
     facts: dict[str, str] = {}
     trials: dict[str, list[_Trial]] = {method.name: [] for method in chosen}
     reasons: dict[str, str] = {}
     with threadpool_limits(1):
         for seed in range(seeds):  # one draw in memory at a time
-            task, test = _draw(material, seed, shots, texts, scale)
+            task, test = _draw(material, seed, shots, texts, 100.0 if scale is None else scale)
             facts = facts or _facts(material, task, len(test.truth), shots, seeds)
             for method in (one for one in chosen if one.name not in reasons):
                 tell(f"seed {seed}, {method.name}")
@@ -220,10 +223,14 @@ def _sentence(message: str, longest: int = 200) -> str:
 
 
 def _facts(material: Material, task: Task, tested: int, shots: int | None, seeds: int) -> dict[str, str]:
+    texts = task.texts and f"{len(task.texts.flat):,}"
+    if texts and material.wording:
+        texts += f" ({material.wording.bank.origin})"
     return {
         "Source": material.source,
         "Width of a response": f"{material.width:,}",
         "Classes": f"{len(task.classes):,}",
+        **({"Sentences": texts} if texts else {}),
         "Training images": f"{len(task.truth):,}" + (f" ({shots} a class)" if shots else ""),
         "Validation images": f"{len(material.val):,}" if material.val else "held out by the methods that need them",
         "Test images": f"{tested:,}" + ("" if material.test else " (held out by each seed)"),

@@ -24,10 +24,9 @@ from yoro.pipeline import BATCH, DEFAULT_SOURCE, Pipeline, Reading, make_pipelin
 from yoro.reservoir import CAPACITY, Reservoir
 from yoro.selection import Validation
 from yoro.solving import solve
-from yoro.sources import is_dual
 from yoro.statistics import ResponseStatistics
 from yoro.streams import ResponseStream, is_response_data, open_responses
-from yoro.wording import Wording, make_wording, need_texts
+from yoro.wording import Wording, wording_of
 
 SHOWN = 5  # sentences of one kind in the notes
 
@@ -225,16 +224,10 @@ def _wording(
     tell: Callable[[str], None],
 ) -> Wording | None:
     """The sentences of an image-text source; None for any other, which must not be asked for them."""
-    source = pipeline.source
-    if not is_dual(source):
-        if words.asked:
-            need_texts(source, words.asked)
-        return None
-    if source.describe()["read"] == "features":
-        return None  # the image vectors are the responses, and no sentence is needed
-    wording, notes = make_wording(
-        source, names, words.attributes, each=words.each, seed=settings.seed, votes=words.votes, progress=progress
-    )
+    wording, notes = wording_of(
+        pipeline.source, names, words.attributes, asked=words.asked,
+        each=words.each, seed=settings.seed, votes=words.votes, progress=progress,
+    )  # fmt: skip
     for note in notes:
         tell(note)
     return wording

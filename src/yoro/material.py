@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.banks import EACH, Sentences
 from yoro.data.examples import Example
 from yoro.data.finding import find
 from yoro.data.splits import few_shot, hold_out
 from yoro.errors import InputError, WidthError
 from yoro.gathering import shown
-from yoro.pipeline import DEFAULT_SOURCE, Pipeline, Reading, make_pipeline
+from yoro.pipeline import DEFAULT_SOURCE, Reading, make_pipeline
 from yoro.streams import ResponseStream, is_response_data, open_responses
+from yoro.wording import Wording, wording_of
 
 Indices = NDArray[np.intp]
-
-PipelineMaker = Callable[[], Pipeline]
 
 HELD_OUT = 0.3  # of each class to test on, where no test data are given
 
@@ -52,6 +53,8 @@ class Material:
     source: str = "responses"
     seconds: float = 0.0  # that the one pass took
     skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
+    wording: Wording | None = None  # the sentences of an image-text source, and their vectors
+    notes: tuple[str, ...] = ()  # what was odd about them
 
     @property
     def width(self) -> int:
@@ -89,55 +92,66 @@ def read_material(
     test: object | None = None,
     source: str = DEFAULT_SOURCE,
     read: str = "logits",
+    attributes: str | Path | Sentences | None = None,
+    sentences: int = EACH,
     device: str = "auto",
     reading: Reading | None = None,
     progress: bool = False,
 ) -> Material:
-    """Read every image once; of data with splits, each split serves its purpose unless data are given for it."""
+    """Read every image once; of data with splits, each split serves its purpose unless data are given for it.
+
+    For an image-text source that is read at its logits, `attributes` and `sentences` are the bank
+    and its size, as in `fit`; the draw of sentences has seed 0.
+    """
     started = time.perf_counter()
-    opened: list[Pipeline] = []  # at most one, and none where all data are responses already
+    found = _found(data, val, test)
+    images = {role: given for role, given in found.items() if isinstance(given, list)}
+    streams = {role: given for role, given in found.items() if isinstance(given, ResponseStream)}
+    if attributes is not None and "train" not in images:
+        raise InputError("--attributes is for images to fit; responses are compared as they are.")
+    wording, notes = None, list[str]()
+    if images:
+        pipeline = make_pipeline(source, read=read, device=device)
+        if "train" in images:
+            wording, notes = wording_of(
+                pipeline.source, {example.label or "" for example in images["train"]}, attributes,
+                asked=None if attributes is None else "--attributes", each=sentences, progress=progress,
+            )  # fmt: skip
+        streams |= {role: pipeline.stream(mine, reading or Reading(workers=0)) for role, mine in images.items()}
+    parts = {role: _gather(stream, role, progress) for role, stream in streams.items()}
+    _check_widths(parts)
+    return Material(
+        parts["train"], parts.get("val"), parts.get("test"), source if images else "responses",
+        time.perf_counter() - started, [each for stream in streams.values() for each in stream.skipped],
+        wording, tuple(notes),
+    )  # fmt: skip
 
-    def pipeline() -> Pipeline:
-        if not opened:
-            opened.append(make_pipeline(source, read=read, device=device))
-        return opened[0]
 
-    skipped: list[tuple[str, str]] = []
-    parts: dict[str, Part] = {}
-    for role, stream in _streams(data, val, test, pipeline, reading or Reading(workers=0)):
-        parts[role] = _gather(stream, role, progress)
-        skipped += stream.skipped
-    width = parts["train"].responses.shape[1]
-    for role, part in parts.items():
-        if part.responses.shape[1] != width:
-            raise WidthError(f"The {role} responses have width {part.responses.shape[1]}, those to fit {width}.")
-    name = source if opened else "responses"
-    seconds = time.perf_counter() - started
-    return Material(parts["train"], parts.get("val"), parts.get("test"), name, seconds, skipped)
-
-
-def _streams(
-    data: object, val: object | None, test: object | None, pipeline: PipelineMaker, reading: Reading
-) -> list[tuple[str, ResponseStream]]:
-    """A stream for each role."""
-    streams = []
+def _found(data: object, val: object | None, test: object | None) -> dict[str, list[Example] | ResponseStream]:
+    """What there is for each role: images, none of them opened yet, or responses."""
+    found: dict[str, list[Example] | ResponseStream] = {}
     for role, given in (("train", data), ("val", val), ("test", test)):
         if given is None:
             continue
         if is_response_data(given):
-            streams.append((role, open_responses(given, labelled=True)))  # type: ignore[arg-type]
+            found[role] = open_responses(given, labelled=True)  # type: ignore[arg-type]
             continue
-        found = list(find(given))
+        examples = list(find(given))
         if role == "train":
-            spare = {"val": val is None, "test": test is None}
-            streams += [
-                (split, pipeline().stream(mine, reading))
-                for split, wanted in spare.items()
-                if wanted and (mine := [example for example in found if example.split == split])
-            ]
-            found = _to_fit(found)
-        streams.append((role, pipeline().stream(found, reading)))
-    return streams
+            for split, wanted in (("val", val is None), ("test", test is None)):
+                mine = [example for example in examples if example.split == split]
+                if wanted and mine:
+                    found[split] = mine
+            examples = _to_fit(examples)
+        found[role] = examples
+    return found
+
+
+def _check_widths(parts: Mapping[str, Part]) -> None:
+    width = parts["train"].responses.shape[1]
+    for role, part in parts.items():
+        if part.responses.shape[1] != width:
+            raise WidthError(f"The {role} responses have width {part.responses.shape[1]}, those to fit {width}.")
 
 
 def _to_fit(found: Sequence[Example]) -> list[Example]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +10,12 @@ import numpy as np
 from yoro.confidence import Prior
 from yoro.errors import InputError
 from yoro.gathering import Gathered
-from yoro.mappings.descriptions import blend
+from yoro.mappings.affine import AffineMapping
+from yoro.mappings.descriptions import Descriptions, blend
 from yoro.mappings.discriminant import solve_path
-from yoro.reservoir import Reservoir
+from yoro.reservoir import Members, Reservoir
 from yoro.selection import Choice, Evidence, Validation, select_shrinkage
-from yoro.shrinkage import dense_spectrum
+from yoro.shrinkage import Spectrum, dense_spectrum
 from yoro.statistics import ResponseStatistics
 from yoro.store import Model
 from yoro.wording import Wording
@@ -45,9 +47,7 @@ def solve(
         choice = keep or select_shrinkage(rule, replace(known, validation=validation))
         if protocol == "paper":
             choice = replace(choice, temperature=1.0)
-        mapping = solve_path(known.statistics, known.spectrum, [choice.shrinkage], prior=prior)[0]
-        if known.head is not None:
-            mapping = blend(mapping, known.head, choice.alpha)
+        mapping = chosen_mapping(known, choice)
         delta = known.spectrum.regularised(choice.shrinkage)[1]
     return Model(
         statistics, mapping, choice, gathered.ledger, gathered.reservoir, prior, protocol, delta, wording=wording
@@ -60,12 +60,31 @@ def evidence(
     """What is known, as the rules and leave-one-out take it: with anchors and head, if sentences vote."""
     members = reservoir.members() if reservoir is not None and len(reservoir) else None
     if wording is None:
-        return Evidence(statistics, dense_spectrum(statistics), members, prior=prior)
-    words = wording.descriptions
-    head = words.head(statistics.classes) if wording.votes else None
-    statistics = words.anchored(statistics) if wording.votes else statistics
-    spectrum = words.spectrum(statistics)
-    return Evidence(statistics, spectrum, members, prior=prior, decompose=words.spectrum, head=head)
+        return make_evidence(statistics, members, prior)
+    return make_evidence(statistics, members, prior, wording.descriptions, votes=wording.votes)
+
+
+def make_evidence(
+    statistics: ResponseStatistics,
+    members: Members | None,
+    prior: Prior = "empirical",
+    words: Descriptions | None = None,
+    *,
+    votes: bool = True,
+    decompose: Callable[[ResponseStatistics], Spectrum] | None = None,
+) -> Evidence:
+    """The same from its parts; `decompose` is another spectrum than the default for this kind of response."""
+    head = None
+    if words is not None and votes:
+        head, statistics = words.head(statistics.classes), words.anchored(statistics)
+    decompose = decompose or (dense_spectrum if words is None else words.spectrum)
+    return Evidence(statistics, decompose(statistics), members, prior=prior, decompose=decompose, head=head)
+
+
+def chosen_mapping(known: Evidence, choice: Choice) -> AffineMapping:
+    """The mapping at the shrinkage chosen, with the head beside it where there is one."""
+    mapping = solve_path(known.statistics, known.spectrum, [choice.shrinkage], prior=known.prior)[0]
+    return mapping if known.head is None else blend(mapping, known.head, choice.alpha)
 
 
 def _nothing_yet(wording: Wording) -> ResponseStatistics:

@@ -35,6 +35,10 @@ class Wording:
         """The same without the sentences."""
         return Descriptions(self.vectors, self.bank.flat()[1], self.scale)
 
+    def by_class(self) -> dict[str, NDArray[np.float32]]:
+        """The vectors (m, dimension) of each class."""
+        return {name: np.stack(rows) for name, rows in self._rows().items()}
+
     def joined(self, other: Wording) -> Wording:
         """Both in one; a class of both must have the same sentences in both."""
         return self._arranged(self.bank.joined(other.bank), {**other._rows(), **self._rows()})
@@ -80,6 +84,33 @@ def make_wording(
     """Sentences for these classes, encoded; and what was odd about them. Parameters as in `make_bank`."""
     bank, notes = make_bank(classes, attributes, each=each, seed=seed)
     return Wording(bank, encode_bank(source, bank, progress=progress), source.logit_scale, votes), notes
+
+
+def wording_of(
+    source: ResponseSource,
+    classes: Iterable[str],
+    attributes: str | Path | Sentences | None = None,
+    *,
+    asked: str | None = None,
+    each: int = EACH,
+    seed: int = 0,
+    votes: bool = True,
+    progress: bool = False,
+) -> tuple[Wording | None, list[str]]:
+    """As `make_wording` for an image-text source; None for any other, which must not be asked for sentences.
+
+    `asked` is the option by which the user asked for them. A source that is read at its features
+    needs none: there the image vectors are the responses.
+    """
+    if not is_dual(source):
+        if asked:
+            need_texts(source, asked)
+        return None, []
+    if source.describe()["read"] == "features":
+        if asked:
+            raise InputError(f"{source.name!r} is read at 'features', without sentences; leave {asked} or --read out.")
+        return None, []
+    return make_wording(source, classes, attributes, each=each, seed=seed, votes=votes, progress=progress)
 
 
 def encode_bank(source: DualEncoder, bank: Bank, *, progress: bool = False) -> NDArray[np.float32]:

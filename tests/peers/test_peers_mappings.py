@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from yoro import DiscriminantMapping
+from yoro.banks import Bank
 from yoro.errors import DegenerateWarning, InputError
+from yoro.gathering import Gathered
+from yoro.ledger import Ledger
 from yoro.mappings.bayesian import bayesian_mapping, plus_table
 from yoro.peers.contract import make_task, unit
 from yoro.peers.discriminants import in_responses
 from yoro.peers.registry import METHODS
+from yoro.reservoir import Reservoir
+from yoro.solving import solve
+from yoro.statistics import ResponseStatistics
+from yoro.streams import open_responses
+from yoro.wording import Wording
 
 
 @pytest.mark.parametrize(
@@ -34,9 +43,9 @@ def test_the_papers_rule_is_the_estimators_on_the_same_validation_data(halves):
 def test_with_texts_bdm_is_that_of_the_explicit_similarities(spoken, tested_vectors):
     explicit = in_responses(spoken)
     assert explicit.responses.shape == (160, 30)
-    for name in ("bdm", "bdm-oas", "bdm-conditional", "blm+", "flm"):
+    for name in ("bdm-images", "bdm-oas", "bdm-conditional", "blm+", "flm"):
         one = METHODS[name].fit(spoken)(tested_vectors)
-        two = METHODS[name].fit(explicit)(100 * tested_vectors @ spoken.texts.flat.T)
+        two = METHODS[name.removesuffix("-images")].fit(explicit)(100 * tested_vectors @ spoken.texts.flat.T)
         scale = np.abs(two).max()
         np.testing.assert_allclose(one / scale, two / scale, atol=1e-7)
 
@@ -58,6 +67,30 @@ def test_label_mappings_are_their_own(plain, halves):
     np.testing.assert_allclose(METHODS["blm+"].fit(plain)(halves[2]), bayesian_mapping(table)(halves[2]))
     one, two = (METHODS["rlm"].fit(replace(plain, seed=seed))(halves[2]) for seed in (0, 1))
     assert not np.array_equal(one, two)
+
+
+@pytest.mark.parametrize("shots", [1, 2, 4, 16])
+def test_with_texts_bdm_is_what_fit_makes_of_the_same_images(spoken, tested_vectors, shots):
+    rows = np.flatnonzero(np.arange(160) % 16 < shots)  # 16 a class, class after class
+    task = replace(spoken, responses=spoken.responses[rows], truth=spoken.truth[rows])
+    words = {name: tuple(f"{name} {i}" for i in range(3)) for name in spoken.classes}
+    wording = Wording(Bank(words, "given"), spoken.texts.flat.astype("f4"), spoken.texts.scale)
+    gathered = Gathered(ResponseStatistics(), Ledger(), Reservoir())
+    gathered.absorb(open_responses((task.responses, task.labels), labelled=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateWarning)  # of one image a class
+        model = solve(gathered, "loo", "empirical", "default", wording=wording)
+        scores = METHODS["bdm"].fit(task)(tested_vectors)
+    expected = model.mapping(tested_vectors)
+    np.testing.assert_allclose(scores / np.abs(expected).max(), expected / np.abs(expected).max(), atol=1e-5)
+    assert model.choice.alpha > 0 or shots > 2
+
+
+def test_zero_shot_is_the_head_of_the_sentences(spoken, tested_vectors):
+    head = spoken.texts.described(spoken.classes).head(spoken.classes)
+    scores = METHODS["zero-shot"].fit(spoken)(tested_vectors)
+    np.testing.assert_allclose(scores, head(tested_vectors), atol=1e-9)
+    np.testing.assert_allclose(scores, METHODS["mpe"].fit(spoken)(tested_vectors), atol=1e-9)
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name.startswith("bdm")])

@@ -36,6 +36,11 @@ def run(
         str, typer.Option(metavar="S", help="The frozen model; `yoro models` lists them.")
     ] = "embedded:lite0",
     read: Annotated[str, typer.Option(metavar="logits|features", help="Where the source is read.")] = "logits",
+    attributes: Annotated[
+        str | None,
+        typer.Option(metavar="BANK", help="Sentences for an image-text source: a JSON file, templates or names."),
+    ] = None,
+    sentences: Annotated[int, typer.Option(min=1, help="Sentences drawn a class.")] = 20,
     methods: Annotated[
         str | None, typer.Option(metavar="A,B", help="Only these, by name, with commas between.", show_default=False)
     ] = None,
@@ -65,9 +70,11 @@ def run(
     if html is not None:
         refuse_existing(html, force=force)
     material = read_material(
-        data, val=val, test=test, source=source, read=read, device=device,
+        data, val=val, test=test, source=source, read=read, attributes=attributes, sentences=sentences, device=device,
         reading=make_reading(batch_size, workers, strict), progress=not quiet,
     )  # fmt: skip
+    for note in material.notes:
+        say(note, quiet)
     found = compare(
         material, methods=chosen, seeds=seeds, shots=shots, tell=lambda name: say(f"Comparing: {name}", quiet)
     )

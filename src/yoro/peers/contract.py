@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from yoro.batches import check_batch, refuse_non_finite
 from yoro.data.splits import hold_out
 from yoro.errors import InputError, SelectionError
+from yoro.mappings.descriptions import Descriptions
 from yoro.statistics import ResponseStatistics
 
 Array = NDArray[np.float64]
@@ -39,6 +40,11 @@ class Texts:
     def flat(self) -> Array:
         """All text vectors, class after class, (texts, dimension)."""
         return np.concatenate(self.by_class)
+
+    def described(self, classes: Sequence[str]) -> Descriptions:
+        """The same as the mapping of this package takes it; the classes in their order."""
+        owners = [name for name, mine in zip(classes, self.by_class, strict=True) for _ in mine]
+        return Descriptions(self.flat, tuple(owners), self.scale)
 
     @property
     def templates(self) -> Array:
@@ -85,7 +91,7 @@ class Task:
     def needed_texts(self) -> Texts:
         """The texts, or an error that says they are missing."""
         if self.texts is None:
-            raise InputError("no text tower")
+            raise InputError("no text tower was read")
         return self.texts
 
     def normalised(self) -> Task:

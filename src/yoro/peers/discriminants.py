@@ -2,6 +2,8 @@
 
 Where there are texts the responses are `scale T v`, as in the paper, and everything is solved over
 the image vectors v with the target `(T'T)^-1`; `bdm-features` takes I in feature space instead.
+`bdm` is the default of this package, so there it has the zero-shot head of the texts beside it, if
+that earns its place. The ablations are of the mapping itself, without the head: next to `bdm-images`.
 Validation data serve the rules that need them and are not fitted, also where they are held out of
 the training data: that is the paper's protocol. (`yoro fit` fits validation data that are given,
 unless the rule needs them.)
@@ -16,26 +18,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.discriminant import solve_empirical, solve_path
+from yoro.mappings.discriminant import solve_empirical
 from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, gathered, held
 from yoro.reservoir import Members
 from yoro.retention import ADAPTIVE, CONDITIONAL, select_retention, solve_retained
-from yoro.selection import Evidence, Validation, select_shrinkage
+from yoro.selection import Validation, select_shrinkage
 from yoro.shrinkage import Spectrum, make_spectrum
+from yoro.solving import chosen_mapping, make_evidence
 from yoro.statistics import ResponseStatistics
 
 
-def fit(task: Task, rule: str = "loo", target: str | None = None) -> Scorer:
-    """BDM with the shrinkage by a rule of `yoro.selection`, towards a target of `yoro.shrinkage`."""
+def fit(task: Task, rule: str = "loo", target: str | None = None, votes: bool = False) -> Scorer:
+    """BDM with the shrinkage by a rule of `yoro.selection`, towards a target of `yoro.shrinkage`.
+
+    Where the texts vote, their zero-shot head takes part as it does in `yoro.solving`.
+    """
     trial = task.validated() if rule == "validation" else task
-    statistics = gathered(trial)
     members = Members(trial.responses, trial.labels, _groups(trial), np.ones(len(trial.truth)))
-    evidence = Evidence(
-        statistics, spectrum_of(task, statistics, target), members, _named(trial) if rule == "validation" else None,
-        decompose=lambda rest: spectrum_of(task, rest, target),
+    words = None if task.texts is None else task.texts.described(task.classes)
+    known = make_evidence(
+        gathered(trial), members, words=words, votes=votes,
+        decompose=lambda statistics: spectrum_of(task, statistics, target),
     )  # fmt: skip
-    rho = select_shrinkage(rule, evidence).shrinkage
-    return as_scorer(solve_path(statistics, evidence.spectrum, [rho])[0])
+    if rule == "validation":
+        known = replace(known, validation=_named(trial))
+    return as_scorer(chosen_mapping(known, select_shrinkage(rule, known)))
+
+
+def fit_images(task: Task) -> Scorer:
+    """The default without the zero-shot head, where there is one."""
+    task.needed_texts()
+    return fit(task)
+
+
+def fit_zero_shot(task: Task) -> Scorer:
+    """The head alone: what `yoro fit --shots 0` answers. No image is read; on unit vectors MPE is the same."""
+    head = task.needed_texts().described(task.classes).head(task.classes)
+    return replace(as_scorer(head), normalise=True)
 
 
 def fit_empirical(task: Task) -> Scorer:
@@ -97,7 +116,9 @@ def _groups(task: Task) -> NDArray[np.str_]:
 
 
 BDM = (
-    Method("bdm", fit, ("stored data",), about="YORO's mapping, shrinkage by exact leave-one-out (the default)"),
+    Method("bdm", partial(fit, votes=True), ("stored data",), about="YORO's default: shrinkage by exact leave-one-out"),
+    Method("bdm-images", fit_images, ("texts", "stored data"), about="the default without the zero-shot head"),
+    Method("zero-shot", fit_zero_shot, ("texts",), 0, about="the zero-shot head of the texts alone"),
     Method("bdm-validation", partial(fit, rule="validation"), ("validation",), about="the paper's rule"),
     Method("bdm-oas", partial(fit, rule="oas"), about="oracle approximating shrinkage"),
     Method("bdm-rblw", partial(fit, rule="rblw"), about="Rao-Blackwellised Ledoit-Wolf"),
