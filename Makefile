@@ -32,7 +32,7 @@ bench: .venv/dev.stamp
 	touch $@
 
 .venv/dev.stamp: .venv/base.stamp
-	$(BIN)/pip install --quiet --editable '.[torch,bench]' --group dev
+	$(BIN)/pip install --quiet --editable '.[torch,clip,bench]' --group dev
 	touch $@
 
 clean:
