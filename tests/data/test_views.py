@@ -42,6 +42,6 @@ def test_views_keep_to_their_bounds():
     assert areas.max() <= 1 + 1e-9
     assert ratios.min() >= 0.9 - 1e-9
     assert ratios.max() <= 1.1 + 1e-9
-    assert all(0 <= v.left and 0 <= v.top and v.left + v.width <= 1 and v.top + v.height <= 1 for v in views)
+    assert all(v.left >= 0 and v.top >= 0 and v.left + v.width <= 1 and v.top + v.height <= 1 for v in views)
     assert 200 < sum(view.mirrored for view in views) < 300
     assert not any(Augmentation(flip=False).draw(0, 1, i).mirrored for i in range(50))

@@ -44,3 +44,6 @@ class Augmentation:
                 left, top = rng.uniform(0.0, 1.0 - width), rng.uniform(0.0, 1.0 - height)
                 return View(left, top, width, height, mirrored)
         return View(mirrored=mirrored)
+
+
+WEAK = Augmentation()  # the paper's
