@@ -20,6 +20,8 @@ from yoro.errors import InputError, SelectionError
 from yoro.gathering import Checkpoint, Gathered, duplicates_in, fingerprint, shown
 from yoro.ledger import Ledger
 from yoro.pipeline import BATCH, DEFAULT_SOURCE, Pipeline, Reading, make_pipeline
+from yoro.refining.settings import Settings as Refining
+from yoro.refining.settings import check_torch
 from yoro.reservoir import CAPACITY, Reservoir
 from yoro.selection import Validation
 from yoro.statistics import ResponseStatistics
@@ -56,6 +58,7 @@ def fit(
     shrinkage: str | float = "loo",
     prior: Prior = "empirical",
     protocol: str = "default",
+    refine: int = 0,
     reservoir: int = CAPACITY,
     seed: int = 0,
     device: str = "auto",
@@ -82,6 +85,9 @@ def fit(
     protocol
         "paper" is the paper and nothing else: the validation rule on its grid, logits, empirical
         priors, plain softmax.
+    refine
+        Epochs of prompt training after the pass (YORO-FP; needs the extra torch). Validation images are then held
+        out under every rule: they decide whether the refined model is returned, or the one-pass model unchanged.
     reservoir, seed
         How many individual responses are kept, and the seed of every draw.
     batch_size, workers, strict
@@ -102,10 +108,12 @@ def fit(
     """
     rule, prior = _protocol(protocol, shrinkage, prior, read)
     settings = Settings(rule, prior, protocol, reservoir, seed)
-    if is_response_data(data):
+    if refine:
+        check_torch()
+    if is_response_data(data) and not refine:
         return _fit_responses(data, val, settings, progress, tell)
     started = time.perf_counter()
-    train, held, notes = _examples(data, val, settings)
+    train, held, notes = _examples(data, val, replace(settings, rule="validation") if refine else settings)
     pipeline = make_pipeline(source, read=read, prompt=prompt, frame=frame, image_side=image_side, device=device)
     for note in notes:
         tell(note)
@@ -113,7 +121,7 @@ def fit(
     place = _place(checkpoint, train, pipeline, settings)
     gathered = _pass(train, pipeline, settings, reading, place, resume, progress)
     validation = None
-    if held:
+    if held and settings.rule == "validation":
         stream = pipeline.stream(held, reading)
         validation = _hold(stream, pipeline.source.width, progress)
         gathered.skipped += stream.skipped
@@ -122,7 +130,27 @@ def fit(
     for note in classifier.notes:
         tell(note)
     classifier.notes = [*notes, *classifier.notes]
-    return classifier
+    return _refined(classifier, train, held, settings, refine, device, progress, tell) if refine else classifier
+
+
+def _refined(
+    classifier: Classifier,
+    train: list[Example],
+    held: list[Example],
+    settings: Settings,
+    epochs: int,
+    device: str,
+    progress: bool,
+    tell: Callable[[str], None],
+) -> Classifier:
+    """The classifier after a few epochs of prompt training, or as it is if they did not help."""
+    from yoro.refining.few_pass import refine
+
+    chosen = Refining(epochs=epochs, protocol=settings.protocol, seed=settings.seed)
+    result, refinement = refine(classifier, train, held, settings=chosen, device=device, progress=progress, tell=tell)
+    result.skipped, result.fitted = classifier.skipped, classifier.fitted
+    result.notes = [*classifier.notes, refinement.why]
+    return result
 
 
 def _pass(

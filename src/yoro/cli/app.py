@@ -8,7 +8,21 @@ from typing import Annotated
 
 import typer
 
-from yoro.cli import demo, evaluate, export, fit, forget, inspect, merge, models, predict, relabel, respond, update
+from yoro.cli import (
+    demo,
+    evaluate,
+    export,
+    fit,
+    forget,
+    inspect,
+    merge,
+    models,
+    predict,
+    refine,
+    relabel,
+    respond,
+    update,
+)
 from yoro.errors import YoroError
 from yoro.version import __version__
 
@@ -20,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain text: errors on one line, help that reads well in a log
 )
-for verb in (demo, fit, predict, evaluate, update, forget, relabel, merge, inspect, respond, export, models):
+for verb in (demo, fit, predict, evaluate, update, forget, relabel, merge, refine, inspect, respond, export, models):
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 
 

@@ -54,7 +54,7 @@ class LabelledImages:
         """
         indices = np.arange(len(self)) if order is None else order
         parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)]
-        pool = ThreadPoolExecutor(cores(), thread_name_prefix="yoro-views")
+        pool = ThreadPoolExecutor(max(1, cores() // 2), thread_name_prefix="yoro-views")
         waiting: deque[tuple[NDArray[np.intp], list[Future[Pixels]]]] = deque()
         try:
             for number in range(len(parts) + AHEAD):
