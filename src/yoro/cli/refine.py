@@ -114,7 +114,7 @@ def run(
             progress=not quiet,
             tell=lambda sentence: say(sentence, quiet),
         )
-    _finish(given, refined, refinement, out, html, force, quiet)
+    _finish(refined, refinement, out, html, force, quiet)
     if as_json:
         print_json(refinement.to_json())
     if refinement.interrupted:
@@ -125,7 +125,6 @@ def run(
 
 
 def _finish(
-    given: Classifier,
     refined: Classifier,
     refinement: Refinement,
     out: Path,
@@ -138,9 +137,12 @@ def _finish(
     say(f"{out}: {'the refined model' if refinement.kept else 'the model as it came'}.", quiet)
     if html is not None:
         from yoro.atomic import write_file
-        from yoro.refining.page import refinement_page
+        from yoro.prompts import restore_prompt
+        from yoro.refinement_report import refinement_html
 
-        write_file(html, refinement_page(refinement, given.model, refined.model).encode())
+        model = refined.model
+        prompt = restore_prompt(model.prompt or {}, model.prompt_arrays)
+        write_file(html, refinement_html(refinement.to_json(), prompt, str(model.source.get("name"))).encode())
         say(f"{html}: the report.", quiet)
 
 

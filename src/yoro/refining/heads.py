@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from yoro.mappings.affine import AffineMapping
-from yoro.refining.policies import Policy
+from yoro.refining.policies import Frozen, Policy
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -90,6 +90,10 @@ class MappingHead(Generic[C]):
         if self._collected is not None:
             self._put(self._policy.next(self.mapping, self._solve(self._collected)))
         self._collected = None
+
+    def freeze(self) -> None:
+        """Keep the mapping as it is now, whatever is observed later."""
+        self._policy, self._collected = Frozen(), None
 
     def parameters(self) -> list[torch.nn.Parameter]:
         """See `Head.parameters`."""
