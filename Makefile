@@ -22,6 +22,7 @@ bench: .venv/dev.stamp
 	cd benchmarks && ../$(BIN)/python decoding.py
 	cd benchmarks && ../$(BIN)/python images.py
 	cd benchmarks && ../$(BIN)/python accuracy.py
+	cd benchmarks && ../$(BIN)/python refinement.py
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -64,12 +64,17 @@ def report_html(
     """
     sections = [
         _headline(title, evaluation, basis),
-        _facts(facts),
+        facts_list(facts),
         _confusions(evaluation),
         _mistakes(mistakes),
         _classes(evaluation),
         _curve(choice),
     ]
+    return page(title, sections)
+
+
+def page(title: str, sections: Sequence[str]) -> str:
+    """A whole page of sections that are HTML already; empty ones are left out."""
     style = resources.files("yoro").joinpath("report.css").read_text(encoding="utf-8")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -100,7 +105,8 @@ def _headline(title: str, evaluation: Evaluation, basis: str) -> str:
     )
 
 
-def _facts(facts: Mapping[str, str]) -> str:
+def facts_list(facts: Mapping[str, str]) -> str:
+    """A section of names and values; nothing without any."""
     if not facts:
         return ""
     rows = "\n".join(

@@ -9,6 +9,7 @@ import numpy as np
 from yoro.confidence import Prior
 from yoro.errors import InputError
 from yoro.gathering import Gathered
+from yoro.mappings.affine import AffineMapping
 from yoro.mappings.descriptions import blend
 from yoro.mappings.discriminant import solve_path
 from yoro.reservoir import Reservoir
@@ -45,13 +46,21 @@ def solve(
         choice = keep or select_shrinkage(rule, replace(known, validation=validation))
         if protocol == "paper":
             choice = replace(choice, temperature=1.0)
-        mapping = solve_path(known.statistics, known.spectrum, [choice.shrinkage], prior=prior)[0]
-        if known.head is not None:
-            mapping = blend(mapping, known.head, choice.alpha)
+        mapping = _at(known, choice)
         delta = known.spectrum.regularised(choice.shrinkage)[1]
     return Model(
         statistics, mapping, choice, gathered.ledger, gathered.reservoir, prior, protocol, delta, wording=wording
     )
+
+
+def mapping_at(statistics: ResponseStatistics, choice: Choice, prior: Prior, wording: Wording | None) -> AffineMapping:
+    """The mapping of a choice made before, from other statistics."""
+    return _at(evidence(statistics, None, prior, wording), choice)
+
+
+def _at(known: Evidence, choice: Choice) -> AffineMapping:
+    mapping = solve_path(known.statistics, known.spectrum, [choice.shrinkage], prior=known.prior)[0]
+    return mapping if known.head is None else blend(mapping, known.head, choice.alpha)
 
 
 def evidence(
