@@ -23,6 +23,7 @@ bench: .venv/dev.stamp
 	cd benchmarks && ../$(BIN)/python images.py
 	cd benchmarks && ../$(BIN)/python accuracy.py
 	cd benchmarks && ../$(BIN)/python peers.py
+	cd benchmarks && ../$(BIN)/python refinement.py
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -33,7 +34,7 @@ bench: .venv/dev.stamp
 	touch $@
 
 .venv/dev.stamp: .venv/base.stamp
-	$(BIN)/pip install --quiet --editable '.[torch,bench]' --group dev
+	$(BIN)/pip install --quiet --editable '.[torch,clip,bench]' --group dev
 	touch $@
 
 clean:

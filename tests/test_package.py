@@ -31,7 +31,7 @@ def test_examples_in_docstrings_are_true(name):
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in ("torch", "timm", "torchvision"):
+        if (error.name or "").split(".")[0] not in ("torch", "timm", "torchvision", "open_clip"):
             raise
         pytest.skip("needs the torch extra, which `make test` installs")
     result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)

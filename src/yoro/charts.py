@@ -126,6 +126,29 @@ def shrinkage_curve(choice: Choice) -> str:
     return f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{about}">{"".join(parts)}</svg>'
 
 
+def epoch_curve(values: Sequence[tuple[int, float]], label: str, chosen: int) -> str:
+    """A figure over the epochs of a training, with the chosen epoch marked; empty without values."""
+    pairs = [(epoch, value) for epoch, value in values if math.isfinite(value)]
+    if not pairs:
+        return ""
+    first, last = pairs[0][0], max(pairs[-1][0], pairs[0][0] + 1)
+
+    def across(epoch: float) -> float:
+        return LEFT + 10 + (epoch - first) / (last - first) * (WIDTH - BESIDE - LEFT - 20)
+
+    up, ticks = _linear([value for _, value in pairs], whole=False)
+    step = -(-(last - first) // 10)
+    parts = [_grid_up(up, ticks), _grid_across(across, [float(e) for e in range(first, last + 1, step)])]
+    parts.append(f'<text x="4" y="14">{label}</text>')
+    parts.append(f'<text x="{(LEFT + WIDTH - BESIDE) / 2:.1f}" y="{HEIGHT - 6}" text-anchor="middle">epoch</text>')
+    route = " ".join(f"{across(epoch):.1f},{up(value):.1f}" for epoch, value in pairs)
+    parts.append(f'<polyline class="path" points="{route}"/>')
+    parts += [f'<circle class="point" cx="{across(e):.1f}" cy="{up(value):.1f}" r="3"/>' for e, value in pairs]
+    parts += [_chosen(across(e), up(value), chosen) for e, value in pairs if e == chosen]
+    about = f"Curve of {label} over {len(pairs)} epochs; epoch {chosen} was chosen."
+    return f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{about}">{"".join(parts)}</svg>'
+
+
 def _chosen(x: float, y: float, shrinkage: float) -> str:
     anchor = "start" if x < WIDTH / 3 else "end" if x > 2 * WIDTH / 3 else "middle"
     return (

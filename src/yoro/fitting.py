@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,8 @@ from yoro.errors import InputError, SelectionError
 from yoro.gathering import Checkpoint, Gathered, duplicates_in, fingerprint, shown
 from yoro.ledger import Ledger
 from yoro.pipeline import BATCH, DEFAULT_SOURCE, Pipeline, Reading, make_pipeline
+from yoro.refining.settings import Settings as Refining
+from yoro.refining.settings import check_torch
 from yoro.reservoir import CAPACITY, Reservoir
 from yoro.selection import Validation
 from yoro.solving import solve
@@ -80,6 +82,7 @@ def fit(
     shrinkage: str | float = "loo",
     prior: Prior = "empirical",
     protocol: str = "default",
+    refine: int = 0,
     reservoir: int = CAPACITY,
     seed: int = 0,
     device: str = "auto",
@@ -113,6 +116,9 @@ def fit(
     protocol
         "paper" is the paper and nothing else: the validation rule on its grid, logits, empirical
         priors, plain softmax.
+    refine
+        Epochs of prompt training after the pass (YORO-FP; needs the extra torch). Validation images are then held
+        out under every rule: they decide whether the refined model is returned, or the one-pass model unchanged.
     reservoir, seed
         How many individual responses are kept, and the seed of every draw.
     batch_size, workers, strict
@@ -134,10 +140,12 @@ def fit(
     rule, prior = _protocol(protocol, shrinkage, prior, read)
     settings = Settings(rule, prior, protocol, reservoir, seed)
     words = Words(attributes, sentences, tuple(classes), zero_shot and protocol != "paper", shots)
-    if is_response_data(data):
+    if refine:
+        check_torch()
+    if is_response_data(data) and not refine:
         return _fit_responses(data, val, settings, words, progress, tell)
     started = time.perf_counter()
-    train, held, names, notes = _chosen(data, val, settings, words)
+    train, held, names, notes = _chosen(data, val, replace(settings, rule="validation") if refine else settings, words)
     pipeline = make_pipeline(source, read=read, prompt=prompt, frame=frame, image_side=image_side, device=device)
     for note in notes:
         tell(note)
@@ -148,7 +156,7 @@ def fit(
         place = _place(checkpoint, train, pipeline, settings)
         gathered = _pass(train, pipeline, settings, reading, place, resume, progress)
     validation = None
-    if held:
+    if held and settings.rule == "validation":
         stream = pipeline.stream(held, reading)
         validation = _hold(stream, pipeline.source.width, progress)
         gathered.skipped += stream.skipped
@@ -157,7 +165,27 @@ def fit(
     for note in classifier.notes:
         tell(note)
     classifier.notes = [*notes, *classifier.notes]
-    return classifier
+    return _refined(classifier, train, held, settings, refine, device, progress, tell) if refine else classifier
+
+
+def _refined(
+    classifier: Classifier,
+    train: list[Example],
+    held: list[Example],
+    settings: Settings,
+    epochs: int,
+    device: str,
+    progress: bool,
+    tell: Callable[[str], None],
+) -> Classifier:
+    """The classifier after a few epochs of prompt training, or as it is if they did not help."""
+    from yoro.refining.few_pass import refine
+
+    chosen = Refining(epochs=epochs, protocol=settings.protocol, seed=settings.seed)
+    result, refinement = refine(classifier, train, held, settings=chosen, device=device, progress=progress, tell=tell)
+    result.skipped, result.fitted = classifier.skipped, classifier.fitted
+    result.notes = [*classifier.notes, refinement.why]
+    return result
 
 
 def _pass(

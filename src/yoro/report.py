@@ -64,7 +64,7 @@ def report_html(
     """
     sections = [
         _headline(title, evaluation, basis),
-        _facts(facts),
+        facts_list(facts),
         _confusions(evaluation),
         _mistakes(mistakes),
         _classes(evaluation),
@@ -105,7 +105,8 @@ def _headline(title: str, evaluation: Evaluation, basis: str) -> str:
     )
 
 
-def _facts(facts: Mapping[str, str]) -> str:
+def facts_list(facts: Mapping[str, str]) -> str:
+    """A section of names and values; nothing without any."""
     if not facts:
         return ""
     rows = "\n".join(

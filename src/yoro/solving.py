@@ -54,6 +54,11 @@ def solve(
     )
 
 
+def mapping_at(statistics: ResponseStatistics, choice: Choice, prior: Prior, wording: Wording | None) -> AffineMapping:
+    """The mapping of a choice made before, from other statistics."""
+    return chosen_mapping(evidence(statistics, None, prior, wording), choice)
+
+
 def evidence(
     statistics: ResponseStatistics, reservoir: Reservoir | None, prior: Prior, wording: Wording | None
 ) -> Evidence:

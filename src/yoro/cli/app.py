@@ -20,6 +20,7 @@ from yoro.cli import (
     merge,
     models,
     predict,
+    refine,
     relabel,
     respond,
     update,
@@ -36,7 +37,9 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain text: errors on one line, help that reads well in a log
 )
 app.add_typer(attributes.app, name="attributes")
-for verb in (demo, fit, predict, evaluate, update, forget, relabel, merge, inspect, compare, respond, export, models):
+for verb in (
+    demo, fit, predict, evaluate, update, forget, relabel, merge, refine, inspect, compare, respond, export, models,
+):  # fmt: skip
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 
 

@@ -63,6 +63,9 @@ def run(
     protocol: Annotated[
         str, typer.Option(metavar="default|paper", help="'paper': the paper's rules and nothing else.")
     ] = "default",
+    refine: Annotated[
+        int, typer.Option(min=0, metavar="EPOCHS", help="Then train a prompt, and keep it if validation says so.")
+    ] = 0,
     prior: Annotated[str, typer.Option(metavar="empirical|uniform", help="Class priors.")] = "empirical",
     reservoir: Annotated[
         bool, typer.Option("--reservoir/--no-reservoir", help="Keep responses, to choose the shrinkage anew later.")
@@ -110,6 +113,7 @@ def run(
             shrinkage=rule,
             prior=prior,
             protocol=protocol,
+            refine=refine,
             seed=seed,
             device=device,
             batch_size=batch_size,

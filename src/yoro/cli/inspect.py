@@ -2,25 +2,60 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from yoro.cli.talk import AsJson, ModelPath, print_json
+from yoro.cli.talk import AsJson, Force, ModelPath, Quiet, print_json, say
 
 if TYPE_CHECKING:
     from yoro.store import Model
 
 
-def run(model: ModelPath, as_json: AsJson = False) -> None:
+def run(
+    model: ModelPath,
+    prompt: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the visual prompt before and after training: a .png or .html file."),
+    ] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
     """Show classes, counts, source, shrinkage and history of a model."""
     from yoro.store import read_model
 
     content = read_model(model)
+    if prompt is not None:
+        draw(content, prompt, force)
+        say(f"{prompt}: the visual prompt.", quiet)
+        if not as_json:
+            return
     if as_json:
         print_json(facts(content))
     else:
         typer.echo(text(content))
+
+
+def draw(model: Model, file: Path, force: bool) -> None:
+    """Write the drawing of a model's prompt."""
+    from yoro.atomic import write_file
+    from yoro.errors import InputError
+    from yoro.prompt_pictures import prompt_picture
+    from yoro.prompts import restore_prompt
+    from yoro.refinement_report import prompt_html
+    from yoro.store import refuse_existing
+
+    if file.suffix.lower() not in (".png", ".html"):
+        raise InputError(f"A prompt is drawn in a .png or .html file; {file.name!r} is neither.")
+    if model.prompt is None:
+        raise InputError("This model was fitted on responses alone: it has no visual prompt to draw.")
+    refuse_existing(file, force=force)
+    if file.suffix.lower() == ".png":
+        write_file(file, prompt_picture(restore_prompt(model.prompt, model.prompt_arrays)))
+    else:
+        write_file(file, prompt_html(model).encode())
 
 
 def facts(model: Model) -> dict[str, object]:

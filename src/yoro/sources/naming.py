@@ -74,6 +74,17 @@ def side_option(name: SourceName, default: int) -> int:
     return parse_side(name.options["side"], f"{name.text!r}: option 'side'") if "side" in name.options else default
 
 
+def with_side(text: str, side: int) -> str:
+    """A source name that asks for another canvas side.
+
+    >>> with_side("timm:resnet18?weights=a.pth", 128)
+    'timm:resnet18?weights=a.pth&side=128'
+    """
+    head, _, query = text.partition("?")
+    options = [item for item in query.split("&") if item and not item.startswith("side=")]
+    return f"{head}?{'&'.join([*options, f'side={side}'])}"
+
+
 def parse_side(text: str, where: str) -> int:
     """A whole number of pixels."""
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:8]) <= LARGEST_SIDE:

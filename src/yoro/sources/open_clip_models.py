@@ -105,23 +105,25 @@ class OpenClipSource:
 
 def open_open_clip(name: SourceName, *, read: Reading, device: str, threads: int | None) -> OpenClipSource:
     """Open an image-text model, frozen."""
-    check_options(name, OPTIONS)
     device = choose_device(device)
+    network = open_clip_network(name)
+    model = network.module.model
     with _quiet():
-        model = _create(name)
-        if not hasattr(model, "encode_text") or not hasattr(model, "encode_image"):
-            raise SourceError(f"{name.text!r} has no text tower, so it cannot compare images with sentences.")
-        model = model.eval().requires_grad_(False)
         texts = _Texts(model, _tokenizer(name), int(model.context_length), device)
-        network = _network(name, model)
         images = open_network(name, network, read=read, device=device, threads=threads)
     model.to(device)
     scale = min(float(model.logit_scale.detach().exp()), 100.0)  # as CLIP was trained
     return OpenClipSource(images, texts, scale)
 
 
-def _network(name: SourceName, model: torch.nn.Module) -> Network:
-    """The image tower with the transform that its weights were made for."""
+def open_clip_network(name: SourceName) -> Network:
+    """The image tower, frozen, with the transform that its weights were made for."""
+    check_options(name, OPTIONS)
+    with _quiet():
+        model = _create(name)
+    if not hasattr(model, "encode_text") or not hasattr(model, "encode_image"):
+        raise SourceError(f"{name.text!r} has no text tower, so it cannot compare images with sentences.")
+    model = model.eval().requires_grad_(False)
     transform = model.visual.preprocess_cfg
     size = transform["size"]
     side = size if isinstance(size, int) else size[0]

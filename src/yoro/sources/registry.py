@@ -52,7 +52,7 @@ def open_source(name: str, *, read: str = "logits", device: str = "auto", thread
         from yoro.sources.callable import open_callable
 
         return open_callable(parsed, read=reading, device=device, threads=threads)
-    _need_torch(parsed.prefix, name)
+    need_torch(parsed.prefix, name)
     if parsed.prefix == "open_clip":
         from yoro.sources.open_clip_models import open_open_clip
 
@@ -179,7 +179,8 @@ def _installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None and importlib.util.find_spec("torch") is not None
 
 
-def _need_torch(package: str, name: str) -> None:
+def need_torch(package: str, name: str) -> None:
+    """Refuse a source whose packages are not installed, with the command that installs them."""
     if not _installed(package) or not _installed("onnxscript"):
         extra = CLIP_EXTRA if package == "open_clip" else TORCH_EXTRA
         raise SourceError(f"{name!r} needs torch and {package}, which are not installed: {extra}")

@@ -30,6 +30,11 @@ LICENCES = {"apache-2.0": "Apache-2.0", "cc-by-nc-4.0": "CC-BY-NC-4.0", "mit": "
 
 def open_timm(name: SourceName, *, read: Reading, device: str, threads: int | None) -> TorchSource | GraphSource:
     """Open a timm network, frozen, read at its logits or at its pooled features."""
+    return open_network(name, timm_network(name, read), read=read, device=device, threads=threads)
+
+
+def timm_network(name: SourceName, read: Reading) -> Network:
+    """The torch network of that name, and what is known of it."""
     check_options(name, OPTIONS)
     if not timm.is_model(name.rest.partition(".")[0]):
         near = difflib.get_close_matches(name.rest, timm.list_models(), n=3)
@@ -45,7 +50,7 @@ def open_timm(name: SourceName, *, read: Reading, device: str, threads: int | No
         licence = "cc-by-nc-4.0"  # Instagram weights, fine-tuned on ImageNet: not for commercial use
     if read == "features":
         module.reset_classifier(0)  # leaves the pooled features
-    network = Network(
+    return Network(
         module,
         digest,
         side_option(name, int(config["input_size"][-1])),
@@ -54,7 +59,6 @@ def open_timm(name: SourceName, *, read: Reading, device: str, threads: int | No
         LICENCES.get(str(licence).lower(), licence),
         imagenet_names() if known else None,
     )
-    return open_network(name, network, read=read, device=device, threads=threads)
 
 
 def _from_file(name: SourceName) -> torch.nn.Module:

@@ -39,6 +39,13 @@ class Network:
     fit: str = "squash"
     interpolation: str = "bilinear"
 
+    def identity(self, name: SourceName, read: Reading) -> Identity:
+        """What is recorded of it beside a fitted mapping."""
+        return Identity(
+            name.text, read, self.side, self.mean, self.std, self.digest, self.licence,
+            fit=self.fit, interpolation=self.interpolation,
+        )  # fmt: skip
+
 
 class TorchSource:
     """A frozen network run by torch itself."""
@@ -91,11 +98,7 @@ def open_network(
 ) -> TorchSource | GraphSource:
     """The network on the device asked for; on the CPU it runs as a checked ONNX graph."""
     device = choose_device(device)
-    identity = Identity(
-        name.text, read, network.side, network.mean, network.std, network.digest, network.licence,
-        fit=network.fit, interpolation=network.interpolation,
-    )  # fmt: skip
-    source = TorchSource(identity, network, device)
+    source = TorchSource(network.identity(name, read), network, device)
     return as_graph(source, threads=threads) if device == "cpu" else source
 
 

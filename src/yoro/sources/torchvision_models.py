@@ -29,6 +29,11 @@ OPTIONS = ("weights", "mean", "std", "side")
 
 def open_torchvision(name: SourceName, *, read: Reading, device: str, threads: int | None) -> TorchSource | GraphSource:
     """Open a torchvision classifier, frozen, read at its logits or before its last linear layer."""
+    return open_network(name, torchvision_network(name, read), read=read, device=device, threads=threads)
+
+
+def torchvision_network(name: SourceName, read: Reading) -> Network:
+    """The torch network of that name, and what is known of it."""
     check_options(name, OPTIONS)
     architecture, _, tag = name.rest.partition("/")
     weights = _weights(architecture, tag, name)
@@ -41,7 +46,7 @@ def open_torchvision(name: SourceName, *, read: Reading, device: str, threads: i
     known = read == "logits" and "weights" not in name.options and len(weights.meta.get("categories", ())) == 1000
     if read == "features":
         _drop_classifier(module, name)
-    network = Network(
+    return Network(
         module,
         digest,
         side_option(name, int(crop[0])),
@@ -50,7 +55,6 @@ def open_torchvision(name: SourceName, *, read: Reading, device: str, threads: i
         None if "weights" in name.options else "BSD-3-Clause (torchvision); the weights were trained on ImageNet",
         imagenet_names() if known else None,
     )
-    return open_network(name, network, read=read, device=device, threads=threads)
 
 
 def _weights(architecture: str, tag: str, name: SourceName) -> models.WeightsEnum:

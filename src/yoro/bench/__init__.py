@@ -1,0 +1,1 @@
+"""What reproduces published numbers and no user of a classifier should do."""

@@ -1,0 +1,47 @@
+"""The trainable half of a prompt: the same composition as `Prompt.compose`, in torch, with gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch.nn.functional import pad
+
+from yoro.errors import InputError
+from yoro.prompts.geometry import image_square
+from yoro.prompts.prompt import BLACK_PROGRAM, Prompt
+
+
+class TrainablePrompt:
+    """A prompt whose program is a torch parameter, (3, side, side); values that do not show get no gradient.
+
+    Padding: zero_pad(x) + sigmoid(program) * mask. Watermark: x + program * std * mask, which the source's
+    normalisation turns into (normalised x) + program * mask. Both in [0, 1] pixel units.
+    """
+
+    def __init__(self, prompt: Prompt, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        if prompt.frame is not None and (prompt.current_program()[prompt.mask()[..., 0]] <= BLACK_PROGRAM).all():
+            raise InputError(
+                "A black frame has no gradient, so it cannot be refined. Fit with a dark one instead: --frame 0.01."
+            )
+        self._prompt = prompt
+        start = torch.from_numpy(prompt.current_program()).permute(2, 0, 1).contiguous()
+        self.program = torch.nn.Parameter(start.to(device, dtype))
+        self._mask = torch.from_numpy(prompt.mask()).permute(2, 0, 1).to(device, dtype)  # (1, side, side)
+        self._std = torch.tensor(prompt.std, device=device, dtype=dtype).view(3, 1, 1)
+        rows, columns = image_square(prompt.side, prompt.image_side)
+        self._margins = (columns.start, prompt.side - columns.stop, rows.start, prompt.side - rows.stop)
+
+    def addend(self) -> torch.Tensor:
+        """What is added to the zero-padded image, (3, side, side)."""
+        values = self.program * self._std if self._prompt.name == "watermark" else torch.sigmoid(self.program)
+        return values * self._mask
+
+    def compose(self, images: torch.Tensor, addend: torch.Tensor | None = None) -> torch.Tensor:
+        """Images (n, 3, image_side, image_side) in [0, 1] on the canvas, (n, 3, side, side)."""
+        canvas = pad(images, self._margins) if any(self._margins) else images
+        return canvas + (self.addend() if addend is None else addend)
+
+    def to_prompt(self) -> Prompt:
+        """The prompt with the program as it is now."""
+        program = self.program.detach().to("cpu", torch.float32).permute(1, 2, 0).numpy()
+        return self._prompt.with_program(np.ascontiguousarray(program))

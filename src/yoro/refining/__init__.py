@@ -1,0 +1,1 @@
+"""What the prompt-training loop of `yoro.refine` works with: images, heads, recipes, checkpoints, and their uses."""

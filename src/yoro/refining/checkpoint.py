@@ -1,0 +1,110 @@
+"""The state of a training after an epoch, on disk: whole or not at all, without pickle."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from yoro.atomic import drafted_folder, write_file
+from yoro.errors import StoreError
+from yoro.refining.heads import Arrays
+from yoro.tensors import read_tensors, write_tensors
+
+KIND = "yoro-training"
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """What one epoch gave; epoch 0 is the predictor before any training, and has no loss."""
+
+    epoch: int
+    loss: float | None  # mean over the training images, each before the update it contributed to
+    correct: int  # validation images answered rightly
+    total: int
+    seconds: float  # of training; validation is not counted
+
+    @property
+    def accuracy(self) -> float:
+        """Share of validation images answered rightly."""
+        return self.correct / self.total if self.total else 0.0
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """Everything that the rest of a training depends on."""
+
+    records: list[EpochRecord]
+    chosen: int
+    now: Arrays  # program, head and optimiser after the last epoch
+    best: Arrays  # program and head of the chosen epoch
+
+
+class TrainingCheckpoint:
+    """A folder that holds the state after the last whole epoch; it fits one training only, by its fingerprint."""
+
+    def __init__(self, folder: Path, fingerprint: str) -> None:
+        self._folder, self._fingerprint = folder, fingerprint
+
+    def write(self, state: TrainingState) -> None:
+        """Replace what is there, in one step."""
+        facts = {
+            "fingerprint": self._fingerprint,
+            "chosen": state.chosen,
+            "records": [asdict(record) for record in state.records],
+        }
+        with drafted_folder(self._folder) as draft:
+            write_tensors(draft / "now.safetensors", state.now, {"kind": KIND})
+            write_tensors(draft / "best.safetensors", state.best, {"kind": KIND})
+            write_file(draft / "state.json", json.dumps(facts).encode())
+
+    def read(self) -> TrainingState | None:
+        """The state an earlier run left; None if there is nothing, an error if it is of another training."""
+        if not (self._folder / "state.json").is_file():
+            return None
+        try:
+            facts = json.loads((self._folder / "state.json").read_bytes())
+            if facts["fingerprint"] != self._fingerprint:
+                raise StoreError(
+                    f"{self._folder} belongs to another training: other images, settings or source. "
+                    "Refine without --resume to start anew."
+                )
+            records = [EpochRecord(**record) for record in facts["records"]]
+            now, best = (read_tensors(self._folder / f"{part}.safetensors", KIND)[0] for part in ("now", "best"))
+            return TrainingState(records, int(facts["chosen"]), now, best)
+        except (KeyError, ValueError, TypeError, OSError) as error:
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(f"{self._folder} is damaged ({error}). Refine without --resume to start anew.") from error
+
+    def remove(self) -> None:
+        """Remove the folder; the training is complete."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def optimiser_arrays(optimiser: torch.optim.Optimizer) -> Arrays:
+    """The optimiser's memory of each parameter, by place."""
+    return {
+        f"{place}.{key}": np.array(value.detach().cpu().numpy())
+        for place, parameter in enumerate(_parameters(optimiser))
+        for key, value in optimiser.state[parameter].items()
+        if isinstance(value, torch.Tensor)
+    }
+
+
+def restore_optimiser(optimiser: torch.optim.Optimizer, arrays: Arrays) -> None:
+    """Put back what `optimiser_arrays` gave."""
+    parameters = _parameters(optimiser)
+    for name, value in arrays.items():
+        place, _, key = name.partition(".")
+        parameter = parameters[int(place)]
+        tensor = torch.from_numpy(np.array(value))
+        optimiser.state[parameter][key] = tensor if tensor.ndim == 0 else tensor.to(parameter.device)
+
+
+def _parameters(optimiser: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
+    return [parameter for group in optimiser.param_groups for parameter in group["params"]]

@@ -1,0 +1,160 @@
+"""What turns responses into scores while a prompt is trained, and learns from the responses it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from yoro.mappings.affine import AffineMapping
+from yoro.refining.policies import Frozen, Policy
+
+Arrays = dict[str, NDArray[np.generic]]
+
+
+class Collector(Protocol):
+    """What responses (n, width) and the names of their classes go into, such as `ResponseStatistics`."""
+
+    def update(self, responses: NDArray[np.float64], labels: Sequence[str]) -> None:
+        """Add one batch."""
+
+
+C = TypeVar("C", bound=Collector)
+
+
+class Head(Protocol):
+    """The scoring half of a training: scores, and what an epoch teaches it."""
+
+    classes: tuple[str, ...]
+
+    def score(self, responses: torch.Tensor) -> torch.Tensor:
+        """Scores (n, classes) of responses (n, width), with gradients."""
+
+    def observe(self, responses: NDArray[np.float64], labels: Sequence[str]) -> None:
+        """Take in detached responses that the prompt gave before its update."""
+
+    def end_of_epoch(self) -> None:
+        """Draw the consequence of what was observed, and begin anew."""
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """What is trained beside the prompt; nothing for a solved mapping."""
+
+    def arrays(self) -> Arrays:
+        """The state at the end of an epoch."""
+
+    def restore(self, arrays: Arrays) -> None:
+        """Take a state back."""
+
+
+class MappingHead(Generic[C]):
+    """An affine mapping that is solved anew from each epoch's responses, under a policy.
+
+    `collect` makes what gathers the responses and `solve` turns it into a mapping: statistics and BDM,
+    dense or low-rank, or a co-occurrence table and FLM, BLM or BLM+.
+    """
+
+    def __init__(
+        self,
+        mapping: AffineMapping,
+        policy: Policy,
+        *,
+        collect: Callable[[], C],
+        solve: Callable[[C], AffineMapping],
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.classes = mapping.classes
+        self._policy, self._collect, self._solve = policy, collect, solve
+        self._device = torch.device(device)
+        # Scores are differences of large terms; Apple's graphics have no float64.
+        self._dtype = torch.float32 if self._device.type == "mps" else torch.float64
+        self._collected: C | None = None
+        self.mapping = mapping
+        self._put(mapping)
+
+    def score(self, responses: torch.Tensor) -> torch.Tensor:
+        """See `Head.score`."""
+        return responses.to(self._dtype) @ self._weights + self._bias
+
+    def observe(self, responses: NDArray[np.float64], labels: Sequence[str]) -> None:
+        """See `Head.observe`."""
+        if self._policy.solves:
+            if self._collected is None:
+                self._collected = self._collect()
+            self._collected.update(responses, labels)
+
+    def end_of_epoch(self) -> None:
+        """See `Head.end_of_epoch`."""
+        if self._collected is not None:
+            self._put(self._policy.next(self.mapping, self._solve(self._collected)))
+        self._collected = None
+
+    def freeze(self) -> None:
+        """Keep the mapping as it is now, whatever is observed later."""
+        self._policy, self._collected = Frozen(), None
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """See `Head.parameters`."""
+        return []
+
+    def arrays(self) -> Arrays:
+        """See `Head.arrays`."""
+        return {"weights": self.mapping.weights.copy(), "bias": self.mapping.bias.copy()}
+
+    def restore(self, arrays: Arrays) -> None:
+        """See `Head.restore`."""
+        weights, bias = (np.asarray(arrays[key], dtype=np.float64) for key in ("weights", "bias"))
+        self._put(AffineMapping(weights, bias, self.classes))
+        self._collected = None
+
+    def _put(self, mapping: AffineMapping) -> None:
+        self.mapping = mapping
+        self._weights = torch.from_numpy(mapping.weights).to(self._device, self._dtype)
+        self._bias = torch.from_numpy(mapping.bias).to(self._device, self._dtype)
+
+
+class LinearHead:
+    """Deep label mapping: one matrix on the responses, learned by gradient, without a bias.
+
+    The published code makes a bias and never uses it; the start is torch's own for linear layers.
+    """
+
+    def __init__(
+        self, width: int, classes: Sequence[str], *, seed: int = 0, device: torch.device | str = "cpu"
+    ) -> None:
+        self.classes = tuple(classes)
+        generator = torch.Generator().manual_seed(seed)
+        bound = width**-0.5
+        start = (2.0 * torch.rand(len(self.classes), width, generator=generator) - 1.0) * bound
+        self._matrix = torch.nn.Parameter(start.to(device))
+
+    @property
+    def mapping(self) -> AffineMapping:
+        """The matrix as it is now, as an affine mapping."""
+        weights = self._matrix.detach().cpu().numpy().T.astype(np.float64)
+        return AffineMapping(weights, np.zeros(len(self.classes)), self.classes)
+
+    def score(self, responses: torch.Tensor) -> torch.Tensor:
+        """See `Head.score`."""
+        return responses @ self._matrix.T
+
+    def observe(self, responses: NDArray[np.float64], labels: Sequence[str]) -> None:
+        """Nothing is gathered: the gradient teaches it."""
+
+    def end_of_epoch(self) -> None:
+        """Nothing is left to do."""
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """See `Head.parameters`."""
+        return [self._matrix]
+
+    def arrays(self) -> Arrays:
+        """See `Head.arrays`."""
+        return {"matrix": self._matrix.detach().cpu().numpy().copy()}
+
+    def restore(self, arrays: Arrays) -> None:
+        """See `Head.restore`."""
+        with torch.no_grad():
+            self._matrix.copy_(torch.from_numpy(np.array(arrays["matrix"])))

@@ -1,0 +1,72 @@
+"""Labelled images in any order and view, decoded beside the caller's own work."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.data.decoding import decode
+from yoro.data.examples import Example
+from yoro.data.geometry import Geometry
+from yoro.data.views import View
+from yoro.machine import cores
+from yoro.metrics import refuse_strangers
+
+AHEAD = 2  # batches decoded or being decoded while the caller works on one
+
+Pixels = NDArray[np.uint8]
+Codes = NDArray[np.int64]
+Look = Callable[[int], View | None]  # the view of an image, by its index
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """Examples that can be read, with the classes that their labels are indices of."""
+
+    examples: Sequence[Example]
+    classes: tuple[str, ...]
+    geometry: Geometry
+
+    def __post_init__(self) -> None:
+        refuse_strangers({example.label or "" for example in self.examples}, self.classes)
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    @cached_property
+    def codes(self) -> Codes:
+        """Index of each image's class, (n,)."""
+        index = {name: i for i, name in enumerate(self.classes)}
+        return np.array([index[example.label or ""] for example in self.examples], dtype=np.int64)
+
+    def batches(
+        self, batch_size: int, *, order: NDArray[np.intp] | None = None, look: Look | None = None
+    ) -> Iterator[tuple[Pixels, Codes]]:
+        """Pixels (batch, side, side, 3) and class indices; an image that cannot be read any more is an error.
+
+        Threads decode ahead: Pillow lets others run while it works. At most three batches are held.
+        """
+        indices = np.arange(len(self)) if order is None else order
+        parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)]
+        pool = ThreadPoolExecutor(max(1, cores() // 2), thread_name_prefix="yoro-views")
+        waiting: deque[tuple[NDArray[np.intp], list[Future[Pixels]]]] = deque()
+        try:
+            for number in range(len(parts) + AHEAD):
+                if number < len(parts):
+                    part = parts[number]
+                    waiting.append((part, [pool.submit(self._decode, int(i), look) for i in part]))
+                if number >= AHEAD:
+                    part, images = waiting.popleft()
+                    yield np.stack([image.result() for image in images]), self.codes[part]
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _decode(self, index: int, look: Look | None) -> Pixels:
+        example = self.examples[index]
+        return decode(example.image, self.geometry, name=example.name, view=look(index) if look else None)

@@ -1,0 +1,101 @@
+"""What a user may choose of a refinement, and the two protocols: the one that helps, and the paper's."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from typing import Literal
+
+from yoro.data.views import Augmentation
+from yoro.errors import InputError, SourceError
+from yoro.refining.policies import BETA
+from yoro.refining.recipe import Recipe
+
+PAPER_RATE = 0.01
+PAPER_RATE_CLIP = 0.1
+PAPER_BATCHES = {"resnet18": 256}  # by network; 64 for all others
+DEFAULT_RATE = 0.03
+DEFAULT_BATCH = 32
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of YORO-FP; None leaves a number to the protocol.
+
+    epochs, mapping, beta : how long, and how the mapping is carried on (momentum, refresh or frozen).
+    protocol : "paper" is Adam 0.01 (0.1 for CLIP) at batches of 256 (ResNet-18) or 64, the loss of plain
+        scores, and an initial pass without augmentation; "default" is what was measured to help.
+    canvas : another canvas side than the model's; smaller is faster.
+    learning_rate, batch_size, warm_up : of Adam; warm-up in epochs.
+    temperature : that scores are divided by in the loss; "fitted" is the leave-one-out one of epoch 0.
+    augmented_start : whether the initial statistics are taken from augmented images.
+    augment, flip : random resized crops, and mirroring; leave mirroring out where left and right matter.
+    """
+
+    epochs: int = 20
+    mapping: str = "momentum"
+    beta: float = BETA
+    protocol: str = "default"
+    canvas: int | None = None
+    learning_rate: float | None = None
+    batch_size: int | None = None
+    warm_up: float = 0.0
+    temperature: float | Literal["fitted"] | None = None
+    augmented_start: bool = False
+    augment: bool = True
+    flip: bool = True
+    mixed_precision: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.protocol not in ("default", "paper"):
+            raise InputError(f"{self.protocol!r} is no protocol; expected 'default' or 'paper'.")
+        if self.paper and (self.warm_up or self.temperature not in (None, 1.0) or self.augmented_start):
+            raise InputError(
+                "The paper's protocol has the loss of plain scores, no warm-up and no augmented start; "
+                "leave these options out."
+            )
+
+    @property
+    def paper(self) -> bool:
+        """Whether this is the paper and nothing else."""
+        return self.protocol == "paper"
+
+    @property
+    def starts_augmented(self) -> bool:
+        """Whether the initial statistics are taken from augmented images."""
+        return self.augment and self.augmented_start
+
+    def loss_temperature(self, fitted: float) -> float:
+        """The temperature of the loss, given the fitted one."""
+        if self.temperature is None:
+            return 1.0 if self.paper else fitted
+        return fitted if self.temperature == "fitted" else float(self.temperature)
+
+    def recipe(self, source: str, fitted: float) -> Recipe:
+        """The recipe for a source, given the temperature that epoch 0 was fitted with."""
+        network = source.partition(":")[2].partition("?")[0].partition("/")[0].partition(".")[0]
+        paper_batch = PAPER_BATCHES.get(network, 64)
+        return Recipe(
+            epochs=self.epochs,
+            batch_size=self.batch_size or (paper_batch if self.paper else DEFAULT_BATCH),
+            learning_rate=self._rate(source),
+            warm_up=self.warm_up,
+            temperature=self.loss_temperature(fitted),
+            augmentation=Augmentation(flip=self.flip) if self.augment else None,
+            mixed_precision=self.mixed_precision,
+            seed=self.seed,
+        )
+
+    def _rate(self, source: str) -> float:
+        if self.learning_rate is not None:
+            return self.learning_rate
+        if not self.paper:
+            return DEFAULT_RATE
+        return PAPER_RATE_CLIP if source.startswith("open_clip:") else PAPER_RATE
+
+
+def check_torch() -> None:
+    """Refuse to refine where torch is not installed, with the command that installs it."""
+    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("timm") is None:
+        raise SourceError("Refinement needs torch and timm, which are not installed: pip install 'yoro-vr[torch]'")

@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from refining_cases import CLASSES, SmallSource, digit_examples, responses_of, small_prompt
+from yoro.data.geometry import Geometry
+from yoro.errors import InputError, StoreError
+from yoro.mappings.affine import AffineMapping
+from yoro.mappings.discriminant import solve_mapping
+from yoro.statistics import ResponseStatistics
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the torch extra is not installed"),
+]
+RHO = 0.1
+
+
+@pytest.fixture(scope="module")
+def train():
+    return digit_examples(0, 160)
+
+
+@pytest.fixture(scope="module")
+def held():
+    return digit_examples(160, 80)
+
+
+@pytest.fixture(scope="module")
+def start(train):
+    """The mapping of epoch 0."""
+    statistics = ResponseStatistics()
+    statistics.update(*responses_of(SmallSource(), small_prompt(), train))
+    return solve_mapping(statistics, RHO)
+
+
+def bdm_head(mapping, policy):
+    from yoro.refining.heads import MappingHead
+
+    return MappingHead(
+        mapping, policy, collect=lambda: ResponseStatistics(CLASSES), solve=lambda seen: solve_mapping(seen, RHO)
+    )
+
+
+def recipe(**changes):
+    from yoro.data.views import Augmentation
+    from yoro.refining.recipe import Recipe
+
+    return Recipe(**{"epochs": 2, "batch_size": 32, "augmentation": Augmentation(flip=False), **changes})
+
+
+def images(examples, prompt=None):
+    from yoro.refining.images import LabelledImages
+
+    return LabelledImages(examples, CLASSES, Geometry((prompt or small_prompt()).image_side))
+
+
+def training(head, settings, source=None, prompt=None, **options):
+    from yoro.prompts.trainable import TrainablePrompt
+    from yoro.refine import Training
+
+    return Training(TrainablePrompt(prompt or small_prompt()), source or SmallSource(), head, settings, **options)
+
+
+def last(records):
+    return True
+
+
+def test_no_epochs_leave_everything_bit_for_bit(start, train, held):
+    from yoro.refining.policies import Momentum
+
+    run = training(bdm_head(start, Momentum()), recipe(epochs=0))
+    outcome = run.run(images(train), images(held))
+    assert (outcome.chosen, len(outcome.records)) == (0, 1)
+    np.testing.assert_array_equal(run.head.mapping.weights, start.weights)
+    np.testing.assert_array_equal(run.head.mapping.bias, start.bias)
+    assert not run.prompt.program.detach().any()
+
+
+def test_a_rate_of_zero_and_a_frozen_mapping_leave_everything_bit_for_bit(start, train, held):
+    from yoro.refining.policies import Frozen
+
+    run = training(bdm_head(start, Frozen()), recipe(learning_rate=0.0), choose=last)
+    outcome = run.run(images(train), images(held))
+    assert outcome.chosen == 2
+    assert len({record.correct for record in outcome.records}) == 1
+    np.testing.assert_array_equal(run.head.mapping.weights, start.weights)
+    np.testing.assert_array_equal(run.head.mapping.bias, start.bias)
+    assert not run.prompt.program.detach().any()
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0])
+def test_momentum_at_its_ends_is_refresh_and_frozen(start, train, held, beta):
+    from yoro.refining.policies import Frozen, Momentum, Refresh
+
+    runs = []
+    for policy in (Momentum(beta), Frozen() if beta else Refresh()):
+        runs.append(training(bdm_head(start, policy), recipe(), choose=last))
+        runs[-1].run(images(train), images(held))
+    np.testing.assert_array_equal(runs[0].head.mapping.weights, runs[1].head.mapping.weights)
+    np.testing.assert_array_equal(runs[0].head.mapping.bias, runs[1].head.mapping.bias)
+    assert (runs[0].prompt.program == runs[1].prompt.program).all()
+
+
+class Recording:
+    """Keeps what goes through a source."""
+
+    def __init__(self):
+        self.inner, self.seen = SmallSource(), []
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def __call__(self, pixels):
+        responses = self.inner(pixels)
+        if responses.requires_grad:
+            self.seen.append(responses.detach().numpy())
+        return responses
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.9])
+def test_the_mapping_after_an_epoch_is_bdm_of_the_responses_of_that_epoch_blended(
+    start, train, held, beta, monkeypatch
+):
+    from yoro.refining.policies import Momentum
+
+    monkeypatch.setattr("yoro.refine.LANES", 1)  # so that the recording is in order
+    source = Recording()
+    run = training(bdm_head(start, Momentum(beta)), recipe(epochs=1), source, choose=last)
+    run.run(images(train), images(held))
+    order = np.random.default_rng([0, 1]).permutation(len(train))
+    statistics = ResponseStatistics()
+    statistics.update(np.concatenate(source.seen), [train[i].label for i in order])
+    new = solve_mapping(statistics, RHO)
+    found = run.head.mapping
+    expected = beta * start.weights + (1 - beta) * new.weights
+    np.testing.assert_allclose(found.weights, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+    np.testing.assert_allclose(found.bias, beta * start.bias + (1 - beta) * new.bias, rtol=1e-9)
+
+
+def test_a_class_without_data_stays_so_under_a_blend():
+    from yoro.refining.policies import Momentum
+
+    mapping = AffineMapping(np.ones((2, 2)), np.array([0.0, -np.inf]), ("a", "b"))
+    assert Momentum(0.9).next(mapping, mapping).bias.tolist() == [0.0, -np.inf]
+    with pytest.raises(InputError, match="expected a number from 0 to 1"):
+        Momentum(1.5)
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+@pytest.mark.parametrize("name", ["watermark", "padding"])
+def test_training_lowers_the_loss(train, held, name, optimiser):
+    from yoro.refining.policies import Frozen
+
+    prompt, source, statistics = small_prompt(name), SmallSource(), ResponseStatistics()
+    statistics.update(*responses_of(source, prompt, train))
+    head = bdm_head(solve_mapping(statistics, RHO), Frozen())
+    rate = {"adam": 0.03, "sgd": 0.02}[optimiser]
+    run = training(head, recipe(epochs=4, optimiser=optimiser, learning_rate=rate), source, prompt)
+    losses = [record.loss for record in run.run(images(train, prompt), images(held, prompt)).records[1:]]
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_the_first_strictly_best_epoch_is_kept():
+    from yoro.refine import first_best
+    from yoro.refining.checkpoint import EpochRecord
+
+    counts = [5, 5, 7, 7, 6, 8]
+    records = [EpochRecord(i, None, count, 10, 0.0) for i, count in enumerate(counts)]
+    assert [first_best(records[: i + 1]) for i in range(6)] == [True, False, True, False, False, True]
+
+
+def test_a_better_last_epoch_cannot_hide_that_an_earlier_one_was_chosen(start, train, held):
+    from yoro.refining.policies import Refresh
+
+    kept = []
+
+    def choose(records):
+        kept.append(run.prompt.program.detach().clone())
+        return records[-1].epoch == 1
+
+    run = training(bdm_head(start, Refresh()), recipe(epochs=3), choose=choose)
+    assert run.run(images(train), images(held)).chosen == 1
+    assert (run.prompt.program == kept[0]).all()
+    assert not (kept[0] == kept[2]).all()
+
+
+class Killed(BaseException):
+    pass
+
+
+def killing(source, calls):
+    """A source that dies at a call."""
+
+    class Dying(Recording):
+        def __call__(self, pixels):
+            self.seen.append(0)
+            if len(self.seen) == calls:
+                raise Killed
+            return self.inner(pixels)
+
+    return Dying()
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+def test_killed_within_an_epoch_it_resumes_to_the_same_end(start, train, held, tmp_path, optimiser):
+    from yoro.refining.checkpoint import TrainingCheckpoint
+    from yoro.refining.policies import Momentum
+
+    settings = recipe(epochs=4, optimiser=optimiser, learning_rate=0.02, schedule="cosine", warm_up=0.5)
+    whole = training(bdm_head(start, Momentum()), settings)
+    straight = whole.run(images(train), images(held))
+    place = TrainingCheckpoint(tmp_path / "part", "this training")
+    killed = training(bdm_head(start, Momentum()), settings, killing(SmallSource(), 37))
+    with pytest.raises(Killed):
+        killed.run(images(train), images(held), checkpoint=place)
+    assert not list(tmp_path.glob("*.tmp"))
+    again = training(bdm_head(start, Momentum()), settings)
+    told = []
+    resumed = again.run(
+        images(train), images(held), checkpoint=place, resume=True, tell=lambda r, c: told.append(r[-1])
+    )
+    assert 0 < len(told) < 4
+    for one, two in zip(straight.records, resumed.records, strict=True):
+        assert replace(one, seconds=0.0) == replace(two, seconds=0.0)
+    assert straight.chosen == resumed.chosen
+    assert (whole.prompt.program == again.prompt.program).all()
+    np.testing.assert_array_equal(whole.head.mapping.weights, again.head.mapping.weights)
+    other = TrainingCheckpoint(tmp_path / "part", "another")
+    with pytest.raises(StoreError, match="belongs to another training"):
+        other.read()
+    (tmp_path / "part" / "now.safetensors").write_bytes(b"nothing")
+    with pytest.raises(StoreError, match=r"now\.safetensors is damaged"):
+        place.read()
+    place.remove()
+    assert place.read() is None
+
+
+def test_ctrl_c_keeps_the_best_so_far(start, train, held):
+    from yoro.refining.policies import Frozen
+
+    def stop(records, chosen):
+        if records[-1].epoch == 2:
+            raise KeyboardInterrupt
+
+    run = training(bdm_head(start, Frozen()), recipe(epochs=9), choose=lambda records: records[-1].epoch == 1)
+    outcome = run.run(images(train), images(held), tell=stop)
+    assert outcome.interrupted
+    assert (outcome.chosen, len(outcome.records)) == (1, 3)
+
+
+def test_rates_warm_up_and_fall():
+    settings = recipe(epochs=10, warm_up=2.0)
+    assert [settings.rate(1, 0.0), settings.rate(1, 0.5), settings.rate(2, 0.5), settings.rate(3, 0)] == [
+        0,
+        0.25,
+        0.75,
+        1,
+    ]
+    cosine = recipe(epochs=10, schedule="cosine")
+    assert cosine.rate(1, 0.0) == 1.0
+    assert cosine.rate(6, 0.0) == pytest.approx(0.5)
+    assert cosine.rate(10, 1.0) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("change", [{"epochs": -1}, {"learning_rate": float("nan")}, {"optimiser": "lion"}])
+def test_settings_that_no_training_can_have_are_refused(change):
+    with pytest.raises(InputError, match=f"{next(iter(change))} is .*, which no training can have"):
+        recipe(**change)
+
+
+def test_no_validation_images_are_an_error(start, train):
+    from yoro.refining.policies import Frozen
+
+    with pytest.raises(InputError, match="no validation images"):
+        training(bdm_head(start, Frozen()), recipe()).run(images(train), images([]))

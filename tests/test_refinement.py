@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import yoro
+from photos import write_folder
+from refining_cases import digit_examples
+from yoro.errors import InputError, SourceError
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the torch extra is not installed"),
+]
+SOURCE = "embedded:lite0?side=48"
+
+
+def settings(**changes):
+    from yoro.refining.settings import Settings
+
+    return Settings(**{"epochs": 1, "flip": False, **changes})
+
+
+@pytest.fixture(scope="module")
+def train():
+    return digit_examples(0, 120)
+
+
+@pytest.fixture(scope="module")
+def held():
+    return digit_examples(120, 60)
+
+
+@pytest.fixture(scope="module")
+def fitted(train):
+    return yoro.fit(train, source=SOURCE)
+
+
+@pytest.fixture(scope="module")
+def refined(fitted, train, held):
+    """Digits are far from photographs, so that refinement helps within a few epochs."""
+    from yoro.refining.few_pass import refine
+
+    told = []
+    return *refine(fitted, train, held, settings=settings(epochs=6), tell=told.append), told
+
+
+def test_refinement_of_digits_is_kept_and_says_what_it_gained(refined, fitted):
+    classifier, refinement, told = refined
+    assert refinement.kept
+    assert refinement.epoch > 0
+    found = refinement.to_json()
+    assert found["validation"][refinement.epoch] == max(found["validation"]) > found["validation"][0]
+    assert len(told) == 9
+    assert told[1].startswith("Epoch 0, before training")
+    assert "points against epoch 0" in told[2]
+    assert told[-1].startswith("Refinement is kept: epoch")
+    assert classifier.model.prompt["trained"]
+    assert [entry["verb"] for entry in classifier.model.history] == ["fit", "refine"]
+    assert fitted.model.prompt_arrays == {}
+    assert found["loss"][-1] < found["loss"][1]
+
+
+def test_the_saved_model_answers_on_the_normal_path_as_it_was_validated(refined, held, tmp_path):
+    from yoro.exporting import checked_export
+
+    classifier, refinement, _ = refined
+    classifier.save(tmp_path / "refined.yoro")
+    loaded = yoro.load(tmp_path / "refined.yoro")
+    best = refinement.records[refinement.epoch]
+    assert loaded.evaluate(held).accuracy == pytest.approx(best.accuracy, abs=1 / len(held))  # an image on the edge
+    assert checked_export(loaded)[1] < 1e-4
+    assert (tmp_path / "refined.yoro" / "prompt.safetensors").is_file()
+
+
+def test_a_refined_model_can_be_changed_exactly(refined, train, held):
+    from copy import copy
+
+    classifier = copy(refined[0])
+    before = classifier.model.statistics
+    classifier.update(held)
+    assert classifier.model.statistics.total == len(train) + len(held)
+    classifier.forget(held)
+    np.testing.assert_allclose(classifier.model.statistics.means, before.means, atol=1e-6)
+
+
+def test_without_gain_the_model_comes_back_unchanged(fitted, train, held):
+    from yoro.refining.few_pass import refine
+
+    told = []
+    same, refinement = refine(
+        fitted, train, held, settings=settings(learning_rate=0.0, mapping="frozen"), tell=told.append
+    )
+    assert same is fitted
+    assert not refinement.kept
+    assert refinement.epoch == 0
+    assert told[-1].endswith("The model is returned unchanged.")
+    none, nothing = refine(fitted, train, held, settings=settings(epochs=0))
+    assert none is fitted
+    assert len(nothing.records) == 1
+    np.testing.assert_array_equal(none.model.mapping.weights, fitted.model.mapping.weights)
+
+
+def test_epoch_0_is_the_one_pass_model_of_the_training_images(fitted, train, held):
+    from yoro.refining.few_pass import refine
+
+    _, refinement = refine(fitted, train, held, settings=settings(epochs=0))
+    right = round(fitted.evaluate(held).accuracy * len(held))
+    assert abs(refinement.records[0].correct - right) <= 1  # torch and ONNX Runtime differ in the last digits
+    assert refinement.given == right
+
+
+def test_validation_images_that_were_fitted_are_refused(fitted, train, held):
+    from yoro.refining.few_pass import refine
+
+    with pytest.raises(InputError, match=r"1 of 61 validation images the model was fitted on, such as 'digit 3'"):
+        refine(fitted, train, [*held, train[3]], settings=settings())
+    with pytest.raises(InputError, match="1 of 60 validation images are among the training images"):
+        refine(fitted, [*train, held[0]], held, settings=settings())
+
+
+def test_refinement_needs_images_and_validation(fitted, train):
+    from yoro.refining.few_pass import refine
+
+    with pytest.raises(InputError, match="needs validation images"):
+        refine(fitted, train)
+    with pytest.raises(InputError, match="not on responses"):
+        refine(fitted, (np.ones((4, 3)), np.array(list("abab"))), train)
+    responses = yoro.fit((np.random.default_rng(0).normal(size=(40, 4)), np.array(["a", "b"] * 20)))
+    with pytest.raises(SourceError, match="fitted on responses alone"):
+        refine(responses, train, train)
+
+
+def test_a_model_of_a_black_box_says_why_it_cannot_be_refined(fitted, train, held):
+    from dataclasses import replace
+
+    from yoro.classifier import Classifier
+    from yoro.refining.few_pass import refine
+
+    other = Classifier(replace(fitted.model, source={**fitted.model.source, "name": "onnx:a.onnx"}))
+    with pytest.raises(SourceError, match="gives no gradients"):
+        refine(other, train, held, settings=settings())
+
+
+def test_another_canvas_keeps_the_width_of_the_frame(train, held):
+    from yoro.refining.few_pass import refine
+    from yoro.refining.opening import open_twin
+
+    padded = yoro.fit(train, source="embedded:lite0?side=96", prompt="padding")
+    twin, pipeline = open_twin(padded.model, None, 64, "cpu")
+    assert (twin.side, pipeline.prompt.image_side, pipeline.geometry.side) == (64, 32, 32)
+    _, refinement = refine(padded, train, held, settings=settings(canvas=64))
+    assert refinement.records[1].loss > 0
+    with pytest.raises(InputError, match="no room for an image within a frame of 32"):
+        open_twin(padded.model, None, 32, "cpu")
+
+
+def test_the_paper_means_the_paper():
+    from yoro.refining.settings import Settings
+
+    paper = Settings(protocol="paper")
+    recipe = paper.recipe("torchvision:resnet18/IMAGENET1K_V1", 7.0)
+    assert (recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.temperature) == (20, 256, 0.01, 1.0)
+    assert (recipe.schedule, recipe.optimiser, recipe.warm_up, paper.beta) == ("none", "adam", 0.0, 0.9)
+    assert paper.recipe("timm:resnext101_32x8d.fb_wsl_ig1b_ft_in1k", 7.0).batch_size == 64
+    assert Settings().recipe("embedded:lite0", 7.0).temperature == 7.0
+    with pytest.raises(InputError, match="leave these options out"):
+        Settings(protocol="paper", warm_up=1.0)
+    with pytest.raises(InputError, match="no protocol"):
+        Settings(protocol="other")
+
+
+@pytest.mark.parametrize("options", [{"warm_up": 1.0}, {"augmented_start": True}, {"protocol": "paper"}])
+def test_what_may_mend_a_wild_start_runs(fitted, train, held, options):
+    from yoro.refining.few_pass import refine
+
+    _, refinement = refine(fitted, train[:60], held[:30], settings=settings(**options))
+    assert len(refinement.records) == 2
+
+
+def test_fitting_and_refining_in_one_go_holds_images_out(train):
+    classifier = yoro.fit(train, source=SOURCE, refine=1)
+    assert any("held out" in note for note in classifier.notes)
+    assert "Refinement is" in classifier.notes[-1]
+    assert classifier.model.statistics.total == 110
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    place = tmp_path_factory.mktemp("refine")
+    write_folder(place / "train", count=6, names=("cat", "coffee"))
+    write_folder(place / "val", count=4, names=("cat", "coffee"), seed=1)
+    (place / "val" / "cat" / "broken.jpg").write_bytes(b"no picture")
+    return place
+
+
+def yoro_in(place, *words):
+    return subprocess.run([sys.executable, "-m", "yoro", *words], cwd=place, capture_output=True, text=True)
+
+
+def test_the_verb_writes_a_model_and_prints_what_happened(folders):
+    done = yoro_in(folders, "fit", "train", "--out", "m.yoro", "--source", "embedded:lite0?side=64")
+    assert done.returncode == 0, done.stderr
+    words = ("refine", "m.yoro", "train", "--val", "val", "--epochs", "1", "--canvas", "48", "--out", "n.yoro")
+    done = yoro_in(folders, *words, "--html", "n.html", "--json")
+    assert done.returncode == 1, done.stderr  # a broken file is named and skipped
+    assert "broken.jpg" in done.stderr
+    found = json.loads(done.stdout)
+    assert set(found) >= {"kept", "epoch", "validation", "loss", "why"}
+    assert len(found["validation"]) == 2
+    assert not list(folders.glob(".n.yoro*"))
+    page = (folders / "n.html").read_text()
+    assert "Training loss" in page
+    assert "http" not in page.replace("http-equiv", "")
+    if not found["kept"]:
+        assert (folders / "n.yoro" / "mapping.safetensors").read_bytes() == (
+            folders / "m.yoro" / "mapping.safetensors"
+        ).read_bytes()
+    again = yoro_in(folders, *words)
+    assert "exists already" in again.stderr
+    wrong = yoro_in(folders, "refine", "m.yoro", "train", "--val", "train", "--out", "o.yoro")
+    assert wrong.returncode == 1
+    assert "the model was fitted on" in wrong.stderr
+    assert yoro_in(folders, *words[:-1], "o.yoro", "--temperature", "cold").returncode == 2
+
+
+def test_the_learned_prompt_is_drawn_before_and_after(refined, tmp_path):
+    classifier = refined[0]
+    classifier.save(tmp_path / "r.yoro")
+    for name in ("prompt.png", "prompt.html"):
+        done = yoro_in(tmp_path, "inspect", "r.yoro", "--prompt", name)
+        assert done.returncode == 0, done.stderr
+    with Image.open(tmp_path / "prompt.png") as picture:
+        assert picture.size[0] > picture.size[1] > 48
+        assert len(np.unique(np.asarray(picture).reshape(-1, 3), axis=0)) > 100
+    assert "Validation accuracy" in (tmp_path / "prompt.html").read_text()
+    bad = yoro_in(tmp_path, "inspect", "r.yoro", "--prompt", "prompt.txt")
+    assert bad.returncode == 1
+    assert ".png or .html" in bad.stderr
