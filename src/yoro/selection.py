@@ -24,7 +24,6 @@ PAPER_GRID = (0.01, 0.03, 0.1, 0.3, 0.5, 0.8)
 FINE_GRID = tuple(sorted({*PAPER_GRID, *(round(10 ** (-i / 4), 5) for i in range(13))}))  # 0.001 to 1
 RULES = ("loo", "validation", "k-fold", "oas", "rblw", "ledoit-wolf")
 FOLDS = 5
-TRUST = (0.1, 2.0)  # least and greatest weight of class means beside a head on the same scale
 ROUNDING = 1e-12  # losses closer than this, relatively, are equal
 
 
@@ -226,7 +225,8 @@ def _by_head(rule: str, evidence: Evidence) -> Choice:
     truth = _codes(members.labels, statistics.classes)
     mapping = solve_path(statistics, evidence.spectrum, [1.0], prior=evidence.prior)[0]
     opinion = evidence.head(members.responses)
-    trust = float(np.clip(2.0 * (opinion.argmax(axis=1) != truth).mean(), *TRUST))
+    errors = int((opinion.argmax(axis=1) != truth).sum())
+    trust = 1.5 * (errors + 1) / (len(truth) + 2)  # by the rule of succession: three right answers prove little
     alpha = _spread(mapping(members.responses), truth) / (trust * _spread(opinion, truth) or 1.0)
     return Choice(rule, 1.0, alpha or 1.0, alpha=alpha)
 

@@ -102,7 +102,11 @@ def table(comparison: Comparison) -> str:
         f"  {'passes':>6}  needs"
     )
     lines = [_line(row, width) for row in comparison.rows]
-    notes = [f"{row.method}: {note}." for row in comparison.rows for note in row.notes]
+    told: dict[str, list[str]] = {}
+    for row in comparison.rows:
+        for note in row.notes:
+            told.setdefault(note, []).append(row.method)
+    notes = [f"{', '.join(names)}: {note}." for note, names in told.items()]
     return "\n".join([*facts, "", head, *lines, *([""] if notes else []), *notes])
 
 

@@ -78,7 +78,7 @@ def _check_data(statistics: ResponseStatistics, spectrum: Spectrum) -> None:
     if spectrum.degenerate:
         warnings.warn(
             f"{statistics.total:g} responses of {int((statistics.counts > 0).sum())} classes show no spread within a "
-            "class, so distances are plain Euclidean: each response goes to the nearest class mean. "
+            "class, so distances to the class means are plain Euclidean, as with the nearest class mean. "
             "More images of at least one class would give a covariance.",
             DegenerateWarning,
             stacklevel=4,
