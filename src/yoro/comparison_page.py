@@ -99,8 +99,8 @@ def percent_axis(values: Sequence[float]) -> tuple[float, float, float]:
     It reaches down twice as far from the best as the lower quartile does.
     """
     high, quartile = max(values), sorted(values)[len(values) // 4]
-    low = max(min(values), high - 2 * (high - quartile))
-    span = max(high - low, 0.02)
+    low = min(max(min(values), high - 2 * (high - quartile)), high - 0.02)
+    span = high - low
     step = next(step for step in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if span / step <= 6 or step == 0.5)
     top = min(1.0, step * math.ceil(high / step + 0.2))
     return max(0.0, min(step * math.floor(low / step + 1e-9), top - step)), top, step
