@@ -14,7 +14,6 @@ from yoro.errors import InputError
 from yoro.prompts.geometry import image_square
 from yoro.prompts.prompt import BLACK_PROGRAM, Prompt
 
-
 Respond = Callable[[torch.Tensor], torch.Tensor]  # composed pixels (n, 3, side, side) to responses (n, width)
 
 
