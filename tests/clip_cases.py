@@ -9,12 +9,12 @@ from yoro.data.examples import Example
 
 CLASSES = ("astronaut", "coffee", "rocket")
 BANK = {
-    "astronaut": ["a person in an orange space suit", "the portrait of a woman before a flag", "a smiling person"],
+    "astronaut": ["a person in an orange space suit", "the portrait of a woman by a flag", "a person with a smile"],
     "coffee": ["a cup of coffee on a wooden table", "a white cup on a saucer with a spoon", "a dark and hot drink"],
     "rocket": [
-        "a rocket on its launch pad at night",
+        "a rocket on its launch pad",
         "a tall white rocket with boosters",
-        "a tower with lamps",
+        "a tower of steel at night",
     ],
 }
 BANKS = {"attrvr": ("templates", BANK), "dvp-cse": ("templates", BANK), "dga": ("templates", BANK)}
@@ -35,7 +35,7 @@ def open_both(name: str):
     return open_source(name), open_differentiable(name, device="cpu")
 
 
-def start(method, both, count=12, *, epochs=8, rate=1.0, settings=None, **changes):
+def start(method, both, count=12, *, epochs=8, rate=1.0, banks=None, settings=None, **changes):
     """A method ready to run, its training images, and the notes; without augmentation, so that few epochs tell."""
     from yoro.refining.clip_baselines import ClipSettings, clip_geometry, clip_prompt, clip_recipe, clip_training
     from yoro.refining.dga import Granularity
@@ -47,5 +47,6 @@ def start(method, both, count=12, *, epochs=8, rate=1.0, settings=None, **change
     rates = {"learning_rate": rate, "head_learning_rate": rate if method == "autovp" else recipe.head_learning_rate}
     recipe = replace(recipe, **{"batch_size": 16, "augmentation": None, **rates, **changes})
     settings = settings or ClipSettings(granularity=Granularity(levels=1, crops=2))
-    training, notes = clip_training(method, texts, twin, train, recipe, banks=BANKS.get(method, ()), settings=settings)
+    banks = BANKS.get(method, ()) if banks is None else banks
+    training, notes = clip_training(method, texts, twin, train, recipe, banks=banks, settings=settings)
     return training, train, notes

@@ -8,7 +8,8 @@ Where the paper's text and the published code differ, this is the code:
 - Super-classes act on their classes by rescaling: the scores of a super-class's members are multiplied so that their
   mean is the log-softmax of the super-class. The text redistributes the softmax of the super-class among its members.
   A log-softmax is negative, so that positive scores are turned round within a super-class; the share of 0.7 of the
-  plain log-softmax outweighs this.
+  plain log-softmax outweighs this. The rescaling divides by a mean of similarities: those of trained image-text models
+  are positive; where they pass through zero the loss explodes.
 
 Ours in two points: the projections have the source's dimension, where the code has 512 whatever the source, and an
 image's crops are drawn by its own pixels, so that trainings repeat and validation gives one answer; in the code they
