@@ -144,6 +144,24 @@ def test_a_stopped_training_goes_on_to_the_same_end(method, clip, tmp_path):
         assert (one == two).all()
 
 
+def test_the_first_epoch_of_dvp_only_weighs_the_sentences(clip):
+    from yoro.data.views import Augmentation
+    from yoro.refining.clip_baselines import ClipSettings
+    from yoro.refining.clip_texts import bank_vectors
+    from yoro.refining.dvp import NearestCounts, clustered
+
+    look = Augmentation(scale=(0.3, 0.6))
+    training, train, _ = start("dvp-cls", clip, count=3, augmentation=look, settings=ClipSettings(prompts=2))
+    assert not any(program.detach().any() for program in training.prompt.parameters())
+    sentences = clustered(bank_vectors(clip[0], CLASSES, "templates")[0], CLASSES, 100.0, 2)
+    counts = NearestCounts(sentences)
+    pixels, codes = next(train.batches(16, look=lambda image: look.draw(0, 0, image)))
+    vectors = clip[1].respond(training.prompt.prompts[0].to_prompt().compose(pixels))
+    counts.update(np.tile(vectors, 2).astype(np.float64), [CLASSES[code] for code in codes])
+    expected = sentences.mapping(counts.weights()).weights
+    np.testing.assert_allclose(training.head.mapping.weights, expected, atol=1e-9)
+
+
 def test_vp_and_ar_start_at_the_zero_shot_answers(clip):
     texts, twin = clip
     sentences = [f"This is a photo of {name}." for name in CLASSES]
@@ -211,9 +229,9 @@ def test_banks_that_do_not_fit_a_method_are_refused_and_stand_ins_are_named(clip
     padded = LabelledImages(photo_examples(1), CLASSES, clip_geometry(clip_prompt("ar", twin), twin))
     for method, banks, message in (
         ("vp", (), "squares of 32, but the prompt takes 64"),
-        ("ar", (BANK,), "1 banks of sentences came for ar; expected 0"),
-        ("dvp-cse", (BANK,), "1 banks .* expected 2 or more"),
-        ("attrvr", (BANK,) * 3, "3 banks .* expected 1 or 2"),
+        ("ar", (BANK,), "ar takes none of the banks of sentences; 1 came"),
+        ("dvp-cse", (BANK,), "takes 2 or more .* 1 came"),
+        ("attrvr", (BANK,) * 3, "takes 1 or 2 .* 3 came"),
     ):
         with pytest.raises(InputError, match=message):
             clip_training(method, texts, twin, padded, clip_recipe(method), banks=banks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -50,6 +51,7 @@ class ClipSettings:
     sentences, nearest, alpha : sentences a class, how many count for an image, and the weight of the first bank.
     prompts : of the clustered DVP.
     granularity : of DGA.
+    bank_seed : by which sentences are drawn, apart from the seed of the training.
     """
 
     sentences: int = EACH
@@ -57,6 +59,7 @@ class ClipSettings:
     alpha: float = ALPHA
     prompts: int = PROMPTS
     granularity: Granularity = field(default_factory=Granularity)
+    bank_seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,11 +95,13 @@ _Parts = tuple[VisualPrompt, DifferentiableSource, Head]
 def clip_recipe(
     method: str, *, epochs: int = EPOCHS, shots: int | None = None, flip: bool = True, seed: int = 0
 ) -> Recipe:
-    """The published recipe: SGD 40 with momentum 0.9, a cosine that falls with every step, batches of 64 (16 for one
-    shot), fp32. DVP counts its first epoch, which trains nothing, among the epochs; its cosine falls over all of them.
+    """The published recipe: SGD 40 with momentum 0.9, a cosine that falls with every step, fp32.
+
+    Batches are of 64, of 16 for one shot. DVP counts an epoch that trains nothing among its epochs; its cosine begins
+    after that one and is laid out for all.
     """
     _check(method)
-    idle = method in SEVERAL
+    idle = method in SEVERAL  # the first epoch
     return Recipe(
         epochs=max(0, epochs - 1) if idle else epochs,
         schedule_epochs=max(1, epochs) if idle else None,
@@ -152,7 +157,7 @@ def clip_training(
     _check(method)
     chosen, start = settings or ClipSettings(), prompt or clip_prompt(method, source)
     _check_match(texts, source, train, start)
-    vectors, notes = _banks(method, texts, train.classes, banks, chosen, recipe.seed)
+    vectors, notes = _banks(method, texts, train.classes, banks, chosen)
     task = _Task(method, texts, source, start, train, vectors, chosen, recipe.seed)
     prompts, responding, head = BUILDERS[method](task)
     training = Training(prompts, responding, head, recipe, choose=choose, progress=progress)
@@ -218,7 +223,12 @@ BUILDERS: dict[str, Callable[[_Task], _Parts]] = {
     "dga": _dga,
 }
 METHODS = tuple(BUILDERS)
-BANKS = {"attrvr": (1, 2), "dvp-cls": (1, 1), "dvp-cse": (2, 99), "dga": (1, 2)}  # least and most
+BANKS = {  # least, most, and that in words
+    "attrvr": (1, 2, "1 or 2"),
+    "dvp-cls": (1, 1, "1"),
+    "dvp-cse": (2, math.inf, "2 or more"),
+    "dga": (1, 2, "1 or 2"),
+}
 
 
 def _one(task: _Task) -> TrainablePrompt:
@@ -252,16 +262,15 @@ def _banks(
     classes: tuple[str, ...],
     given: Sequence[Attributes],
     settings: ClipSettings,
-    seed: int,
 ) -> tuple[list[Vectors], list[str]]:
-    least, most = BANKS.get(method, (0, 0))
+    """Vectors of the banks that a method wants, and what was odd about them."""
+    least, most, expected = BANKS.get(method, (0, 0, "none"))
     wanted: Sequence[Attributes] = ("templates",) if not given and least == 1 else given
     if not least <= len(wanted) <= most:
-        expected = f"{least}" if least == most else f"{least} or more" if most > 2 else f"{least} or {most}"
-        raise InputError(f"{len(given)} banks of sentences came for {method}; expected {expected}.")
+        raise InputError(f"{method} takes {expected} of the banks of sentences; {len(given)} came.")
     vectors, notes = [], []
     for attributes in wanted:
-        rows, odd = bank_vectors(texts, classes, attributes, each=settings.sentences, seed=seed)
+        rows, odd = bank_vectors(texts, classes, attributes, each=settings.sentences, seed=settings.bank_seed)
         vectors.append(rows)
         notes += odd
     if wanted is not given and least:

@@ -20,7 +20,7 @@ def super_classes(prototypes: Array, levels: int) -> list[Groups]:
     The published code averages other classes than these from the third level on, by an index of the wrong level.
 
     >>> [groups.tolist() for groups in super_classes(np.array([[0.0], [5.0], [1.0], [9.0], [5.5]]), 2)]
-    [[1, 0, 1, 2, 0], [0, 0, 0, 1, 0]]
+    [[1, 0, 1, 2, 0], [1, 0, 1, 0, 0]]
     """
     if prototypes.ndim != 2 or len(prototypes) < 2 or levels < 1:
         raise InputError(
