@@ -51,7 +51,7 @@ class Head(Protocol):
 
 @runtime_checkable
 class OwnLoss(Protocol):
-    """A head that is trained by something else than the cross entropy of its scores; a temperature has no part in it."""
+    """A head that is trained by something else than the cross entropy of its scores, without a temperature."""
 
     def loss(self, responses: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
         """The loss summed over responses (n, width) of images whose classes have the indices `truth` (n,)."""
