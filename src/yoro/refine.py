@@ -1,4 +1,4 @@
-"""The prompt-training loop: a visual prompt through a frozen source, while a label mapping is active.
+"""The prompt-training loop: a visual prompt, or several, through a frozen source, while a label mapping is active.
 
 YORO-FP is this loop with BDM, 20 epochs and a momentum policy; the published reprogramming baselines are
 the same loop with other heads and longer recipes.
@@ -6,6 +6,7 @@ the same loop with other heads and longer recipes.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -21,7 +22,7 @@ from tqdm import tqdm
 
 from yoro.errors import InputError
 from yoro.machine import cores
-from yoro.prompts.trainable import TrainablePrompt
+from yoro.prompts.trainable import VisualPrompt
 from yoro.refining.checkpoint import (
     EpochRecord,
     TrainingCheckpoint,
@@ -29,8 +30,8 @@ from yoro.refining.checkpoint import (
     optimiser_arrays,
     restore_optimiser,
 )
-from yoro.refining.heads import Arrays, Head
-from yoro.refining.images import Codes, LabelledImages, Pixels
+from yoro.refining.heads import Arrays, Head, OwnLoss
+from yoro.refining.images import Codes, LabelledImages, Look, Pixels
 from yoro.refining.recipe import Recipe, make_optimiser
 from yoro.sources.gradients import DifferentiableSource
 
@@ -68,7 +69,7 @@ class Training:
 
     def __init__(
         self,
-        prompt: TrainablePrompt,
+        prompt: VisualPrompt,
         source: DifferentiableSource,
         head: Head,
         recipe: Recipe,
@@ -78,10 +79,11 @@ class Training:
     ) -> None:
         self.prompt, self.source, self.head, self.recipe = prompt, source, head, recipe
         self._choose, self._progress = choose, progress
-        self._optimiser = make_optimiser(recipe, prompt.program, head.parameters())
-        self._on_cpu = source.device.type == "cpu"
-        self._piece = PIECE if self._on_cpu else recipe.batch_size
-        self._trained = [prompt.program, *head.parameters()]
+        self._optimiser = make_optimiser(recipe, prompt.parameters(), head.parameters(), prompt.rates)
+        self._in_lanes = source.device.type == "cpu" and not recipe.whole_batches
+        self._piece = PIECE if self._in_lanes else recipe.batch_size
+        self._programs = len(prompt.parameters())
+        self._trained = [*prompt.parameters(), *head.parameters()]
         self._best: Arrays = {}
 
     def run(
@@ -126,10 +128,11 @@ class Training:
                 for pixels, codes in images.batches(self.recipe.batch_size)
             )
 
-    def gather(self, images: LabelledImages) -> None:
-        """Let the head learn from a forward pass over images seen whole."""
+    def gather(self, images: LabelledImages, *, augmented: bool = False) -> None:
+        """Let the head learn from a forward pass over images seen whole, or augmented as in an epoch 0."""
+        look = self._look(0) if augmented else None
         with self._lanes() as lanes:
-            for pixels, codes in images.batches(self.recipe.batch_size):
+            for pixels, codes in images.batches(self.recipe.batch_size, look=look):
                 self._observe(list(lanes.map(self._forward, self._pieces(pixels))), codes)
         self.head.end_of_epoch()
 
@@ -151,18 +154,20 @@ class Training:
         """One epoch of updates; the mean loss of its images."""
         recipe, total = self.recipe, 0.0
         order = np.random.default_rng([recipe.seed, epoch]).permutation(len(train))
-        draw = recipe.augmentation.draw if recipe.augmentation else None
-        look = (lambda image: draw(recipe.seed, epoch, image)) if draw else None
-        done = 0
+        steps = math.ceil(len(train) / recipe.batch_size)
         with self._lanes() as lanes:
-            batches = train.batches(recipe.batch_size, order=order, look=look)
-            for pixels, codes in self._shown(batches, epoch, len(train)):
-                factor = recipe.rate(epoch, done / len(train))
+            batches = train.batches(recipe.batch_size, order=order, look=self._look(epoch))
+            for step, (pixels, codes) in enumerate(self._shown(batches, epoch, len(train))):
+                factor = recipe.rate(epoch, step / steps)
                 for group in self._optimiser.param_groups:
                     group["lr"] = factor * group["full"]
                 total += self._step(pixels, codes, lanes)
-                done += len(codes)
         return total / len(train)
+
+    def _look(self, epoch: int) -> Look | None:
+        """The view of each image in an epoch."""
+        augmentation, seed = self.recipe.augmentation, self.recipe.seed
+        return None if augmentation is None else lambda image: augmentation.draw(seed, epoch, image)
 
     def _step(self, pixels: Pixels, codes: Codes, lanes: Executor) -> float:
         """One update from one batch; the sum of its losses. What the head observes was answered before the update."""
@@ -176,6 +181,8 @@ class Training:
             self._observe([part.responses for part in parts], codes)
         for place, parameter in enumerate(self._trained):  # added up in the order of the pieces: the same every time
             parameter.grad = sum((part.gradients[place] for part in parts[1:]), parts[0].gradients[place]) / len(codes)
+            if self.recipe.head_clip and place >= self._programs:
+                parameter.grad.clamp_(-self.recipe.head_clip, self.recipe.head_clip)
         self._optimiser.step()
         return total
 
@@ -183,9 +190,14 @@ class Training:
         """Loss, responses and gradients of one piece of a batch."""
         responses = self._respond(pixels)
         truth = torch.from_numpy(codes).to(responses.device)
-        loss = cross_entropy(self.head.score(responses) / self.recipe.temperature, truth, reduction="sum")
+        loss = self._loss(responses, truth)
         gradients = torch.autograd.grad(loss, self._trained)
         return _Piece(float(loss.detach()), responses.detach().float().cpu().numpy(), gradients)
+
+    def _loss(self, responses: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+        if isinstance(self.head, OwnLoss):
+            return self.head.loss(responses, truth)
+        return cross_entropy(self.head.score(responses) / self.recipe.temperature, truth, reduction="sum")
 
     def _forward(self, pixels: Pixels) -> NDArray[np.float32]:
         with torch.inference_mode():
@@ -201,7 +213,7 @@ class Training:
         device = self.source.device
         images = torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2).float() / 255
         with torch.autocast(device.type, enabled=self.recipe.mixed_precision):
-            return self.source(self.prompt.compose(images))
+            return self.prompt.respond(self.source, images)
 
     def _pieces(self, batch: NDArray[T]) -> list[NDArray[T]]:
         return [batch[start : start + self._piece] for start in range(0, len(batch), self._piece)]
@@ -218,10 +230,10 @@ class Training:
         measured to take seven times as long.
         """
         threads = torch.get_num_threads()
-        if self._on_cpu:
+        if self._in_lanes:
             torch.set_num_threads(1)
         try:
-            with ThreadPoolExecutor(min(LANES, cores()) if self._on_cpu else 1, "yoro-lane") as lanes:
+            with ThreadPoolExecutor(min(LANES, cores()) if self._in_lanes else 1, "yoro-lane") as lanes:
                 yield lanes
         finally:
             torch.set_num_threads(threads)
@@ -235,18 +247,17 @@ class Training:
                 bar.update(len(batch[1]))
 
     def _candidate(self) -> Arrays:
-        """Program and head as they are now."""
-        program = self.prompt.program.detach().cpu().numpy().copy()
-        return {"program": program} | {f"head.{key}": value for key, value in self.head.arrays().items()}
+        """Prompt and head as they are now."""
+        prompt = {f"prompt.{key}": value for key, value in self.prompt.arrays().items()}
+        return prompt | {f"head.{key}": value for key, value in self.head.arrays().items()}
 
     def _state(self) -> Arrays:
         memory = {f"optimiser.{key}": value for key, value in optimiser_arrays(self._optimiser).items()}
         return self._candidate() | memory
 
     def _put(self, arrays: Arrays) -> None:
-        """Program and head as they were in a candidate."""
-        with torch.no_grad():
-            self.prompt.program.copy_(torch.from_numpy(np.array(arrays["program"])))
+        """Prompt and head as they were in a candidate."""
+        self.prompt.restore(_part(arrays, "prompt."))
         self.head.restore(_part(arrays, "head."))
 
     def _restore(self, state: TrainingState) -> tuple[list[EpochRecord], int]:

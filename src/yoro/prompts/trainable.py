@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.nn.functional import pad
 
 from yoro.errors import InputError
 from yoro.prompts.geometry import image_square
 from yoro.prompts.prompt import BLACK_PROGRAM, Prompt
+
+Respond = Callable[[torch.Tensor], torch.Tensor]  # composed pixels (n, 3, side, side) to responses (n, width)
+
+
+class VisualPrompt(Protocol):
+    """What a training learns of the input: one prompt, or several whose responses stand side by side."""
+
+    rates: tuple[float, ...]  # the share of the recipe's learning rate that each parameter is trained with
+
+    @property
+    def n_values(self) -> int:
+        """How many values of the programs show."""
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """The programs."""
+
+    def respond(self, source: Respond, images: torch.Tensor) -> torch.Tensor:
+        """Responses (n, width), with gradients, to images (n, 3, image_side, image_side) in [0, 1]."""
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """The programs as they are now."""
+
+    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take programs back."""
 
 
 class TrainablePrompt:
@@ -24,6 +52,7 @@ class TrainablePrompt:
                 "A black frame has no gradient, so it cannot be refined. Fit with a dark one instead: --frame 0.01."
             )
         self._prompt = prompt
+        self.rates: tuple[float, ...] = (1.0,)
         start = torch.from_numpy(prompt.current_program()).permute(2, 0, 1).contiguous()
         self.program = torch.nn.Parameter(start.to(device, dtype))
         self._mask = torch.from_numpy(prompt.mask()).permute(2, 0, 1).to(device, dtype)  # (1, side, side)
@@ -31,15 +60,38 @@ class TrainablePrompt:
         rows, columns = image_square(prompt.side, prompt.image_side)
         self._margins = (columns.start, prompt.side - columns.stop, rows.start, prompt.side - rows.stop)
 
-    def addend(self) -> torch.Tensor:
-        """What is added to the zero-padded image, (3, side, side)."""
-        values = self.program * self._std if self._prompt.name == "watermark" else torch.sigmoid(self.program)
+    @property
+    def n_values(self) -> int:
+        """How many values of the program show."""
+        return self._prompt.n_values
+
+    def addend(self, program: torch.Tensor | None = None) -> torch.Tensor:
+        """What is added to the zero-padded image, (3, side, side); `program` stands in for the prompt's own."""
+        shown = self.program if program is None else program
+        values = shown * self._std if self._prompt.name == "watermark" else torch.sigmoid(shown)
         return values * self._mask
 
     def compose(self, images: torch.Tensor, addend: torch.Tensor | None = None) -> torch.Tensor:
         """Images (n, 3, image_side, image_side) in [0, 1] on the canvas, (n, 3, side, side)."""
         canvas = pad(images, self._margins) if any(self._margins) else images
         return canvas + (self.addend() if addend is None else addend)
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """See `VisualPrompt.parameters`."""
+        return [self.program]
+
+    def respond(self, source: Respond, images: torch.Tensor) -> torch.Tensor:
+        """See `VisualPrompt.respond`."""
+        return source(self.compose(images))
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """See `VisualPrompt.arrays`."""
+        return {"program": self.program.detach().cpu().numpy().copy()}
+
+    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """See `VisualPrompt.restore`."""
+        with torch.no_grad():
+            self.program.copy_(torch.from_numpy(np.array(arrays["program"])))
 
     def to_prompt(self) -> Prompt:
         """The prompt with the program as it is now."""

@@ -40,8 +40,8 @@ class TrainingState:
 
     records: list[EpochRecord]
     chosen: int
-    now: Arrays  # program, head and optimiser after the last epoch
-    best: Arrays  # program and head of the chosen epoch
+    now: Arrays  # prompt, head and optimiser after the last epoch
+    best: Arrays  # prompt and head of the chosen epoch
 
 
 class TrainingCheckpoint:

@@ -193,7 +193,9 @@ def _refined_model(
     The statistics come from one more pass through the normal path, so that the model can be updated and made
     to forget, exactly; doing so solves the mapping anew.
     """
-    pipeline = reopen_plain(ready.twin, ready.pipeline, training.prompt.to_prompt(), device)
+    prompt = training.prompt
+    assert isinstance(prompt, TrainablePrompt)
+    pipeline = reopen_plain(ready.twin, ready.pipeline, prompt.to_prompt(), device)
     gathered = Gathered(ResponseStatistics(), Ledger(), Reservoir(CAPACITY, settings.seed))
     gathered.absorb(pipeline.stream(ready.train, Reading(workers=0)), progress=progress)
     head = training.head

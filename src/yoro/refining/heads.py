@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -47,6 +47,14 @@ class Head(Protocol):
 
     def restore(self, arrays: Arrays) -> None:
         """Take a state back."""
+
+
+@runtime_checkable
+class OwnLoss(Protocol):
+    """A head that is trained by something else than the cross entropy of its scores, without a temperature."""
+
+    def loss(self, responses: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+        """The loss summed over responses (n, width) of images whose classes have the indices `truth` (n,)."""
 
 
 class MappingHead(Generic[C]):

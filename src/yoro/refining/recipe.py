@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -27,9 +28,12 @@ class Recipe:
     head_learning_rate: float = 0.1  # of a learned head
     momentum: float = 0.9  # of SGD
     schedule: Literal["none", "milestones", "cosine"] = "none"
+    schedule_epochs: int | None = None  # that a cosine falls over; None are all epochs
     warm_up: float = 0.0  # epochs over which the rate grows to its full size
     temperature: float = 1.0  # that scores are divided by in the loss
     augmentation: Augmentation | None = WEAK
+    head_clip: float | None = None  # largest size of any gradient of a learned head; larger ones are cut to it
+    whole_batches: bool = False  # answer batches in one piece, for scores that depend on the images beside
     mapping_pass: bool = False  # gather in a pass of its own before each epoch, as published ILM and BLM do
     mixed_precision: bool = False
     seed: int = 0
@@ -41,6 +45,8 @@ class Recipe:
             "optimiser": self.optimiser in ("adam", "sgd"),
             "learning_rate": math.isfinite(self.learning_rate) and self.learning_rate >= 0,
             "schedule": self.schedule in ("none", "milestones", "cosine"),
+            "schedule_epochs": self.schedule_epochs is None or self.schedule_epochs >= 1,
+            "head_clip": self.head_clip is None or self.head_clip > 0,
             "warm_up": math.isfinite(self.warm_up) and self.warm_up >= 0,
             "temperature": math.isfinite(self.temperature) and self.temperature > 0,
             "seed": self.seed >= 0,
@@ -59,21 +65,29 @@ class Recipe:
         done = epoch - 1 + progress
         factor = min(1.0, done / self.warm_up) if self.warm_up and done < self.warm_up else 1.0
         if self.schedule == "cosine":
-            factor *= 0.5 * (1.0 + math.cos(math.pi * done / self.epochs))
+            factor *= 0.5 * (1.0 + math.cos(math.pi * done / (self.schedule_epochs or self.epochs)))
         if self.schedule == "milestones":
             factor *= GAMMA ** sum(epoch - 1 >= int(share * self.epochs) for share in MILESTONES)
         return factor
 
 
 def make_optimiser(
-    recipe: Recipe, program: torch.nn.Parameter, learned: list[torch.nn.Parameter]
+    recipe: Recipe,
+    programs: Sequence[torch.nn.Parameter],
+    learned: Sequence[torch.nn.Parameter],
+    shares: Sequence[float] = (),
 ) -> torch.optim.Optimizer:
-    """Adam (0.9, 0.999) or SGD without weight decay; a learned head has a rate of its own."""
+    """Adam (0.9, 0.999) or SGD without weight decay; a learned head has a rate of its own.
+
+    Programs are trained at their share of the learning rate, all of it where no shares are given.
+    """
     import torch
 
-    groups = [{"params": [program], "lr": recipe.learning_rate, "full": recipe.learning_rate}]
+    rates = [recipe.learning_rate * share for share in shares or (1.0,) * len(programs)]
+    groups = [{"params": [p], "lr": rate, "full": rate} for p, rate in zip(programs, rates, strict=True)]
     if learned:
-        groups.append({"params": learned, "lr": recipe.head_learning_rate, "full": recipe.head_learning_rate})
+        rate = recipe.head_learning_rate
+        groups.append({"params": list(learned), "lr": rate, "full": rate})
     if recipe.optimiser == "sgd":
         return torch.optim.SGD(groups, momentum=recipe.momentum)
     return torch.optim.Adam(groups, betas=(0.9, 0.999))
