@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -70,14 +69,15 @@ class PlainEpoch:
 
     def __init__(self, twin: Twin, train: LabelledImages) -> None:
         self._training = bdm_training(twin, train)  # for its lanes, prompt and optimiser
-        self._twin, self._prompt = twin, self._training.prompt
+        self._twin, self._train, self._prompt = twin, train, self._training.prompt
         generator = torch.Generator().manual_seed(0)
         self._matrix = 0.03 * torch.randn(twin.width, len(train.classes), generator=generator)
 
-    def __call__(self, batches: Iterable[tuple[Pixels, Codes]]) -> None:
+    def __call__(self, ready: list[tuple[Pixels, Codes]] | None = None) -> None:
+        """Over batches that are in memory, or decoded on the way."""
         training = self._training
         with training._lanes() as lanes:
-            for pixels, codes in batches:
+            for pixels, codes in ready or self._train.batches(BATCH, look=lambda i: WEAK.draw(0, 1, i), pool=lanes):
                 parts = list(lanes.map(self._backward, training._pieces(pixels), training._pieces(codes)))
                 self._prompt.program.grad = sum(parts[1:], parts[0]) / len(codes)
                 training._optimiser.step()
@@ -100,7 +100,7 @@ def bench_epoch() -> None:
         ours, bare, decoding = rounds(
             lambda: training._epoch(1, train),
             lambda: plain(ready),
-            lambda: plain(train.batches(BATCH, look=lambda image: WEAK.draw(0, 1, image))),
+            plain,
         )
         rows.append([str(side), *(f"{statistics.median(part[0]):.2f}" for part in (ours, bare, decoding))])
         rows[-1] += [ratio(ours[0], bare[0]), ratio(ours[1], bare[1]), ratio(ours[0], decoding[0])]

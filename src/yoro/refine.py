@@ -124,13 +124,13 @@ class Training:
         with self._lanes() as lanes:
             return sum(
                 int((np.concatenate(list(lanes.map(self._answers, self._pieces(pixels)))) == codes).sum())
-                for pixels, codes in images.batches(self.recipe.batch_size)
+                for pixels, codes in images.batches(self.recipe.batch_size, pool=self._decoders(lanes))
             )
 
     def gather(self, images: LabelledImages) -> None:
         """Let the head learn from a forward pass over images seen whole."""
         with self._lanes() as lanes:
-            for pixels, codes in images.batches(self.recipe.batch_size):
+            for pixels, codes in images.batches(self.recipe.batch_size, pool=self._decoders(lanes)):
                 self._observe(list(lanes.map(self._forward, self._pieces(pixels))), codes)
             self.head.end_of_epoch()
 
@@ -154,7 +154,7 @@ class Training:
         look = (lambda image: draw(recipe.seed, epoch, image)) if draw else None
         done = 0
         with self._lanes() as lanes:
-            batches = train.batches(recipe.batch_size, order=order, look=look)
+            batches = train.batches(recipe.batch_size, order=order, look=look, pool=self._decoders(lanes))
             for pixels, codes in self._shown(batches, epoch, len(train)):
                 factor = recipe.rate(epoch, done / len(train))
                 for group in self._optimiser.param_groups:
@@ -231,6 +231,10 @@ class Training:
                 yield pool
         finally:
             torch.set_num_threads(threads)
+
+    def _decoders(self, lanes: Executor) -> Executor | None:
+        """Who decodes: on a CPU the lanes, since more threads than cores would wait for each other."""
+        return lanes if self._on_cpu else None
 
     def _shown(self, batches: Iterator[tuple[Pixels, Codes]], epoch: int, total: int) -> Iterator[tuple[Pixels, Codes]]:
         """The batches with a bar on stderr, which stays silent in logs."""
