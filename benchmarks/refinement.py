@@ -109,8 +109,8 @@ def bench_epoch() -> None:
         rows.append([str(side), *(f"{statistics.median(part[0]):.2f}" for part in (ours, bare, decoding))])
         rows[-1] += [ratio(ours[0], bare[0]), ratio(ours[1], bare[1]), ratio(ours[0], decoding[0])]
     print_table(
-        f"One refinement epoch of {EPOCH_IMAGES} images (views, statistics, solution, blend) against plain passes in the "
-        "same lanes; medians of 5 rounds; the bar is 1.1",
+        f"One refinement epoch of {EPOCH_IMAGES} images (views, statistics, solution, blend) against plain passes in "
+        "the same lanes; medians of 5 rounds; the bar is 1.1",
         ["canvas", "ours (s)", "plain (s)", "plain and views (s)", "ours / plain", "in CPU time", "ours / with views"],
         rows,
     )

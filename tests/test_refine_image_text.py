@@ -28,20 +28,21 @@ def folders(tmp_path_factory):
     )
 
 
-@pytest.fixture(params=["conse", "open_clip"])
-def source(request, tmp_path):
-    if request.param == "conse":
-        return "embedded:conse"
+@pytest.fixture(params=[("conse", "default"), ("open_clip", "paper")], ids=lambda pair: pair[0])
+def opened(request, tmp_path):
+    """A source, and the protocol to refine by."""
+    name, protocol = request.param
+    if name == "conse":
+        return "embedded:conse", protocol
     pytest.importorskip("open_clip")
-    return f"open_clip:local-dir:{write_clip(tmp_path / 'clip')}"
+    return f"open_clip:local-dir:{write_clip(tmp_path / 'clip')}", protocol
 
 
-@pytest.mark.parametrize("protocol", ["default", "paper"])
-def test_a_prompt_is_trained_through_the_folded_head(source, folders, protocol, tmp_path, monkeypatch):
+def test_a_prompt_is_trained_through_the_folded_head(opened, folders, tmp_path, monkeypatch):
     from yoro.refining.few_pass import refine
     from yoro.refining.settings import Settings
 
-    train, val, new = folders
+    (source, protocol), (train, val, new) = opened, folders
     fitted = yoro.fit(train, source=source, attributes="names")
     # Kept whatever it gained: what is saved is the subject here.
     monkeypatch.setattr("yoro.refining.few_pass.Training", always_last())
