@@ -21,6 +21,19 @@ def medians(*tasks: Callable[[], object], repeats: int = 5) -> list[float]:
     return [statistics.median(times) for times in seconds]
 
 
+def rounds(*tasks: Callable[[], object], repeats: int = 5) -> list[tuple[list[float], list[float]]]:
+    """Seconds by the clock and of the processor, of each task in each round; each round begins with another task."""
+    found: list[tuple[list[float], list[float]]] = [([], []) for _ in tasks]
+    for turn in range(repeats):
+        for place in range(len(tasks)):
+            number = (turn + place) % len(tasks)
+            clock, processor = time.perf_counter(), time.process_time()
+            tasks[number]()
+            found[number][0].append(time.perf_counter() - clock)
+            found[number][1].append(time.process_time() - processor)
+    return found
+
+
 def peak_memory(code: str) -> float:
     """Peak resident memory in MB of a fresh Python that runs this code."""
     script = f"{code}\nfrom yoro.machine import peak_memory; print(peak_memory())"

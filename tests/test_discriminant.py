@@ -8,7 +8,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from yoro import AffineMapping, ResponseStatistics
 from yoro.errors import DegenerateWarning, InputError, WidthError
-from yoro.mappings.discriminant import solve_low_rank, solve_mapping, solve_path
+from yoro.mappings.discriminant import ENOUGH, solve_low_rank, solve_mapping, solve_once, solve_path
 from yoro.selection import PAPER_GRID
 from yoro.shrinkage import EPSILON, dense_spectrum, low_rank_spectrum
 
@@ -217,3 +217,22 @@ def test_errors_say_what_came():
         mapping(np.ones((5, 4)))
     with pytest.raises(InputError, match="do not fit 3 classes"):
         AffineMapping(np.ones((3, 2)), np.zeros(2), ("a", "b", "c"))
+
+
+@pytest.mark.parametrize("rho", [0.0, 1e-4, ENOUGH, 0.01, 0.1, 1.0])
+@pytest.mark.parametrize("count", [40, 600])
+def test_one_factorisation_gives_what_the_spectrum_gives(rho, count):
+    rng = np.random.default_rng(0)
+    responses = rng.normal(size=(count, 120)) @ rng.normal(size=(120, 120)) + 5.0
+    statistics = gathered(responses, [str(i % 6) for i in range(count)], classes=[*map(str, range(6)), "unseen"])
+    one, two = solve_once(statistics, rho), solve_mapping(statistics, rho)
+    np.testing.assert_allclose(one.weights, two.weights, rtol=1e-9, atol=1e-9 * np.abs(two.weights).max())
+    np.testing.assert_allclose(one.bias, two.bias, rtol=1e-9)
+
+
+def test_one_factorisation_leaves_classes_without_spread_to_the_spectrum():
+    statistics = gathered([[0.0], [0.0], [4.0], [4.0]], ["a", "a", "b", "b"])
+    with pytest.warns(DegenerateWarning):
+        one = solve_once(statistics, 0.5)
+    with pytest.warns(DegenerateWarning):
+        np.testing.assert_array_equal(one.weights, solve_mapping(statistics, 0.5).weights)

@@ -30,22 +30,23 @@ def prompt_picture(prompt: Prompt) -> bytes:
     panels = [
         ("before", _laid(before, prompt)),
         ("after", _laid(after, prompt)),
-        (f"change, {gain:.3g} times", np.clip(0.5 + gain * change, 0.0, 1.0)),
+        (f"change, {gain:.3g} times", _laid(0.5 + gain * change, prompt, ground=0.0)),
     ]
     return _side_by_side(panels)
 
 
-def _laid(addend: Picture, prompt: Prompt) -> Picture:
-    """The addend on what it is added to: grey under a watermark, a chequered square within a frame."""
+def _laid(addend: Picture, prompt: Prompt, ground: float = GREY) -> Picture:
+    """The addend on what it is added to: the ground under a watermark, a chequered square within a frame."""
     if prompt.name == "watermark":
-        return np.clip(GREY + addend, 0.0, 1.0)
+        return np.clip(ground + addend, 0.0, 1.0)
     rows, columns = np.indices((prompt.side, prompt.side)) // max(1, prompt.side // 28)
     squares = np.where((rows + columns) % 2, LIGHT, DARK)[..., None]
     return np.where(prompt.mask(), np.clip(addend, 0.0, 1.0), squares)
 
 
 def _side_by_side(panels: list[tuple[str, Picture]]) -> bytes:
-    side = max(PANEL, len(panels[0][1]))
+    own = len(panels[0][1])
+    side = own * -(-PANEL // own)  # a whole multiple, so that every pixel is drawn in one size
     sheet = Image.new("RGB", (len(panels) * (side + GAP) + GAP, side + HEAD + GAP), PAPER)
     draw = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(20)

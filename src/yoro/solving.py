@@ -12,7 +12,7 @@ from yoro.errors import InputError
 from yoro.gathering import Gathered
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.descriptions import Descriptions, blend
-from yoro.mappings.discriminant import solve_path
+from yoro.mappings.discriminant import solve_once, solve_path
 from yoro.reservoir import Members, Reservoir
 from yoro.selection import Choice, Evidence, Validation, select_shrinkage
 from yoro.shrinkage import Spectrum, dense_spectrum
@@ -56,6 +56,8 @@ def solve(
 
 def mapping_at(statistics: ResponseStatistics, choice: Choice, prior: Prior, wording: Wording | None) -> AffineMapping:
     """The mapping of a choice made before, from other statistics."""
+    if wording is None:
+        return solve_once(statistics, choice.shrinkage, prior=prior)
     return chosen_mapping(evidence(statistics, None, prior, wording), choice)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.lapack import dposv
 
 from yoro.confidence import Prior, log_prior
 from yoro.errors import DegenerateWarning, InputError
@@ -16,10 +17,32 @@ from yoro.statistics import ResponseStatistics
 
 Array = NDArray[np.float64]
 
+ENOUGH = 1e-3  # shrinkage from which the covariance is well enough conditioned to be solved without its spectrum
+
 
 def solve_mapping(statistics: ResponseStatistics, rho: float, *, prior: Prior = "empirical") -> AffineMapping:
     """BDM at one shrinkage, from the statistics of one pass."""
     return solve_path(statistics, dense_spectrum(statistics), [rho], prior=prior)[0]
+
+
+def solve_once(statistics: ResponseStatistics, rho: float, *, prior: Prior = "empirical") -> AffineMapping:
+    """`solve_mapping` by one Cholesky factorisation, many times as fast; the same numbers to rounding.
+
+    From `ENOUGH` on no diagonal floor is ever needed, so that the eigenvalues need not be known. Smaller
+    shrinkages, and classes without spread, are left to `solve_mapping`.
+    """
+    scatter = statistics.scatter
+    trace = float(np.trace(scatter))
+    if check_shrinkage(rho) < ENOUGH or statistics.degrees <= 0 or not trace > 0:
+        return solve_mapping(statistics, rho, prior=prior)
+    covariance = np.asfortranarray((1.0 - rho) / statistics.degrees * scatter)
+    covariance[np.diag_indices_from(covariance)] += rho * trace / statistics.degrees / statistics.width
+    _, weights, failed = dposv(covariance, statistics.means.T, overwrite_a=1)
+    if failed:
+        return solve_mapping(statistics, rho, prior=prior)
+    priors = log_prior(statistics.counts, statistics.classes, prior)
+    bias = priors - 0.5 * np.einsum("kd,dk->k", statistics.means, weights)
+    return AffineMapping(np.ascontiguousarray(weights), bias, statistics.classes)
 
 
 def solve_low_rank(

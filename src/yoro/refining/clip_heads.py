@@ -26,7 +26,7 @@ class LearnedHead:
         self.classes = tuple(classes)
         self._learned = dict(learned or {})
 
-    def observe(self, responses: NDArray[np.float64], labels: Sequence[str]) -> None:
+    def observe(self, responses: NDArray[np.float32], labels: Sequence[str]) -> None:
         """Nothing is gathered: the gradient teaches it."""
 
     def end_of_epoch(self) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from yoro.classifier import Classifier, event
 from yoro.confidence import fit_temperature
@@ -84,9 +85,10 @@ def refine(
     examples = split_examples(data, val)
     twin, pipeline = open_twin(classifier.model, source, chosen.canvas, device)
     tell(f"Refining on {len(examples[0]):,} images, validating on {len(examples[1]):,}, canvas {twin.side}.")
-    ready = _prepare(classifier, twin, pipeline, examples, chosen, reading or Reading(workers=0), progress)
-    recipe = chosen.recipe(twin.name, ready.first.choice.temperature)
-    training, start = _training(ready, chosen, recipe, progress)
+    with threadpool_limits(1, user_api="blas"):  # the cores belong to decoding and the network
+        ready = _prepare(classifier, twin, pipeline, examples, chosen, reading or Reading(workers=0), progress)
+        recipe = chosen.recipe(twin.name, ready.first.choice.temperature)
+        training, start = _training(ready, chosen, recipe, progress)
     given = _right(classifier, ready, reading)
     outcome = training.run(
         _images(ready, ready.train),

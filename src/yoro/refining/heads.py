@@ -13,6 +13,7 @@ from yoro.mappings.affine import AffineMapping
 from yoro.refining.policies import Frozen, Policy
 
 Arrays = dict[str, NDArray[np.generic]]
+BLOCK = 512  # responses that are gathered at once: statistics take the same time for a few as for many
 
 
 class Collector(Protocol):
@@ -33,7 +34,7 @@ class Head(Protocol):
     def score(self, responses: torch.Tensor) -> torch.Tensor:
         """Scores (n, classes) of responses (n, width), with gradients."""
 
-    def observe(self, responses: NDArray[np.float64], labels: Sequence[str]) -> None:
+    def observe(self, responses: NDArray[np.float32], labels: Sequence[str]) -> None:
         """Take in detached responses that the prompt gave before its update."""
 
     def end_of_epoch(self) -> None:
@@ -79,6 +80,7 @@ class MappingHead(Generic[C]):
         # Scores are differences of large terms; Apple's graphics have no float64.
         self._dtype = torch.float32 if self._device.type == "mps" else torch.float64
         self._collected: C | None = None
+        self._waiting: list[tuple[NDArray[np.float32], Sequence[str]]] = []
         self.mapping = mapping
         self._put(mapping)
 
@@ -86,22 +88,24 @@ class MappingHead(Generic[C]):
         """See `Head.score`."""
         return responses.to(self._dtype) @ self._weights + self._bias
 
-    def observe(self, responses: NDArray[np.float64], labels: Sequence[str]) -> None:
+    def observe(self, responses: NDArray[np.float32], labels: Sequence[str]) -> None:
         """See `Head.observe`."""
         if self._policy.solves:
-            if self._collected is None:
-                self._collected = self._collect()
-            self._collected.update(responses, labels)
+            self._waiting.append((responses, labels))
+            if sum(len(names) for _, names in self._waiting) >= BLOCK:
+                self._take_in()
 
     def end_of_epoch(self) -> None:
         """See `Head.end_of_epoch`."""
+        self._take_in()
         if self._collected is not None:
             self._put(self._policy.next(self.mapping, self._solve(self._collected)))
-        self._collected = None
+        self._forget()
 
     def freeze(self) -> None:
         """Keep the mapping as it is now, whatever is observed later."""
-        self._policy, self._collected = Frozen(), None
+        self._policy = Frozen()
+        self._forget()
 
     def parameters(self) -> list[torch.nn.Parameter]:
         """See `Head.parameters`."""
@@ -115,7 +119,18 @@ class MappingHead(Generic[C]):
         """See `Head.restore`."""
         weights, bias = (np.asarray(arrays[key], dtype=np.float64) for key in ("weights", "bias"))
         self._put(AffineMapping(weights, bias, self.classes))
-        self._collected = None
+        self._forget()
+
+    def _take_in(self) -> None:
+        """Gather what waits."""
+        if self._waiting:
+            self._collected = self._collect() if self._collected is None else self._collected
+            responses = np.concatenate([part for part, _ in self._waiting]).astype(np.float64)
+            self._collected.update(responses, [name for _, names in self._waiting for name in names])
+            self._waiting = []
+
+    def _forget(self) -> None:
+        self._collected, self._waiting = None, []
 
     def _put(self, mapping: AffineMapping) -> None:
         self.mapping = mapping
@@ -148,7 +163,7 @@ class LinearHead:
         """See `Head.score`."""
         return responses @ self._matrix.T
 
-    def observe(self, responses: NDArray[np.float64], labels: Sequence[str]) -> None:
+    def observe(self, responses: NDArray[np.float32], labels: Sequence[str]) -> None:
         """Nothing is gathered: the gradient teaches it."""
 
     def end_of_epoch(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +19,7 @@ from yoro.machine import cores
 from yoro.metrics import refuse_strangers
 
 AHEAD = 2  # batches decoded or being decoded while the caller works on one
+PART = 8  # images that a thread decodes at a time
 
 Pixels = NDArray[np.uint8]
 Codes = NDArray[np.int64]
@@ -46,27 +47,38 @@ class LabelledImages:
         return np.array([index[example.label or ""] for example in self.examples], dtype=np.int64)
 
     def batches(
-        self, batch_size: int, *, order: NDArray[np.intp] | None = None, look: Look | None = None
+        self,
+        batch_size: int,
+        *,
+        order: NDArray[np.intp] | None = None,
+        look: Look | None = None,
+        pool: Executor | None = None,
     ) -> Iterator[tuple[Pixels, Codes]]:
         """Pixels (batch, side, side, 3) and class indices; an image that cannot be read any more is an error.
 
-        Threads decode ahead: Pillow lets others run while it works. At most three batches are held.
+        Threads decode ahead, those of `pool` if it is given: Pillow lets others run while it works. At most three
+        batches are held.
         """
         indices = np.arange(len(self)) if order is None else order
         parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)]
-        pool = ThreadPoolExecutor(max(1, cores() // 2), thread_name_prefix="yoro-views")
-        waiting: deque[tuple[NDArray[np.intp], list[Future[Pixels]]]] = deque()
+        threads = pool or ThreadPoolExecutor(max(1, cores() // 2), thread_name_prefix="yoro-views")
+        waiting: deque[tuple[NDArray[np.intp], list[Future[list[Pixels]]]]] = deque()
         try:
             for number in range(len(parts) + AHEAD):
                 if number < len(parts):
                     part = parts[number]
-                    waiting.append((part, [pool.submit(self._decode, int(i), look) for i in part]))
+                    pieces = [part[start : start + PART] for start in range(0, len(part), PART)]
+                    waiting.append((part, [threads.submit(self._decode, piece, look) for piece in pieces]))
                 if number >= AHEAD:
-                    part, images = waiting.popleft()
-                    yield np.stack([image.result() for image in images]), self.codes[part]
+                    part, decoded = waiting.popleft()
+                    yield np.stack([image for piece in decoded for image in piece.result()]), self.codes[part]
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            for _, decoded in waiting:
+                for piece in decoded:
+                    piece.cancel()
+            if threads is not pool:
+                threads.shutdown()
 
-    def _decode(self, index: int, look: Look | None) -> Pixels:
-        example = self.examples[index]
-        return decode(example.image, self.geometry, name=example.name, view=look(index) if look else None)
+    def _decode(self, indices: NDArray[np.intp], look: Look | None) -> list[Pixels]:
+        chosen = [(self.examples[i], look(i) if look else None) for i in indices.tolist()]
+        return [decode(example.image, self.geometry, name=example.name, view=view) for example, view in chosen]
