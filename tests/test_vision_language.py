@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -23,7 +24,7 @@ from yoro.exporting import checked_export
 from yoro.mappings.discriminant import solve_mapping
 from yoro.pipeline import Reading
 from yoro.reporting import fit_report
-from yoro.store import read_model
+from yoro.store import _config_digest, read_model
 
 CONSE = "embedded:conse"
 BANK = {
@@ -122,6 +123,14 @@ def test_the_paper_s_protocol_lets_no_sentence_vote(folder):
         yoro.fit(folder, shots=0, source=CONSE, protocol="paper")
 
 
+def test_a_validation_split_beside_other_validation_images_is_spoken_of(folder, new, tmp_path):
+    (tmp_path / "train").symlink_to(folder)
+    (tmp_path / "val").symlink_to(new)
+    _, held, notes = choose_examples(tmp_path, new, rule="validation", seed=0)
+    assert len(held) == 16
+    assert any("16 images of the data's own validation split are left alone" in note for note in notes)
+
+
 def test_validation_images_beside_a_draw_are_at_most_four_a_class(folder):
     train, held, _ = choose_examples(folder, None, rule="validation", seed=0, shots=3)
     assert (len(train), len(held)) == (12, 12)
@@ -140,6 +149,19 @@ def test_a_saved_model_carries_its_sentences(folder, tmp_path):
     assert json.loads((tmp_path / "m.yoro" / "config.json").read_text())["format"] == 2
     (tmp_path / "m.yoro" / "bank.json").write_text("{}")
     with pytest.raises(StoreError, match=r"bank.json is damaged or was changed"):
+        yoro.load(tmp_path / "m.yoro")
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff", b'{"cat": 3}', b"[]", b'{"cat": ["a cat"]}'])
+def test_a_stranger_s_bank_is_an_error_not_a_crash(folder, tmp_path, content):
+    yoro.fit(folder, source=CONSE, attributes="names").save(tmp_path / "m.yoro")
+    file = tmp_path / "m.yoro" / "config.json"
+    config = json.loads(file.read_text())
+    (tmp_path / "m.yoro" / "bank.json").write_bytes(content)
+    config["digests"]["bank.json"] = hashlib.sha256(content).hexdigest()
+    config["digest"] = _config_digest(config)
+    file.write_text(json.dumps(config))
+    with pytest.raises(StoreError, match="damaged"):
         yoro.load(tmp_path / "m.yoro")
 
 

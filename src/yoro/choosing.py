@@ -27,6 +27,9 @@ def choose_examples(
     notes = list(found.notes)
     train = list(found.select("train") if "train" in found.splits else _without(found, ("val", "test")))
     held = [e for e in found if e.split == "val"] if val is None else _renamed(find(val), val, train)
+    own = sum(example.split == "val" for example in found) if val is not None else 0
+    if own:
+        notes.append(f"The {own:,} images of the data's own validation split are left alone: others were given.")
     tests = sum(example.split == "test" for example in found)
     if tests:
         notes.append(f"The {tests:,} images of the test split are left alone.")

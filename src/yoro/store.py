@@ -203,21 +203,28 @@ def _read_parts(folder: Path, config: Json) -> dict[str, tuple[Arrays, Json]]:
         raise StoreError(f"{folder} lists a file {odd[0]!r} that is no part of a model.")
     parts: dict[str, tuple[Arrays, Json]] = {}
     for name, digest in digests.items():
-        content = _read_bounded(folder / name)
+        content = _read_bounded(folder / name, LARGEST_CONFIG if name == BANK else LARGEST_FILE)
         if hashlib.sha256(content).hexdigest() != digest:
             raise StoreError(f"{folder / name} is damaged or was changed: it does not match the digest in config.json.")
         if name == BANK:
-            parts[name] = {}, {"sentences": json.loads(content)}
+            parts[name] = {}, {"sentences": _parse_bank(content, folder / name)}
         else:
             parts[name] = parse_tensors(content, kinds[name], str(folder / name))
     return parts
 
 
-def _read_bounded(file: Path) -> bytes:
+def _parse_bank(content: bytes, file: Path) -> dict[str, list[str]]:
+    try:
+        return check_sentences(json.loads(content), BANK)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{file} is damaged: it holds no sentences ({type(error).__name__}).") from None
+
+
+def _read_bounded(file: Path, largest: int) -> bytes:
     try:
         size = file.stat().st_size
-        if size > LARGEST_FILE:
-            raise StoreError(f"{file} has {size:,} bytes; at most {LARGEST_FILE:,} are read.")
+        if size > largest:
+            raise StoreError(f"{file} has {size:,} bytes; at most {largest:,} are read.")
         return file.read_bytes()
     except OSError as error:
         raise StoreError(f"{file} could not be read: {error.strerror or error}.") from error
@@ -262,7 +269,7 @@ def _wording(config: Json, parts: dict[str, tuple[Arrays, Json]], statistics: Re
     if "bank" not in config:
         return None
     facts, vectors = cast(Json, config["bank"]), parts["bank.safetensors"][0]["vectors"]
-    sentences = check_sentences(parts[BANK][1]["sentences"], BANK)
+    sentences = cast("dict[str, list[str]]", parts[BANK][1]["sentences"])
     bank = Bank(
         {name: tuple(items) for name, items in sentences.items()},
         str(facts["origin"]),
