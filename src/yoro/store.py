@@ -236,7 +236,7 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
     ledger = Ledger.from_arrays(arrays, cast("list[object]", facts["digest_names"]))
     mapping = _mapping(parts["mapping.safetensors"][0], config)
     if mapping.width != statistics.width or mapping.classes != statistics.classes:
-        raise StoreError("mapping and statistics do not belong together.")
+        raise InputError("mapping and statistics do not belong together.")
     reservoir = None
     if "reservoir.safetensors" in parts:
         reservoir = Reservoir.from_arrays(*parts["reservoir.safetensors"], statistics.width)
@@ -277,9 +277,9 @@ def _wording(config: Json, parts: dict[str, tuple[Arrays, Json]], statistics: Re
         int(cast(int, facts["seed"])),
     )
     if vectors.dtype != np.float32 or vectors.shape != (len(bank.flat()[0]), statistics.width):
-        raise StoreError("the vectors of the bank do not fit its sentences.")
+        raise InputError("the vectors of the bank do not fit its sentences.")
     if not set(statistics.classes) <= set(bank.classes) or any(not items for items in bank.sentences.values()):
-        raise StoreError("the bank does not fit the classes.")
+        raise InputError("the bank does not fit the classes.")
     wording = Wording(bank, vectors.astype(np.float32), _number(facts["scale"], 1e-9, 1e9), bool(facts["votes"]))
     wording.descriptions  # noqa: B018  # refuses vectors that are not finite
     return wording
@@ -288,16 +288,16 @@ def _wording(config: Json, parts: dict[str, tuple[Arrays, Json]], statistics: Re
 def _mapping(arrays: Arrays, config: Json) -> AffineMapping:
     weights, bias = arrays["weights"], arrays["bias"]
     if weights.dtype != np.float64 or bias.dtype != np.float64:
-        raise StoreError("the mapping is not in float64.")
+        raise InputError("the mapping is not in float64.")
     if not np.isfinite(weights).all() or np.isnan(bias).any() or (bias == np.inf).any():
-        raise StoreError("the mapping holds NaN or infinity.")
+        raise InputError("the mapping holds NaN or infinity.")
     classes = config["classes"]
     if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
-        raise StoreError("the classes are no list of names.")
+        raise InputError("the classes are no list of names.")
     return AffineMapping(weights.astype(np.float64), bias.astype(np.float64), tuple(classes))
 
 
 def _number(value: object, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise StoreError(f"config.json holds {value!r} where a number from {low} to {high} is expected.")
+        raise InputError(f"config.json holds {value!r} where a number from {low} to {high} is expected.")
     return float(value)
