@@ -84,7 +84,7 @@ class Identity:
     digest: str  # sha256, hexadecimal
     licence: str | None = None
     digest_of: str = "weights"  # a black box has no weights to show: there it is "code"
-    # Classifiers squash the whole image into the canvas; CLIP crops the centre (METHODS A8, row 5).
+    # Classifiers squash the whole image into the canvas; CLIP crops the centre.
     fit: str = "squash"
     interpolation: str = "bilinear"
 

@@ -50,19 +50,26 @@ class Network:
 class TorchSource:
     """A frozen network run by torch itself."""
 
+    memory_format = torch.contiguous_format
+
     def __init__(self, identity: Identity, network: Network, device: str) -> None:
         self.name = identity.name
         self.side = identity.side
         self.mean: Colour = identity.mean
         self.std: Colour = identity.std
         self.class_names = network.class_names
+        self.device = torch.device(device)
         self._identity = identity
         self._network = network
-        self._device = torch.device(device)
-        self._module = network.module.eval().requires_grad_(False).to(self._device)
-        self._mean = torch.tensor(identity.mean, device=self._device).view(1, 3, 1, 1)
-        self._std = torch.tensor(identity.std, device=self._device).view(1, 3, 1, 1)
-        self.width = self._forward(np.full((1, self.side, self.side, 3), 127, np.uint8), None).shape[1]
+        self._module = network.module.eval().requires_grad_(False).to(self.device, memory_format=self.memory_format)
+        self._mean = torch.tensor(identity.mean, device=self.device).view(1, 3, 1, 1)
+        self._std = torch.tensor(identity.std, device=self.device).view(1, 3, 1, 1)
+        self.width = self._probe()
+
+    def __call__(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Responses (n, width) to pixels (n, 3, side, side) in [0, 1] units."""
+        normalised = (pixels - self._mean) / self._std
+        return self._module(normalised.contiguous(memory_format=self.memory_format))
 
     def respond(self, images: Images) -> Responses:
         """See `ResponseSource.respond`."""
@@ -81,13 +88,16 @@ class TorchSource:
         try:
             return as_graph(on_cpu, threads=None).onnx_model()
         finally:
-            self._module.to(self._device)  # the module was moved, not copied
+            self._module.to(self.device)  # the module was moved, not copied
+
+    def _probe(self) -> int:
+        """The width, from a grey canvas."""
+        return int(self._forward(np.full((1, self.side, self.side, 3), 127, np.uint8), None).shape[1])
 
     def _forward(self, images: Images, width: int | None) -> Responses:
         with torch.inference_mode():
-            pixels = torch.from_numpy(np.array(images)).to(self._device).permute(0, 3, 1, 2)
-            pixels = pixels.float() / 255 if images.dtype == np.uint8 else pixels
-            output = self._module(((pixels - self._mean) / self._std).contiguous())
+            pixels = torch.from_numpy(np.array(images)).to(self.device).permute(0, 3, 1, 2)
+            output = self(pixels.float() / 255 if images.dtype == np.uint8 else pixels)
         if not isinstance(output, torch.Tensor):
             raise SourceError(f"{self.name!r} answered with {type(output).__name__}; expected one tensor (n, width).")
         return check_responses(output.float().cpu().numpy(), len(images), width, self.name)
