@@ -41,7 +41,7 @@ def test_a_split_file_is_data(dataset):
 def test_an_index_file_finds_its_images_whatever_machine_wrote_it(dataset):
     rows = [{"impath": f"./data/oxford_pets/images/{n}", "label": 0, "classname": c}
             for n, c in (("pug_1.jpg", "pug"), ("Abyssinian_1.jpg", "abyssinian"))]  # fmt: skip
-    far = [{"impath": "/root/DATA/oxford_pets/images/pug_2.jpg", "label": 1, "classname": "pug"}]
+    far = [{"impath": "/elsewhere/DATA/oxford_pets/images/pug_2.jpg", "label": 1, "classname": "pug"}]
     content = {"train": {"data": rows, "indices": [1, 2]}, "val": {"data": far, "indices": [3]}}
     found = find(write(dataset / "shot_16-seed_1.json", content))
     assert len(found.select("train")) == 2

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from yoro.peers.contract import Array, Codes, Method, Scorer, Task, correct, held, one_hot, unit
-from yoro.peers.tip_adapter import ALPHAS, BETAS, ROWS
+from yoro.peers.tip_adapter import ALPHAS, BETAS, Cache
 
 WEIGHTS = (0.7, 0.3)  # of similarity and variance
 SHARE = 0.7  # of the channels that are kept
@@ -25,24 +25,14 @@ GAMMAS = tuple(j * 1.5 / 20 for j in range(20))
 
 
 @dataclass(frozen=True)
-class Refined:
-    """Keys and values over the kept channels, beside the zero-shot head over all of them."""
+class Refined(Cache):
+    """A cache whose keys have the kept channels alone; the zero-shot head beside it has all of them."""
 
-    keys: Array  # (n, kept)
-    values: Array  # (n, classes)
     channels: NDArray[np.intp]
-    head: Array  # (dimension, classes)
-    beta: float
-    alpha: float
 
-    def __call__(self, responses: Array) -> Array:
-        """Scores (n, classes)."""
-        parts = [unit(responses[i : i + ROWS]) for i in range(0, len(responses), ROWS)]
-        scored = [part @ self.head + self.alpha * self._votes(part) for part in parts]
-        return np.concatenate(scored) if scored else np.empty((0, self.head.shape[1]))
-
-    def _votes(self, vectors: Array) -> Array:
-        return np.exp(-self.beta * (1.0 - unit(vectors[:, self.channels]) @ self.keys.T)) @ self.values
+    def votes(self, vectors: Array) -> Array:
+        """See `Cache.votes`."""
+        return super().votes(unit(vectors[:, self.channels]))
 
 
 def fit(task: Task) -> Scorer:
@@ -65,7 +55,7 @@ def fit(task: Task) -> Scorer:
     beta, alpha, gamma = chosen
     channels, keys, surprise = _refine(task, texts.heads)
     values = one_hot(task.truth, len(task.classes)) * np.exp(gamma * surprise)[:, None]
-    return Refined(keys, values, channels, head, beta, alpha)
+    return Refined(keys, values, head, beta, alpha, channels)
 
 
 def _refine(task: Task, heads: Array) -> tuple[NDArray[np.intp], Array, Array]:

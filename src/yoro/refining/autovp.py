@@ -14,7 +14,7 @@ import torch
 from yoro.errors import InputError
 from yoro.prompts import Prompt
 from yoro.prompts.trainable import TrainablePrompt
-from yoro.refining.clip_heads import LearnedHead
+from yoro.refining.heads import LearnedHead
 
 CLIP = 0.001  # largest gradient of the mapping
 

@@ -2,49 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from yoro.errors import InputError
 from yoro.mappings.descriptions import Descriptions
 from yoro.refining.clip_texts import Vectors
-from yoro.refining.heads import Arrays, MappingHead
+from yoro.refining.heads import LearnedHead, MappingHead
 from yoro.refining.policies import Frozen
 from yoro.statistics import ResponseStatistics
 
 ALPHA = 0.5  # weight of the describing sentences beside the distinguishing ones
 NEAREST = 3  # sentences of a class that count for an image
-
-
-class LearnedHead:
-    """What heads that learn by gradient alone share: their parameters by name. See `Head`."""
-
-    def __init__(self, classes: Sequence[str], learned: Mapping[str, torch.nn.Parameter] | None = None) -> None:
-        self.classes = tuple(classes)
-        self._learned = dict(learned or {})
-
-    def observe(self, responses: NDArray[np.float32], labels: Sequence[str]) -> None:
-        """Nothing is gathered: the gradient teaches it."""
-
-    def end_of_epoch(self) -> None:
-        """Nothing is left to do."""
-
-    def parameters(self) -> list[torch.nn.Parameter]:
-        """See `Head.parameters`."""
-        return list(self._learned.values())
-
-    def arrays(self) -> Arrays:
-        """See `Head.arrays`."""
-        return {name: value.detach().cpu().numpy().copy() for name, value in self._learned.items()}
-
-    def restore(self, arrays: Arrays) -> None:
-        """See `Head.restore`."""
-        with torch.no_grad():
-            for name, value in self._learned.items():
-                value.copy_(torch.from_numpy(np.array(arrays[name])))
 
 
 def label_head(

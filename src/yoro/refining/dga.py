@@ -31,8 +31,9 @@ from yoro.errors import InputError
 from yoro.prompts import Prompt
 from yoro.prompts.several import PromptSet
 from yoro.prompts.trainable import Respond, TrainablePrompt
-from yoro.refining.clip_heads import ALPHA, NEAREST, LearnedHead, attribute_scores, check_banks
+from yoro.refining.clip_heads import ALPHA, NEAREST, attribute_scores, check_banks
 from yoro.refining.clip_texts import Vectors
+from yoro.refining.heads import LearnedHead
 from yoro.refining.hierarchy import Groups, pooled
 
 MIXTURE = 0.7  # weight of the classes' own scores beside those by super-classes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -138,7 +138,35 @@ class MappingHead(Generic[C]):
         self._bias = torch.from_numpy(mapping.bias).to(self._device, self._dtype)
 
 
-class LinearHead:
+class LearnedHead:
+    """What heads that learn by gradient alone share: their parameters by name. See `Head`."""
+
+    def __init__(self, classes: Sequence[str], learned: Mapping[str, torch.nn.Parameter] | None = None) -> None:
+        self.classes = tuple(classes)
+        self._learned = dict(learned or {})
+
+    def observe(self, responses: NDArray[np.float32], labels: Sequence[str]) -> None:
+        """Nothing is gathered: the gradient teaches it."""
+
+    def end_of_epoch(self) -> None:
+        """Nothing is left to do."""
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """See `Head.parameters`."""
+        return list(self._learned.values())
+
+    def arrays(self) -> Arrays:
+        """See `Head.arrays`."""
+        return {name: value.detach().cpu().numpy().copy() for name, value in self._learned.items()}
+
+    def restore(self, arrays: Arrays) -> None:
+        """See `Head.restore`."""
+        with torch.no_grad():
+            for name, value in self._learned.items():
+                value.copy_(torch.from_numpy(np.array(arrays[name])))
+
+
+class LinearHead(LearnedHead):
     """Deep label mapping: one matrix on the responses, learned by gradient, without a bias.
 
     The published code makes a bias and never uses it; the start is torch's own for linear layers.
@@ -147,11 +175,11 @@ class LinearHead:
     def __init__(
         self, width: int, classes: Sequence[str], *, seed: int = 0, device: torch.device | str = "cpu"
     ) -> None:
-        self.classes = tuple(classes)
         generator = torch.Generator().manual_seed(seed)
         bound = width**-0.5
-        start = (2.0 * torch.rand(len(self.classes), width, generator=generator) - 1.0) * bound
+        start = (2.0 * torch.rand(len(classes), width, generator=generator) - 1.0) * bound
         self._matrix = torch.nn.Parameter(start.to(device))
+        super().__init__(classes, {"matrix": self._matrix})
 
     @property
     def mapping(self) -> AffineMapping:
@@ -162,22 +190,3 @@ class LinearHead:
     def score(self, responses: torch.Tensor) -> torch.Tensor:
         """See `Head.score`."""
         return responses @ self._matrix.T
-
-    def observe(self, responses: NDArray[np.float32], labels: Sequence[str]) -> None:
-        """Nothing is gathered: the gradient teaches it."""
-
-    def end_of_epoch(self) -> None:
-        """Nothing is left to do."""
-
-    def parameters(self) -> list[torch.nn.Parameter]:
-        """See `Head.parameters`."""
-        return [self._matrix]
-
-    def arrays(self) -> Arrays:
-        """See `Head.arrays`."""
-        return {"matrix": self._matrix.detach().cpu().numpy().copy()}
-
-    def restore(self, arrays: Arrays) -> None:
-        """See `Head.restore`."""
-        with torch.no_grad():
-            self._matrix.copy_(torch.from_numpy(np.array(arrays["matrix"])))
