@@ -1,0 +1,79 @@
+"""One number of a table before it is known: what it is made of, and the name it is kept under."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+
+from yoro.errors import InputError
+
+Scalar = bool | int | float | str
+Options = tuple[tuple[str, Scalar], ...]  # sorted by name
+
+EDITION = 1  # of what the code computes: raise it when the same cell would come out differently
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How images are chosen and read; shared by all methods of a setting. None is the default of its kind.
+
+    shots : images a class to fit; None takes the whole training split.
+    limit : images a class by split, "train=32,val=8,test=40"; "" is no limit.
+    grouped : whether a hold-out keeps groups whole.
+    attributes : sentences of an image-text source: a kind of published bank ("des"), a file, "templates" or "names".
+    """
+
+    frame: str = "grey"
+    image_side: int | None = None
+    read: str = "logits"
+    shots: int | None = None
+    limit: str = ""
+    grouped: bool = False
+    attributes: str = "des"
+    sentences: int = 20
+
+    def limits(self) -> dict[str, int]:
+        """The limit by split."""
+        return {part.split("=")[0]: int(part.split("=")[1]) for part in self.limit.split(",") if part}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A dataset, a source behind a prompt, a method and a seed."""
+
+    dataset: str
+    source: str
+    prompt: str
+    method: str  # by its name in the registry of methods
+    seed: int
+    options: Options = ()
+    reading: Reading = Reading()
+
+    def key(self) -> dict[str, object]:
+        """Everything a plan says of the cell, as plain values."""
+        return asdict(replace(self, options=())) | {"options": dict(self.options)}
+
+    @property
+    def name(self) -> str:
+        """Digest of the key: the same cell of two plans is one."""
+        return digest_of(self.key())
+
+    @classmethod
+    def from_key(cls, key: Mapping[str, object]) -> Cell:
+        """The cell of a key; an error if it is not one."""
+        try:
+            fields = dict(key)
+            options = fields.pop("options")
+            reading = fields.pop("reading")
+            assert isinstance(options, Mapping)
+            assert isinstance(reading, Mapping)
+            return cls(**fields, options=tuple(sorted(options.items())), reading=Reading(**reading))  # type: ignore[arg-type]
+        except (KeyError, TypeError, AssertionError) as error:
+            raise InputError(f"This is no cell of a plan: {error}.") from None
+
+
+def digest_of(value: object) -> str:
+    """Digest of plain values, the same on every machine."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:32]

@@ -1,0 +1,102 @@
+"""Every method of the bench by its name, with its options and what it costs.
+
+A method is run on a `Ground`: images, responses and texts of one dataset, setting and seed. Methods that fit
+responses are those of `yoro.peers`; methods that train a prompt are in the files named by `run`. A user's own is
+named `module:ATTRIBUTE`, a `Method` of `yoro.peers` or a `BenchMethod`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from yoro.bench.cells import Options, Scalar
+from yoro.bench.options import ClipOptions, FewPassOptions, NoOptions, TrainingOptions
+from yoro.errors import InputError
+from yoro.importing import import_attribute
+from yoro.peers.contract import Method
+from yoro.peers.registry import METHODS as PEERS
+
+if TYPE_CHECKING:
+    from yoro.bench.ground import Answer, Ground
+
+YORO = "bdm-validation"  # the paper's method among the peers
+CLASSIFIER_BASELINES = ("rlm", "flm", "ilm", "blm", "blm+", "deep")
+CLIP_BASELINES = ("vp", "ar", "attrvr", "dvp-cls", "dvp-cse", "autovp", "dga")
+
+
+@dataclass(frozen=True)
+class BenchMethod:
+    """A method: how it is run with its options, and whether it trains a prompt (then `options` has epochs)."""
+
+    name: str
+    run: Callable[[Ground, Any], Answer]
+    options: type = NoOptions
+    trains: bool = False
+    about: str = ""
+
+    def make_options(self, given: Mapping[str, Scalar]) -> Any:
+        """The options as the method takes them; an error names the nearest of a name that is none."""
+        known = {field.name: field for field in fields(self.options)}
+        for name in given:
+            if name not in known:
+                raise InputError(f"The method {self.name!r} has no option {name!r}. {nearest(name, known)}")
+        return self.options(**given)
+
+    def epochs(self, options: Options) -> int:
+        """Epochs of training."""
+        return int(self.make_options(dict(options)).epochs) if self.trains else 0
+
+
+def _later(module: str, function: str) -> Callable[..., Any]:
+    """A function of a module that needs torch, imported when it is first called."""
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        return getattr(importlib.import_module(module), function)(*arguments, **named)
+
+    return call
+
+
+def from_peer(name: str, method: Method) -> BenchMethod:
+    """A method of the peers on the bench."""
+    return BenchMethod(name, partial(_later("yoro.bench.ground", "fit_responses"), method), about=method.about)
+
+
+def _training(name: str, file: str, options: type) -> BenchMethod:
+    run = _later(f"yoro.bench.{file}", "run")
+    return BenchMethod(name, run if file == "few_pass" else partial(run, name), options, trains=True)
+
+
+METHODS: dict[str, BenchMethod] = {
+    "yoro": from_peer("yoro", PEERS[YORO]),
+    "yoro-fp": _training("yoro-fp", "few_pass", FewPassOptions),
+    **{name: _training(name, "label_mappings", TrainingOptions) for name in CLASSIFIER_BASELINES},
+    **{name: _training(name, "clip_methods", ClipOptions) for name in CLIP_BASELINES},
+    **{f"clip-{name}": _training(f"clip-{name}", "clip_methods", ClipOptions) for name in ("blm", "blm+")},
+}
+METHODS |= {name: from_peer(name, method) for name, method in PEERS.items() if name not in METHODS}
+
+
+def find_method(name: str) -> BenchMethod:
+    """The method of a name, or the one that `module:ATTRIBUTE` names."""
+    if name in METHODS:
+        return METHODS[name]
+    if ":" not in name:
+        raise InputError(f"{name!r} names no method. {nearest(name, METHODS)}")
+    found = import_attribute(name)
+    if isinstance(found, Method):
+        return from_peer(name, found)
+    if isinstance(found, BenchMethod):
+        return found
+    raise InputError(f"{name!r} is {type(found).__name__}; expected a Method (yoro.peers.contract) or a BenchMethod.")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What is said beside a name that is none of those known."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(names) or 'none'}."

@@ -1,0 +1,256 @@
+"""Plans: which datasets, settings, methods and seeds make up a table, read from TOML and checked."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import cast
+
+from yoro.bench.cells import Cell, Options, Reading, Scalar
+from yoro.bench.methods import find_method, nearest
+from yoro.bench.results import Entry
+from yoro.errors import InputError
+from yoro.prompts.prompt import PROMPTS
+
+LARGEST = 2**20  # bytes of a plan
+SHOWN = ("datasets", "settings", "methods", "diagnostics", "efficiency", "timing", "curves", "shares", "cost")
+SPLITS = ("train", "val", "test")
+READING = tuple(f.name for f in fields(Reading))
+SHARED = ("datasets", "methods", "seeds", *READING)  # may stand at the top or in a setting
+TOP = ("title", "about", "paper", "show", "settings", "method", "data", "baseline", *SHARED)
+SETTING = ("name", "title", "source", "prompt", *SHARED)
+METHOD = ("use", "title", "for", "attributes")  # besides the options of the method itself
+
+
+@dataclass(frozen=True)
+class Use:
+    """A column of a plan: a method under a name, with options, and others for some datasets."""
+
+    name: str
+    method: str
+    title: str
+    options: Mapping[str, Scalar] = field(default_factory=dict)
+    overrides: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)  # by dataset
+    attributes: str | None = None  # other sentences than the setting's
+
+    def options_for(self, dataset: str) -> Options:
+        """All options on one dataset, sorted by name; those left to the method's own rules are left out."""
+        made = find_method(self.method).make_options({**self.options, **self.overrides.get(dataset, {})})
+        return tuple(sorted((key, value) for key, value in asdict(made).items() if value is not None))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A source behind a prompt, and what is compared there."""
+
+    name: str
+    title: str
+    source: str
+    prompt: str
+    datasets: tuple[str, ...]
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...]
+    reading: Reading
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All of a table: settings in order, methods by name, and how the result is shown."""
+
+    title: str
+    settings: tuple[Setting, ...]
+    uses: Mapping[str, Use]
+    show: tuple[str, ...] = ("datasets",)
+    about: str = ""
+    paper: tuple[str, ...] = ()  # tables of the paper whose numbers stand beside ours
+    baseline: str = "yoro"  # the method that others are compared with
+    data: Mapping[str, str] = field(default_factory=dict)  # where a dataset is, if not under a root
+
+    def entries(self) -> list[Entry]:
+        """Every cell in its place: setting by setting, dataset by dataset, method by method, seed by seed."""
+        return [
+            Entry(setting.name, name, dataset, seed, self._cell(setting, dataset, self.uses[name], seed))
+            for setting in self.settings
+            for dataset in setting.datasets
+            for name in setting.methods
+            for seed in setting.seeds
+        ]
+
+    def setting(self, name: str) -> Setting:
+        """The setting of a name."""
+        return next(setting for setting in self.settings if setting.name == name)
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """All datasets, in the order in which they are first named."""
+        return tuple(dict.fromkeys(name for setting in self.settings for name in setting.datasets))
+
+    def _cell(self, setting: Setting, dataset: str, use: Use, seed: int) -> Cell:
+        reading = setting.reading
+        if use.attributes is not None:
+            reading = replace(reading, attributes=use.attributes)
+        return Cell(dataset, setting.source, setting.prompt, use.method, seed, use.options_for(dataset), reading)
+
+
+def read_plan(path: str | Path) -> Plan:
+    """The plan in a TOML file, checked: an error says where it is wrong, and names the nearest known word."""
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"There is no plan '{file}'; expected a TOML file such as those in configs/.")
+    if file.stat().st_size > LARGEST:
+        raise InputError(f"'{file}' has {file.stat().st_size:,} bytes; a plan has at most {LARGEST:,}.")
+    try:
+        content = tomllib.loads(file.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"'{file}' is no TOML: {error}.") from None
+    try:
+        return make_plan(content)
+    except InputError as error:
+        raise InputError(f"'{file}': {error}") from None
+
+
+def make_plan(content: Mapping[str, object]) -> Plan:
+    """The plan of parsed TOML."""
+    _refuse_unknown(content, TOP, "A plan")
+    defined = content.get("method", {})
+    if not isinstance(defined, dict):
+        raise InputError(f"[method] is {defined!r}; expected a table [method.NAME] for each method with options.")
+    settings = _list(content.get("settings"), "settings")
+    if not settings:
+        raise InputError("A plan needs at least one [[settings]] with a name, a source and a prompt.")
+    made = tuple(_setting(cast("Mapping[str, object]", given), content, i) for i, given in enumerate(settings))
+    _refuse_twice([setting.name for setting in made], "setting")
+    names = tuple(dict.fromkeys(name for setting in made for name in setting.methods))
+    uses = {name: _use(name, defined.get(name, {})) for name in names}
+    idle = [name for name in defined if name not in uses]
+    if idle:
+        raise InputError(f"[method.{idle[0]}] is described, but no setting uses it. {nearest(idle[0], names)}")
+    return Plan(
+        _text(content.get("title"), "title"), made, uses, _shown(content.get("show", ["datasets"])),
+        _text(content.get("about", ""), "about"), tuple(_strings(content.get("paper", []), "paper")),
+        _text(content.get("baseline", "yoro"), "baseline"), _places(content.get("data", {})),
+    )  # fmt: skip
+
+
+def _setting(given: Mapping[str, object], top: Mapping[str, object], number: int) -> Setting:
+    if not isinstance(given, dict):
+        raise InputError(f"Setting {number} is {given!r}; expected a table [[settings]].")
+    _refuse_unknown(given, SETTING, f"Setting {number}")
+    whole = {key: value for key, value in top.items() if key in SHARED} | given
+    name = _text(whole.get("name"), f"name of setting {number}")
+    prompt = _text(whole.get("prompt", "watermark"), f"prompt of {name}")
+    if prompt not in PROMPTS:
+        raise InputError(f"{name}: {prompt!r} names no prompt. {nearest(prompt, PROMPTS)}")
+    datasets = tuple(_strings(whole.get("datasets"), f"datasets of {name}"))
+    methods = tuple(_strings(whole.get("methods"), f"methods of {name}"))
+    seeds = _list(whole.get("seeds", [0, 1, 2]), f"seeds of {name}")
+    for what, values in (("dataset", datasets), ("method", methods), ("seed", seeds)):
+        if not values:
+            raise InputError(f"{name} has no {what}.")
+        _refuse_twice(values, what)
+    if not all(type(seed) is int and seed >= 0 for seed in seeds):
+        raise InputError(f"The seeds of {name} are {seeds!r}; expected whole numbers of at least 0.")
+    source = _text(whole.get("source"), f"source of {name}")
+    title = _text(whole.get("title", name) if "title" in given else name, f"title of {name}")
+    return Setting(
+        name, title, source, prompt, datasets, methods, tuple(cast("list[int]", seeds)), _reading(whole, name)
+    )
+
+
+def _reading(given: Mapping[str, object], name: str) -> Reading:
+    chosen = {key: given[key] for key in READING if key in given}
+    for key, value in chosen.items():
+        sound, expected = KINDS[key]
+        if not sound(value):
+            raise InputError(f"The {key} of {name} is {value!r}; expected {expected}.")
+    limit = cast("dict[str, int]", chosen.get("limit", {}))
+    chosen["limit"] = ",".join(f"{part}={limit[part]}" for part in SPLITS if part in limit)
+    if "frame" in chosen:
+        chosen["frame"] = str(chosen["frame"])
+    return Reading(**chosen)  # type: ignore[arg-type]
+
+
+def _whole(value: object) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _limited(value: object) -> bool:
+    return isinstance(value, dict) and all(part in SPLITS and _whole(count) for part, count in value.items())
+
+
+KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "frame": (lambda v: isinstance(v, str | float), "grey, black, mean or a number between 0 and 1"),
+    "image_side": (_whole, "a whole number of pixels"),
+    "read": (lambda v: v in ("logits", "features"), "logits or features"),
+    "shots": (_whole, "a whole number of images a class"),
+    "limit": (_limited, "images a class such as {train = 32, val = 8, test = 40}"),
+    "grouped": (lambda v: isinstance(v, bool), "true or false"),
+    "attributes": (lambda v: isinstance(v, str) and v != "", "des, a JSON file, templates or names"),
+    "sentences": (_whole, "a whole number of sentences a class"),
+}
+
+
+def _use(name: str, given: object) -> Use:
+    if not isinstance(given, dict):
+        raise InputError(f"[method.{name}] is {given!r}; expected a table of options.")
+    method = find_method(_text(given.get("use", name), f"use of {name}"))
+    options = {key: value for key, value in given.items() if key not in METHOD}
+    overrides = given.get("for", {})
+    if not isinstance(overrides, dict) or not all(isinstance(mine, dict) for mine in overrides.values()):
+        raise InputError(f"[method.{name}.for] is {overrides!r}; expected a table of options for each dataset.")
+    title = _text(given.get("title", name), f"title of {name}")
+    attributes = given.get("attributes")
+    use = Use(name, method.name, title, options, overrides, None if attributes is None else str(attributes))
+    for dataset in ("", *overrides):
+        try:
+            use.options_for(dataset)
+        except (InputError, TypeError) as error:
+            raise InputError(f"[method.{name}{'.for.' + dataset if dataset else ''}]: {error}") from None
+    return use
+
+
+def _shown(value: object) -> tuple[str, ...]:
+    words = _strings(value, "ways to show results")
+    for word in words:
+        if word not in SHOWN:
+            raise InputError(f"{word!r} is no way to show results. {nearest(word, SHOWN)}")
+    return tuple(words)
+
+
+def _refuse_unknown(given: Iterable[str], known: Sequence[str], what: str) -> None:
+    for key in given:
+        if key not in known:
+            raise InputError(f"{what} has no key {key!r}. {nearest(key, known)}")
+
+
+def _refuse_twice(values: Sequence[object], what: str) -> None:
+    twice = [value for i, value in enumerate(values) if value in values[:i]]
+    if twice:
+        raise InputError(f"The {what} {twice[0]!r} is named twice.")
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str) or (not value and what != "about"):
+        raise InputError(f"The {what} is {'missing' if value is None else repr(value)}; expected text.")
+    return value
+
+
+def _list(value: object, what: str) -> list[object]:
+    if not isinstance(value, list):
+        raise InputError(f"The {what} are {'missing' if value is None else repr(value)}; expected a list.")
+    return value
+
+
+def _strings(value: object, what: str) -> list[str]:
+    found = _list(value, what)
+    if not all(isinstance(item, str) and item for item in found):
+        raise InputError(f"The {what} are {value!r}; expected a list of names.")
+    return cast("list[str]", found)
+
+
+def _places(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(place, str) for place in value.values()):
+        raise InputError(f"[data] is {value!r}; expected the place of each dataset by its name.")
+    return cast("dict[str, str]", value)
