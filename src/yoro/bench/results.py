@@ -156,10 +156,8 @@ def entries(plan: Plan, results: Results) -> tuple[list[Entry], list[str]]:
     listed = []
     for entry in plan.entries():
         known = results.of(entry.cell)
-        error = None if known else results.error(entry.cell)
-        listed.append(
-            Entry(entry.setting, entry.method, entry.dataset, entry.seed, entry.cell, *known[:1], error=error)
-        )
+        now = replace(entry, result=known[0]) if known else replace(entry, error=results.error(entry.cell))
+        listed.append(now)
     return listed, [*results.odd, *_mixed(listed, results)]
 
 
