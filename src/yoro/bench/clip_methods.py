@@ -1,0 +1,41 @@
+"""The published reprogramming methods for image-text models on the bench."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from yoro.bench.ground import BANK_SEED, Answer, Ground
+from yoro.bench.options import ClipOptions
+from yoro.bench.training import chooser, images, run_training
+from yoro.refining.clip_baselines import ClipSettings, clip_geometry, clip_prompt, clip_recipe, clip_training
+from yoro.refining.dga import Granularity
+from yoro.sources.gradients import open_differentiable
+from yoro.wording import need_texts
+
+
+def run(name: str, ground: Ground, options: ClipOptions) -> Answer:
+    """The method with its own prompt and geometry, whatever the prompt of the setting is."""
+    method, cell = name.removeprefix("clip-"), ground.cell
+    texts = need_texts(ground.pipeline.source, name)
+    twin = open_differentiable(cell.source, read=cell.reading.read, device=ground.device)
+    prompt = clip_prompt(method, twin)
+    train = images(ground, ground.drawn.train, clip_geometry(prompt, twin))
+    recipe = clip_recipe(
+        method, epochs=options.epochs, shots=cell.reading.shots, flip=ground.dataset.flip, seed=cell.seed
+    )
+    rates = {"learning_rate": options.learning_rate, "head_learning_rate": options.learning_rate}
+    if method == "dga":
+        rates["head_learning_rate"] = options.projection_rate
+    settings = ClipSettings(
+        sentences=cell.reading.sentences,
+        nearest=options.nearest,
+        alpha=options.alpha,
+        prompts=options.prompts,
+        granularity=Granularity(options.levels, options.scales, options.crops),
+        bank_seed=BANK_SEED,
+    )
+    training, notes = clip_training(
+        method, texts, twin, train, replace(recipe, **rates), banks=ground.banks, settings=settings, prompt=prompt,
+        choose=chooser(options.select), progress=ground.progress,
+    )  # fmt: skip
+    return run_training(ground, training, train, options.select, notes)
