@@ -49,6 +49,12 @@ def first_best(records: Sequence[EpochRecord]) -> bool:
     return all(records[-1].correct > earlier.correct for earlier in records[:-1])
 
 
+def best_trained(records: Sequence[EpochRecord]) -> bool:
+    """As the paper's rule, but the predictor before any training is no candidate."""
+    last = records[-1]
+    return last.epoch > 0 and all(last.correct > earlier.correct for earlier in records[1:-1])
+
+
 @dataclass(frozen=True)
 class _Piece:
     loss: float  # summed over the images of the piece

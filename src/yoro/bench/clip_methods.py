@@ -23,9 +23,8 @@ def run(name: str, ground: Ground, options: ClipOptions) -> Answer:
     recipe = clip_recipe(
         method, epochs=options.epochs, shots=cell.reading.shots, flip=ground.dataset.flip, seed=cell.seed
     )
-    rates = {"learning_rate": options.learning_rate, "head_learning_rate": options.learning_rate}
-    if method == "dga":
-        rates["head_learning_rate"] = options.projection_rate
+    projections = options.projection_rate if method == "dga" else options.learning_rate
+    recipe = replace(recipe, learning_rate=options.learning_rate, head_learning_rate=projections)
     settings = ClipSettings(
         sentences=cell.reading.sentences,
         nearest=options.nearest,
@@ -35,7 +34,7 @@ def run(name: str, ground: Ground, options: ClipOptions) -> Answer:
         bank_seed=BANK_SEED,
     )
     training, notes = clip_training(
-        method, texts, twin, train, replace(recipe, **rates), banks=ground.banks, settings=settings, prompt=prompt,
+        method, texts, twin, train, recipe, banks=ground.banks, settings=settings, prompt=prompt,
         choose=chooser(options.select), progress=ground.progress,
     )  # fmt: skip
     return run_training(ground, training, train, options.select, notes)

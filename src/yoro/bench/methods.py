@@ -24,9 +24,18 @@ from yoro.peers.registry import METHODS as PEERS
 if TYPE_CHECKING:
     from yoro.bench.ground import Answer, Ground
 
-YORO = "bdm-validation"  # the paper's method among the peers
 CLASSIFIER_BASELINES = ("rlm", "flm", "ilm", "blm", "blm+", "deep")
-CLIP_BASELINES = ("vp", "ar", "attrvr", "dvp-cls", "dvp-cse", "autovp", "dga")
+CLIP_BASELINES: dict[str, tuple[str, ...]] = {  # with the banks that each reads
+    "vp": (),
+    "ar": (),
+    "attrvr": ("des", "dist"),
+    "dvp-cls": ("des",),
+    "dvp-cse": ("cse_1", "cse_2", "cse_3"),
+    "autovp": (),
+    "dga": ("des", "dist"),
+    "clip-blm": (),
+    "clip-blm+": (),
+}
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,7 @@ class BenchMethod:
     run: Callable[[Ground, Any], Answer]
     options: type = NoOptions
     trains: bool = False
+    banks: tuple[str, ...] = ("des",)  # sentences that it reads on an image-text source, by kind
     about: str = ""
 
     def make_options(self, given: Mapping[str, Scalar]) -> Any:
@@ -66,17 +76,24 @@ def from_peer(name: str, method: Method) -> BenchMethod:
     return BenchMethod(name, partial(_later("yoro.bench.ground", "fit_responses"), method), about=method.about)
 
 
-def _training(name: str, file: str, options: type) -> BenchMethod:
-    run = _later(f"yoro.bench.{file}", "run")
-    return BenchMethod(name, run if file == "few_pass" else partial(run, name), options, trains=True)
+def _label_mapping(name: str) -> BenchMethod:
+    run = partial(_later("yoro.bench.label_mappings", "run"), name)
+    return BenchMethod(name, run, TrainingOptions, trains=True, about=f"{name.upper()}, trained with its prompt")
+
+
+def _clip(name: str) -> BenchMethod:
+    run = partial(_later("yoro.bench.clip_methods", "run"), name)
+    about = f"{name.removeprefix('clip-')} for image-text models, trained"
+    return BenchMethod(name, run, ClipOptions, trains=True, banks=CLIP_BASELINES[name], about=about)
 
 
 METHODS: dict[str, BenchMethod] = {
-    "yoro": from_peer("yoro", PEERS[YORO]),
-    "yoro-fp": _training("yoro-fp", "few_pass", FewPassOptions),
-    **{name: _training(name, "label_mappings", TrainingOptions) for name in CLASSIFIER_BASELINES},
-    **{name: _training(name, "clip_methods", ClipOptions) for name in CLIP_BASELINES},
-    **{f"clip-{name}": _training(f"clip-{name}", "clip_methods", ClipOptions) for name in ("blm", "blm+")},
+    "yoro": BenchMethod("yoro", _later("yoro.bench.ground", "run_one_pass"), about="the paper's one pass"),
+    "yoro-fp": BenchMethod(
+        "yoro-fp", _later("yoro.bench.few_pass", "run"), FewPassOptions, trains=True, about="the pass, refined"
+    ),
+    **{name: _label_mapping(name) for name in CLASSIFIER_BASELINES},
+    **{name: _clip(name) for name in CLIP_BASELINES},
 }
 METHODS |= {name: from_peer(name, method) for name, method in PEERS.items() if name not in METHODS}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from yoro.refine import best_trained
 from yoro.refining.checkpoint import EpochRecord
 
 
@@ -14,5 +15,4 @@ def best_test_epoch(records: Sequence[EpochRecord]) -> bool:
     untrained predictor is no candidate there. Such a number is not an estimate of anything: report it beside a
     validated one, and named. For `Training(..., choose=best_test_epoch)`, never in a product.
     """
-    last = records[-1]
-    return last.epoch > 0 and all(last.correct > earlier.correct for earlier in records[1:-1])
+    return best_trained(records)

@@ -21,7 +21,7 @@ from yoro.ledger import Ledger
 from yoro.mappings.affine import AffineMapping
 from yoro.pipeline import Pipeline, Reading
 from yoro.prompts.trainable import TrainablePrompt
-from yoro.refine import Training
+from yoro.refine import Training, best_trained, first_best
 from yoro.refining.checkpoint import TrainingCheckpoint
 from yoro.refining.heads import MappingHead
 from yoro.refining.images import LabelledImages
@@ -97,7 +97,7 @@ def refine(
         resume=resume,
         tell=lambda records, best: tell(epoch_sentence(records, best, recipe.epochs)),
     )
-    refinement = judged(outcome, given, recipe, ready.skipped)
+    refinement = judged(outcome, given, recipe, ready.skipped, always=not chosen.epoch_zero)
     tell(refinement.why)
     if not refinement.kept:
         return classifier, refinement
@@ -152,7 +152,8 @@ def _training(ready: Ready, settings: Settings, recipe: Recipe, progress: bool) 
         device=ready.twin.device,
     )
     prompt = TrainablePrompt(ready.pipeline.prompt, ready.twin.device)
-    return Training(prompt, ready.twin, head, recipe, progress=progress), start
+    choose = first_best if settings.epoch_zero else best_trained
+    return Training(prompt, ready.twin, head, recipe, choose=choose, progress=progress), start
 
 
 def _augmented_start(ready: Ready, recipe: Recipe) -> AffineMapping:

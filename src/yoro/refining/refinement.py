@@ -43,10 +43,12 @@ class Refinement:
         }
 
 
-def judged(outcome: Outcome, given: int, recipe: Recipe, skipped: list[tuple[str, str]]) -> Refinement:
-    """The verdict: an epoch of training must beat epoch 0, and the model as it came."""
+def judged(
+    outcome: Outcome, given: int, recipe: Recipe, skipped: list[tuple[str, str]], *, always: bool = False
+) -> Refinement:
+    """The verdict: an epoch of training must beat epoch 0, and the model as it came, unless one is `always` kept."""
     best, first = outcome.records[outcome.chosen], outcome.records[0]
-    kept = outcome.chosen > 0 and best.correct > given
+    kept = outcome.chosen > 0 and (always or best.correct > given)
     stopped = f"Stopped after epoch {outcome.records[-1].epoch}. " if outcome.interrupted else ""
     if kept:
         why = (

@@ -30,6 +30,7 @@ class Settings:
     temperature : that scores are divided by in the loss; "fitted" is the leave-one-out one of epoch 0.
     augmented_start : whether the initial statistics are taken from augmented images.
     augment, flip : random resized crops, and mirroring; leave mirroring out where left and right matter.
+    epoch_zero : whether the predictor before training may win; without, the best trained epoch is kept in any case.
     """
 
     epochs: int = 20
@@ -45,6 +46,7 @@ class Settings:
     augment: bool = True
     flip: bool = True
     mixed_precision: bool = False
+    epoch_zero: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
