@@ -45,6 +45,7 @@ class Result:
     shrinkage: float | None = None
     selected_on: Literal["validation", "test"] | None = None  # what chose the epoch
     epochs: tuple[Epoch, ...] = ()
+    image_seconds: float = 0.0  # to decode one image and ask the source, as measured
     notes: tuple[str, ...] = ()
     machine: Mapping[str, str] = field(default_factory=dict)
     finished: str = ""  # ISO 8601, UTC

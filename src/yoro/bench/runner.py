@@ -54,13 +54,16 @@ class Tally:
     found: int = 0  # finished before
     computed: int = 0
     failed: int = 0
-    seconds: float = 0.0
     errors: dict[str, int] = field(default_factory=dict)  # how many cells failed for each reason
 
     @property
     def dealt_with(self) -> int:
         """Cells that need no more thought in this run."""
         return self.found + self.computed + self.failed
+
+    def __str__(self) -> str:
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.total} cells: {self.found} were finished before, {self.computed} computed{failed}"
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class _Run:
         except (YoroError, OSError) as error:
             self._fail(mine, error)
             return
-        for group in _grouped(mine, lambda entry: _stage(entry.cell)).values():
+        for group in _grouped(mine, lambda entry: stage_of(entry.cell)).values():
             self._setting(opened, group)
 
     def _open(self, name: str) -> Opened:
@@ -174,13 +177,14 @@ class _Run:
             return
         drawn = job.drawn
         result = Result(
-            cell, job.depends, tested=len(drawn.test), fitted=len(drawn.train), machine=_machine(self._means.device),
+            cell, job.depends, tested=len(drawn.test), fitted=len(drawn.train),
+            image_seconds=ground.shelf.seconds_an_image, machine=_machine(self._means.device),
             finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), **vars(answer),
         )  # fmt: skip
         self._results.write(result)
         shutil.rmtree(ground.scratch, ignore_errors=True)
         self.tally.computed += 1
-        self._say(job.entry, f"{100 * result.accuracy:.1f} % of {result.tested:,}, {_spell(result.seconds)}")
+        self._say(job.entry, f"{100 * result.accuracy:.1f} % of {result.tested:,}, {spell(result.seconds)}")
 
     def _ground(self, job: _Job, opened: Opened, pipeline: Pipeline, shelf: Shelf) -> Ground:
         cell = job.entry.cell
@@ -214,7 +218,7 @@ class _Run:
         tally = self.tally
         taken = time.perf_counter() - self._started
         left = taken / max(tally.computed, 1) * (tally.total - tally.dealt_with)
-        rest = f"; about {_spell(left)} left" if tally.dealt_with < tally.total and tally.computed else ""
+        rest = f"; about {spell(left)} left" if tally.dealt_with < tally.total and tally.computed else ""
         place = f"{entry.setting}, {entry.dataset}, {entry.method}, seed {entry.seed}"
         self._means.tell(f"[{tally.dealt_with} of {tally.total}] {place}: {what}{rest}")
 
@@ -240,7 +244,7 @@ def _grouped(entries: Sequence[Entry], key: Callable[[Entry], object]) -> dict[o
     return groups
 
 
-def _stage(cell: Cell) -> tuple[object, ...]:
+def stage_of(cell: Cell) -> tuple[object, ...]:
     """What cells must have in common to share responses."""
     return cell.source, cell.prompt, cell.reading.read, cell.reading.frame, cell.reading.image_side
 
@@ -296,10 +300,10 @@ def _machine(device: str) -> dict[str, str]:
     return {"yoro": __version__, "python": platform.python_version(), "cores": str(cores()), "device": device}
 
 
-def _spell(seconds: float) -> str:
+def spell(seconds: float) -> str:
     """A time as a person says it.
 
-    >>> [_spell(seconds) for seconds in (0.04, 75, 7300)]
+    >>> [spell(seconds) for seconds in (0.04, 75, 7300)]
     ['0.04 s', '1.2 min', '2.0 h']
     """
     if seconds < 60:

@@ -1,0 +1,156 @@
+"""What a run of a plan would do, and about how long it would take; nothing is read but earlier results."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from yoro.bench.cells import Cell
+from yoro.bench.methods import find_method
+from yoro.bench.plan import Plan
+from yoro.bench.results import Entry, Results
+from yoro.bench.runner import stage_of
+from yoro.choosing import HOLD_OUT, MOST_VALIDATION
+from yoro.data.datasets.contract import BenchDataset
+from yoro.data.datasets.registry import find_bench_dataset
+from yoro.errors import InputError
+
+State = Literal["finished", "to run", "no data"]
+
+BACKWARD = 2.0  # what a backward pass costs, in forward passes
+RATES = {  # images a second through a network, forward, on two CPU cores: measured, or by its operations beside those
+    "lite0": 160.0, "lite1": 110.0, "lite2": 80.0, "conse": 110.0, "resnet18": 50.0, "resnext101_32x8d": 5.5,
+    "RN50": 15.0, "RN101": 9.0, "ViT-B-32": 17.0, "ViT-B-16": 5.0,
+}  # fmt: skip
+UNKNOWN = 10.0  # images a second through any other network
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Images of a cell by what they are for."""
+
+    train: int
+    val: int
+    test: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A cell, whether it would run, and about how many seconds that takes (with its share of shared responses)."""
+
+    entry: Entry
+    state: State
+    seconds: float = 0.0
+    why: str = ""  # it cannot run, or failed before
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Seconds of one image, forward and in an epoch of training, by source; as measured in earlier results."""
+
+    forward: dict[str, float]
+    training: dict[str, float]
+
+    def seconds(self, source: str) -> float:
+        """Of a forward pass."""
+        return self.forward.get(source, 1.0 / guessed_rate(source))
+
+    def training_seconds(self, source: str) -> float:
+        """Of a forward and a backward pass."""
+        return self.training.get(source, (1.0 + BACKWARD) * self.seconds(source))
+
+
+def forecast(plan: Plan, results: Results, roots: Sequence[Path]) -> list[Forecast]:
+    """Every cell of the plan, in its order."""
+    rates = measured_rates(plan, results)
+    data = {name: _look(name, plan, roots) for name in plan.datasets}
+    read: set[object] = set()  # stages whose responses are in the estimate already
+    listed = []
+    for entry in plan.entries():
+        dataset, problem = data[entry.dataset]
+        if results.of(entry.cell):
+            listed.append(Forecast(entry, "finished"))
+            continue
+        seconds = 0.0
+        if dataset is not None and dataset.counts:
+            counted = count_images(entry.cell, dataset)
+            seconds = training_cost(entry.cell, counted, rates)
+            key = entry.dataset, *stage_of(entry.cell), entry.seed if entry.cell.reading.shots else None
+            if key not in read:
+                seconds += (counted.train + counted.val + counted.test) * rates.seconds(entry.cell.source)
+                read.add(key)
+        why = problem or results.error(entry.cell) or ""
+        listed.append(Forecast(entry, "no data" if problem else "to run", seconds, why))
+    return listed
+
+
+def count_images(cell: Cell, dataset: BenchDataset) -> Counted:
+    """Images of a cell, by the numbers that the dataset is known to have."""
+    counts, reading = dataset.counts, cell.reading
+    train, val, test = (counts.get(split, 0) for split in ("train", "val", "test"))
+    if not val:
+        val = round(HOLD_OUT * train)
+        train -= val
+    if reading.shots:
+        train = min(train, reading.shots * dataset.classes)
+        val = min(val, min(reading.shots, MOST_VALIDATION) * dataset.classes)
+    limits = {split: limit * dataset.classes for split, limit in reading.limits().items()}
+    return Counted(*(min(n, limits.get(split, n)) for split, n in (("train", train), ("val", val), ("test", test))))
+
+
+def training_cost(cell: Cell, counted: Counted, rates: Rates) -> float:
+    """Seconds of training: epochs with their validation, prompts and crops that are looked at one by one, the test."""
+    method = find_method(cell.method)
+    options = dict(cell.options)
+    epochs = method.epochs(cell.options)
+    if not epochs:
+        return 0.0
+    looks = 1
+    if cell.method == "dvp-cls":
+        looks = int(options["prompts"])
+    if cell.method == "dga":
+        looks = 1 + int(options["scales"]) * int(options["crops"]) + int(options["levels"])
+    forward, both = rates.seconds(cell.source), rates.training_seconds(cell.source)
+    gathering = forward if options.get("mapping_pass") and cell.method in ("ilm", "blm", "blm+") else 0.0
+    an_epoch = counted.train * (both + gathering) + counted.val * forward
+    return looks * (epochs * an_epoch + (counted.test + counted.train) * forward)
+
+
+def measured_rates(plan: Plan, results: Results) -> Rates:
+    """Medians over what this folder of results has of each source."""
+    forward: dict[str, list[float]] = {}
+    training: dict[str, list[float]] = {}
+    for entry in plan.entries():
+        for result in results.of(entry.cell)[:1]:
+            forward.setdefault(entry.cell.source, []).append(result.image_seconds)
+            training.setdefault(entry.cell.source, []).extend(
+                epoch.seconds / result.fitted for epoch in result.epochs if epoch.epoch > 0
+            )
+    return Rates(*({s: statistics.median(v) for s, v in found.items() if v} for found in (forward, training)))
+
+
+def guessed_rate(source: str) -> float:
+    """Images a second where nothing was measured yet.
+
+    >>> guessed_rate("timm:resnext101_32x8d.fb_wsl_ig1b_ft_in1k"), guessed_rate("onnx:mine.onnx")
+    (5.5, 10.0)
+    """
+    network = source.partition(":")[2].partition("?")[0].partition("/")[0].partition(".")[0]
+    return RATES.get(network, UNKNOWN)
+
+
+def _look(name: str, plan: Plan, roots: Sequence[Path]) -> tuple[BenchDataset | None, str]:
+    """The dataset, with its images counted if they are there; and what is wrong with it."""
+    try:
+        dataset = find_bench_dataset(name)
+    except InputError as error:
+        return None, str(error)
+    try:
+        found = dataset.find([Path(plan.data[name])] if name in plan.data else roots).dataset
+    except (InputError, OSError) as error:
+        return dataset, " ".join(str(error).split())
+    counts = {split: sum(example.split == split for example in found) for split in ("train", "val", "test")}
+    return replace(dataset, counts={s: n for s, n in counts.items() if n}, classes=len(found.classes)), ""
