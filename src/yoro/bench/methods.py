@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from yoro.bench.cells import Options, Scalar
 from yoro.bench.options import ClipOptions, FewPassOptions, NoOptions, TrainingOptions
 from yoro.errors import InputError
-from yoro.importing import import_attribute
+from yoro.importing import import_here
 from yoro.peers.contract import Method
 from yoro.peers.registry import METHODS as PEERS
 
@@ -104,7 +104,8 @@ def find_method(name: str) -> BenchMethod:
         return METHODS[name]
     if ":" not in name:
         raise InputError(f"{name!r} names no method. {nearest(name, METHODS)}")
-    found = import_attribute(name)
+    module, _, attribute = name.partition(":")
+    found: object = getattr(import_here(module, name, InputError), attribute, None)
     if isinstance(found, Method):
         return from_peer(name, found)
     if isinstance(found, BenchMethod):

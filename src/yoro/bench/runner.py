@@ -24,7 +24,7 @@ from yoro.data.datasets.status import find_bank
 from yoro.data.examples import Example, listed
 from yoro.data.manifest import take_manifest
 from yoro.errors import InputError, YoroError
-from yoro.importing import import_module
+from yoro.importing import import_here
 from yoro.machine import cores
 from yoro.pipeline import Pipeline, Reading, make_pipeline
 from yoro.sources.contract import is_dual
@@ -282,7 +282,8 @@ def _depends(cell: Cell, opened: Opened, pipeline: Pipeline, banks: Sequence[str
     if banks:
         depends["sentences"] = digest_of([_content(bank) for bank in banks])
     if ":" in cell.method:
-        depends["method"] = _content(Path(str(import_module(cell.method.partition(":")[0]).__file__)))
+        module = import_here(cell.method.partition(":")[0], cell.method, InputError)
+        depends["method"] = _content(Path(str(module.__file__)))
     return depends
 
 
