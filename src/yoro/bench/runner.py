@@ -108,6 +108,7 @@ class _Run:
             means.tell(f"{name}: {note}")
         _refuse_same_names(found, name)
         file = self._results.folder / "manifests" / f"{digest_of(name)}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
         manifest = take_manifest(found.dataset, file)
         altered = [*manifest.changed, *manifest.added, *manifest.removed]
         if altered:
