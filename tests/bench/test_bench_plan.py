@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yoro.bench.cells import Cell, Reading
+from yoro.bench.paper import published, published_tables
+from yoro.bench.plan import make_plan, read_plan
+from yoro.errors import InputError
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+PLANS = sorted(path.stem for path in CONFIGS.glob("*.toml"))
+
+# Cells of each plan, counted by hand: settings x datasets x methods x seeds.
+CELLS = {
+    "padding": 12 * (8 + 7) * 3,
+    "watermark": 12 * 6 * 3,
+    "legacy-padding": 12 * (8 + 7) * 3,
+    "clip": 2 * 11 * 6 * 3,
+    "clip-summary": 4 * 11 * 6 * 3,
+    "update-full": 3 * 14 * 4 * 3,
+    "update-clip": 4 * 11 * 4 * 3,
+    "update-diagnostics": (14 + 4 * 11) * 4 * 3,
+    "covariance": 4 * 11 * 6 * 3,
+    "efficiency": (14 + 4 * 11) * 2 * 3,
+    "clip-timing": 7 * 3,
+    "svhn": 3 * 3 * 3,
+    "external": 10 * 5 * 3,
+    "first-figure": 3,
+    "refinement-shares": (3 * 14 + 4 * 11) * 2 * 3,
+    "small": 2 * 3 * 9 * 2,
+}
+
+SMALL = {
+    "title": "Small",
+    "datasets": ["digits"],
+    "methods": ["yoro"],
+    "settings": [{"name": "lite0", "source": "embedded:lite0", "prompt": "watermark"}],
+}
+
+
+def test_every_plan_has_exactly_its_cells():
+    assert {name: len(read_plan(CONFIGS / f"{name}.toml").entries()) for name in PLANS} == CELLS
+
+
+def test_every_table_of_the_paper_has_its_plan():
+    shown = {table for name in PLANS for table in read_plan(CONFIGS / f"{name}.toml").paper}
+    assert shown == set(published_tables())
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("padding", "padding-detailed"),
+        ("watermark", "watermark-yoro"),
+        ("legacy-padding", "L-padding-detailed"),
+        ("clip", "fsclip-v32-r50"),
+        ("update-full", "yoro-mapping-full-detail"),
+        ("external", "external-fs-clip"),
+        ("svhn", "svhn-prompt-only"),
+    ],
+)
+def test_a_plan_has_the_cells_of_its_table_and_no_others(name: str, table: str):
+    printed = {(p.setting, p.dataset, p.method) for p in published(table) if p.metric == "accuracy"}
+    printed = {cell for cell in printed if cell[1] != "average"}
+    planned = Counter((e.setting, e.dataset, e.method) for e in read_plan(CONFIGS / f"{name}.toml").entries())
+    assert set(planned) == printed
+    assert set(planned.values()) == {3}  # seeds
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("clip-summary", "fs-summary"),
+        ("update-full", "yoro-mapping-full"),
+        ("update-clip", "yoro-mapping-fsclip"),
+        ("covariance", "covariance-selection-ablation"),
+        ("clip-timing", "clip-efficiency"),
+    ],
+)
+def test_a_plan_has_the_rows_and_columns_of_its_summary(name: str, table: str):
+    printed = {(p.setting, p.method) for p in published(table) if p.setting != "overall"}
+    assert {(e.setting, e.method) for e in read_plan(CONFIGS / f"{name}.toml").entries()} == printed
+
+
+def test_the_same_cell_of_two_plans_is_one():
+    one, other = (read_plan(CONFIGS / f"{name}.toml").entries() for name in ("padding", "update-full"))
+    shared = {e.cell.name for e in one} & {e.cell.name for e in other}
+    assert len(shared) == 2 * 12 * 2 * 3  # YORO and YORO-FP (which is Momentum) on both backbones with padding
+
+
+def test_the_published_numbers_of_prompts_reach_dvp():
+    entries = read_plan(CONFIGS / "clip.toml").entries()
+    prompts = {e.dataset: dict(e.cell.options)["prompts"] for e in entries if e.method == "dvp"}
+    assert {name: count for name, count in prompts.items() if count != 3} == {"eurosat": 1, "food101": 2, "ucf101": 2}
+
+
+def test_settings_take_from_the_top_what_they_do_not_say():
+    plan = make_plan(SMALL | {"shots": 4, "settings": [SMALL["settings"][0], SMALL["settings"][0] | {
+        "name": "other", "shots": 8, "datasets": ["svhn"], "seeds": [7]}]})  # fmt: skip
+    assert [s.reading.shots for s in plan.settings] == [4, 8]
+    assert [s.datasets for s in plan.settings] == [("digits",), ("svhn",)]
+    assert [s.seeds for s in plan.settings] == [(0, 1, 2), (7,)]
+
+
+def test_an_option_at_its_default_is_the_same_cell():
+    said = make_plan(SMALL | {"methods": ["yoro-fp"], "method": {"yoro-fp": {"epochs": 20}}})
+    unsaid = make_plan(SMALL | {"methods": ["yoro-fp"]})
+    other = make_plan(SMALL | {"methods": ["yoro-fp"], "method": {"yoro-fp": {"epochs": 2}}})
+    names = [{e.cell.name for e in plan.entries()} for plan in (said, unsaid, other)]
+    assert names[0] == names[1]
+    assert names[0].isdisjoint(names[2])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"tittle": "x"}, "no key 'tittle'. Did you mean 'title'?"),
+        ({"title": None}, "title is missing"),
+        ({"title": 3}, "title is 3; expected text"),
+        ({"settings": []}, "at least one [[settings]]"),
+        ({"settings": [{"name": "a", "sauce": "b"}]}, "no key 'sauce'. Did you mean 'source'?"),
+        ({"settings": [{"name": "a"}]}, "source of a is missing"),
+        ({"settings": [3]}, "expected a table [[settings]]"),
+        ({"settings": SMALL["settings"] * 2}, "setting 'lite0' is named twice"),
+        ({"settings": [SMALL["settings"][0] | {"prompt": "paddin"}]}, "Did you mean 'padding'?"),
+        ({"methods": ["yorro"]}, "names no method. Did you mean 'yoro'?"),
+        ({"methods": ["yoro", "yoro"]}, "method 'yoro' is named twice"),
+        ({"methods": []}, "lite0 has no method"),
+        ({"datasets": "digits"}, "expected a list"),
+        ({"seeds": [0.5]}, "whole numbers of at least 0"),
+        ({"seeds": [-1]}, "whole numbers of at least 0"),
+        ({"shots": 0}, "shots of lite0 is 0"),
+        ({"limit": {"trian": 3}}, "limit of lite0 is {'trian': 3}"),
+        ({"grouped": "yes"}, "expected true or false"),
+        ({"show": ["datasetts"]}, "Did you mean 'datasets'?"),
+        ({"method": {"yoro": {"epochs": 3}}}, "has no option 'epochs'"),
+        ({"methods": ["yoro-fp"], "method": {"yoro-fp": {"epoch": 3}}}, "Did you mean 'epochs'?"),
+        ({"methods": ["yoro-fp"], "method": {"yoro-fp": {"epochs": -3}}}, "epochs is -3"),
+        ({"methods": ["yoro-fp"], "method": {"yoro-fp": {"mapping": "frosen"}}}, "momentum, refresh, frozen"),
+        ({"methods": ["yoro-fp"], "method": {"yoro-fp": {"for": {"digits": {"epoch": 1}}}}}, "yoro-fp.for.digits]"),
+        ({"methods": ["flm"], "method": {"flm": {"select": "tests"}}}, "expected 'validation', or 'test'"),
+        ({"method": {"ghost": {}}}, "[method.ghost] is described, but no setting uses it"),
+        ({"data": {"digits": 3}}, "expected the place of each dataset"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_plan_is_said(change: dict[str, object], said: str):
+    content = {key: value for key, value in (SMALL | change).items() if value is not None}
+    with pytest.raises(InputError) as caught:
+        make_plan(content)
+    assert said in str(caught.value)
+
+
+def test_a_file_that_is_no_plan_is_named(tmp_path: Path):
+    with pytest.raises(InputError, match="There is no plan"):
+        read_plan(tmp_path / "absent.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("title = ")
+    with pytest.raises(InputError, match="is no TOML"):
+        read_plan(broken)
+    broken.write_text('title = "x"\ncolor = 1\n')
+    with pytest.raises(InputError, match="'color'"):
+        read_plan(broken)
+    broken.write_bytes(b"#" * (2**20 + 1))
+    with pytest.raises(InputError, match="at most"):
+        read_plan(broken)
+
+
+TEXTS = st.text(max_size=5)
+CELL = st.builds(
+    Cell, TEXTS, TEXTS, TEXTS, TEXTS, st.integers(0, 9),
+    st.dictionaries(TEXTS, st.integers(2) | TEXTS, max_size=3).map(lambda d: tuple(sorted(d.items()))),
+    st.builds(Reading, shots=st.none() | st.integers(1, 16), attributes=TEXTS),
+)  # fmt: skip
+
+
+@given(CELL, CELL)
+def test_a_cell_is_named_by_all_it_is_made_of(one: Cell, other: Cell):
+    assert (one.name == other.name) == (one == other)
+    assert Cell.from_key(one.key()) == one
+
+
+def test_the_plans_are_written_for_people():
+    for path in CONFIGS.glob("*.toml"):
+        text = path.read_text()
+        assert text.startswith("# "), f"{path.name} does not say what it is"
+        assert max(map(len, text.splitlines())) <= 180, path.name
+        assert tomllib.loads(text)["title"]
