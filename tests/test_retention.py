@@ -49,6 +49,24 @@ def test_the_order_equals_brute_force_schur_complements(digits, rho):
     assert order_coordinates(statistics, rho).tolist() == taken
 
 
+@pytest.mark.parametrize("rho", [0.01, 0.3])
+@pytest.mark.parametrize("sentences", [30, 90])
+def test_over_texts_the_order_and_the_mapping_are_those_of_the_explicit_similarities(digits, rho, sentences):
+    vectors, labels = digits[0][:, 18:58], digits[1]
+    texts = np.random.default_rng(0).normal(size=(sentences, 40))
+    small, large = gathered(vectors, labels), gathered(vectors @ texts.T, labels)
+    order = order_coordinates(large, rho)
+    np.testing.assert_array_equal(order_coordinates(small, rho, texts), order)
+    columns = first_share(order, 0.8)
+    one, two = solve_retained(small, columns, rho, texts), solve_retained(large, columns, rho)
+    np.testing.assert_allclose(one(vectors), two(vectors @ texts.T), rtol=1e-6, atol=1e-6)
+    held = vectors[:200], labels[:200]
+    chosen = select_retention(small, held, texts=texts)
+    explicit = select_retention(large, (held[0] @ texts.T, held[1]))
+    np.testing.assert_array_equal(chosen.columns, explicit.columns)
+    assert (chosen.share, chosen.shrinkage, chosen.correct) == (explicit.share, explicit.shrinkage, explicit.correct)
+
+
 def test_total_is_within_plus_between(digits):
     responses, labels = digits
     statistics = gathered(responses, labels)

@@ -71,11 +71,11 @@ def fit_features(task: Task) -> Scorer:
 
 def fit_retained(task: Task, shares: tuple[float, ...]) -> Scorer:
     """Some coordinates alone, by the rule of `yoro.retention`; share and shrinkage by validation."""
-    trial = in_responses(task).validated()
+    trial = task.validated()
     statistics = gathered(trial)
-    chosen = select_retention(statistics, _named(trial), shares)
-    mapping = solve_retained(statistics, chosen.columns, chosen.shrinkage)
-    return as_scorer(mapping) if task.texts is None else folded(mapping, task)
+    texts = None if task.texts is None else task.texts.flat
+    chosen = select_retention(statistics, _named(trial), shares, texts=texts)
+    return as_scorer(solve_retained(statistics, chosen.columns, chosen.shrinkage, texts))
 
 
 def spectrum_of(task: Task, statistics: ResponseStatistics, target: str | None = None) -> Spectrum:
