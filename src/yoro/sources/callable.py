@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from yoro.errors import SourceError
+from yoro.importing import import_here
 from yoro.sources.contract import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -93,15 +92,7 @@ def open_callable(name: SourceName, *, read: Reading, device: str, threads: int 
     module_name, colon, function_name = name.rest.partition(":")
     if not colon or not module_name or not function_name:
         raise SourceError(f"{name.text!r} is incomplete; write callable:module:function.")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # last, so that a file here cannot take the place of an installed module
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        raise SourceError(
-            f"{name.text!r}: module {module_name!r} cannot be imported from {here}: {type(error).__name__}: {error}"
-        ) from error
+    module = import_here(module_name, name.text, SourceError)
     function = getattr(module, function_name, None)
     if not callable(function):
         raise SourceError(f"{name.text!r}: module {module_name!r} has no function {function_name!r}.")
