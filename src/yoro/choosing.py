@@ -56,15 +56,16 @@ def _few(
     train: list[Example], held: list[Example], shots: int, seed: int, rule: str | float
 ) -> tuple[list[Example], list[Example]]:
     """`shots` images a class to fit; to validate on, at most four a class of the validation images or of the rest."""
-    drawn = _draw(train, shots, seed)
+    drawn = draw_few(train, shots, seed)
     if rule != "validation":
         return drawn, []
     taken = {id(example) for example in drawn}
     pool = held or [example for example in train if id(example) not in taken]
-    return drawn, _draw(pool, min(shots, MOST_VALIDATION), seed) if pool else []
+    return drawn, draw_few(pool, min(shots, MOST_VALIDATION), seed) if pool else []
 
 
-def _draw(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
+def draw_few(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
+    """`count` images of each class, or all of a class that has fewer, in the order given; names decide which."""
     labels = [example.label or "" for example in examples]
     names = [example.name for example in examples]
     return [examples[i] for i in few_shot(labels, count, seed, names=names)]

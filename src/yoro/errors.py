@@ -4,7 +4,8 @@ YoroError
 ├── InputError (ValueError)              the data given cannot be used
 │   ├── WidthError                       responses of another width
 │   ├── NonFiniteError                   NaN or infinity among the responses
-│   └── ImageError                       a file that cannot be read as an image
+│   ├── ImageError                       a file that cannot be read as an image
+│   └── DatasetError                     a dataset of the bench is missing, partial, or another than expected
 ├── StatisticsError (ValueError)         removal of what was never added, or of more than there is
 ├── SelectionError (ValueError)          a shrinkage rule lacks what it needs
 ├── SourceError (ValueError)             a response source cannot be found, loaded or trusted
@@ -16,6 +17,8 @@ expected and what to do.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 
 class YoroError(Exception):
@@ -36,6 +39,22 @@ class NonFiniteError(InputError):
 
 class ImageError(InputError):
     """A file that cannot be read as an image."""
+
+
+class DatasetError(InputError):
+    """A dataset of the bench is missing, partial, or another than expected.
+
+    `state` is "missing", "no split file", "partial", "two copies", "another split" or "broken"; `looked` are the places
+    where it was looked for, `found` the images found by split, where they were counted.
+    """
+
+    def __init__(
+        self, text: str, *, state: str = "broken", looked: Sequence[str] = (), found: Mapping[str, int] | None = None
+    ) -> None:
+        super().__init__(text)
+        self.state = state
+        self.looked = tuple(looked)
+        self.found = dict(found or {})
 
 
 class StatisticsError(YoroError, ValueError):

@@ -46,7 +46,7 @@ def run(
     """Compute every cell of a plan that has no result yet. After a kill, the same command goes on."""
     from yoro.bench.plan import read_plan
     from yoro.bench.results import Results
-    from yoro.data.datasets.places import data_roots
+    from yoro.data.datasets import data_roots
 
     chosen, kept, roots = read_plan(plan), Results(results), data_roots(data or [])
     if dry_run:
@@ -65,6 +65,29 @@ def run(
     say(f"{tally}. Results are in {results}; yoro bench table {plan} shows them.", quiet)
     if tally.failed:
         raise typer.Exit(1)
+
+
+@app.command()
+def datasets(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAMES]...", help="Only these.", show_default=False)
+    ] = None,
+    data: DataRoots = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which datasets are there, with found and expected counts; nothing is fetched."""
+    from yoro.data.datasets import data_roots, find_bench_dataset
+    from yoro.data.datasets.status import all_status
+    from yoro.data.datasets.status_text import status_advice, status_table, status_values
+
+    chosen = [find_bench_dataset(name) for name in names] if names else None
+    items = all_status(data_roots(data or []), chosen)
+    if as_json:
+        print_json(status_values(items))
+        return
+    typer.echo(status_table(items))
+    for paragraph in status_advice(items):
+        typer.echo(f"\n{paragraph}")
 
 
 def _tell_forecast(listed: Sequence[Forecast], as_json: bool) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from yoro.errors import SourceError
-from yoro.sources.picklewalk import Call, Name, Persistent, PickleRefused, read_plain_pickle
+from yoro.picklewalk import Call, Name, Persistent, PickleRefused, read_plain_pickle
 
 Weights: TypeAlias = dict[str, npt.NDArray[np.generic]]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-MOST_INSTRUCTIONS = 1_000_000  # the embedded weight files have about 12,000
+MOST_INSTRUCTIONS = 1_000_000  # the embedded weight files have about 12,000, CIFAR-100 about 300,000
 
 
 class PickleRefused(ValueError):  # noqa: N818 - it is caught by name in this package and never shown
@@ -26,12 +26,13 @@ class Name:
     text: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Call:
-    """A call that the pickle asks for; it is not made."""
+    """A call that the pickle asks for; it is not made. `state` is what the result would have been given then."""
 
     function: str
     arguments: tuple[object, ...]
+    state: object = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,14 +78,14 @@ def read_plain_pickle(stream: BinaryIO, allowed: frozenset[str]) -> object:
                 break
             if opcode.name == "GLOBAL":
                 if argument not in allowed:
-                    raise PickleRefused(f"it names {argument!r}, which weights do not need")
+                    raise PickleRefused(f"it names {argument!r}, which plain data do not need")
                 machine.stack.append(Name(str(argument)))
             elif opcode.name in _CONSTANTS:
                 machine.stack.append(argument)
             elif opcode.name in _INSTRUCTIONS:
                 _INSTRUCTIONS[opcode.name](machine, argument)
             else:
-                raise PickleRefused(f"it uses the instruction {opcode.name}, which weights do not need")
+                raise PickleRefused(f"it uses the instruction {opcode.name}, which plain data do not need")
     except PickleRefused:
         raise
     except (ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError) as error:
@@ -133,15 +134,20 @@ def _reduce(machine: _Machine, _: object) -> None:
         machine.stack.append(Call(function.text, arguments))
 
 
-def _forget(machine: _Machine, _: object) -> None:
-    machine.pop(1)  # the attributes of a dictionary: not needed
+def _build(machine: _Machine, _: object) -> None:
+    (state,) = machine.pop(1)
+    if machine.stack and isinstance(machine.stack[-1], Call):
+        machine.stack[-1].state = state  # the attributes of a dictionary are not needed
 
 
 def _tuple(n: int) -> Callable[[_Machine, object], None]:
     return lambda machine, _: machine.stack.append(tuple(machine.pop(n)))
 
 
-_CONSTANTS = frozenset({"BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE", "BINFLOAT"})
+_CONSTANTS = frozenset(
+    {"BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE", "BINFLOAT"}
+    | {"SHORT_BINSTRING", "BINSTRING"}  # strings of Python 2, read as Latin-1
+)
 _INSTRUCTIONS: dict[str, Callable[[_Machine, object], None]] = {
     "PROTO": lambda machine, _: None,
     "NONE": lambda machine, _: machine.stack.append(None),
@@ -165,5 +171,5 @@ _INSTRUCTIONS: dict[str, Callable[[_Machine, object], None]] = {
     "SETITEMS": lambda machine, _: _set_items(machine, machine.pop_to_mark()),
     "REDUCE": _reduce,
     "BINPERSID": lambda machine, _: machine.stack.append(Persistent(machine.pop(1)[0])),
-    "BUILD": _forget,
+    "BUILD": _build,
 }

@@ -1,0 +1,110 @@
+"""What is known of a dataset before any file is looked at, and what comes of looking."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from yoro.data.examples import Dataset
+from yoro.errors import DatasetError
+
+
+@dataclass(frozen=True)
+class Found:
+    """A dataset as it was found: every example has its split, labels are class names."""
+
+    dataset: Dataset
+    place: str  # a folder or package, for users
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BenchDataset:
+    """A dataset of the bench. What `find` gives is checked against `classes` and `counts`.
+
+    >>> def look(roots):
+    ...     return Found(Dataset(()), "nowhere")
+    >>> BenchDataset("mine", "Mine", 0, {}, look).find([]).place
+    'nowhere'
+    >>> BenchDataset("mine", "Mine", 2, {"train": 10, "test": 5}, look).find([])
+    Traceback (most recent call last):
+    yoro.errors.DatasetError: Mine in 'nowhere': found train 0, test 0, 0 classes; expected train 10, test 5, 2 classes.
+    """
+
+    name: str  # as plans say it: lower case
+    title: str  # as the paper prints it
+    classes: int  # expected; 0 if unknown
+    counts: Mapping[str, int] = field(hash=False)  # expected images of each split that is on disk; empty if unknown
+    find: Callable[[Sequence[Path]], Found] = field(repr=False, compare=False)  # given the data roots
+    flip: bool = True  # False where left and right matter
+    legacy_side: int = 128  # of the image under legacy padding
+    bank: str | None = None  # name of its attribute files, where some were published
+    where: str = ""  # where to get it
+    split_file: str | None = None  # name of its published split file, where it needs one
+    folders: tuple[str, ...] = ()  # names of its folder under a data root
+    mistaken_for: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)  # other splits, by counts
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "find", _Checked(unchecked(self), self))
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether validation images have to be held out of the training images."""
+        return "val" not in self.counts
+
+
+class _Checked:
+    """A finder whose answer has the expected counts, or is an error."""
+
+    def __init__(self, look: Callable[[Sequence[Path]], Found], expected: BenchDataset) -> None:
+        self.look = look
+        self._expected = expected
+
+    def __call__(self, roots: Sequence[Path]) -> Found:
+        found = self.look(roots)
+        check_counts(found, self._expected)
+        return found
+
+
+def unchecked(dataset: BenchDataset) -> Callable[[Sequence[Path]], Found]:
+    """The finder as it was given, whose counts are not compared with the expected ones."""
+    return dataset.find.look if isinstance(dataset.find, _Checked) else dataset.find
+
+
+def split_counts(dataset: Dataset) -> dict[str, int]:
+    """Images of each split, in the order train, val, test."""
+    counts = Counter(example.split or "no split" for example in dataset)
+    known = [split for split in ("train", "val", "test") if split in counts]
+    return {split: counts[split] for split in (*known, *sorted(counts.keys() - set(known)))}
+
+
+def said_counts(counts: Mapping[str, int], classes: int = 0) -> str:
+    """Counts as they are told.
+
+    >>> said_counts({"train": 4093, "test": 2463}, 102)
+    'train 4,093, test 2,463, 102 classes'
+    """
+    words = [f"{split} {count:,}" for split, count in counts.items()]
+    return ", ".join([*words, f"{classes:,} classes"] if classes or not words else words)
+
+
+def check_counts(found: Found, expected: BenchDataset) -> None:
+    """Raise if there are other splits, images or classes than expected; what is not known is not checked."""
+    counts = split_counts(found.dataset)
+    classes = len(found.dataset.classes)
+    if (not expected.counts or counts == dict(expected.counts)) and expected.classes in (0, classes):
+        return
+    said = {split: counts.get(split, 0) for split in (*expected.counts, *(counts.keys() - expected.counts.keys()))}
+    known = f"{classes:,} classes" if not classes and expected.classes else ""
+    came = ", ".join(filter(None, [said_counts(said, classes if expected.classes else 0), known]))
+    text = (
+        f"{expected.title} in '{found.place}': found {came}; expected {said_counts(expected.counts, expected.classes)}."
+    )
+    others = [name for name, other in expected.mistaken_for.items() if counts == dict(other)]
+    if others:
+        text += f" These are the counts of {others[0]}, another split than the protocol's: the two are never mixed."
+        if expected.split_file:
+            text += f" Use '{expected.split_file}'. {expected.where}"
+    raise DatasetError(text, state="another split" if others else "partial", looked=[found.place], found=counts)
