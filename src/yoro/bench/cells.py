@@ -20,6 +20,7 @@ class Reading:
     """How images are chosen and read; shared by all methods of a setting. None is the default of its kind.
 
     shots : images a class to fit; None takes the whole training split.
+    draws : who draws them: "ours", by the seed, or "published", the index file of the seed.
     limit : images a class by split, "train=32,val=8,test=40"; "" is no limit.
     grouped : whether a hold-out keeps groups whole.
     attributes : sentences of an image-text source: a kind of published bank ("des"), a file, "templates" or "names".
@@ -29,6 +30,7 @@ class Reading:
     image_side: int | None = None
     read: str = "logits"
     shots: int | None = None
+    draws: str = "ours"
     limit: str = ""
     grouped: bool = False
     attributes: str = "des"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-from yoro.bench.ground import BANK_SEED, Answer, Ground
+from yoro.bench.ground import Answer, Ground
 from yoro.bench.options import ClipOptions
+from yoro.bench.sentences import SEED, Origin, is_list
 from yoro.bench.training import chooser, images, run_training
+from yoro.data.datasets.attribute_files import read_templates
 from yoro.refining.clip_baselines import ClipSettings, clip_geometry, clip_prompt, clip_recipe, clip_training
+from yoro.refining.clip_texts import DEFAULT_TEMPLATE, SOURCE_TEMPLATES
 from yoro.refining.dga import Granularity
 from yoro.sources.gradients import open_differentiable
 from yoro.wording import need_texts
@@ -31,10 +35,22 @@ def run(name: str, ground: Ground, options: ClipOptions) -> Answer:
         alpha=options.alpha,
         prompts=options.prompts,
         granularity=Granularity(options.levels, options.scales, options.crops),
-        bank_seed=BANK_SEED,
+        bank_seed=SEED,
+        templates=_templates(ground.sentences),
     )
     training, notes = clip_training(
-        method, texts, twin, train, recipe, banks=ground.banks, settings=settings, prompt=prompt,
+        method, texts, twin, train, recipe, banks=_banks(name, ground.sentences), settings=settings, prompt=prompt,
         choose=chooser(options.select), progress=ground.progress,
     )  # fmt: skip
     return run_training(ground, training, train, options.select, notes)
+
+
+def _templates(sentences: tuple[Origin, ...]) -> tuple[str, ...]:
+    """The templates of BLM and AutoVP: their own first one, and those of a file or ours."""
+    lists = [Path(origin) for origin in sentences if is_list(origin)]
+    return (DEFAULT_TEMPLATE, *read_templates(lists[0])) if lists else SOURCE_TEMPLATES
+
+
+def _banks(name: str, sentences: tuple[Origin, ...]) -> tuple[Origin, ...]:
+    """The banks that a method takes; templates are none."""
+    return () if name in ("autovp", "clip-blm", "clip-blm+") else sentences

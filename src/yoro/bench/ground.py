@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from yoro.bench.cells import Cell
 from yoro.bench.options import NoOptions
 from yoro.bench.results import Epoch
+from yoro.bench.sentences import Origin, make_sentences
 from yoro.bench.shelf import Shelf
 from yoro.data.datasets.contract import BenchDataset
 from yoro.data.datasets.drawing import Drawn
@@ -26,11 +27,11 @@ from yoro.peers.contract import Method, Task, encode, make_task
 from yoro.pipeline import Pipeline
 from yoro.selection import Validation
 from yoro.solving import solve
+from yoro.sources.contract import is_dual
 from yoro.statistics import ResponseStatistics
 from yoro.store import Model
-from yoro.wording import Wording, wording_of
+from yoro.wording import Wording
 
-BANK_SEED = 0  # of the draw of sentences: the same bank for every seed of a plan
 Tell = Callable[[str], None]
 
 
@@ -54,7 +55,7 @@ class Ground:
     """One cell with everything it needs.
 
     shelf : responses of all its images.
-    banks : sentences for an image-text source, as `make_bank` takes them.
+    sentences : what an image-text source compares images with; more than one where a method reads several banks.
     scratch : a folder for the checkpoints of a training, which may have been interrupted before.
     """
 
@@ -63,7 +64,7 @@ class Ground:
     drawn: Drawn
     pipeline: Pipeline
     shelf: Shelf
-    banks: tuple[str | Path, ...]
+    sentences: tuple[Origin, ...]
     scratch: Path
     device: str = "auto"
     progress: bool = False
@@ -77,12 +78,10 @@ class Ground:
     @cached_property
     def wording(self) -> Wording | None:
         """The sentences of an image-text source, with their vectors; None for any other source."""
-        reading = self.cell.reading
-        bank = self.banks[0] if self.banks else "names"
-        return wording_of(
-            self.pipeline.source, self.classes, bank,
-            each=reading.sentences, seed=BANK_SEED, votes=False, progress=self.progress,
-        )[0]  # fmt: skip
+        source, reading = self.pipeline.source, self.cell.reading
+        if not is_dual(source) or reading.read == "features" or not self.sentences:
+            return None
+        return make_sentences(source, self.classes, self.sentences[0], reading.sentences, self.progress)
 
     def task(self) -> Task:
         """The cell as the methods of `yoro.peers` take it."""

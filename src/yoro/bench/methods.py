@@ -31,11 +31,12 @@ CLIP_BASELINES: dict[str, tuple[str, ...]] = {  # with the banks that each reads
     "attrvr": ("des", "dist"),
     "dvp-cls": ("des",),
     "dvp-cse": ("cse_1", "cse_2", "cse_3"),
-    "autovp": (),
+    "autovp": ("templates imagenet",),
     "dga": ("des", "dist"),
-    "clip-blm": (),
-    "clip-blm+": (),
+    "clip-blm": ("templates imagenet",),
+    "clip-blm+": ("templates imagenet",),
 }
+PEER_BANKS = dict.fromkeys(("carprt", "mpe", "wpe"), ("templates carprt",))  # they weigh templates
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class BenchMethod:
     run: Callable[[Ground, Any], Answer]
     options: type = NoOptions
     trains: bool = False
-    banks: tuple[str, ...] = ("des",)  # sentences that it reads on an image-text source, by kind
+    banks: tuple[str, ...] = ("des",)  # what it reads on an image-text source: kinds of banks, "templates NAME"
     about: str = ""
 
     def make_options(self, given: Mapping[str, Scalar]) -> Any:
@@ -73,7 +74,8 @@ def _later(module: str, function: str) -> Callable[..., Any]:
 
 def from_peer(name: str, method: Method) -> BenchMethod:
     """A method of the peers on the bench."""
-    return BenchMethod(name, partial(_later("yoro.bench.ground", "fit_responses"), method), about=method.about)
+    run = partial(_later("yoro.bench.ground", "fit_responses"), method)
+    return BenchMethod(name, run, banks=PEER_BANKS.get(name, ("des",)), about=method.about)
 
 
 def _label_mapping(name: str) -> BenchMethod:

@@ -185,6 +185,7 @@ KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
     "image_side": (_whole, "a whole number of pixels"),
     "read": (lambda v: v in ("logits", "features"), "logits or features"),
     "shots": (_whole, "a whole number of images a class"),
+    "draws": (lambda v: v in ("ours", "published"), "ours or published"),
     "limit": (_limited, "images a class such as {train = 32, val = 8, test = 40}"),
     "grouped": (lambda v: isinstance(v, bool), "true or false"),
     "attributes": (lambda v: isinstance(v, str) and v != "", "des, a JSON file, templates or names"),

@@ -16,11 +16,12 @@ from yoro.bench.ground import Answer, Ground
 from yoro.bench.methods import find_method
 from yoro.bench.plan import Plan
 from yoro.bench.results import Entry, Result, Results
+from yoro.bench.sentences import Origin, choose_sentences
 from yoro.bench.shelf import Shelf
+from yoro.data.datasets.attribute_files import find_index
 from yoro.data.datasets.contract import BenchDataset, Found
-from yoro.data.datasets.drawing import Drawn, draw
+from yoro.data.datasets.drawing import Drawn, draw, draw_published
 from yoro.data.datasets.registry import find_bench_dataset
-from yoro.data.datasets.status import find_bank
 from yoro.data.examples import Example, listed
 from yoro.data.manifest import take_manifest
 from yoro.errors import InputError, YoroError
@@ -31,7 +32,6 @@ from yoro.sources.contract import is_dual
 from yoro.version import __version__
 
 Tell = Callable[[str], None]
-FREE = ("templates", "names")  # sentences that need no file
 
 
 @dataclass(frozen=True)
@@ -147,25 +147,19 @@ class _Run:
         if cell.name in self._done:
             return []
         try:
-            banks = _banks(cell, opened.dataset, self._means.roots) if is_dual(pipeline.source) else ()
-            depends = _depends(cell, opened, pipeline, banks)
+            dual = is_dual(pipeline.source)
+            sentences = choose_sentences(cell, opened.dataset, self._means.roots) if dual else ()
+            depends = _depends(cell, opened, pipeline, sentences)
             if self._results.finished(cell, depends) is not None:
                 self._done.add(cell.name)
                 self.tally.found += 1
                 return []
-            reading = cell.reading
-            drawn = draw(
-                opened.found.dataset,
-                seed=cell.seed,
-                shots=reading.shots,
-                limit=reading.limits(),
-                grouped=reading.grouped,
-            )
+            drawn = _drawn(cell, opened, self._means.roots)
         except (YoroError, OSError) as error:
             self._fail([entry], error)
             return []
         self._done.add(cell.name)
-        return [_Job(entry, drawn, banks, depends)]
+        return [_Job(entry, drawn, sentences, depends)]
 
     def _compute(self, job: _Job, ground: Ground) -> None:
         cell = job.entry.cell
@@ -192,7 +186,7 @@ class _Run:
         scratch = self._results.folder / "trainings" / digest_of({"cell": cell.key(), "depends": dict(job.depends)})
         scratch.parent.mkdir(parents=True, exist_ok=True)
         return Ground(
-            cell, opened.dataset, job.drawn, pipeline, shelf, job.banks, scratch, self._means.device,
+            cell, opened.dataset, job.drawn, pipeline, shelf, job.sentences, scratch, self._means.device,
             self._means.progress,
         )  # fmt: skip
 
@@ -230,8 +224,22 @@ class _Job:
 
     entry: Entry
     drawn: Drawn
-    banks: tuple[str | Path, ...]
+    sentences: tuple[Origin, ...]
     depends: Mapping[str, str]
+
+
+def _drawn(cell: Cell, opened: Opened, roots: Sequence[Path]) -> Drawn:
+    """The images of a cell."""
+    reading, dataset = cell.reading, opened.found.dataset
+    if reading.draws == "published":
+        index = find_index(opened.dataset, roots, cell.seed, reading.shots or 0)
+        if index is None:
+            raise InputError(
+                f"{opened.dataset.title}: no published draw of {reading.shots} images a class for seed {cell.seed} was "
+                'found; `yoro bench datasets` says where it is looked for. Our own draws have draws = "ours".'
+            )
+        return draw_published(dataset, index)
+    return draw(dataset, seed=cell.seed, shots=reading.shots, limit=reading.limits(), grouped=reading.grouped)
 
 
 def _parts(drawn: Drawn) -> tuple[Sequence[Example], ...]:
@@ -268,28 +276,19 @@ def _frame(text: str) -> str | float:
         return text
 
 
-def _banks(cell: Cell, dataset: BenchDataset, roots: Sequence[Path]) -> tuple[str | Path, ...]:
-    """The sentences that a method reads: published ones by their kind, or what the setting says instead."""
-    kinds = find_method(cell.method).banks
-    chosen = cell.reading.attributes
-    if chosen == "des" or not kinds:
-        return tuple(find_bank(dataset, roots, kind) for kind in kinds)
-    return (chosen,) if chosen in FREE else (Path(chosen),)
-
-
-def _depends(cell: Cell, opened: Opened, pipeline: Pipeline, banks: Sequence[str | Path]) -> dict[str, str]:
+def _depends(cell: Cell, opened: Opened, pipeline: Pipeline, sentences: Sequence[Origin]) -> dict[str, str]:
     """Digests of what the plan only names."""
     depends = {"data": opened.digest, "source": str(pipeline.source.describe()["digest"])}
-    if banks:
-        depends["sentences"] = digest_of([_content(bank) for bank in banks])
+    if sentences:
+        depends["sentences"] = digest_of([_content(origin) for origin in sentences])
     if ":" in cell.method:
         module = import_here(cell.method.partition(":")[0], cell.method, InputError)
         depends["method"] = _content(Path(str(module.__file__)))
     return depends
 
 
-def _content(bank: str | Path) -> str:
-    return hashlib.sha256(bank.read_bytes()).hexdigest() if isinstance(bank, Path) else bank
+def _content(origin: Origin) -> str:
+    return hashlib.sha256(origin.read_bytes()).hexdigest() if isinstance(origin, Path) else origin
 
 
 def _refuse_same_names(found: Found, name: str) -> None:

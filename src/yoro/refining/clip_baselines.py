@@ -22,7 +22,15 @@ from yoro.refine import Choose, Training, first_best
 from yoro.refining.autovp import CLIP, FullMapping, RawPadding
 from yoro.refining.baselines import baseline_head
 from yoro.refining.clip_heads import ALPHA, NEAREST, AttributeHead, label_head
-from yoro.refining.clip_texts import Attributes, Similarities, Vectors, bank_vectors, label_vectors, source_vectors
+from yoro.refining.clip_texts import (
+    SOURCE_TEMPLATES,
+    Attributes,
+    Similarities,
+    Vectors,
+    bank_vectors,
+    label_vectors,
+    source_vectors,
+)
 from yoro.refining.dga import GranularHead, Granularity, GranularPrompts
 from yoro.refining.dvp import PROMPTS, RoutedSentences, caused, clustered, dvp_head
 from yoro.refining.heads import Head
@@ -52,6 +60,7 @@ class ClipSettings:
     prompts : of the clustered DVP.
     granularity : of DGA.
     bank_seed : by which sentences are drawn, apart from the seed of the training.
+    templates : of BLM and AutoVP; the published runs have ImageNet's 80 after the first.
     """
 
     sentences: int = EACH
@@ -60,6 +69,7 @@ class ClipSettings:
     prompts: int = PROMPTS
     granularity: Granularity = field(default_factory=Granularity)
     bank_seed: int = 0
+    templates: tuple[str, ...] = SOURCE_TEMPLATES
 
 
 @dataclass(frozen=True)
@@ -236,7 +246,7 @@ def _one(task: _Task) -> TrainablePrompt:
 
 
 def _similarities(task: _Task) -> Similarities:
-    return Similarities(task.source, source_vectors(task.texts, task.classes), task.scale)
+    return Similarities(task.source, source_vectors(task.texts, task.classes, task.settings.templates), task.scale)
 
 
 def _prototypes(task: _Task) -> NDArray[np.float64]:

@@ -54,13 +54,13 @@ def label_vectors(texts: DualEncoder, classes: Sequence[str]) -> Vectors:
     return _encoded(texts, [fill_template(LABEL_TEMPLATE, name) for name in classes])
 
 
-def source_vectors(texts: DualEncoder, classes: Sequence[str]) -> Vectors:
-    """Unit vectors (81 * classes, dimension) of every class in every template, template after template.
+def source_vectors(texts: DualEncoder, classes: Sequence[str], templates: Sequence[str] = SOURCE_TEMPLATES) -> Vectors:
+    """Unit vectors (templates * classes, dimension) of every class in every template, template after template.
 
     Names are lower-cased, their hyphens blanks, as in the published runs of BLM on CLIP.
     """
     plain = [name.lower().replace("-", " ") for name in classes]
-    return _encoded(texts, [fill_template(template, name) for template in SOURCE_TEMPLATES for name in plain])
+    return _encoded(texts, [fill_template(template, name) for template in templates for name in plain])
 
 
 def bank_vectors(

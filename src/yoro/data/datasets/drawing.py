@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
 from yoro.choosing import HOLD_OUT, MOST_VALIDATION, draw_few
-from yoro.data.examples import Dataset, Example
+from yoro.data.coop import read_split
+from yoro.data.examples import Dataset, Example, shown
 from yoro.data.splits import hold_out
 from yoro.errors import InputError
 
@@ -58,6 +60,28 @@ def draw(
     for split, count in limit.items():
         parts[split] = draw_few(parts[split], count, TEST_SEED if split == "test" else seed)
     return Drawn(tuple(parts["train"]), tuple(parts["val"]), tuple(parts["test"]))
+
+
+def draw_published(dataset: Dataset, index: Path) -> Drawn:
+    """The images of a published few-shot index, which names those to fit and to validate on; all test images."""
+    known: dict[tuple[str, str | None, str], list[Example]] = {}
+    for example in dataset:
+        known.setdefault((example.split or "", example.label, _last(example.name)), []).append(example)
+    parts: dict[str, list[Example]] = {"train": [], "val": []}
+    for row in read_split(index):
+        found = known.get((row.split, row.label, _last(row.place)), [])
+        if len(found) != 1 or row.split not in parts:
+            raise InputError(
+                f"'{shown(index)}' names {row.place!r} of class {row.label!r} in {row.split!r}, and the dataset has "
+                f"{len(found)} images of that name there. The index belongs to another copy or another split."
+            )
+        parts[row.split].append(found[0])
+    tests = sorted((e for e in dataset if e.split == "test"), key=lambda e: (e.label or "", e.name))
+    return Drawn(tuple(parts["train"]), tuple(parts["val"]), tuple(tests))
+
+
+def _last(place: str) -> str:
+    return PurePosixPath(place.replace("\\", "/")).name
 
 
 def _checked(limit: Mapping[str, int]) -> Mapping[str, int]:
