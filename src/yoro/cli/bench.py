@@ -108,8 +108,9 @@ def _tell_forecast(listed: Sequence[Forecast], as_json: bool) -> None:
         seconds = sum(one.seconds for one in mine)
         typer.echo(f"{place}  seeds {seeds}  {states}" + (f", about {spell(seconds)}" if seconds >= 1 else ""))
     counts = {state: sum(one.state == state for one in listed) for state in ("finished", "to run", "no data")}
-    total = spell(sum(one.seconds for one in listed if one.state == "to run"))
+    now, later = (spell(sum(one.seconds for one in listed if one.state == state)) for state in ("to run", "no data"))
     typer.echo(f"{len(listed)} cells: " + ", ".join(f"{n} {state}" for state, n in counts.items() if n) + ".")
-    typer.echo(f"About {total} to run, by earlier results or else by rates of two CPU cores.")
+    beside = f", and {later} more where data are missing" if counts["no data"] else ""
+    typer.echo(f"About {now} to run{beside}, by earlier results or else by rates of two CPU cores.")
     for problem in dict.fromkeys(one.why for one in listed if one.why):
         typer.echo(f"{sum(one.why == problem for one in listed)} cells: {problem}")

@@ -1,0 +1,257 @@
+"""Plans run for real: scikit-learn's digits through the embedded network on a small canvas."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from yoro.bench.plan import Plan, make_plan
+from yoro.bench.results import Results, entries
+from yoro.bench.runner import Means, run_plan
+from yoro.bench.shelf import Shelf
+from yoro.errors import StoreError
+
+PLAN = {
+    "title": "Digits",
+    "datasets": ["digits"],
+    "methods": ["yoro", "bdm-validation", "bdm-oas"],
+    "seeds": [0, 1],
+    "limit": {"train": 8, "val": 3, "test": 8},
+    "settings": [{"name": "lite0", "source": "embedded:lite0?side=64", "prompt": "watermark"}],
+}
+torch_needed = pytest.mark.torch
+
+
+def run(plan: Plan, folder: Path, roots: list[Path] | None = None) -> tuple[object, list[str]]:
+    said: list[str] = []
+    return run_plan(plan, Results(folder), Means(roots or [], tell=said.append)), said
+
+
+def cell_files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "cells").glob("*.json")}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    """Results of the small plan."""
+    folder = tmp_path_factory.mktemp("results")
+    tally, _ = run(make_plan(PLAN), folder)
+    assert (tally.total, tally.computed, tally.failed) == (6, 6, 0)
+    return folder
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Digits as a user's folder with splits."""
+    digits = load_digits()
+    for i in range(200):
+        split = "train" if i < 120 else "val" if i < 150 else "test"
+        place = tmp_path / "photos" / split / f"digit {digits.target[i] % 2}"
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.uint8(digits.images[i] * 255 / 16)).save(place / f"{i}.png")
+    return tmp_path / "photos"
+
+
+def test_the_paper_rule_is_the_same_by_the_product_and_by_the_peers(finished: Path):
+    listed, odd = entries(make_plan(PLAN), Results(finished))
+    assert not odd
+    right = {(e.method, e.seed): e.result.correct for e in listed}
+    assert right["yoro", 0] == right["bdm-validation", 0] > 40
+    assert right["yoro", 1] == right["bdm-validation", 1]
+    one = next(e.result for e in listed if e.method == "yoro")
+    assert (one.tested, one.fitted, one.passes, one.validation[1]) == (80, 80, 1, 30)
+    assert one.shrinkage in (0.01, 0.03, 0.1, 0.3, 0.5, 0.8)
+
+
+def test_finished_cells_are_never_computed_again(finished: Path):
+    before = cell_files(finished)
+    tally, said = run(make_plan(PLAN), finished)
+    assert (tally.found, tally.computed) == (6, 0)
+    assert not said
+    assert cell_files(finished) == before
+    more, said = run(make_plan(PLAN | {"methods": ["yoro", "ncm"]}), finished)
+    assert (more.found, more.computed) == (2, 2)
+    assert said[0].startswith("[3 of 4] lite0, digits, ncm, seed 0: ")
+
+
+def test_responses_are_read_once_for_all_methods_and_seeds(finished: Path, tmp_path: Path):
+    shelves = list((finished / "responses").iterdir())
+    assert len(shelves) == 1
+    shelf = Shelf(shelves[0])
+    seeds = 2 * (80 + 30) + 80  # what each seed draws, and test images that are the same
+    assert 80 + 110 < len(shelf) <= seeds
+    stamps = {path: path.stat().st_mtime_ns for path in shelves[0].iterdir()}
+    run(make_plan(PLAN | {"methods": ["ridge"]}), finished)
+    assert {path: path.stat().st_mtime_ns for path in shelves[0].iterdir()} == stamps
+
+
+def test_a_method_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "broken_method.py").write_text(
+        "from yoro.peers.contract import Method\n\ndef fit(task):\n    raise RuntimeError('no such luck')\n\n"
+        "METHOD = Method('broken', fit)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(PLAN | {"methods": ["broken_method:METHOD", "carprt", "ncm"], "seeds": [0]})
+    tally, said = run(plan, tmp_path / "results")
+    assert (tally.computed, tally.failed) == (1, 2)
+    assert any("failed: RuntimeError: no such luck" in sentence for sentence in said)
+    assert any("carprt" in sentence and "no text tower" in sentence for sentence in said)
+    errors = {e.method: e.error for e in entries(plan, Results(tmp_path / "results"))[0]}
+    assert errors["ncm"] is None
+    assert "no such luck" in errors["broken_method:METHOD"]
+    (tmp_path / "broken_method.py").write_text("from yoro.peers.nearest_mean import NEAREST_MEAN as METHOD\n")
+    code = (
+        "from pathlib import Path\nfrom yoro.bench.plan import make_plan\nfrom yoro.bench.results import Results\n"
+        "from yoro.bench.runner import Means, run_plan\n"
+        f"print(run_plan(make_plan({PLAN | {'methods': ['broken_method:METHOD'], 'seeds': [0]}!r}), "
+        f"Results(Path('results')), Means()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "1 computed" in done.stdout
+    assert Results(tmp_path / "results").error(plan.entries()[0].cell) is None  # the failure is forgotten
+
+
+def test_a_source_that_cannot_be_opened_fails_its_own_cells_only(tmp_path: Path):
+    broken = {"name": "gone", "source": "onnx:gone.onnx", "prompt": "watermark"}
+    tally, said = run(make_plan(PLAN | {"settings": [broken, *PLAN["settings"]], "seeds": [0]}), tmp_path)
+    assert (tally.computed, tally.failed) == (3, 3)
+    assert said[0].startswith("3 cells of digits failed: ")
+    assert "gone.onnx" in said[0]
+
+
+def test_a_changed_file_under_finished_cells_is_noticed_and_said(photos: Path, tmp_path: Path):
+    plan = make_plan(PLAN | {"datasets": [str(photos)], "methods": ["ncm"], "seeds": [0], "limit": {}})
+    run(plan, tmp_path / "results")
+    first = cell_files(tmp_path / "results")
+    victim = next((photos / "train").rglob("*.png"))
+    Image.new("L", (8, 8), 90).save(victim)
+    tally, said = run(plan, tmp_path / "results")
+    assert tally.computed == 1
+    assert "1 files have changed, 0 are new and 0 gone" in said[0]
+    assert victim.name in said[0]
+    assert "1 finished cells were computed on the old data" in said[0]
+    assert len(cell_files(tmp_path / "results")) == 2
+    assert set(first) < set(cell_files(tmp_path / "results"))
+    _, odd = entries(plan, Results(tmp_path / "results"))
+    assert any("1 cells have older results of other data" in sentence for sentence in odd)
+
+
+def test_results_of_two_copies_in_one_table_are_said(photos: Path, tmp_path: Path):
+    plan = make_plan(PLAN | {"datasets": [str(photos)], "methods": ["ncm", "ridge"], "seeds": [0], "limit": {}})
+    run(plan, tmp_path / "results")
+    next((photos / "test").rglob("*.png")).unlink()
+    run(
+        make_plan(PLAN | {"datasets": [str(photos)], "methods": ["ridge"], "seeds": [0], "limit": {}}),
+        tmp_path / "results",
+    )
+    _, odd = entries(both, Results(tmp_path / "results"))
+    assert any("2 different copies of the data; they must not be compared" in sentence for sentence in odd)
+
+
+def test_an_image_that_cannot_be_read_fails_the_cells_and_is_named(photos: Path, tmp_path: Path):
+    broken = photos / "train" / "digit 0" / "broken.png"
+    broken.write_bytes(b"no image")
+    plan = make_plan(PLAN | {"datasets": [str(photos)], "seeds": [0], "limit": {}})
+    tally, said = run(plan, tmp_path / "results")
+    assert (tally.computed, tally.failed) == (0, 3)
+    assert "broken.png" in said[-1]
+
+
+def test_a_missing_dataset_fails_its_cells_and_no_others(tmp_path: Path):
+    tally, said = run(make_plan(PLAN | {"datasets": ["flowers102", "digits"], "seeds": [0]}), tmp_path, [tmp_path])
+    assert (tally.computed, tally.failed) == (3, 3)
+    assert said[0].startswith("3 cells of flowers102 failed: Flowers102 was not found. Looked for ")
+
+
+def test_damaged_results_are_said_and_computed_again(finished: Path, tmp_path: Path):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(finished, copy)
+    files = sorted((copy / "cells").glob("*.json"))
+    files[0].write_text("{")
+    files[1].write_text(json.dumps(json.loads(files[1].read_text()) | {"correct": 10**6}))
+    files[2].write_text(json.dumps(json.loads(files[2].read_text()) | {"edition": 0}))
+    results = Results(copy)
+    plan = make_plan(PLAN | {"methods": ["yoro", "bdm-validation", "bdm-oas", "ncm", "ridge"]})
+    run_plan(plan, results, Means())
+    assert len(results.odd) == 3
+    assert "another edition" in " ".join(results.odd)
+    assert {k: json.loads(v)["correct"] for k, v in cell_files(finished).items()} == {
+        k: json.loads(v)["correct"] for k, v in cell_files(copy).items()
+    }
+
+
+def test_a_damaged_shelf_is_an_error_that_says_what_to_do(tmp_path: Path):
+    (tmp_path / "00000.npz").write_bytes(b"PK nothing")
+    with pytest.raises(StoreError, match="Remove it: the images are read again"):
+        Shelf(tmp_path)
+
+
+@torch_needed
+def test_a_killed_run_goes_on_where_it_was_and_ends_alike(tmp_path: Path):
+    pytest.importorskip("torch")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'title = "Killed"\ndatasets = ["digits"]\nmethods = ["yoro", "yoro-fp", "flm", "blm+"]\nseeds = [0, 1]\n'
+        "limit = { train = 10, val = 5, test = 5 }\n"
+        '[[settings]]\nname = "lite0"\nsource = "embedded:lite0?side=64"\nprompt = "padding"\n'
+        + "".join(f'[method."{name}"]\nepochs = 3\n' for name in ("yoro-fp", "flm", "blm+"))
+    )
+    words = [sys.executable, "-m", "yoro", "bench", "run", str(plan)]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    subprocess.run([*words, "--results", str(whole), "--quiet"], cwd=tmp_path, check=True, env=_environment())
+    for wanted in (1, 4):  # in the midst of responses and of trainings
+        running = subprocess.Popen([*words, "--results", str(killed), "--quiet"], cwd=tmp_path, env=_environment())
+        try:
+            _wait(lambda wanted=wanted: len(cell_files(killed)) >= wanted and _training(killed), running)
+        finally:
+            running.send_signal(signal.SIGKILL)
+            running.wait()
+    stamps = {path: path.stat().st_mtime_ns for path in (killed / "cells").iterdir()}
+    assert 4 <= len(stamps) < 8
+    done = subprocess.run(
+        [*words, "--results", str(killed), "--json"], cwd=tmp_path, env=_environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    tally = json.loads(done.stdout)
+    assert (tally["total"], tally["found"], tally["computed"]) == (8, len(stamps), 8 - len(stamps))
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+    assert _numbers(killed) == _numbers(whole)
+    assert not list((killed / "trainings").iterdir())
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+
+
+def _training(folder: Path) -> bool:
+    return any((folder / "trainings").glob("*/state.json"))
+
+
+def _wait(ready, running: subprocess.Popen[bytes], seconds: float = 120.0) -> None:
+    until = time.monotonic() + seconds
+    while not ready():
+        assert running.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < until, "nothing happened"
+        time.sleep(0.01)
+
+
+def _numbers(folder: Path) -> dict[str, tuple[object, ...]]:
+    found = (json.loads(content) for content in cell_files(folder).values())
+    return {
+        json.dumps(r["cell"], sort_keys=True): (
+            r["correct"], r["validation"], r["depth"], r["shrinkage"], [e["correct"] for e in r["epochs"]],
+        )
+        for r in found
+    }  # fmt: skip
