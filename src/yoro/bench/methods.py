@@ -2,7 +2,8 @@
 
 A method is run on a `Ground`: images, responses and texts of one dataset, setting and seed. Methods that fit
 responses are those of `yoro.peers`; methods that train a prompt are in the files named by `run`. A user's own is
-named `module:ATTRIBUTE`, a `Method` of `yoro.peers` or a `BenchMethod`.
+named `module:ATTRIBUTE`, a `Method` as those of `yoro.peers`. The label mappings that both train and fit in one pass
+are trained here under their own name, and fitted under `one-pass-NAME`.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from yoro.bench.cells import Options, Scalar
 from yoro.bench.options import ClipOptions, FewPassOptions, NoOptions, TrainingOptions
 from yoro.errors import InputError
-from yoro.importing import import_here
 from yoro.peers.contract import Method
 from yoro.peers.registry import METHODS as PEERS
+from yoro.peers.registry import import_method
 
 if TYPE_CHECKING:
     from yoro.bench.ground import Answer, Ground
@@ -97,7 +98,9 @@ METHODS: dict[str, BenchMethod] = {
     **{name: _label_mapping(name) for name in CLASSIFIER_BASELINES},
     **{name: _clip(name) for name in CLIP_BASELINES},
 }
-METHODS |= {name: from_peer(name, method) for name, method in PEERS.items() if name not in METHODS}
+for _name, _method in PEERS.items():
+    _known = f"one-pass-{_name}" if _name in METHODS else _name
+    METHODS[_known] = from_peer(_known, _method)
 
 
 def find_method(name: str) -> BenchMethod:
@@ -106,13 +109,7 @@ def find_method(name: str) -> BenchMethod:
         return METHODS[name]
     if ":" not in name:
         raise InputError(f"{name!r} names no method. {nearest(name, METHODS)}")
-    module, _, attribute = name.partition(":")
-    found: object = getattr(import_here(module, name, InputError), attribute, None)
-    if isinstance(found, Method):
-        return from_peer(name, found)
-    if isinstance(found, BenchMethod):
-        return found
-    raise InputError(f"{name!r} is {type(found).__name__}; expected a Method (yoro.peers.contract) or a BenchMethod.")
+    return from_peer(name, import_method(name))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from yoro.batches import check_batch, refuse_non_finite
 from yoro.data.splits import hold_out
 from yoro.errors import InputError, SelectionError
+from yoro.mappings.affine import AffineMapping
 from yoro.mappings.descriptions import Descriptions
 from yoro.statistics import ResponseStatistics
 
@@ -236,6 +237,16 @@ def gathered(task: Task) -> ResponseStatistics:
     statistics = ResponseStatistics(task.classes)
     statistics.update(task.responses, task.labels)
     return statistics
+
+
+def mapping_method(name: str, solve: Callable[[ResponseStatistics], AffineMapping], about: str = "") -> Method:
+    """A label mapping as a method: statistics of one pass in, an affine mapping of the responses out."""
+
+    def fit(task: Task) -> Scorer:
+        mapping = solve(gathered(task))
+        return LinearScores(mapping.weights, mapping.bias)
+
+    return Method(name, fit, about=about)
 
 
 def correct(scores: Array, truth: Codes) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from yoro.errors import InputError
+from yoro.importing import import_here
 from yoro.peers.ape import APE
 from yoro.peers.carprt import CARPRT
 from yoro.peers.contract import Method
@@ -37,14 +39,23 @@ METHODS: dict[str, Method] = {
 
 
 def find_methods(names: Sequence[str] | None = None) -> list[Method]:
-    """The methods of these names, in the order of the registry; all of them without names."""
+    """The methods of these names, in the order of the registry, then users' own; all of the registry without names."""
     if names is None:
         return list(METHODS.values())
     if not names:
         raise InputError(f"No method was named. There are {', '.join(METHODS)}.")
-    for name in names:
-        if name not in METHODS:
-            near = difflib.get_close_matches(name, METHODS, n=1, cutoff=0.5)
-            hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(METHODS)}."
-            raise InputError(f"{name!r} names no method. {hint}")
-    return [method for method in METHODS.values() if method.name in set(names)]
+    own = [import_method(name) for name in dict.fromkeys(names) if name not in METHODS]
+    return [*(method for method in METHODS.values() if method.name in set(names)), *own]
+
+
+def import_method(name: str) -> Method:
+    """A user's own method, `module:ATTRIBUTE`, under that name; an error suggests what else may have been meant."""
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        near = difflib.get_close_matches(name, METHODS, n=1, cutoff=0.5)
+        hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(METHODS)}."
+        raise InputError(f"{name!r} names no method. {hint}")
+    found: object = getattr(import_here(module, name, InputError), attribute, None)
+    if not isinstance(found, Method):
+        raise InputError(f"{name!r} is {type(found).__name__}; expected a Method of yoro.peers.contract.")
+    return replace(found, name=name)
