@@ -1,0 +1,163 @@
+"""What a results table prints of its runs: means over seeds and settings, intervals, counts of wins, depths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from operator import index
+from typing import TypeVar
+
+import numpy as np
+
+from yoro.errors import InputError
+
+K = TypeVar("K", bound=Hashable)
+
+
+def mean(values: Sequence[float]) -> float:
+    """The arithmetic mean; the order of the values makes no difference, not even in the last digit."""
+    numbers = _finite(values)
+    return math.fsum(numbers) / len(numbers)
+
+
+def sample_deviation(values: Sequence[float]) -> float | None:
+    """The standard deviation with n - 1 in the denominator; None of a single value."""
+    numbers = _finite(values)
+    if len(numbers) == 1:
+        return None
+    centre = mean(numbers)
+    return math.sqrt(math.fsum((number - centre) ** 2 for number in numbers) / (len(numbers) - 1))
+
+
+def macro_average(by_setting: Mapping[str, Mapping[int, float]]) -> tuple[float, float | None]:
+    """Mean and sample deviation over seeds of each seed's mean over the settings (or datasets), all of equal weight.
+
+    The values come as {setting: {seed: value}}, and every setting must have the same seeds.
+
+    >>> macro_average({"dtd": {0: 60.0, 1: 62.0}, "svhn": {0: 80.0, 1: 80.0}})
+    (70.5, 0.7071067811865476)
+    """
+    if not by_setting:
+        raise InputError("There is no setting to average. Give at least one.")
+    seeds = sorted(set().union(*by_setting.values()))
+    for setting, by_seed in by_setting.items():
+        missing = [seed for seed in seeds if seed not in by_seed]
+        if missing:
+            raise InputError(
+                f"'{setting}' has no value of seed {missing[0]}, which another setting has. "
+                "Run it, or average the seeds that every setting has."
+            )
+    per_seed = [mean([by_seed[seed] for by_seed in by_setting.values()]) for seed in seeds]
+    return mean(per_seed), sample_deviation(per_seed)
+
+
+def bootstrap_interval(
+    differences: Sequence[float], *, draws: int = 10_000, level: float = 0.95, seed: int = 0
+) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean difference, where the settings are what is drawn again.
+
+    The order of the settings makes no difference.
+    """
+    if draws < 1:
+        raise InputError(f"{draws} draws were asked for. Give at least 1; 10,000 are usual.")
+    if not 0.0 < level < 1.0:
+        raise InputError(f"The level is {level}, and must lie between 0 and 1, as 0.95 does.")
+    numbers = np.sort(_finite(differences))
+    chosen = np.random.default_rng(seed).integers(len(numbers), size=(draws, len(numbers)))  # (draws, settings)
+    means = numbers[chosen].mean(axis=1)  # (draws,)
+    low, high = np.quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    return float(low), float(high)
+
+
+def exact_mean(correct: Sequence[int], tested: Sequence[int]) -> Fraction:
+    """The mean accuracy of some runs, one per seed, as an exact fraction of their integer counts.
+
+    >>> exact_mean([1, 2], [3, 3])
+    Fraction(1, 2)
+    """
+    if len(correct) != len(tested) or len(correct) == 0:
+        raise InputError(
+            f"{len(correct)} counts of correct images came with {len(tested)} counts of tested images. "
+            "Give both of every run, of at least one."
+        )
+    shares = [_share(index(right), index(total)) for right, total in zip(correct, tested, strict=True)]
+    return sum(shares, Fraction(0)) / len(shares)
+
+
+def wins_ties_losses(
+    ours: Mapping[str, Fraction | float], theirs: Mapping[str, Fraction | float]
+) -> tuple[int, int, int]:
+    """In how many settings our mean is above theirs, equal to it, and below.
+
+    Nothing is rounded. Means given as fractions (see `exact_mean`) are compared exactly; a setting with a fraction
+    on one side and a float on the other is refused, because equal means would then seem to differ.
+    """
+    alone = sorted(ours.keys() ^ theirs.keys())
+    if alone:
+        raise InputError(f"'{alone[0]}' is on one side only. Give both sides the same settings.")
+    signs = [_sign(setting, ours[setting], theirs[setting]) for setting in ours]
+    return signs.count(1), signs.count(0), signs.count(-1)
+
+
+def depth(epochs: Sequence[int]) -> tuple[float, float | None, float]:
+    """Mean, sample deviation and median over runs of the epoch that validation chose; 0 is the one-pass predictor."""
+    chosen = _epochs(epochs)
+    return mean(chosen), sample_deviation(chosen), float(np.median(chosen))
+
+
+def kept_share(epochs: Sequence[int]) -> float:
+    """The share of runs, between 0 and 1, in which validation chose epoch 0."""
+    chosen = _epochs(epochs)
+    return chosen.count(0) / len(chosen)
+
+
+def best(values: Mapping[K, float]) -> set[K]:
+    """The keys that share the largest value as a table prints it, with one decimal; none of no values.
+
+    >>> sorted(best({"blm": 45.3, "yoro": 68.62, "yoro-fp": 68.58}))
+    ['yoro', 'yoro-fp']
+    """
+    if not values:
+        return set()
+    printed = dict(zip(values, (round(number, 1) for number in _finite(values.values())), strict=True))
+    largest = max(printed.values())
+    return {key for key, number in printed.items() if number == largest}
+
+
+def _finite(values: Iterable[float]) -> list[float]:
+    numbers = [float(value) for value in values]
+    if not numbers:
+        raise InputError("There is no value to summarise. Give at least one.")
+    bad = [number for number in numbers if not math.isfinite(number)]
+    if bad:
+        raise InputError(f"A value is {bad[0]}. A table is made of finite numbers: leave out the run that gave it.")
+    return numbers
+
+
+def _epochs(epochs: Sequence[int]) -> list[int]:
+    chosen = [index(epoch) for epoch in epochs]
+    if not chosen:
+        raise InputError("There is no run to summarise. Give the chosen epoch of at least one.")
+    if min(chosen) < 0:
+        raise InputError(f"A chosen epoch is {min(chosen)}. Epochs count from 0, the predictor before refinement.")
+    return chosen
+
+
+def _share(correct: int, tested: int) -> Fraction:
+    if not 0 <= correct <= tested or tested == 0:
+        raise InputError(
+            f"{correct} of {tested} images are said to be right. "
+            "Give at least 1 tested image, and of those that are right between 0 and all."
+        )
+    return Fraction(correct, tested)
+
+
+def _sign(setting: str, ours: Fraction | float, theirs: Fraction | float) -> int:
+    _finite([float(ours), float(theirs)])
+    if isinstance(ours, Fraction) != isinstance(theirs, Fraction):
+        raise InputError(
+            f"'{setting}' is {ours!r} on one side and {theirs!r} on the other. "
+            "Give both as fractions of counts, or both as floats."
+        )
+    return (ours > theirs) - (ours < theirs)
