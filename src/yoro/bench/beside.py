@@ -27,7 +27,9 @@ class Beside:
 
     def number(self, setting: Setting, method: str, dataset: str, metric: str = "accuracy") -> Published | None:
         """The paper's number of a dataset."""
-        return self._find(setting.name, method, dataset, metric)
+        numbers = (published_value(table, setting.name, method, dataset, metric) for table in self._tables)
+        found = next((number for number in numbers if number is not None), None)
+        return None if found is None else self._noted(found)
 
     def average(self, settings: Sequence[Setting], method: str, metric: str = "accuracy") -> Published | None:
         """The paper's average over the datasets of a setting, or of several together.
@@ -38,10 +40,14 @@ class Beside:
         first = settings[0]
         if len(settings) == 1 and len(first.datasets) == 1:
             return self.number(first, method, first.datasets[0], metric)
+        other = False
         for name in (first.name,) if len(settings) == 1 else TOGETHER:
-            found = self._find(name, method, AVERAGE, metric, settings)
-            if found is not None:
-                return found
+            for table in self._tables:
+                found = published_value(table, name, method, AVERAGE, metric)
+                if found is not None and _same(found, settings):
+                    return self._noted(found)
+                other = other or found is not None
+        self._other = self._other or other
         return None
 
     def mark(self, method: str, settings: Sequence[Setting]) -> tuple[str, ...]:
@@ -61,21 +67,11 @@ class Beside:
             said.append("Images are limited here; the paper's numbers are of all images.")
         return said
 
-    def _find(
-        self, setting: str, method: str, dataset: str, metric: str, averaged: Sequence[Setting] = ()
-    ) -> Published | None:
-        for table in self._tables:
-            found = published_value(table, setting, method, dataset, metric)
-            if found is None:
-                continue
-            if averaged and not _same(found, averaged):
-                self._other = True
-                continue
-            used = self._used.setdefault((setting, method), [])
-            if table not in used:
-                used.append(table)
-            return found
-        return None
+    def _noted(self, number: Published) -> Published:
+        used = self._used.setdefault((number.setting, number.method), [])
+        if number.table not in used:
+            used.append(number.table)
+        return number
 
 
 def _same(number: Published, settings: Sequence[Setting]) -> bool:

@@ -65,24 +65,31 @@ class Board:
         """A method's title in the plan."""
         return self.plan.uses[method].title
 
-    def gaps(self, datasets: Iterable[str] | None = None) -> list[str]:
+    def gaps(self) -> list[str]:
         """Sentences on runs that failed or are missing: the first few by name, the rest counted."""
-        inside = None if datasets is None else set(datasets)
-        absent = [e for e in self.entries if e.result is None and (inside is None or e.dataset in inside)]
-        failed = [f"{self.place(e)}: {shortened(e.error)}" for e in absent if e.error is not None]
-        rest = [self.place(entry) for entry in absent if entry.error is None]
+        absent = [entry for entry in self.entries if entry.result is None]
         said = []
-        if failed:
-            said.append(f"{_counted(failed)} failed: {_first(failed)}")
-        if rest:
-            said.append(f"{_counted(rest)} {'are' if len(rest) > 1 else 'is'} missing: {_first(rest)}")
+        for failed in (True, False):
+            chosen = [entry for entry in absent if (entry.error is not None) == failed]
+            if chosen:
+                count = f"{len(chosen):,} run{'s' if len(chosen) > 1 else ''}"
+                word = "failed" if failed else "are missing" if len(chosen) > 1 else "is missing"
+                said.append(f"{count} {word}: {_first(self.absent(chosen))}")
         return said
 
-    def place(self, entry: Entry) -> str:
-        """Where an entry stands, in words."""
-        setting = self.plan.setting(entry.setting)
-        where = f" in {setting.title}" if len(self.plan.settings) > 1 else ""
-        return f"{self.title(entry.method)} on {dataset_title(entry.dataset)}{where}, seed {entry.seed}"
+    def absent(self, entries: Iterable[Entry]) -> list[str]:
+        """Places in words and their errors; seeds of one place that share an error stand together."""
+        alike: dict[tuple[str, str | None], list[int]] = {}
+        for entry in entries:
+            setting = self.plan.setting(entry.setting)
+            where = f" in {setting_title(self.plan, setting)}" if len(self.plan.settings) > 1 else ""
+            place = f"{self.title(entry.method)} on {dataset_title(entry.dataset)}{where}"
+            alike.setdefault((place, entry.error), []).append(entry.seed)
+        return [
+            f"{place}, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+            + (f": {shortened(error)}" if error is not None else "")
+            for (place, error), seeds in alike.items()
+        ]
 
     def chosen_on_test(self) -> list[str]:
         """A sentence on methods whose epoch was chosen on the test images; none if there are none."""
@@ -110,6 +117,12 @@ def incomplete(missing: Mapping[tuple[str, str], tuple[str, ...]], sizes: Mappin
     ]
 
 
+def setting_title(plan: Plan, setting: Setting) -> str:
+    """A setting's title, with its name where another has the same title."""
+    alike = sum(other.title == setting.title for other in plan.settings)
+    return setting.title if alike == 1 else f"{setting.title} ({setting.name})"
+
+
 def dataset_title(name: str) -> str:
     """The title of a dataset of the bench; its name if it has none."""
     try:
@@ -128,10 +141,6 @@ def shortened(text: str | None, longest: int = LONGEST) -> str:
 def _names(datasets: Sequence[str]) -> str:
     named = ", ".join(dataset_title(name) for name in datasets[:LISTED])
     return named + (f" and {len(datasets) - LISTED} more" if len(datasets) > LISTED else "")
-
-
-def _counted(runs: Sequence[str]) -> str:
-    return f"{len(runs):,} run{'s' if len(runs) > 1 else ''}"
 
 
 def _first(runs: Sequence[str]) -> str:

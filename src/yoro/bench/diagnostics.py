@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from yoro.bench.beside import Beside
-from yoro.bench.board import Board
+from yoro.bench.board import Board, setting_title
 from yoro.bench.layout import Head, Kind, Row, Table, TableCell, with_best
 from yoro.bench.plan import Plan, Setting
 from yoro.bench.results import Result
@@ -42,7 +42,7 @@ def groups(plan: Plan) -> list[Group]:
     made = []
     for few, kind in ((False, "Full data"), (True, "Few-shot")):
         alike = tuple(setting for setting in plan.settings if (setting.reading.shots is not None) == few)
-        made += [Group(setting.title, (setting,)) for setting in alike]
+        made += [Group(setting_title(plan, setting), (setting,)) for setting in alike]
         if len(alike) > 1:
             made.append(Group(f"{kind}, all {len(alike)} settings", alike))
     return made
@@ -95,7 +95,7 @@ def timing(board: Board, beside: Beside) -> Table:
     rows: list[Row] = []
     several = len(board.plan.settings) > 1
     for setting in board.plan.settings:
-        group = Group(setting.title, (setting,))
+        group = Group(setting_title(board.plan, setting), (setting,))
         lines = [
             (_accuracy(board, beside, group, method), _seconds(board, beside, setting, method))
             for method in setting.methods
@@ -103,7 +103,7 @@ def timing(board: Board, beside: Beside) -> Table:
         best = with_best([line[0] for line in lines])
         fastest = with_best([line[1] for line in lines], least=True)
         for method, *cells in zip(setting.methods, best, fastest, strict=True):
-            head = Head(method, board.title(method), setting.title if several else "")
+            head = Head(method, board.title(method), group.title if several else "")
             rows.append(Row(head, (cells[0], cells[1])))
     columns = (Head("accuracy", "Accuracy, %"), Head("seconds", "Seconds"))
     note = f"Seconds of fitting or training; validation and test are not counted. {SEEDS}"

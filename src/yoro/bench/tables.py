@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from yoro.bench.beside import Beside, check_tables
-from yoro.bench.board import Board, dataset_title, incomplete
+from yoro.bench.board import Board, dataset_title, incomplete, setting_title
 from yoro.bench.diagnostics import SEEDS, diagnostics, efficiency, timing
 from yoro.bench.layout import Head, Row, Table, TableCell, with_best
 from yoro.bench.paper import Published
@@ -45,7 +45,12 @@ def by_dataset(board: Board, beside: Beside) -> Table:
         cells = [_of_average(board, beside, *place) if len(place[0].datasets) > 1 else None for place in places]
         rows.append(replace(_row(Head("average", "Average"), cells, places), summary=True))
     columns = tuple(
-        Head(f"{setting.name}/{method}", board.title(method), setting.title, beside.mark(method, [setting]))
+        Head(
+            f"{setting.name}/{method}",
+            board.title(method),
+            setting_title(plan, setting),
+            beside.mark(method, [setting]),
+        )
         for setting, method in places
     )
     notes = ["Accuracy on the test images in percent. " + SEEDS, *_incomplete(board)]
@@ -58,7 +63,7 @@ def by_setting(board: Board, beside: Beside) -> Table:
     names = tuple(plan.uses)
     rows = [
         _row(
-            Head(setting.name, setting.title),
+            Head(setting.name, setting_title(plan, setting)),
             [_of_average(board, beside, setting, name) if name in setting.methods else None for name in names],
         )
         for setting in plan.settings
@@ -83,7 +88,7 @@ def by_method(board: Board, beside: Beside) -> Table:
         grid = [_line(board, beside, setting, method, averaged) for method in setting.methods]
         ranked = [with_best(column) for column in zip(*grid, strict=True)]
         for method, cells in zip(setting.methods, zip(*ranked, strict=True), strict=True):
-            group = setting.title if len(plan.settings) > 1 else ""
+            group = setting_title(plan, setting) if len(plan.settings) > 1 else ""
             head = Head(method, board.title(method), group, beside.mark(method, [setting]))
             rows.append(Row(head, tuple(cells)))
     columns = [Head(name, dataset_title(name)) for name in plan.datasets]
@@ -148,12 +153,14 @@ def _not_overall(board: Board, names: Sequence[str]) -> list[str]:
 
 def _incomplete(board: Board) -> list[str]:
     missing = {
-        (setting.title, board.title(method)): board.missing_datasets(setting, method)
+        (setting_title(board.plan, setting), board.title(method)): board.missing_datasets(setting, method)
         for setting in board.plan.settings
         for method in setting.methods
         if len(setting.datasets) > 1
     }
-    return incomplete(missing, {setting.title: len(setting.datasets) for setting in board.plan.settings})
+    return incomplete(
+        missing, {setting_title(board.plan, setting): len(setting.datasets) for setting in board.plan.settings}
+    )
 
 
 LAYOUTS: dict[str, Callable[[Board, Beside], Table]] = {
