@@ -83,8 +83,8 @@ def plausible(entry: Entry) -> Result:
     epochs = tuple(
         Epoch(
             i, None if i == 0 else 0.4 + (2.0 + number % 3) / (i + 1) ** 0.7,
-            int(900 + (60 - 400 / (i + 1) ** (0.3 + 0.2 * (number % 3)) if not refines else 3 * (number % 7) - i)), 1500,
-            1.0,
+            900 + (3 * (number % 7) - i if refines else int(60 - 400 / (i + 1) ** (0.3 + 0.2 * (number % 3)))),
+            1500, 1.0,
         )
         for i in range(n + 1)
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from yoro.bench.layout import letter, lettered
+from yoro.bench.layout import letter
 from yoro.bench.paper import Published, protocol_marks, published, published_value
 from yoro.bench.plan import Plan, Setting
 
@@ -16,20 +16,24 @@ FULL_DATA_ROWS, CLIP_ROWS = "yoro-mapping-full-detail", "fsclip-v32-r50"
 
 
 class Beside:
-    """Looks up numbers of a plan's tables of the paper for one table, and letters the sentences on them."""
+    """Looks up numbers of a plan's tables of the paper for one table, and letters the sentences on them.
 
-    def __init__(self, plan: Plan) -> None:
+    Given the letters of another table, a sentence keeps its letter.
+    """
+
+    def __init__(self, plan: Plan, letters: dict[str, str] | None = None) -> None:
         self._plan = plan
         self._tables = plan.paper
-        self._used: dict[tuple[str, str], list[str]] = {}  # tables by setting and method
-        self._letters: dict[str, str] = {}  # by sentence
+        self._used: dict[tuple[str, ...], list[str]] = {}  # tables by method and settings
+        self._letters = {} if letters is None else letters  # by sentence
+        self._said: set[str] = set()  # sentences of this table
         self._other = False  # whether an average of other datasets was left out
 
     def number(self, setting: Setting, method: str, dataset: str, metric: str = "accuracy") -> Published | None:
         """The paper's number of a dataset."""
         numbers = (published_value(table, setting.name, method, dataset, metric) for table in self._tables)
         found = next((number for number in numbers if number is not None), None)
-        return None if found is None else self._noted(found)
+        return None if found is None else self._noted(found, [setting])
 
     def average(self, settings: Sequence[Setting], method: str, metric: str = "accuracy") -> Published | None:
         """The paper's average over the datasets of a setting, or of several together.
@@ -41,25 +45,32 @@ class Beside:
         if len(settings) == 1 and len(first.datasets) == 1:
             return self.number(first, method, first.datasets[0], metric)
         other = False
-        for name in (first.name,) if len(settings) == 1 else TOGETHER:
+        together = TOGETHER if first.reading.shots is not None else TOGETHER[:1]
+        for name in (first.name,) if len(settings) == 1 else together:
             for table in self._tables:
                 found = published_value(table, name, method, AVERAGE, metric)
                 if found is not None and _same(found, settings):
-                    return self._noted(found)
+                    return self._noted(found, settings)
                 other = other or found is not None
         self._other = self._other or other
         return None
 
-    def mark(self, method: str, settings: Sequence[Setting]) -> tuple[str, ...]:
-        """Letters of the sentences on a method's numbers that were found so far."""
-        names = [setting.name for setting in settings] + (list(TOGETHER) if len(settings) > 1 else [])
-        tables = dict.fromkeys(table for name in names for table in self._used.get((name, method), ()))
+    def mark(self, method: str, *groups: Sequence[Setting]) -> tuple[str, ...]:
+        """Letters of the sentences on a method's numbers that were found so far for these groups of settings."""
+        keys = [(method, *(setting.name for setting in group)) for group in groups]
+        tables = dict.fromkeys(table for key in keys for table in self._used.get(key, ()))
         texts = dict.fromkeys(text for table in tables for text in protocol_marks(table, method))
-        return tuple(self._letters.setdefault(text, letter(len(self._letters))) for text in texts)
+        self._said.update(texts)
+        found = [self._letters.setdefault(text, letter(len(self._letters))) for text in texts]
+        return tuple(sorted(found, key=lambda mark: (len(mark), mark)))
+
+    def marks(self) -> tuple[tuple[str, str], ...]:
+        """Letters given so far in this table, and their sentences."""
+        return tuple((mark, text) for text, mark in self._letters.items() if text in self._said)
 
     def notes(self) -> list[str]:
-        """The lettered sentences, and what was left out."""
-        said = list(lettered(self._letters))
+        """What was left out, and why."""
+        said = []
         if self._other:
             said.append("The paper's averages are of other datasets or settings than these, and are not shown.")
         limited = any(setting.reading.limit for setting in self._plan.settings)
@@ -67,8 +78,8 @@ class Beside:
             said.append("Images are limited here; the paper's numbers are of all images.")
         return said
 
-    def _noted(self, number: Published) -> Published:
-        used = self._used.setdefault((number.setting, number.method), [])
+    def _noted(self, number: Published, settings: Sequence[Setting]) -> Published:
+        used = self._used.setdefault((number.method, *(setting.name for setting in settings)), [])
         if number.table not in used:
             used.append(number.table)
         return number

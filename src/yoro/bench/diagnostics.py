@@ -44,7 +44,8 @@ def groups(plan: Plan) -> list[Group]:
         alike = tuple(setting for setting in plan.settings if (setting.reading.shots is not None) == few)
         made += [Group(setting_title(plan, setting), (setting,)) for setting in alike]
         if len(alike) > 1:
-            made.append(Group(f"{kind}, all {len(alike)} settings", alike))
+            together = "both" if len(alike) == 2 else f"all {len(alike)}"
+            made.append(Group(f"{kind}, {together} settings", alike))
     return made
 
 

@@ -18,7 +18,7 @@ from yoro.cost_plot import PLOT_STYLE, Point, cost_plot, fitted
 
 MOST_CURVES = 12  # pairs of panels; more are counted, not drawn
 COLOURS = 8  # distinct ones; then they come again, dashed
-DOTS = 25  # epochs up to which each is a dot
+DOTS = 25  # epochs on an axis up to which each is a dot
 PANEL = Frame(50, 390, 40, 250)  # within 520 x 300; names stand on the right
 PANEL_WIDTH, PANEL_HEIGHT, GAP = 520, 300, 16
 BAR, STEP, BARS = 16, 26, Frame(190, 560, 30, 0)  # thickness of a bar, from one to the next, where bars stand
@@ -29,7 +29,8 @@ DARK = ("#4aa8e8", "#ff8f4a", "#2fc79a", "#e58fc0", "#e2c23c", "#9bd4f5", "#b99a
 STYLE = (
     PLOT_STYLE
     + ":root { " + " ".join(f"--c{i}: {c};" for i, c in enumerate(LIGHT)) + " }\n"
-    + "@media (prefers-color-scheme: dark) { :root { " + " ".join(f"--c{i}: {c};" for i, c in enumerate(DARK)) + " } }\n"
+    + "@media (prefers-color-scheme: dark) { :root { "
+    + " ".join(f"--c{i}: {c};" for i, c in enumerate(DARK)) + " } }\n"
     + "".join(f".k{i} {{ --mine: var(--c{i}); }}\n" for i in range(COLOURS))
     + """
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: .5rem 1rem; }
@@ -37,11 +38,12 @@ STYLE = (
 .plot .path { fill: none; stroke: var(--mine); stroke-width: 2; stroke-linejoin: round; }
 .plot .dashed { stroke-dasharray: 6 3; }
 .plot .dot { fill: var(--mine); }
-.plot .tie { stroke: var(--mine); opacity: .55; fill: none; }
+.plot .tie { stroke: var(--mine); stroke-dasharray: 1 3; fill: none; }
 .plot text.mine { fill: var(--mine); font-weight: 600; }
 .plot .level { stroke: var(--ink); stroke-dasharray: 2 3; }
 .plot .kept { fill: rgb(var(--right)); }
 .plot .refined { fill: rgb(var(--wrong) / .55); }
+.key.refined { background: rgb(var(--wrong) / .55); }
 .plot .unknown { fill: none; stroke: var(--line); }
 .plot .paper { stroke: var(--ink); stroke-width: 2.5; }
 .plot .group { fill: var(--ink); font-weight: 600; }
@@ -65,7 +67,8 @@ def figure_sections(board: Board) -> list[str]:
 
 def curves(board: Board) -> str:
     """Training loss and validation accuracy over the epochs, for every dataset of every setting that has them."""
-    drawn, more = [], 0
+    drawn: list[str] = []
+    more = 0
     for setting in board.plan.settings:
         for dataset in setting.datasets:
             if not _trained(board, setting, dataset):
@@ -99,7 +102,8 @@ def line_panel(lines: Sequence[Line], label: str, level: tuple[str, float] | Non
     values = [value for line in drawn for _, value in line.points] + ([level[1]] if level else [])
     up, ticks = PANEL.linear(values)
     first = min(line.points[0][0] for line in drawn)
-    across, epochs = PANEL.epochs(first, max(line.points[-1][0] for line in drawn))
+    last = max(line.points[-1][0] for line in drawn)
+    across, epochs = PANEL.epochs(first, last)
     parts = [
         PANEL.grid_up(up, ticks),
         PANEL.grid_across(across, epochs),
@@ -118,7 +122,7 @@ def line_panel(lines: Sequence[Line], label: str, level: tuple[str, float] | Non
         dashed = " dashed" if line.colour >= COLOURS else ""
         dots = "".join(
             f'<circle class="dot" cx="{across(epoch):.1f}" cy="{up(value):.1f}" r="2.5"/>'
-            for epoch, value in (line.points if len(line.points) <= DOTS else ())
+            for epoch, value in (line.points if last - first <= DOTS else ())
         )
         parts.append(
             f'<g class="k{line.colour % COLOURS}"><path class="tie" d="{_tie(end, place)}"/>'
@@ -145,7 +149,7 @@ def shares(board: Board) -> str:
             rows.append((group.title, lines))
     told = (
         '<span class="keys"><span class="key right"></span>epoch 0 kept,</span> '
-        '<span class="keys"><span class="key wrong"></span>a later epoch chosen.</span> '
+        '<span class="keys"><span class="key refined"></span>a later epoch chosen.</span> '
         "The number is the share that keeps epoch 0."
     )
     marked = any(paper is not None for _, lines in rows for *_, paper in lines)
@@ -207,8 +211,9 @@ def cost(board: Board) -> str:
             [f'<p class="quiet">Not drawn, for lack of runs: {text(", ".join(lacking), 400)}.</p>'] if lacking else []
         )
     told = (
-        "Accuracy averaged over the datasets, with a bar of one deviation over the seeds, against the mean seconds of a "
-        "run on a logarithmic axis; validation and test are not counted. Triangles at the foot lie lower than the axis goes."
+        "Accuracy averaged over the datasets, with a bar of one deviation over the seeds, against the mean "
+        "seconds of a run on a logarithmic axis; validation and test are not counted. Triangles at the foot lie lower "
+        "than the axis goes."
     )
     return _section("Accuracy against cost", told, "\n".join(drawn), "")
 

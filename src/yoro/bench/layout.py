@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -54,7 +54,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table under its name among the ways to show results; `corner` is the head of the column of heads."""
+    """A table under its name among the ways to show results; `corner` is the head of the column of heads.
+
+    notes : what the table shows, and averages that are not computed.
+    gaps : runs that failed or are missing.
+    marks : sentences behind the letters at its heads, on how the paper's numbers were made.
+    """
 
     name: str
     title: str
@@ -62,17 +67,24 @@ class Table:
     columns: tuple[Head, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
+    marks: tuple[tuple[str, str], ...] = ()
 
     @property
     def beside_paper(self) -> bool:
         """Whether any cell has a number of the paper."""
         return any(cell is not None and cell.paper for row in self.rows for cell in row.cells)
 
+    @property
+    def told(self) -> tuple[str, ...]:
+        """All that is said below the table."""
+        return (*self.notes, *self.gaps, *(f"({letter}) {sentence}" for letter, sentence in self.marks))
+
 
 def panels(table: Table) -> list[Table]:
     """A wide table in parts, one for each group of columns; a row with nothing in a part is left out of it.
 
-    The notes stay with the last part.
+    What is said below the table is left to the whole.
     """
     groups = list(dict.fromkeys(column.group for column in table.columns))
     if len(groups) < 2 or len(table.columns) <= MOST_COLUMNS:
@@ -82,8 +94,7 @@ def panels(table: Table) -> list[Table]:
         chosen = [i for i, column in enumerate(table.columns) if column.group == group]
         rows = [replace(row, cells=tuple(row.cells[i] for i in chosen)) for row in table.rows]
         kept = tuple(row for row in rows if any(cell is not None for cell in row.cells))
-        parts.append(replace(table, columns=tuple(table.columns[i] for i in chosen), rows=kept, notes=()))
-    parts[-1] = replace(parts[-1], notes=table.notes)
+        parts.append(replace(table, columns=tuple(table.columns[i] for i in chosen), rows=kept))
     return parts
 
 
@@ -101,11 +112,6 @@ def with_best(
             known.setdefault(of[i], {})[i] = -cell.values[0] if least else cell.values[0]
     chosen = {i for values in known.values() if len(values) > 1 for i in best(values)}
     return [replace(cell, best=True) if cell is not None and i in chosen else cell for i, cell in enumerate(cells)]
-
-
-def lettered(texts: Mapping[str, str]) -> tuple[str, ...]:
-    """Sentences behind their letters, as notes."""
-    return tuple(f"({letter}) {text}" for text, letter in texts.items())
 
 
 def letter(number: int) -> str:

@@ -22,6 +22,7 @@ HTML = Markup(lambda shown: f"<b>{shown}</b>", text, "\u2009±\u2009", percent="
 STYLE = """
 h3 { margin: 1.5rem 0 .4rem; font-size: 1rem; font-weight: 600; overflow-wrap: anywhere; }
 .bench { width: auto; }
+.bench tbody td, .bench tbody th { vertical-align: baseline; }
 .bench td, .bench th[scope=col] { text-align: right; white-space: nowrap; }
 .bench th[scope=col] { position: static; vertical-align: bottom; white-space: normal; min-width: 4.2rem; }
 .bench th[scope=row] { position: sticky; left: 0; background: var(--page); min-width: 7rem; max-width: 18rem; }
@@ -38,18 +39,20 @@ h3 { margin: 1.5rem 0 .4rem; font-size: 1rem; font-weight: 600; overflow-wrap: a
 
 def bench_html(plan: Plan, entries: Sequence[Entry], sentences: Sequence[str]) -> str:
     """The whole page, to be written as UTF-8. `sentences` are those of `yoro.bench.results.entries`."""
-    board = Board(plan, entries)
+    board, tables = Board(plan, entries), bench_tables(plan, entries)
     sections = [
         f"<header><h1>{text(plan.title, LONG)}</h1>\n"
         + (f'<p class="quiet">{text(plan.about, 4 * LONG)}</p>' if plan.about else "")
         + "</header>",
         _warnings(sentences),
         facts_list(_facts(board)),
-        *(_table(table) for table in bench_tables(plan, entries)),
+        *(_table(table) for table in tables),
+        _listed("How the paper's numbers were made", _marks(tables)),
         *figure_sections(board),
         _listed("Runs that failed", board.absent(entry for entry in entries if entry.error is not None)),
         _listed("Runs that are missing", board.absent(e for e in entries if e.result is None and e.error is None)),
         _listed("Notes of runs", _run_notes(board)),
+        _listed("Digests of the data and the weights", [*_digests(board, "data"), *_digests(board, "source")]),
     ]
     return page(plan.title, sections, FIGURE_STYLE + STYLE)
 
@@ -74,7 +77,6 @@ def _facts(board: Board) -> dict[str, str]:
         "Machine": "; ".join(name for name in machines if name),
         "Finished": "" if not finished else " to ".join(dict.fromkeys((finished[0][:10], finished[-1][:10]))),
         "Tables of the paper": ", ".join(plan.paper),
-        **{what: found for kind, what in (("data", "Data"), ("source", "Weights")) if (found := _digests(board, kind))},
     }
     return {key: value for key, value in facts.items() if value}
 
@@ -84,14 +86,14 @@ def _images(shots: int | None, limit: str) -> str:
     return f"{some}; at most {limit.replace(',', ', ').replace('=', ' ')} a class" if limit else some
 
 
-def _digests(board: Board, kind: str) -> str:
+def _digests(board: Board, kind: str) -> list[str]:
     """The first digits of the digests that results depend on, by dataset or source."""
     found: dict[str, dict[str, None]] = {}
     for entry in board.entries:
         if entry.result is not None and entry.result.depends.get(kind):
             name = dataset_title(entry.dataset) if kind == "data" else entry.cell.source
             found.setdefault(name, {})[entry.result.depends[kind][:8]] = None
-    return ", ".join(f"{name} {'/'.join(digests)}" for name, digests in found.items())
+    return [f"{name}: {', '.join(digests)}" for name, digests in found.items()]
 
 
 def _table(table: Table) -> str:
@@ -108,7 +110,8 @@ def _table(table: Table) -> str:
         "Below each number the paper's, and in brackets what ours is above it in points." if table.beside_paper else ""
     )
     below = f'<p class="quiet">{told}</p>\n' if told else ""
-    notes = "\n".join(f"<li>{text(note, LONG)}</li>" for note in table.notes)
+    said = [*table.notes, *(["Runs are missing; they are listed below."] if table.gaps else [])]
+    notes = "\n".join(f"<li>{text(note, LONG)}</li>" for note in said)
     body = "\n".join(parts)
     return f'<section><h2>{text(table.title)}</h2>\n{below}{body}\n<ul class="notes">\n{notes}\n</ul></section>'
 
@@ -160,6 +163,10 @@ def _class(first: bool) -> str:
 def _titled(head: Head) -> str:
     mark = f"<sup>{text(','.join(head.mark))}</sup>" if head.mark else ""
     return f"<bdi>{text(head.title)}</bdi>{mark}"
+
+
+def _marks(tables: Sequence[Table]) -> list[str]:
+    return [f"({mark}) {sentence}" for mark, sentence in dict(pair for table in tables for pair in table.marks).items()]
 
 
 def _run_notes(board: Board) -> list[str]:

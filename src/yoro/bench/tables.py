@@ -23,13 +23,14 @@ def bench_tables(plan: Plan, entries: Sequence[Entry]) -> list[Table]:
     """
     check_tables(plan)
     board = Board(plan, entries)
+    letters: dict[str, str] = {}  # the same in all tables
     made = []
     for word in plan.show:
         if word in LAYOUTS:
-            beside = Beside(plan)
+            beside = Beside(plan, letters)
             table = LAYOUTS[word](board, beside)
-            notes = [*table.notes, *board.gaps(), *board.chosen_on_test(), *beside.notes()]
-            made.append(replace(table, notes=tuple(notes)))
+            notes = (*table.notes, *board.chosen_on_test(), *beside.notes())
+            made.append(replace(table, notes=notes, gaps=tuple(board.gaps()), marks=beside.marks()))
     return made
 
 
@@ -75,7 +76,8 @@ def by_setting(board: Board, beside: Beside) -> Table:
         rows.append(replace(_row(Head("overall", "Overall"), overall), summary=True))
         notes.append("Overall averages the settings equally.")
         notes += _not_overall(board, names)
-    columns = tuple(Head(name, board.title(name), mark=beside.mark(name, plan.settings)) for name in names)
+    groups = [*([setting] for setting in plan.settings), plan.settings]
+    columns = tuple(Head(name, board.title(name), mark=beside.mark(name, *groups)) for name in names)
     return Table("settings", "Accuracy by setting", "Setting", columns, tuple(rows), tuple(notes))
 
 

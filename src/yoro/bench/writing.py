@@ -90,7 +90,7 @@ def _markdown_table(table: Table) -> str:
         if len(groups) == 1 and groups[0]:
             lines += [f"### {MARKDOWN.escape(groups[0])}", ""]
         lines += [*_aligned(_grid(part, MARKDOWN, named=len(groups) > 1), len(part.columns)), ""]
-    lines += [f"- {MARKDOWN.escape(note)}" for note in table.notes]
+    lines += [f"- {MARKDOWN.escape(note)}" for note in table.told]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -152,7 +152,7 @@ def _latex_table(table: Table) -> str:
     wide = len(table.columns) > WIDE
     body = [rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}", r"\toprule", *_latex_heads(table), r"\midrule"]
     body += [*_latex_rows(table), r"\bottomrule", r"\end{tabular}"]
-    notes = [rf"\par\noindent\footnotesize {LATEX.escape(note)}" for note in table.notes]
+    notes = [rf"\par\noindent\footnotesize {LATEX.escape(note)}" for note in table.told]
     return "\n".join([
         "% needs booktabs" + (" and graphicx" if wide else ""), r"\begin{table}[t]", r"\centering",
         rf"\caption{{{LATEX.escape(table.title)}}}", r"\small",

@@ -10,6 +10,7 @@ import typer
 
 from yoro.cli import (
     attributes,
+    bench,
     compare,
     demo,
     evaluate,
@@ -37,6 +38,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain text: errors on one line, help that reads well in a log
 )
 app.add_typer(attributes.app, name="attributes")
+app.add_typer(bench.app, name="bench")
 for verb in (
     demo, fit, predict, evaluate, update, forget, relabel, merge, refine, inspect, compare, respond, export, models,
 ):  # fmt: skip
