@@ -303,6 +303,12 @@ def test_special_characters_are_escaped(tmp_path):
     assert r"70.0} $\pm$ 0.0" in tex
 
 
+def test_a_title_is_no_option_of_the_line_break_before_it(tmp_path):
+    (table,) = tables(plan_of(datasets=["[x]", "*"]), tmp_path, lambda entry: result(entry, 70))
+    assert not [line for line in latex([table]).splitlines() if line.startswith(("[", "*"))]
+    assert "{[}x{]} & " in latex([table])
+
+
 def test_numbers_are_written_as_a_person_would(tmp_path):
     (table,) = tables(plan_of(show=["diagnostics"]), tmp_path, refining)
     line = next(line for line in markdown([table]).splitlines() if line.startswith("| YORO-FP"))

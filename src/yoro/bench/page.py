@@ -29,6 +29,7 @@ h3 { margin: 1.5rem 0 .4rem; font-size: 1rem; font-weight: 600; overflow-wrap: a
 .bench th[scope=colgroup] { text-align: center; border-left: 1px solid var(--line); }
 .bench .first { border-left: 1px solid var(--line); }
 .bench b { font-weight: 700; }
+.bench sup { font-size: .7em; line-height: 0; }
 .bench small { display: block; color: var(--quiet); font-size: .72rem; line-height: 1.3; }
 .bench .summary td, .bench .summary th { border-top: 2px solid var(--line); }
 .bench .group th { font-weight: 600; padding-top: .9rem; white-space: normal; }

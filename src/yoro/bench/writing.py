@@ -7,11 +7,10 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from yoro.bench.layout import Head, Kind, Table, TableCell, panels
+from yoro.bench.layout import MOST_COLUMNS, Head, Kind, Table, TableCell, panels
 
 MINUS, TIMES, DASH = "\u2212", "\u00d7", "\u2013"
 PAPER = "paper"  # the head of a row with the paper's numbers
-WIDE = 9  # columns above which a LaTeX table is scaled to the page
 
 
 @dataclass(frozen=True)
@@ -149,15 +148,15 @@ def latex(tables: Iterable[Table]) -> str:
 
 
 def _latex_table(table: Table) -> str:
-    wide = len(table.columns) > WIDE
+    wide = len(table.columns) > MOST_COLUMNS
     body = [rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}", r"\toprule", *_latex_heads(table), r"\midrule"]
     body += [*_latex_rows(table), r"\bottomrule", r"\end{tabular}"]
-    notes = [rf"\par\noindent\footnotesize {LATEX.escape(note)}" for note in table.told]
+    notes = "\\par\n".join(LATEX.escape(note) for note in table.told)
     return "\n".join([
         "% needs booktabs" + (" and graphicx" if wide else ""), r"\begin{table}[t]", r"\centering",
         rf"\caption{{{LATEX.escape(table.title)}}}", r"\small",
         *([r"\resizebox{\textwidth}{!}{%"] if wide else []), *body[:-1], body[-1] + ("}" if wide else ""),
-        *notes, r"\end{table}", "",
+        r"\par\smallskip\begin{minipage}{\linewidth}\footnotesize", notes, r"\end{minipage}", r"\end{table}", "",
     ])  # fmt: skip
 
 
@@ -205,7 +204,7 @@ def _latex_line(cells: Sequence[str]) -> str:
 SPECIAL = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "Δ": r"$\Delta$",
     MINUS: "$-$", TIMES: r"$\times$", DASH: "--", "…": r"\dots{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}",
+    "|": r"\textbar{}", "[": "{[}", "]": "{]}", "*": "{*}",  # these three would be options of the line break before
 } | {c: "\\" + c for c in "{}$&#_%"}  # fmt: skip
 
 
