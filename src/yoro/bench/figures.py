@@ -40,7 +40,7 @@ STYLE = (
 .plot .dot { fill: var(--mine); }
 .plot .tie { stroke: var(--mine); stroke-dasharray: 1 3; fill: none; }
 .plot text.mine { fill: var(--mine); font-weight: 600; }
-.plot .level { stroke: var(--ink); stroke-dasharray: 2 3; }
+.plot .level { stroke: var(--ink); stroke-width: 1.5; }
 .plot .kept { fill: rgb(var(--right)); }
 .plot .refined { fill: rgb(var(--wrong) / .55); }
 .key.refined { background: rgb(var(--wrong) / .55); }
@@ -78,7 +78,10 @@ def curves(board: Board) -> str:
                 continue
             drawn.append(f"<h3>{text(dataset_title(dataset))}, {text(setting_title(board.plan, setting))}</h3>\n"
                          f'<div class="panels">{_pair(board, setting, dataset)}</div>')  # fmt: skip
-    told = "Means over the seeds. The dotted line is the validation accuracy of the one pass, without any training."
+    told = (
+        "Means over the seeds. The level line is the validation accuracy of the one pass, without any training; dots "
+        "only lead to a name."
+    )
     rest = [f'<p class="quiet">{more} more are not drawn.</p>'] if more else []
     return _section("Over the epochs", told, "\n".join([*drawn, *rest]), "No finished run was trained over epochs.")
 
