@@ -14,8 +14,9 @@ import pytest
 
 from photos import write_folder
 from yoro import comparing, material
+from yoro.axes import percent_axis, spread
 from yoro.comparing import compare
-from yoro.comparison_page import comparison_html, percent_axis, spread
+from yoro.comparison_page import comparison_html
 from yoro.errors import InputError, SourceError, WidthError
 from yoro.material import read_material
 from yoro.peers.contract import Method, unit

@@ -7,17 +7,17 @@ import html
 import io
 import math
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from yoro.axes import Frame
 from yoro.metrics import Evaluation
 from yoro.selection import Choice
 
 Counts = NDArray[np.int64]
-Scale = Callable[[float], float]  # from a value to a place on the drawing
 
 FEW = 12  # classes up to which the cells of a matrix are roomy
 CELLS = 40  # classes up to which a matrix is a table of numbers; above, a picture
@@ -27,6 +27,7 @@ LONGEST = 120  # characters of a stranger's name that are shown
 RIGHT, WRONG = (46, 118, 220), (226, 96, 26)  # colours of a picture, seen on white and on black
 WIDTH, HEIGHT = 480, 260  # of the curve, in its own units
 LEFT, BELOW, ABOVE, BESIDE = 58, 46, 44, 18  # its margins
+FRAME = Frame(LEFT, WIDTH - BESIDE, ABOVE, HEIGHT - BELOW)
 
 
 def text(value: object, longest: int = LONGEST) -> str:
@@ -111,10 +112,10 @@ def shrinkage_curve(choice: Choice) -> str:
     pairs = [(rho, score) for rho, score in zip(choice.candidates, choice.scores, strict=True) if math.isfinite(score)]
     if not pairs:
         return ""
-    across, ticks_across = _logarithmic([rho for rho, _ in pairs])
-    up, ticks_up = _linear([score for _, score in pairs], whole=choice.rule == "validation")
+    across, ticks_across = FRAME.logarithmic([rho for rho, _ in pairs])
+    up, ticks_up = FRAME.linear([score for _, score in pairs], whole=choice.rule == "validation")
     label = "correct answers" if choice.rule == "validation" else "negative log-likelihood"
-    parts = [_grid_up(up, ticks_up), _grid_across(across, ticks_across)]
+    parts = [FRAME.grid_up(up, ticks_up), FRAME.grid_across(across, ticks_across)]
     parts.append(f'<text x="4" y="14">{label}</text>')
     parts.append(f'<text x="{(LEFT + WIDTH - BESIDE) / 2:.1f}" y="{HEIGHT - 6}" text-anchor="middle">shrinkage</text>')
     route = " ".join(f"{across(rho):.1f},{up(score):.1f}" for rho, score in pairs)
@@ -131,14 +132,9 @@ def epoch_curve(values: Sequence[tuple[int, float]], label: str, chosen: int) ->
     pairs = [(epoch, value) for epoch, value in values if math.isfinite(value)]
     if not pairs:
         return ""
-    first, last = pairs[0][0], max(pairs[-1][0], pairs[0][0] + 1)
-
-    def across(epoch: float) -> float:
-        return LEFT + 10 + (epoch - first) / (last - first) * (WIDTH - BESIDE - LEFT - 20)
-
-    up, ticks = _linear([value for _, value in pairs], whole=False)
-    step = -(-(last - first) // 10)
-    parts = [_grid_up(up, ticks), _grid_across(across, [float(e) for e in range(first, last + 1, step)])]
+    across, epochs = FRAME.epochs(pairs[0][0], pairs[-1][0])
+    up, ticks = FRAME.linear([value for _, value in pairs])
+    parts = [FRAME.grid_up(up, ticks), FRAME.grid_across(across, epochs)]
     parts.append(f'<text x="4" y="14">{label}</text>')
     parts.append(f'<text x="{(LEFT + WIDTH - BESIDE) / 2:.1f}" y="{HEIGHT - 6}" text-anchor="middle">epoch</text>')
     route = " ".join(f"{across(epoch):.1f},{up(value):.1f}" for epoch, value in pairs)
@@ -156,53 +152,3 @@ def _chosen(x: float, y: float, shrinkage: float) -> str:
         f'<circle class="chosen" cx="{x:.1f}" cy="{y:.1f}" r="6"/>'
         f'<text class="name" x="{x:.1f}" y="{ABOVE - 11}" text-anchor="{anchor}">chosen: {shrinkage:g}</text>'
     )
-
-
-def _grid_up(up: Scale, ticks: Sequence[float]) -> str:
-    return "".join(
-        f'<line class="grid" x1="{LEFT}" x2="{WIDTH - BESIDE}" y1="{up(tick):.1f}" y2="{up(tick):.1f}"/>'
-        f'<text x="{LEFT - 8}" y="{up(tick) + 4.5:.1f}" text-anchor="end">{tick:g}</text>'
-        for tick in ticks
-    )
-
-
-def _grid_across(across: Scale, ticks: Sequence[float]) -> str:
-    foot = HEIGHT - BELOW
-    return "".join(
-        f'<line class="grid" x1="{across(tick):.1f}" x2="{across(tick):.1f}" y1="{foot}" y2="{foot + 5}"/>'
-        f'<text x="{across(tick):.1f}" y="{foot + 19}" text-anchor="middle">{tick:g}</text>'
-        for tick in ticks
-    )
-
-
-def _logarithmic(values: Sequence[float]) -> tuple[Scale, list[float]]:
-    """Place and ticks on a logarithmic axis; zero stands half a decade before the least positive value."""
-    zero = math.log10(min((v for v in values if v > 0), default=1.0)) - 0.5
-    logs = [math.log10(v) if v > 0 else zero for v in values]
-    low, high = (min(logs), max(logs)) if min(logs) < max(logs) else (logs[0] - 0.5, logs[0] + 0.5)
-
-    def across(value: float) -> float:
-        share = ((math.log10(value) if value > 0 else zero) - low) / (high - low)
-        return LEFT + 10 + share * (WIDTH - BESIDE - LEFT - 20)
-
-    decades = range(math.floor(low), math.ceil(high) + 1)
-    digits = (1,) if high - low >= 3 else (1, 3)
-    ticks = [digit * 10.0**decade for decade in decades for digit in digits]
-    ticks = [tick for tick in ticks if low - 1e-9 <= math.log10(tick) <= high + 1e-9]
-    return across, ([0.0] if min(values) <= 0 else []) + (ticks or [max(values)])
-
-
-def _linear(values: Sequence[float], *, whole: bool) -> tuple[Scale, list[float]]:
-    """Place and ticks on an axis from the least value at the foot to the largest at the head."""
-    low, high = min(values), max(values)
-    spread = high - low or max(abs(high), 1.0) * 0.1
-    low, high = low - 0.08 * spread, high + 0.08 * spread
-    raw = (high - low) / 4
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(digit * power for digit in (1, 2, 5, 10) if digit * power >= raw)
-    step = max(step, 1.0) if whole else step
-
-    def up(value: float) -> float:
-        return HEIGHT - BELOW - (value - low) / (high - low) * (HEIGHT - BELOW - ABOVE)
-
-    return up, [round(i * step, 12) for i in range(math.ceil(low / step), math.floor(high / step) + 1)]

@@ -12,7 +12,7 @@ from yoro.bench.cells import Cell
 from yoro.bench.methods import find_method
 from yoro.bench.plan import Plan
 from yoro.bench.results import Entry, Results
-from yoro.bench.runner import stage_of
+from yoro.bench.runner import spell, stage_of
 from yoro.choosing import HOLD_OUT, MOST_VALIDATION
 from yoro.data.datasets.contract import BenchDataset
 from yoro.data.datasets.registry import find_bench_dataset
@@ -140,6 +140,48 @@ def guessed_rate(source: str) -> float:
     """
     network = source.partition(":")[2].partition("?")[0].partition("/")[0].partition(".")[0]
     return RATES.get(network, UNKNOWN)
+
+
+def forecast_values(listed: Sequence[Forecast]) -> list[dict[str, object]]:
+    """Plain values for a machine to read, one a cell."""
+    return [
+        one.entry.cell.key() | {
+            "setting": one.entry.setting, "column": one.entry.method, "state": one.state,
+            "seconds": round(one.seconds, 1), "why": one.why,
+        }
+        for one in listed
+    ]  # fmt: skip
+
+
+def forecast_lines(listed: Sequence[Forecast]) -> list[str]:
+    """A line for each setting, dataset and method; then how many cells and about how long, and what stands in the way."""
+    rows: dict[tuple[str, str, str], list[Forecast]] = {}
+    for one in listed:
+        rows.setdefault((one.entry.setting, one.entry.dataset, one.entry.method), []).append(one)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for names, mine in rows.items():
+        place = "  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True))
+        seeds = " ".join(str(one.entry.seed) for one in mine)
+        states = ", ".join(dict.fromkeys(one.state for one in mine))
+        seconds = sum(one.seconds for one in mine)
+        lines.append(f"{place}  seeds {seeds}  {states}" + (f", about {spell(seconds)}" if seconds >= 1 else ""))
+    return [*lines, *_totals(listed), *_problems(listed)]
+
+
+def _totals(listed: Sequence[Forecast]) -> list[str]:
+    counts = {state: sum(one.state == state for one in listed) for state in ("finished", "to run", "no data")}
+    now, later = (spell(sum(one.seconds for one in listed if one.state == state)) for state in ("to run", "no data"))
+    beside = f", and {later} more where data are missing" if counts["no data"] else ""
+    return [
+        f"{len(listed)} cells: " + ", ".join(f"{n} {state}" for state, n in counts.items() if n) + ".",
+        f"About {now} to run{beside}, by earlier results or else by rates of two CPU cores.",
+    ]
+
+
+def _problems(listed: Sequence[Forecast]) -> list[str]:
+    reasons = dict.fromkeys(one.why for one in listed if one.why)
+    return [f"{sum(one.why == reason for one in listed)} cells: {reason}" for reason in reasons]
 
 
 def _look(name: str, plan: Plan, roots: Sequence[Path]) -> tuple[BenchDataset | None, str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from yoro.cli.talk import AsJson, BatchSize, Device, Quiet, Workers, print_json, say
+from yoro.cli.talk import AsJson, BatchSize, Device, Force, Quiet, Workers, print_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from yoro.bench.forecast import Forecast
+    from yoro.bench.results import Entry
 
 app = typer.Typer(
     help="Run plans of datasets, sources, methods and seeds, and write their tables.",
@@ -50,9 +50,13 @@ def run(
 
     chosen, kept, roots = read_plan(plan), Results(results), data_roots(data or [])
     if dry_run:
-        from yoro.bench.forecast import forecast
+        from yoro.bench.forecast import forecast, forecast_lines, forecast_values
 
-        _tell_forecast(forecast(chosen, kept, roots), as_json)
+        listed = forecast(chosen, kept, roots)
+        if as_json:
+            print_json(forecast_values(listed))
+        else:
+            typer.echo("\n".join(forecast_lines(listed)))
         return
     from yoro.bench.runner import Means, run_plan
 
@@ -65,6 +69,54 @@ def run(
     say(f"{tally}. Results are in {results}; yoro bench table {plan} shows them.", quiet)
     if tally.failed:
         raise typer.Exit(1)
+
+
+@app.command()
+def table(
+    plan: PlanPath,
+    results: ResultsFolder = Path("results"),
+    form: Annotated[
+        Literal["markdown", "latex", "csv"], typer.Option("--format", help="How the tables are written.")
+    ] = "markdown",
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write there instead of on stdout.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="PAGE", help="Also write a web page with the figures.")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make the tables of a plan from the results that are there; what is missing is shown as such.
+
+    CSV and JSON are in long form: one row for each setting, dataset and method, nothing rounded.
+    """
+    from yoro.atomic import write_file
+    from yoro.bench.page import bench_html
+    from yoro.bench.plan import read_plan
+    from yoro.bench.results import Results, entries
+    from yoro.bench.tables import bench_tables
+    from yoro.bench.tidy import tidy_rows
+    from yoro.bench.writing import latex, markdown
+    from yoro.store import refuse_existing
+    from yoro.tables import write_rows
+
+    for target in (out, html):
+        if target is not None:
+            refuse_existing(target, force=force)
+    made = read_plan(plan)
+    found, sentences = entries(made, Results(results))
+    if html is not None:
+        write_file(html, bench_html(made, found, sentences).encode())
+    if as_json and out is None:
+        print_json(tidy_rows(made, found))
+    elif as_json or form == "csv":
+        write_rows(iter(tidy_rows(made, found)), "json" if as_json else "csv", out)
+    else:
+        shown = {"markdown": markdown, "latex": latex}[form](bench_tables(made, found))
+        if out is None:
+            typer.echo(shown, nl=False)
+        else:
+            write_file(out, shown.encode())
+    for sentence in [*sentences, *_counts(found)]:
+        say(sentence, quiet)
 
 
 @app.command()
@@ -90,27 +142,12 @@ def datasets(
         typer.echo(f"\n{paragraph}")
 
 
-def _tell_forecast(listed: Sequence[Forecast], as_json: bool) -> None:
-    from yoro.bench.runner import spell
-
-    if as_json:
-        print_json([{**f.entry.cell.key(), "setting": f.entry.setting, "column": f.entry.method, "state": f.state,
-                     "seconds": round(f.seconds, 1), "why": f.why} for f in listed])  # fmt: skip
-        return
-    rows: dict[tuple[str, str, str], list[Forecast]] = {}
-    for one in listed:
-        rows.setdefault((one.entry.setting, one.entry.dataset, one.entry.method), []).append(one)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for names, mine in rows.items():
-        place = "  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True))
-        seeds = " ".join(str(one.entry.seed) for one in mine)
-        states = ", ".join(dict.fromkeys(one.state for one in mine))
-        seconds = sum(one.seconds for one in mine)
-        typer.echo(f"{place}  seeds {seeds}  {states}" + (f", about {spell(seconds)}" if seconds >= 1 else ""))
-    counts = {state: sum(one.state == state for one in listed) for state in ("finished", "to run", "no data")}
-    now, later = (spell(sum(one.seconds for one in listed if one.state == state)) for state in ("to run", "no data"))
-    typer.echo(f"{len(listed)} cells: " + ", ".join(f"{n} {state}" for state, n in counts.items() if n) + ".")
-    beside = f", and {later} more where data are missing" if counts["no data"] else ""
-    typer.echo(f"About {now} to run{beside}, by earlier results or else by rates of two CPU cores.")
-    for problem in dict.fromkeys(one.why for one in listed if one.why):
-        typer.echo(f"{sum(one.why == problem for one in listed)} cells: {problem}")
+def _counts(entries: Sequence[Entry]) -> list[str]:
+    """A sentence on runs that are not there; none if all are."""
+    absent = [entry for entry in entries if entry.result is None]
+    if not absent:
+        return []
+    failed = sum(entry.error is not None for entry in absent)
+    return [
+        f"{len(absent):,} of {len(entries):,} runs are not there: {failed:,} failed, {len(absent) - failed:,} missing."
+    ]
