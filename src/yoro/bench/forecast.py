@@ -154,7 +154,7 @@ def forecast_values(listed: Sequence[Forecast]) -> list[dict[str, object]]:
 
 
 def forecast_lines(listed: Sequence[Forecast]) -> list[str]:
-    """A line for each setting, dataset and method; then how many cells and about how long, and what stands in the way."""
+    """A line for each setting, dataset and method; then the number of cells, the time, and what stands in the way."""
     rows: dict[tuple[str, str, str], list[Forecast]] = {}
     for one in listed:
         rows.setdefault((one.entry.setting, one.entry.dataset, one.entry.method), []).append(one)
