@@ -139,6 +139,7 @@ def test_an_option_at_its_default_is_the_same_cell():
         ({"limit": {"trian": 3}}, "limit of lite0 is {'trian': 3}"),
         ({"grouped": "yes"}, "expected true or false"),
         ({"show": ["datasetts"]}, "Did you mean 'datasets'?"),
+        ({"paper": ["padding-detail"]}, "Did you mean 'padding-detailed'?"),
         ({"method": {"yoro": {"epochs": 3}}}, "has no option 'epochs'"),
         ({"methods": ["yoro-fp"], "method": {"yoro-fp": {"epoch": 3}}}, "Did you mean 'epochs'?"),
         ({"methods": ["yoro-fp"], "method": {"yoro-fp": {"epochs": -3}}}, "epochs is -3"),

@@ -105,9 +105,3 @@ def _datasets(table: str, setting: str) -> set[str]:
         return own
     rows = published(CLIP_ROWS if setting in CLIP else FULL_DATA_ROWS)
     return {number.dataset for number in rows} - {AVERAGE}
-
-
-def check_tables(plan: Plan) -> None:
-    """Raise if a plan names a table that the paper does not have."""
-    for table in plan.paper:
-        published(table)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from yoro.bench.plan import Plan, Setting
 from yoro.bench.results import Entry, Result
 from yoro.bench.summary import exact_mean, mean
+from yoro.data.datasets.registry import find_bench_dataset
 from yoro.errors import InputError
 
 NAMED = 3  # missing runs named one by one
@@ -124,11 +124,10 @@ def setting_title(plan: Plan, setting: Setting) -> str:
 
 
 def dataset_title(name: str) -> str:
-    """The title of a dataset of the bench; its name if it has none."""
+    """The title of a dataset of the bench; its name where it cannot be found any more."""
     try:
-        find = importlib.import_module("yoro.data.datasets.registry").find_bench_dataset
-        return str(find(name).title)
-    except (ImportError, AttributeError, InputError):
+        return find_bench_dataset(name).title
+    except InputError:
         return name
 
 

@@ -10,6 +10,7 @@ from typing import cast
 
 from yoro.bench.cells import Cell, Options, Reading, Scalar
 from yoro.bench.methods import find_method, nearest
+from yoro.bench.paper import published_tables
 from yoro.bench.results import Entry
 from yoro.errors import InputError
 from yoro.prompts.prompt import PROMPTS
@@ -128,8 +129,8 @@ def make_plan(content: Mapping[str, object]) -> Plan:
     if idle:
         raise InputError(f"[method.{idle[0]}] is described, but no setting uses it. {nearest(idle[0], names)}")
     return Plan(
-        _text(content.get("title"), "title"), made, uses, _shown(content.get("show", ["datasets"])),
-        _text(content.get("about", ""), "about"), tuple(_strings(content.get("paper", []), "paper")),
+        _text(content.get("title"), "title"), made, uses, _words(content.get("show", ["datasets"]), SHOWN, "ways to show results"),
+        _text(content.get("about", ""), "about"), _words(content.get("paper", []), published_tables(), "tables of the paper"),
         _text(content.get("baseline", "yoro"), "baseline"), _places(content.get("data", {})),
     )  # fmt: skip
 
@@ -212,11 +213,11 @@ def _use(name: str, given: object) -> Use:
     return use
 
 
-def _shown(value: object) -> tuple[str, ...]:
-    words = _strings(value, "ways to show results")
+def _words(value: object, known: Sequence[str], what: str) -> tuple[str, ...]:
+    words = _strings(value, what)
     for word in words:
-        if word not in SHOWN:
-            raise InputError(f"{word!r} is no way to show results. {nearest(word, SHOWN)}")
+        if word not in known:
+            raise InputError(f"{word!r} is none of the {what}. {nearest(word, known)}")
     return tuple(words)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from yoro.bench.beside import Beside, check_tables
+from yoro.bench.beside import Beside
 from yoro.bench.board import Board
 from yoro.bench.plan import Plan, Setting
 from yoro.bench.results import Entry, Result
@@ -22,7 +22,6 @@ def tidy_rows(plan: Plan, entries: Sequence[Entry]) -> list[dict[str, object]]:
 
     `seeds` is how many runs the plan has, `finished` how many of them there are.
     """
-    check_tables(plan)
     board, beside = Board(plan, entries), Beside(plan)
     found: dict[tuple[str, str, str], list[Entry]] = {}
     for entry in entries:
