@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 
 from dataset_cases import COUNTS, LAYOUTS, make_gtsrb, make_published
 from yoro.cli.app import app
-from yoro.data import find
-from yoro.data.datasets import DATASETS
+from yoro.data.datasets import DATASETS, draw_published
 from yoro.data.datasets.attribute_files import KINDS, find_index, read_templates
 from yoro.data.datasets.status import all_status, find_bank, status
 from yoro.data.datasets.status_text import status_advice, status_table
@@ -133,15 +132,31 @@ def test_templates_of_a_user_are_found_and_ours_are_said_to_stand_in(tmp_path):
     assert all_status([tmp_path], [])[1].state == "broken"
 
 
-def test_a_published_index_is_found_and_read_as_data(tmp_path):
-    make_published(tmp_path, FLOWERS)
-    rows = [{"impath": "./data/oxford_flowers/jpg/image_00001.jpg", "label": 0, "classname": "bee"}]
-    file = write(tmp_path / "oxford_flowers/shot_16-seed_2.json", {"train": {"data": rows}})
-    assert [example.label for example in find(file)] == ["bee"]
+def test_a_published_index_is_found_and_draws_its_images(tmp_path):
+    flowers = make_published(tmp_path, FLOWERS)
+    dataset = flowers.find([tmp_path]).dataset
+    content = {
+        split: {
+            "data": [{"impath": f"./data/oxford_flowers/jpg/{place}", "label": 0, "classname": label}],
+            "indices": [0],
+        }
+        for split, place, label in (("train", "image_00001.jpg", "bee"), ("val", "image_00008.jpg", "ant"))
+    }
+    file = write(tmp_path / "oxford_flowers/split_fewshot/shot_16-seed_2.json", content)
+    assert find_index(flowers, [tmp_path], 2) == file
+    assert find_index(flowers, [tmp_path], 1) is None
+    drawn = draw_published(dataset, file)
+    assert [example.name for example in (*drawn.train, *drawn.val)] == ["image_00001.jpg", "image_00008.jpg"]
+    assert len(drawn.test) == COUNTS["test"]
+    content["train"]["data"][0]["classname"] = "ant"
+    with pytest.raises(InputError, match=r"of class 'ant', which is of class 'bee' there"):
+        draw_published(dataset, write(file, content))
+    content["train"]["data"][0]["impath"] = "image_00009.jpg"  # a test image
+    with pytest.raises(InputError, match=r"which is no image of the dataset"):
+        draw_published(dataset, write(file, content))
     (tmp_path / "splits").mkdir()
-    file.rename(tmp_path / "splits/oxford_flowers-shot_16-seed_2.json")
-    assert find_index(DATASETS["flowers102"], [tmp_path], 2) is not None
-    assert find_index(DATASETS["flowers102"], [tmp_path], 1) is None
+    file.rename(tmp_path / "splits/oxford_flowers-shot_16-seed_3.json")
+    assert find_index(flowers, [tmp_path], 3) is not None
 
 
 def test_the_table_is_aligned_and_the_advice_names_what_to_do(tmp_path):

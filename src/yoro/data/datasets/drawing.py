@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from yoro.choosing import HOLD_OUT, MOST_VALIDATION, draw_few
-from yoro.data.examples import Dataset, Example
+from yoro.data.coop import read_split
+from yoro.data.examples import Dataset, Example, shown
 from yoro.data.splits import hold_out
 from yoro.errors import InputError
 
@@ -41,7 +43,7 @@ def draw(
     """
     limit = _checked(limit or {})
     parts: dict[str, list[Example]] = {"train": [], "val": [], "test": []}
-    for example in sorted(dataset, key=lambda example: (example.label or "", example.name)):
+    for example in sorted(dataset, key=_order):
         if example.split in parts and example.label is not None:
             parts[example.split].append(example)
     for split in ("train", "test"):
@@ -58,6 +60,29 @@ def draw(
     for split, count in limit.items():
         parts[split] = draw_few(parts[split], count, TEST_SEED if split == "test" else seed)
     return Drawn(tuple(parts["train"]), tuple(parts["val"]), tuple(parts["test"]))
+
+
+def draw_published(dataset: Dataset, file: Path) -> Drawn:
+    """The images that a published few-shot index names; the test images are all of the dataset's.
+
+    The index has paths of another machine: an image is known by the longest end of its path that is a name.
+    """
+    by_name = {example.name: example for example in dataset if example.split != "test"}
+    parts: dict[str, list[Example]] = {"train": [], "val": [], "test": []}
+    for row in read_split(file):
+        ends = row.place.replace("\\", "/").split("/")
+        name = next((end for start in range(len(ends)) if (end := "/".join(ends[start:])) in by_name), None)
+        if name is None or by_name[name].label != row.label:
+            known = "no image of the dataset" if name is None else f"of class {by_name[name].label!r} there"
+            raise InputError(f"'{shown(file)}' names {row.place!r} of class {row.label!r}, which is {known}.")
+        parts[row.split].append(by_name[name])
+    parts["test"] = [example for example in dataset if example.split == "test"]
+    ordered = {split: tuple(sorted(part, key=_order)) for split, part in parts.items()}
+    return Drawn(ordered["train"], ordered["val"], ordered["test"])
+
+
+def _order(example: Example) -> tuple[str, str]:
+    return example.label or "", example.name
 
 
 def _checked(limit: Mapping[str, int]) -> Mapping[str, int]:

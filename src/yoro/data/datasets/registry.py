@@ -37,9 +37,6 @@ def find_bench_dataset(name: str) -> BenchDataset:
 
     >>> find_bench_dataset("flowers102").title
     'Flowers102'
-    >>> find_bench_dataset("flowers")
-    Traceback (most recent call last):
-    yoro.errors.InputError: 'flowers' names no dataset of the bench. Did you mean 'flowers102'? ...
     """
     if name.lower() in DATASETS:
         return DATASETS[name.lower()]

@@ -11,7 +11,7 @@ from yoro.data.coop import FOLDERS, Row, locate, read_split
 from yoro.data.datasets.contract import Found, said_counts, split_counts
 from yoro.data.datasets.copies import Copy, choose_copy
 from yoro.data.datasets.looking import read_class_folders
-from yoro.data.datasets.places import dataset_folders, not_found
+from yoro.data.datasets.places import dataset_folders, identity, not_found
 from yoro.data.examples import Dataset, Example, shown
 from yoro.errors import DatasetError, InputError
 
@@ -76,14 +76,14 @@ class SplitFile:
 
     def _copies(self, rows: Sequence[Row], folders: Sequence[Path]) -> list[Copy]:
         """What each folder has of the split's images; folders without any are left out, each image base counts once."""
-        copies: dict[Path, Copy] = {}
+        copies: dict[tuple[int, int], Copy] = {}
         for folder in folders:
             try:
                 examples, missing = locate(rows, [folder / sub for sub in self._subfolders()])
             except InputError as error:
                 raise DatasetError(f"{self.title}: {error}", looked=[shown(folder)]) from error
-            if examples:
-                copies.setdefault(_real(examples[0]), self._copy(rows, examples, missing, folder))
+            if examples and isinstance(first := examples[0].image, Path):
+                copies.setdefault(identity(first), self._copy(rows, examples, missing, folder))
         return list(copies.values())
 
     def _copy(self, rows: Sequence[Row], examples: list[Example], missing: list[Row], folder: Path) -> Copy:
@@ -113,8 +113,3 @@ class SplitFile:
             state="no split file",
             looked=looked,
         )
-
-
-def _real(example: Example) -> Path:
-    assert isinstance(example.image, Path)
-    return example.image.resolve()
