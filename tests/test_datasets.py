@@ -4,11 +4,14 @@ import json
 import os
 import pickle
 import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.io import savemat
 
 from dataset_cases import (
@@ -29,6 +32,7 @@ from dataset_cases import (
     tiny,
 )
 from yoro.data.datasets import DATASETS, BenchDataset, Found, data_roots, find_at, find_bench_dataset
+from yoro.data.datasets.cifar import PACKING_10, read_part
 from yoro.data.datasets.contract import split_counts
 from yoro.data.examples import Dataset
 from yoro.errors import DatasetError, InputError
@@ -238,6 +242,40 @@ def test_flat_copies_of_the_cars_are_refused_not_mixed(tmp_path):
         dataset.find([tmp_path])
 
 
+def test_a_copy_with_other_file_names_says_which_the_split_expects(tmp_path):
+    dataset = make_published(tmp_path, CARS)
+    (tmp_path / "stanford_cars/cars_train").rename(tmp_path / "stanford_cars/train")
+    for folder in ("cars_val", "cars_test"):
+        shutil.rmtree(tmp_path / "stanford_cars" / folder)
+    with pytest.raises(
+        DatasetError, match=r"has none of the images .* found train 0.*'cars_train/00001.jpg'"
+    ) as caught:
+        dataset.find([tmp_path])
+    assert caught.value.state == "partial"
+    assert "Kaggle" in str(caught.value)
+    (tmp_path / "stanford_cars/split_zhou_StanfordCars.json").unlink()
+    with pytest.raises(DatasetError, match=r"its split file 'split_zhou_StanfordCars.json' is missing"):
+        dataset.find([tmp_path])
+
+
+BATCH = old_pickle({"labels": [0, 1], "data": pixels(2)})
+
+
+@settings(max_examples=150, deadline=None)
+@given(place=st.integers(0, len(BATCH) - 1), value=st.integers(0, 255), cut=st.integers(0, len(BATCH)))
+def test_a_damaged_batch_is_read_or_refused_and_nothing_else(place, value, cut):
+    damaged = bytearray(BATCH)
+    damaged[place % 200 if cut % 2 else place] = value  # half of the damage is done to the instructions
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data_batch_1"
+        path.write_bytes(damaged if cut % 3 else damaged[:cut])
+        try:
+            images, _ = read_part(path, PACKING_10)
+        except DatasetError:
+            return
+        assert images.shape[1:] == (32, 32, 3)
+
+
 def test_paths_that_lead_out_of_the_folder_do_not(tmp_path):
     save_image(tmp_path / "secret.jpg", 1)
     root = tmp_path / "root"
@@ -257,6 +295,16 @@ def test_two_equal_copies_are_one_and_that_is_said(tmp_path):
     found = dataset.find([tmp_path / "a", tmp_path / "b"])
     assert found.place == str(tmp_path / "a/oxford_flowers")
     assert any("also found" in note and str(tmp_path / "b") in note for note in found.notes)
+
+
+def test_a_split_file_in_the_root_makes_no_dataset_of_the_root(tmp_path):
+    dataset = make_published(tmp_path, FLOWERS)
+    (tmp_path / "oxford_flowers/split_zhou_OxfordFlowers.json").rename(tmp_path / "split_zhou_OxfordFlowers.json")
+    assert dataset.find([tmp_path]).place.endswith("oxford_flowers")
+    (tmp_path / "oxford_flowers").rename(tmp_path / "other")
+    with pytest.raises(DatasetError, match=r"was not found.*Its split file is there") as caught:
+        dataset.find([tmp_path])
+    assert caught.value.state == "missing"
 
 
 def test_one_root_with_two_folder_names_holds_two_copies(tmp_path):

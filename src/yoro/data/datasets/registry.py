@@ -61,7 +61,8 @@ def _own(path: Path) -> BenchDataset:
         dataset = find(path)
         return Found(dataset, shown(path), dataset.notes)
 
-    return BenchDataset(shown(path), path.stem or shown(path), 0, {}, look, where="It is your own.")
+    title = path.stem if path.suffix.lower() in LISTS else path.name
+    return BenchDataset(shown(path), title or shown(path), 0, {}, look)
 
 
 def _imported(name: str, module: str, attribute: str) -> BenchDataset:

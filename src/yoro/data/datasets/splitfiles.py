@@ -13,6 +13,7 @@ from yoro.data.datasets.copies import Copy, choose_copy
 from yoro.data.datasets.looking import read_class_folders
 from yoro.data.datasets.places import dataset_folders, identity, not_found
 from yoro.data.examples import Dataset, Example, shown
+from yoro.data.folders import is_image
 from yoro.errors import DatasetError, InputError
 
 SPLIT_FOLDERS = ("splits", "data_splits")  # of a root, where split files may be kept together
@@ -32,16 +33,19 @@ class SplitFile:
 
     def __call__(self, roots: Sequence[Path]) -> Found:
         """The one copy under the roots."""
-        folders = dataset_folders([root for root in roots if root.is_dir()], self.folders)
-        folders += [root for root in roots if (root / self.file).is_file() and root not in folders]
+        named = dataset_folders([root for root in roots if root.is_dir()], self.folders)
+        folders = [*named, *(root for root in roots if (root / self.file).is_file() and root not in named)]
         plain = [copy for folder in folders if (copy := read_class_folders(folder)) is not None]
         split = self._split(roots)
         rows = self._rows(split) if split is not None else []
         copies = plain + (self._copies(rows, folders) if rows else [])
         if copies:
             return choose_copy(self.name, self.title, copies)
-        if split is None and (present := [folder for folder in folders if self._has_images(folder)]):
+        present = [folder for folder in named if _has_content(folder)]
+        if present and split is None:
             raise self._no_split(present[0], roots)
+        if present:
+            return choose_copy(self.name, self.title, [self._copy(rows, [], list(rows), present[0])])
         beside = f"Its split file is there: '{shown(split)}'." if split is not None else ""
         told = " ".join(filter(None, [beside, self.where, self.hint]))
         raise not_found(self.title, roots, self.folders, (), told)
@@ -94,16 +98,13 @@ class SplitFile:
         have = split_counts(dataset)
         found = said_counts({split: have.get(split, 0) for split in wanted})
         problem = (
-            f"'{shown(folder)}' has only some of the images of '{self.file}': found {found}; expected "
-            f"{said_counts(wanted)}. The first that is missing is {missing[0].place!r}. {self.hint}"
+            f"'{shown(folder)}' has {'only some' if examples else 'none'} of the images of '{self.file}': found {found}; "
+            f"expected {said_counts(wanted)}. The first that is missing is {missing[0].place!r}. {self.hint}"
         )
         return Copy(dataset, shown(folder), problem.strip())
 
     def _subfolders(self) -> tuple[str, ...]:
         return (*self.images, *FOLDERS)
-
-    def _has_images(self, folder: Path) -> bool:
-        return any((folder / sub).is_dir() for sub in self._subfolders() if sub)
 
     def _no_split(self, folder: Path, roots: Sequence[Path]) -> DatasetError:
         looked = [shown(place) for place in self.places(roots)]
@@ -113,3 +114,12 @@ class SplitFile:
             state="no split file",
             looked=looked,
         )
+
+
+def _has_content(folder: Path) -> bool:
+    """Whether a folder holds images, or folders that may."""
+    return any(
+        is_image(entry.name) or (entry.is_dir() and entry.name != "split_fewshot")
+        for entry in folder.iterdir()
+        if not entry.name.startswith(".")
+    )
