@@ -117,19 +117,21 @@ def test_sentences_for_too_few_classes_are_partial_and_broken_ones_broken(tmp_pa
 
 
 def test_templates_of_a_user_are_found_and_ours_are_said_to_stand_in(tmp_path):
-    items = all_status([tmp_path], [])
+    flowers = [DATASETS["flowers102"]]
+    assert [item.kind for item in all_status([tmp_path], [DATASETS["svhn"]])] == ["images"]
+    items = all_status([tmp_path], flowers)[-2:]
     assert [item.kind for item in items] == ["templates imagenet", "templates carprt"]
     assert all("stand in" in item.problem for item in items)
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates/imagenet.txt").write_text("a photo of a {}.\n" * 80)
     (tmp_path / "templates/carprt.txt").write_text("a photo of a {}.\n\na sketch of {a}.")
-    items = all_status([tmp_path], [])
+    items = all_status([tmp_path], flowers)[-2:]
     assert [item.state for item in items] == ["present", "partial"]
     assert read_templates(tmp_path / "templates/carprt.txt") == ["a photo of a {name}.", "a sketch of {a}."]
     (tmp_path / "templates/carprt.txt").write_text("a photo\n")
     with pytest.raises(InputError, match=r"'a photo' has no place for the class"):
         read_templates(tmp_path / "templates/carprt.txt")
-    assert all_status([tmp_path], [])[1].state == "broken"
+    assert all_status([tmp_path], flowers)[-1].state == "broken"
 
 
 def test_a_published_index_is_found_and_draws_its_images(tmp_path):

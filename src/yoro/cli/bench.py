@@ -29,9 +29,7 @@ def _group() -> None:
 
 @app.command()
 def datasets(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAMES]...", help="Only these.", show_default=False)
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAMES", help="Only these.", show_default=False)] = None,
     data: Roots = None,
     as_json: AsJson = False,
 ) -> None:

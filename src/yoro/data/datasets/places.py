@@ -24,7 +24,7 @@ def data_roots(given: Sequence[str | Path] = ()) -> list[Path]:
         if not Path(root).is_dir():
             state = "is no folder" if Path(root).exists() else "does not exist"
             raise DatasetError(
-                f"The data root '{shown(root)}' ({origin}) {state}; expected a folder with those of the datasets.",
+                f"The data root '{shown(root)}' ({origin}) {state}; expected the folder that the datasets lie in.",
                 state="missing",
                 looked=[shown(root)],
             )

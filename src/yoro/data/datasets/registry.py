@@ -28,7 +28,7 @@ from yoro.errors import InputError
 from yoro.importing import import_here
 
 COOP = "DATASETS.md of the repository KaiyangZhou/CoOp says where images and split file are."
-TORCHVISION = "torchvision's class {name} downloads it; so do its makers' pages."
+TORCHVISION = "torchvision's class {name} downloads it; its makers' page has it too."
 LISTS = (".csv", ".tsv", ".jsonl", ".json")
 
 

@@ -61,9 +61,7 @@ class SplitFile:
         """The split file; two that differ are an error."""
         present = [file for file in self.places(roots) if file.is_file()]
         for other in present[1:]:
-            if not other.samefile(present[0]) and other.read_bytes() != present[0].read_bytes():
-                if set(self._rows(other)) == set(self._rows(present[0])):
-                    continue
+            if not other.samefile(present[0]) and set(self._rows(other)) != set(self._rows(present[0])):
                 raise DatasetError(
                     f"{self.title}: the split files '{shown(present[0])}' and '{shown(other)}' differ. Remove one, "
                     f'give one --data root, or write [data] {self.name} = "PATH" in the plan.',
@@ -98,8 +96,9 @@ class SplitFile:
         have = split_counts(dataset)
         found = said_counts({split: have.get(split, 0) for split in wanted})
         problem = (
-            f"'{shown(folder)}' has {'only some' if examples else 'none'} of the images of '{self.file}': found {found}; "
-            f"expected {said_counts(wanted)}. The first that is missing is {missing[0].place!r}. {self.hint}"
+            f"'{shown(folder)}' has {'only some' if examples else 'none'} of the images of '{self.file}': "
+            f"found {found}; expected {said_counts(wanted)}. "
+            f"The first that is missing is {missing[0].place!r}. {self.hint}"
         )
         return Copy(dataset, shown(folder), problem.strip())
 
