@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-MOST_INSTRUCTIONS = 1_000_000  # the embedded weight files have about 12,000, CIFAR-100 about 300,000
+MOST_INSTRUCTIONS = 1_000_000  # the embedded weight files have about 12,000, CIFAR-100 about 200,000
 
 
 class PickleRefused(ValueError):  # noqa: N818 - it is caught by name in this package and never shown

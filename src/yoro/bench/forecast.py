@@ -15,6 +15,7 @@ from yoro.bench.results import Entry, Results
 from yoro.bench.runner import spell, stage_of
 from yoro.choosing import HOLD_OUT, MOST_VALIDATION
 from yoro.data.datasets.contract import BenchDataset
+from yoro.data.datasets.pointing import find_at
 from yoro.data.datasets.registry import find_bench_dataset
 from yoro.errors import InputError
 
@@ -191,7 +192,8 @@ def _look(name: str, plan: Plan, roots: Sequence[Path]) -> tuple[BenchDataset | 
     except InputError as error:
         return None, str(error)
     try:
-        found = dataset.find([Path(plan.data[name])] if name in plan.data else roots).dataset
+        placed = plan.data.get(name)
+        found = (find_at(dataset, Path(placed)) if placed else dataset.find(roots)).dataset
     except (InputError, OSError) as error:
         return dataset, " ".join(str(error).split())
     counts = {split: sum(example.split == split for example in found) for split in ("train", "val", "test")}

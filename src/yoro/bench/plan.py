@@ -129,10 +129,15 @@ def make_plan(content: Mapping[str, object]) -> Plan:
     if idle:
         raise InputError(f"[method.{idle[0]}] is described, but no setting uses it. {nearest(idle[0], names)}")
     return Plan(
-        _text(content.get("title"), "title"), made, uses, _words(content.get("show", ["datasets"]), SHOWN, "ways to show results"),
-        _text(content.get("about", ""), "about"), _words(content.get("paper", []), published_tables(), "tables of the paper"),
-        _text(content.get("baseline", "yoro"), "baseline"), _places(content.get("data", {})),
-    )  # fmt: skip
+        _text(content.get("title"), "title"),
+        made,
+        uses,
+        _words(content.get("show", ["datasets"]), SHOWN, "ways to show results"),
+        _text(content.get("about", ""), "about"),
+        _words(content.get("paper", []), published_tables(), "tables of the paper"),
+        _text(content.get("baseline", "yoro"), "baseline"),
+        _places(content.get("data", {})),
+    )
 
 
 def _setting(given: Mapping[str, object], top: Mapping[str, object], number: int) -> Setting:

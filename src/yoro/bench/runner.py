@@ -21,6 +21,7 @@ from yoro.bench.shelf import Shelf
 from yoro.data.datasets.attribute_files import find_index
 from yoro.data.datasets.contract import BenchDataset, Found
 from yoro.data.datasets.drawing import Drawn, draw, draw_published
+from yoro.data.datasets.pointing import find_at
 from yoro.data.datasets.registry import find_bench_dataset
 from yoro.data.examples import Example, listed
 from yoro.data.manifest import take_manifest
@@ -103,7 +104,7 @@ class _Run:
     def _open(self, name: str) -> Opened:
         means, place = self._means, self._plan.data.get(name)
         dataset = find_bench_dataset(name)
-        found = dataset.find([Path(place)] if place else means.roots)
+        found = find_at(dataset, Path(place)) if place else dataset.find(means.roots)
         for note in found.notes:
             means.tell(f"{name}: {note}")
         _refuse_same_names(found, name)

@@ -121,9 +121,7 @@ def table(
 
 @app.command()
 def datasets(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAMES]...", help="Only these.", show_default=False)
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAMES", help="Only these.", show_default=False)] = None,
     data: DataRoots = None,
     as_json: AsJson = False,
 ) -> None:

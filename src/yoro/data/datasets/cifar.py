@@ -72,12 +72,12 @@ def read_cifar(folder: Path, packing: Packing) -> Copy | None:
     for split, names in packing.files.items():
         start = len(examples)
         for name in names:  # views of each file's own bytes: joining them would copy
-            pixels, labels = _read_part(folder / (name + suffix), packing)
+            pixels, labels = read_part(folder / (name + suffix), packing)
             examples += view_examples(pixels, labels, classes, split, first=len(examples) - start)
     return Copy(Dataset(tuple(examples)), shown(folder))
 
 
-def _read_part(path: Path, packing: Packing) -> tuple[NDArray[np.uint8], list[int]]:
+def read_part(path: Path, packing: Packing) -> tuple[NDArray[np.uint8], list[int]]:
     """Images (n, 32, 32, 3), a view, and their labels."""
     content = _bytes(path)
     if path.suffix == packing.suffix:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from yoro.data.examples import Dataset
-from yoro.errors import DatasetError
+from yoro.errors import DatasetError, InputError
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Found:
 
 @dataclass(frozen=True)
 class BenchDataset:
-    """A dataset of the bench. What `find` gives is checked against `classes` and `counts`.
+    """A dataset of the bench. What `find` gives is checked against `classes` and `counts`; it fails with DatasetErrors.
 
     >>> def look(roots):
     ...     return Found(Dataset(()), "nowhere")
@@ -63,7 +63,12 @@ class _Checked:
         self._expected = expected
 
     def __call__(self, roots: Sequence[Path]) -> Found:
-        found = self.look(roots)
+        try:
+            found = self.look(roots)
+        except DatasetError:
+            raise
+        except (InputError, OSError) as error:
+            raise DatasetError(f"{self._expected.title} cannot be read: {error}") from error
         check_counts(found, self._expected)
         return found
 

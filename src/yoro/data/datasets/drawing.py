@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from yoro.choosing import HOLD_OUT, MOST_VALIDATION, draw_few
 from yoro.data.coop import read_split
@@ -43,7 +43,7 @@ def draw(
     """
     limit = _checked(limit or {})
     parts: dict[str, list[Example]] = {"train": [], "val": [], "test": []}
-    for example in sorted(dataset, key=lambda example: (example.label or "", example.name)):
+    for example in sorted(dataset, key=_order):
         if example.split in parts and example.label is not None:
             parts[example.split].append(example)
     for split in ("train", "test"):
@@ -62,26 +62,27 @@ def draw(
     return Drawn(tuple(parts["train"]), tuple(parts["val"]), tuple(parts["test"]))
 
 
-def draw_published(dataset: Dataset, index: Path) -> Drawn:
-    """The images of a published few-shot index, which names those to fit and to validate on; all test images."""
-    known: dict[tuple[str, str | None, str], list[Example]] = {}
-    for example in dataset:
-        known.setdefault((example.split or "", example.label, _last(example.name)), []).append(example)
-    parts: dict[str, list[Example]] = {"train": [], "val": []}
-    for row in read_split(index):
-        found = known.get((row.split, row.label, _last(row.place)), [])
-        if len(found) != 1 or row.split not in parts:
-            raise InputError(
-                f"'{shown(index)}' names {row.place!r} of class {row.label!r} in {row.split!r}, and the dataset has "
-                f"{len(found)} images of that name there. The index belongs to another copy or another split."
-            )
-        parts[row.split].append(found[0])
-    tests = sorted((e for e in dataset if e.split == "test"), key=lambda e: (e.label or "", e.name))
-    return Drawn(tuple(parts["train"]), tuple(parts["val"]), tuple(tests))
+def draw_published(dataset: Dataset, file: Path) -> Drawn:
+    """The images that a published few-shot index names; the test images are all of the dataset's.
+
+    The index has paths of another machine: an image is known by the longest end of its path that is a name.
+    """
+    by_name = {example.name: example for example in dataset if example.split != "test"}
+    parts: dict[str, list[Example]] = {"train": [], "val": [], "test": []}
+    for row in read_split(file):
+        ends = row.place.replace("\\", "/").split("/")
+        name = next((end for start in range(len(ends)) if (end := "/".join(ends[start:])) in by_name), None)
+        if name is None or by_name[name].label != row.label:
+            known = "no image of the dataset" if name is None else f"of class {by_name[name].label!r} there"
+            raise InputError(f"'{shown(file)}' names {row.place!r} of class {row.label!r}, which is {known}.")
+        parts[row.split].append(by_name[name])
+    parts["test"] = [example for example in dataset if example.split == "test"]
+    ordered = {split: tuple(sorted(part, key=_order)) for split, part in parts.items()}
+    return Drawn(ordered["train"], ordered["val"], ordered["test"])
 
 
-def _last(place: str) -> str:
-    return PurePosixPath(place.replace("\\", "/")).name
+def _order(example: Example) -> tuple[str, str]:
+    return example.label or "", example.name
 
 
 def _checked(limit: Mapping[str, int]) -> Mapping[str, int]:

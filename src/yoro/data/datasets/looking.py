@@ -35,12 +35,14 @@ class Looking:
         raise not_found(self.title, roots, self.folders, self.further(), self.where)
 
     def _copies(self, folders: Sequence[Path]) -> list[Copy]:
-        """What each folder has; one that is reached by two names counts once."""
-        copies: dict[str, Copy] = {}
+        """What each folder has; a folder inside one that was read is a part of it."""
+        copies: dict[Path, Copy] = {}
         for folder in folders:
-            copy = self._read(folder) if folder.is_dir() else None
-            if copy is not None:
-                copies.setdefault(str(Path(copy.place).resolve()), copy)
+            real = folder.resolve()
+            if folder.is_dir() and not any(real.is_relative_to(read) for read in copies):
+                copy = self._read(folder)
+                if copy is not None:
+                    copies[real] = copy
         return list(copies.values())
 
     def _read(self, folder: Path) -> Copy | None:

@@ -24,7 +24,7 @@ def data_roots(given: Sequence[str | Path] = ()) -> list[Path]:
         if not Path(root).is_dir():
             state = "is no folder" if Path(root).exists() else "does not exist"
             raise DatasetError(
-                f"The data root '{shown(root)}' ({origin}) {state}; expected a folder with those of the datasets.",
+                f"The data root '{shown(root)}' ({origin}) {state}; expected the folder that the datasets lie in.",
                 state="missing",
                 looked=[shown(root)],
             )
@@ -33,13 +33,19 @@ def data_roots(given: Sequence[str | Path] = ()) -> list[Path]:
 
 def dataset_folders(roots: Iterable[Path], names: Sequence[str]) -> list[Path]:
     """Folders under the roots that have one of the names, and roots that have one themselves; each real one once."""
-    folders: dict[Path, Path] = {}
+    folders: dict[tuple[int, int], Path] = {}
     for root in roots:
         own = [root] if root.resolve().name in names else []
         for folder in (*own, *(root / name for name in names)):
             if folder.is_dir():
-                folders.setdefault(folder.resolve(), folder)
+                folders.setdefault(identity(folder), folder)
     return list(folders.values())
+
+
+def identity(path: Path) -> tuple[int, int]:
+    """What two names of one file or folder share, on every system."""
+    found = path.stat()
+    return found.st_dev, found.st_ino
 
 
 def not_found(

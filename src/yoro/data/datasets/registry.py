@@ -28,7 +28,7 @@ from yoro.errors import InputError
 from yoro.importing import import_here
 
 COOP = "DATASETS.md of the repository KaiyangZhou/CoOp says where images and split file are."
-TORCHVISION = "torchvision's class {name} downloads it; so do its makers' pages."
+TORCHVISION = "torchvision's class {name} downloads it; its makers' page has it too."
 LISTS = (".csv", ".tsv", ".jsonl", ".json")
 
 
@@ -37,9 +37,6 @@ def find_bench_dataset(name: str) -> BenchDataset:
 
     >>> find_bench_dataset("flowers102").title
     'Flowers102'
-    >>> find_bench_dataset("flowers")
-    Traceback (most recent call last):
-    yoro.errors.InputError: 'flowers' names no dataset of the bench. Did you mean 'flowers102'? ...
     """
     if name.lower() in DATASETS:
         return DATASETS[name.lower()]
@@ -64,7 +61,8 @@ def _own(path: Path) -> BenchDataset:
         dataset = find(path)
         return Found(dataset, shown(path), dataset.notes)
 
-    return BenchDataset(shown(path), path.stem or shown(path), 0, {}, look, where="It is your own.")
+    title = path.stem if path.suffix.lower() in LISTS else path.name
+    return BenchDataset(shown(path), title or shown(path), 0, {}, look)
 
 
 def _imported(name: str, module: str, attribute: str) -> BenchDataset:

@@ -11,8 +11,9 @@ from yoro.data.coop import FOLDERS, Row, locate, read_split
 from yoro.data.datasets.contract import Found, said_counts, split_counts
 from yoro.data.datasets.copies import Copy, choose_copy
 from yoro.data.datasets.looking import read_class_folders
-from yoro.data.datasets.places import dataset_folders, not_found
+from yoro.data.datasets.places import dataset_folders, identity, not_found
 from yoro.data.examples import Dataset, Example, shown
+from yoro.data.folders import is_image
 from yoro.errors import DatasetError, InputError
 
 SPLIT_FOLDERS = ("splits", "data_splits")  # of a root, where split files may be kept together
@@ -32,16 +33,19 @@ class SplitFile:
 
     def __call__(self, roots: Sequence[Path]) -> Found:
         """The one copy under the roots."""
-        folders = dataset_folders([root for root in roots if root.is_dir()], self.folders)
-        folders += [root for root in roots if (root / self.file).is_file() and root not in folders]
+        named = dataset_folders([root for root in roots if root.is_dir()], self.folders)
+        folders = [*named, *(root for root in roots if (root / self.file).is_file() and root not in named)]
         plain = [copy for folder in folders if (copy := read_class_folders(folder)) is not None]
         split = self._split(roots)
         rows = self._rows(split) if split is not None else []
         copies = plain + (self._copies(rows, folders) if rows else [])
         if copies:
             return choose_copy(self.name, self.title, copies)
-        if split is None and (present := [folder for folder in folders if self._has_images(folder)]):
+        present = [folder for folder in named if _has_content(folder)]
+        if present and split is None:
             raise self._no_split(present[0], roots)
+        if present:
+            return choose_copy(self.name, self.title, [self._copy(rows, [], list(rows), present[0])])
         beside = f"Its split file is there: '{shown(split)}'." if split is not None else ""
         told = " ".join(filter(None, [beside, self.where, self.hint]))
         raise not_found(self.title, roots, self.folders, (), told)
@@ -57,9 +61,7 @@ class SplitFile:
         """The split file; two that differ are an error."""
         present = [file for file in self.places(roots) if file.is_file()]
         for other in present[1:]:
-            if not other.samefile(present[0]) and other.read_bytes() != present[0].read_bytes():
-                if set(self._rows(other)) == set(self._rows(present[0])):
-                    continue
+            if not other.samefile(present[0]) and set(self._rows(other)) != set(self._rows(present[0])):
                 raise DatasetError(
                     f"{self.title}: the split files '{shown(present[0])}' and '{shown(other)}' differ. Remove one, "
                     f'give one --data root, or write [data] {self.name} = "PATH" in the plan.',
@@ -76,14 +78,14 @@ class SplitFile:
 
     def _copies(self, rows: Sequence[Row], folders: Sequence[Path]) -> list[Copy]:
         """What each folder has of the split's images; folders without any are left out, each image base counts once."""
-        copies: dict[Path, Copy] = {}
+        copies: dict[tuple[int, int], Copy] = {}
         for folder in folders:
             try:
                 examples, missing = locate(rows, [folder / sub for sub in self._subfolders()])
             except InputError as error:
                 raise DatasetError(f"{self.title}: {error}", looked=[shown(folder)]) from error
-            if examples:
-                copies.setdefault(_real(examples[0]), self._copy(rows, examples, missing, folder))
+            if examples and isinstance(first := examples[0].image, Path):
+                copies.setdefault(identity(first), self._copy(rows, examples, missing, folder))
         return list(copies.values())
 
     def _copy(self, rows: Sequence[Row], examples: list[Example], missing: list[Row], folder: Path) -> Copy:
@@ -94,16 +96,14 @@ class SplitFile:
         have = split_counts(dataset)
         found = said_counts({split: have.get(split, 0) for split in wanted})
         problem = (
-            f"'{shown(folder)}' has only some of the images of '{self.file}': found {found}; expected "
-            f"{said_counts(wanted)}. The first that is missing is {missing[0].place!r}. {self.hint}"
+            f"'{shown(folder)}' has {'only some' if examples else 'none'} of the images of '{self.file}': "
+            f"found {found}; expected {said_counts(wanted)}. "
+            f"The first that is missing is {missing[0].place!r}. {self.hint}"
         )
         return Copy(dataset, shown(folder), problem.strip())
 
     def _subfolders(self) -> tuple[str, ...]:
         return (*self.images, *FOLDERS)
-
-    def _has_images(self, folder: Path) -> bool:
-        return any((folder / sub).is_dir() for sub in self._subfolders() if sub)
 
     def _no_split(self, folder: Path, roots: Sequence[Path]) -> DatasetError:
         looked = [shown(place) for place in self.places(roots)]
@@ -115,6 +115,10 @@ class SplitFile:
         )
 
 
-def _real(example: Example) -> Path:
-    assert isinstance(example.image, Path)
-    return example.image.resolve()
+def _has_content(folder: Path) -> bool:
+    """Whether a folder holds images, or folders that may."""
+    return any(
+        is_image(entry.name) or (entry.is_dir() and entry.name != "split_fewshot")
+        for entry in folder.iterdir()
+        if not entry.name.startswith(".")
+    )

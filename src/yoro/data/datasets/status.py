@@ -58,9 +58,10 @@ class Item:
 
 
 def all_status(roots: Sequence[Path], datasets: Iterable[BenchDataset] | None = None) -> list[Item]:
-    """Items of the datasets given, by default of all, and those that they share."""
-    chosen = DATASETS.values() if datasets is None else datasets
-    return [*(item for dataset in chosen for item in status(dataset, roots)), *_templates(roots)]
+    """Items of the datasets given, by default of all; and the template lists, if any of them is for image-text runs."""
+    chosen = list(DATASETS.values() if datasets is None else datasets)
+    shared = _templates(roots) if any(dataset.bank is not None for dataset in chosen) else []
+    return [*(item for dataset in chosen for item in status(dataset, roots)), *shared]
 
 
 def status(dataset: BenchDataset, roots: Sequence[Path]) -> list[Item]:

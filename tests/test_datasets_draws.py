@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from yoro.data.datasets import draw
+from yoro.data.examples import Dataset, Example
+from yoro.data.manifest import take_manifest
+from yoro.errors import InputError
+
+PIXEL = np.zeros((1, 1), np.uint8)
+
+
+def make(train: dict[str, int], val: dict[str, int], test: dict[str, int], *, track: int = 3) -> Dataset:
+    """Examples by split and class; every `track` in a row of train are one group."""
+    return Dataset(
+        tuple(
+            Example(PIXEL, label, f"{split}/{label}/{i}", f"{label}/{i // track}" if split == "train" else None, split)
+            for split, classes in (("train", train), ("val", val), ("test", test))
+            for label, count in classes.items()
+            for i in range(count)
+        )
+    )
+
+
+def names(examples) -> set[str]:
+    return {example.name for example in examples}
+
+
+def by_class(examples) -> Counter[str]:
+    return Counter(example.label for example in examples)
+
+
+classes = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 40), min_size=1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    train=classes,
+    test=classes,
+    own=st.booleans(),
+    seed=st.integers(0, 5),
+    shots=st.none() | st.integers(1, 20),
+    grouped=st.booleans(),
+    shuffle=st.randoms(use_true_random=False),
+)
+def test_draws_are_disjoint_and_do_not_depend_on_order(train, test, own, seed, shots, grouped, shuffle):
+    dataset = make(train, train if own else {}, test)
+    drawn = draw(dataset, seed=seed, shots=shots, grouped=grouped)
+    parts = [names(drawn.train), names(drawn.val), names(drawn.test)]
+    assert not parts[0] & parts[1]
+    assert not (parts[0] | parts[1]) & parts[2]
+    assert set(by_class(drawn.train)) == set(train)  # no class is lost
+    assert {example.split for example in drawn.val} <= ({"val"} if own else {"train"})
+    turned = list(dataset)
+    shuffle.shuffle(turned)
+    assert draw(Dataset(tuple(turned)), seed=seed, shots=shots, grouped=grouped) == drawn
+    if shots is None and not own and grouped:
+        held = {example.group for example in drawn.val}
+        assert held.isdisjoint(example.group for example in drawn.train)
+
+
+@settings(max_examples=30, deadline=None)
+@given(train=classes, seed=st.integers(0, 5))
+def test_a_tenth_of_each_class_is_held_out_and_the_rest_is_fitted(train, seed):
+    drawn = draw(make(train, {}, {"a": 1}), seed=seed)
+    assert by_class(drawn.val) == Counter(
+        {label: min(int(0.1 * n + 0.5), n - 1) for label, n in train.items() if int(0.1 * n + 0.5) and n > 1}
+    )
+    assert len(drawn.train) + len(drawn.val) == sum(train.values())
+
+
+@pytest.mark.parametrize("shots", [1, 2, 4, 16])
+def test_few_shots_are_validated_on_at_most_four_a_class(shots):
+    drawn = draw(make({"a": 40, "b": 40}, {"a": 10, "b": 3}, {"a": 5}), seed=1, shots=shots)
+    assert by_class(drawn.train) == {"a": shots, "b": shots}
+    assert by_class(drawn.val) == {"a": min(shots, 4), "b": min(shots, 3)}
+    assert len(drawn.test) == 5
+
+
+def test_every_seed_is_tested_on_the_same_images_but_fitted_on_others():
+    dataset = make({"a": 40, "b": 40}, {}, {"a": 40, "b": 40})
+    limit = {"train": 8, "val": 2, "test": 5}
+    one, other = (draw(dataset, seed=seed, limit=limit) for seed in (1, 2))
+    assert one.test == other.test
+    assert names(one.train) != names(other.train)
+    assert [by_class(part) for part in (one.train, one.val, one.test)] == [
+        {"a": 8, "b": 8}, {"a": 2, "b": 2}, {"a": 5, "b": 5},
+    ]  # fmt: skip
+
+
+def test_without_grouping_tracks_are_divided_as_in_the_paper():
+    dataset = make({"a": 90}, {}, {"a": 1}, track=30)
+    drawn = draw(dataset, seed=0)
+    assert {e.group for e in drawn.val} & {e.group for e in drawn.train}
+
+
+def test_a_dataset_without_a_split_to_fit_or_test_is_an_error():
+    with pytest.raises(InputError, match=r"no images to test; its splits are train"):
+        draw(make({"a": 3}, {}, {}), seed=0)
+    with pytest.raises(InputError, match=r"no images to fit"):
+        draw(make({}, {}, {"a": 3}), seed=0)
+    with pytest.raises(InputError, match=r"no images to fit; its splits are unnamed"):
+        draw(Dataset((Example(PIXEL, "a", "x"),)), seed=0)
+
+
+@pytest.mark.parametrize("limit", [{"train": 0}, {"dev": 3}, {"test": True}, {"test": 1.5}])
+def test_an_odd_limit_is_an_error(limit):
+    with pytest.raises(InputError, match=r"limit has"):
+        draw(make({"a": 3}, {}, {"a": 3}), seed=0, limit=limit)
+
+
+# Manifests
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Dataset:
+    examples = []
+    for number in range(4):
+        path = tmp_path / "images" / f"{number}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(bytes([number]) * 10)
+        examples.append(Example(path, "ab"[number % 2], path.name, split="train"))
+    return Dataset(tuple(examples))
+
+
+def test_an_unchanged_file_is_not_read_again(copy, tmp_path):
+    file = tmp_path / "cache.json"
+    first = take_manifest(copy, file)
+    assert (first.changed, first.added, first.removed) == ((), (), ())
+    image = copy.examples[2].image
+    times = image.stat()
+    image.write_bytes(b"?" * 10)
+    os.utime(image, ns=(times.st_atime_ns, times.st_mtime_ns))  # the same size and time
+    assert take_manifest(copy, file) == first
+    os.utime(image, ns=(times.st_atime_ns, times.st_mtime_ns + 1))
+    second = take_manifest(copy, file)
+    assert second.changed == ("2.png",)
+    assert second.digest != first.digest
+    assert take_manifest(copy, file).changed == ()
+
+
+def test_the_digest_is_of_contents_not_of_times_or_order(copy, tmp_path):
+    first = take_manifest(copy, None)
+    os.utime(copy.examples[0].image, (1, 1))
+    assert take_manifest(Dataset(copy.examples[::-1]), None) == first
+
+
+@pytest.mark.parametrize("change", [{"label": "z"}, {"split": "test"}, {"group": "g"}, {"name": "other"}])
+def test_labels_splits_groups_and_names_are_in_the_digest(copy, change):
+    from dataclasses import replace
+
+    other = Dataset((replace(copy.examples[0], **change), *copy.examples[1:]))
+    assert take_manifest(other, None).digest != take_manifest(copy, None).digest
+
+
+def test_added_and_removed_files_are_named(copy, tmp_path):
+    file = tmp_path / "cache.json"
+    take_manifest(Dataset(copy.examples[:3]), file)
+    found = take_manifest(Dataset(copy.examples[1:]), file)
+    assert (found.changed, found.added, found.removed) == ((), ("3.png",), ("0.png",))
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{", '{"0.png": [1, 2]}', '{"0.png": ["a", 2, "b"]}', "[" * 100_000])
+def test_a_damaged_cache_is_ignored_and_made_anew(copy, tmp_path, damage):
+    file = tmp_path / "cache.json"
+    wanted = take_manifest(copy, None)
+    file.write_text(damage)
+    assert take_manifest(copy, file) == wanted
+    assert set(json.loads(file.read_text())) == {"0.png", "1.png", "2.png", "3.png"}
+
+
+def test_arrays_and_bytes_have_contents_too():
+    def digest(image):
+        return take_manifest(Dataset((Example(image, "a", "x"),)), None).digest
+
+    pixels = np.arange(12, dtype=np.uint8)
+    digests = [digest(pixels.reshape(3, 4)), digest(pixels.reshape(4, 3)), digest(pixels.tobytes()),
+               digest(pixels.reshape(3, 4).view(np.int8))]  # fmt: skip
+    assert len(set(digests)) == 4
+    assert digest(np.asfortranarray(pixels.reshape(3, 4))) == digests[0]
+
+
+def test_one_name_for_two_images_is_an_error():
+    with pytest.raises(InputError, match=r"called 'x', and their contents differ"):
+        take_manifest(Dataset((Example(b"1", "a", "x"), Example(b"2", "a", "x"))), None)
+
+
+def test_progress_is_told_every_name(copy):
+    told = []
+    take_manifest(copy, None, told.append)
+    assert told == ["0.png", "1.png", "2.png", "3.png"]
+
+
+def test_a_file_that_vanished_is_an_error(copy):
+    copy.examples[1].image.unlink()
+    with pytest.raises(InputError, match=r"1.png' cannot be read"):
+        take_manifest(copy, None)
