@@ -39,7 +39,7 @@ def test_everything_of_ones_own_runs_in_one_plan(work: Path):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["computed"] == 16
     rows = json.loads(yoro(work, "bench", "table", "own_plan.toml", "--json").stdout)
-    mean = {(row["dataset"], row["method"]): row["mean"] for row in rows}
+    mean = {(row["dataset"], row["method"]): row["accuracy"] for row in rows}
     assert mean["own_dataset:DATASET", "yoro"] > 60.0  # three classes
     assert mean["own_dataset:DATASET", "prototypes"] > 60.0
     assert mean["digits", "diagonal"] > 80.0

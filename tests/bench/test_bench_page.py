@@ -6,8 +6,8 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
-
 from bench_cases import SMALL, epochs_of, filled, plan_of, plausible, result
+
 from yoro.bench.board import Board
 from yoro.bench.figures import Line, cost, curves, epoch_means, line_panel, share_bars, shares
 from yoro.bench.page import bench_html
@@ -94,7 +94,7 @@ def test_what_failed_is_listed_with_its_error(tmp_path):
     page = bench_html(plan, *filled(plan, tmp_path, lambda e: "the disk is full" if e.seed else trained(e)))
     checked(page)
     assert "Runs that failed" in page
-    assert "YORO-FP on svhn, seed 1: the disk is full" in page
+    assert "YORO-FP on SVHN, seed 1: the disk is full" in page
     assert "4 of 8 finished, 4 failed, 0 missing" in page
     assert "Not drawn, for lack of runs: YORO, YORO-FP." in page
 

@@ -175,7 +175,7 @@ class _Run:
         result = Result(
             cell, job.depends, tested=len(drawn.test), fitted=len(drawn.train),
             image_seconds=ground.shelf.seconds_an_image, machine=_machine(self._means.device),
-            finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), **vars(answer),
+            finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"), **vars(answer),
         )  # fmt: skip
         self._results.write(result)
         shutil.rmtree(ground.scratch, ignore_errors=True)
