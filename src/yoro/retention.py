@@ -33,6 +33,7 @@ Indices = NDArray[np.intp]
 
 CONDITIONAL = (0.95,)
 ADAPTIVE = (0.80, 0.85, 0.90, 0.95, 1.0)
+TOGETHER = 64  # columns of a factor that are subtracted in one product
 NOTHING = 1e-12  # of the first variance of a coordinate: what is left below this is rounding
 
 
@@ -56,20 +57,26 @@ class Remainder(Protocol):
 
 
 class DenseRemainder:
-    """Of any matrix: a Cholesky factorisation that takes the coordinates as they are picked."""
+    """Of any matrix: a Cholesky factorisation that takes the coordinates as they are picked.
+
+    Its columns are subtracted from the matrix many at a time, because one large product is faster than many small.
+    """
 
     def __init__(self, matrix: Array) -> None:
         self.left = matrix.diagonal().copy()
-        self._matrix, self._factor, self._steps = matrix, np.zeros_like(matrix), 0
+        self._matrix, self._factor, self._waiting = matrix.copy(), np.empty((len(matrix), TOGETHER)), 0
 
     def take(self, pick: int) -> None:
         """See `Remainder.take`."""
-        step = self._steps
-        column = self._matrix[:, pick] - self._factor[:, :step] @ self._factor[pick, :step]
+        before = self._factor[:, : self._waiting]
+        column = self._matrix[pick] - before @ before[pick]
         column /= np.sqrt(self.left[pick])
-        self._factor[:, step] = column
+        self._factor[:, self._waiting] = column
         self.left = np.maximum(self.left - column**2, 0.0)
-        self._steps += 1
+        self._waiting += 1
+        if self._waiting == TOGETHER:
+            self._matrix -= self._factor @ self._factor.T
+            self._waiting = 0
 
 
 class LowRankRemainder:

@@ -9,7 +9,7 @@ from pathlib import Path
 from yoro.bench.plan import Plan, make_plan
 from yoro.bench.results import Entry, Epoch, Result, Results, entries
 
-SMALL = Path(__file__).parent.parent / "configs" / "small.toml"
+SMALL = Path(__file__).parents[2] / "configs" / "small.toml"
 Maker = Callable[[Entry], Result | str | None]  # a result, the error of a failure, or None for a run that is missing
 
 
