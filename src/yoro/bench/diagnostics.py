@@ -40,7 +40,8 @@ class Group:
 def groups(plan: Plan) -> list[Group]:
     """Every setting alone, then those of one kind together: full data, or few images a class."""
     made = []
-    for few, kind in ((False, "Full data"), (True, "Few-shot")):
+    limited = any(setting.reading.limit for setting in plan.settings)
+    for few, kind in ((False, "Limited data" if limited else "Full data"), (True, "Few-shot")):
         alike = tuple(setting for setting in plan.settings if (setting.reading.shots is not None) == few)
         made += [Group(setting_title(plan, setting), (setting,)) for setting in alike]
         if len(alike) > 1:
