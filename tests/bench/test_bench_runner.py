@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
+from yoro.bench.forecast import forecast
 from yoro.bench.plan import Plan, make_plan
 from yoro.bench.results import Results, entries
 from yoro.bench.runner import Means, run_plan
@@ -135,11 +136,12 @@ def test_a_changed_file_under_finished_cells_is_noticed_and_said(photos: Path, t
     first = cell_files(tmp_path / "results")
     victim = next((photos / "train").rglob("*.png"))
     Image.new("L", (8, 8), 90).save(victim)
+    assert [f.state for f in forecast(plan, Results(tmp_path / "results"), [])] == ["data changed"]
     tally, said = run(plan, tmp_path / "results")
     assert tally.computed == 1
     assert "1 files have changed, 0 are new and 0 gone" in said[0]
     assert victim.name in said[0]
-    assert "1 finished cells were computed on the old data" in said[0]
+    assert "1 finished cells were computed on other data" in said[0]
     assert len(cell_files(tmp_path / "results")) == 2
     assert set(first) < set(cell_files(tmp_path / "results"))
     _, odd = entries(plan, Results(tmp_path / "results"))

@@ -6,20 +6,21 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from yoro.bench.cells import Cell
 from yoro.bench.methods import find_method
 from yoro.bench.plan import Plan
 from yoro.bench.results import Entry, Results
-from yoro.bench.runner import spell, stage_of
+from yoro.bench.runner import find_data, manifest_file, spell, stage_of
 from yoro.choosing import HOLD_OUT, MOST_VALIDATION
 from yoro.data.datasets.contract import BenchDataset
-from yoro.data.datasets.pointing import find_at
 from yoro.data.datasets.registry import find_bench_dataset
+from yoro.data.manifest import take_manifest
 from yoro.errors import InputError
 
-State = Literal["finished", "to run", "no data"]
+State = Literal["finished", "to run", "data changed", "no data"]
+STATES: tuple[State, ...] = get_args(State)
 
 BACKWARD = 2.0  # what a backward pass costs, in forward passes
 RATES = {  # images a second through a network, forward, on two CPU cores: measured, or by its operations beside those
@@ -67,24 +68,25 @@ class Rates:
 def forecast(plan: Plan, results: Results, roots: Sequence[Path]) -> list[Forecast]:
     """Every cell of the plan, in its order."""
     rates = measured_rates(plan, results)
-    data = {name: _look(name, plan, roots) for name in plan.datasets}
+    data = {name: _look(name, plan, results, roots) for name in plan.datasets}
     read: set[object] = set()  # stages whose responses are in the estimate already
     listed = []
     for entry in plan.entries():
-        dataset, problem = data[entry.dataset]
-        if results.of(entry.cell):
+        seen, known = data[entry.dataset], results.of(entry.cell)
+        if known and (seen.digest is None or any(result.depends.get("data") == seen.digest for result in known)):
             listed.append(Forecast(entry, "finished"))
             continue
         seconds = 0.0
-        if dataset is not None and dataset.counts:
-            counted = count_images(entry.cell, dataset)
+        if seen.dataset is not None and seen.dataset.counts:
+            counted = count_images(entry.cell, seen.dataset)
             seconds = training_cost(entry.cell, counted, rates)
             key = entry.dataset, *stage_of(entry.cell), entry.seed if entry.cell.reading.shots else None
             if key not in read:
                 seconds += (counted.train + counted.val + counted.test) * rates.seconds(entry.cell.source)
                 read.add(key)
-        why = problem or results.error(entry.cell) or ""
-        listed.append(Forecast(entry, "no data" if problem else "to run", seconds, why))
+        why = seen.problem or results.error(entry.cell) or ""
+        state: State = "no data" if seen.problem else "data changed" if known else "to run"
+        listed.append(Forecast(entry, state, seconds, why))
     return listed
 
 
@@ -171,8 +173,9 @@ def forecast_lines(listed: Sequence[Forecast]) -> list[str]:
 
 
 def _totals(listed: Sequence[Forecast]) -> list[str]:
-    counts = {state: sum(one.state == state for one in listed) for state in ("finished", "to run", "no data")}
-    now, later = (spell(sum(one.seconds for one in listed if one.state == state)) for state in ("to run", "no data"))
+    counts = {state: sum(one.state == state for one in listed) for state in STATES}
+    now = spell(sum(one.seconds for one in listed if one.state in ("to run", "data changed")))
+    later = spell(sum(one.seconds for one in listed if one.state == "no data"))
     beside = f", and {later} more where data are missing" if counts["no data"] else ""
     return [
         f"{len(listed)} cells: " + ", ".join(f"{n} {state}" for state, n in counts.items() if n) + ".",
@@ -185,16 +188,26 @@ def _problems(listed: Sequence[Forecast]) -> list[str]:
     return [f"{sum(one.why == reason for one in listed)} cells: {reason}" for reason in reasons]
 
 
-def _look(name: str, plan: Plan, roots: Sequence[Path]) -> tuple[BenchDataset | None, str]:
-    """The dataset, with its images counted if they are there; and what is wrong with it."""
+@dataclass(frozen=True)
+class _Seen:
+    """A dataset as it is found now: its images counted, its digest where results ask for it, or what is wrong."""
+
+    dataset: BenchDataset | None = None
+    digest: str | None = None
+    problem: str = ""
+
+
+def _look(name: str, plan: Plan, results: Results, roots: Sequence[Path]) -> _Seen:
     try:
         dataset = find_bench_dataset(name)
     except InputError as error:
-        return None, str(error)
+        return _Seen(problem=str(error))
     try:
-        placed = plan.data.get(name)
-        found = (find_at(dataset, Path(placed)) if placed else dataset.find(roots)).dataset
+        found = find_data(name, plan, roots)[1].dataset
+        used = any(results.of(entry.cell) for entry in plan.entries() if entry.cell.dataset == name)
+        digest = take_manifest(found, manifest_file(results, name), write=False).digest if used else None
     except (InputError, OSError) as error:
-        return dataset, " ".join(str(error).split())
+        return _Seen(dataset, problem=" ".join(str(error).split()))
     counts = {split: sum(example.split == split for example in found) for split in ("train", "val", "test")}
-    return replace(dataset, counts={s: n for s, n in counts.items() if n}, classes=len(found.classes)), ""
+    counted = replace(dataset, counts={s: n for s, n in counts.items() if n}, classes=len(found.classes))
+    return _Seen(counted, digest)

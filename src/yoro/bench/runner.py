@@ -24,7 +24,7 @@ from yoro.data.datasets.drawing import Drawn, draw, draw_published
 from yoro.data.datasets.pointing import find_at
 from yoro.data.datasets.registry import find_bench_dataset
 from yoro.data.examples import Example, listed
-from yoro.data.manifest import take_manifest
+from yoro.data.manifest import Manifest, take_manifest
 from yoro.errors import InputError, YoroError
 from yoro.importing import import_here
 from yoro.machine import cores
@@ -102,24 +102,23 @@ class _Run:
             self._setting(opened, group)
 
     def _open(self, name: str) -> Opened:
-        means, place = self._means, self._plan.data.get(name)
-        dataset = find_bench_dataset(name)
-        found = find_at(dataset, Path(place)) if place else dataset.find(means.roots)
+        dataset, found = find_data(name, self._plan, self._means.roots)
         for note in found.notes:
-            means.tell(f"{name}: {note}")
+            self._means.tell(f"{name}: {note}")
         _refuse_same_names(found, name)
-        file = self._results.folder / "manifests" / f"{digest_of(name)}.json"
+        file = manifest_file(self._results, name)
         file.parent.mkdir(parents=True, exist_ok=True)
         manifest = take_manifest(found.dataset, file)
-        altered = [*manifest.changed, *manifest.added, *manifest.removed]
-        if altered:
-            old = sum(bool(self._results.of(e.cell)) for e in self._plan.entries() if e.cell.dataset == name)
-            means.tell(
-                f"{name}: {len(manifest.changed)} files have changed, {len(manifest.added)} are new and "
-                f"{len(manifest.removed)} gone since the last run, such as {listed(altered[:1])}. "
-                f"{old} finished cells were computed on the old data and are computed again."
-            )
+        old = {e.cell.name for e in self._plan.entries() if e.cell.dataset == name and self._aged(e, manifest.digest)}
+        if old:
+            self._means.tell(f"{name}: {_altered(manifest)} {len(old)} finished cells were computed on other data and "
+                             "are computed again.")  # fmt: skip
         return Opened(dataset, found, manifest.digest)
+
+    def _aged(self, entry: Entry, digest: str) -> bool:
+        """Whether a cell has results, but none on these data."""
+        known = self._results.of(entry.cell)
+        return bool(known) and all(result.depends.get("data") != digest for result in known)
 
     def _setting(self, opened: Opened, group: Sequence[Entry]) -> None:
         """All cells of one dataset, source and prompt: the responses they share are read once."""
@@ -241,6 +240,28 @@ def _drawn(cell: Cell, opened: Opened, roots: Sequence[Path]) -> Drawn:
             )
         return draw_published(dataset, index)
     return draw(dataset, seed=cell.seed, shots=reading.shots, limit=reading.limits(), grouped=reading.grouped)
+
+
+def find_data(name: str, plan: Plan, roots: Sequence[Path]) -> tuple[BenchDataset, Found]:
+    """A dataset of the plan, where the plan says it is, or under the roots."""
+    dataset, place = find_bench_dataset(name), plan.data.get(name)
+    return dataset, find_at(dataset, Path(place)) if place else dataset.find(roots)
+
+
+def manifest_file(results: Results, name: str) -> Path:
+    """Where the digests of a dataset's files are kept."""
+    return results.folder / "manifests" / f"{digest_of(name)}.json"
+
+
+def _altered(manifest: Manifest) -> str:
+    """What has changed since the last run, in a sentence."""
+    altered = [*manifest.changed, *manifest.added, *manifest.removed]
+    if not altered:
+        return "It is another copy than before."
+    return (
+        f"{len(manifest.changed)} files have changed, {len(manifest.added)} are new and {len(manifest.removed)} gone "
+        f"since the last run, such as {listed(altered[:1])}."
+    )
 
 
 def _parts(drawn: Drawn) -> tuple[Sequence[Example], ...]:

@@ -29,11 +29,14 @@ class Manifest:
     removed: tuple[str, ...] = ()
 
 
-def take_manifest(dataset: Dataset, file: Path | None, progress: Callable[[str], object] | None = None) -> Manifest:
+def take_manifest(
+    dataset: Dataset, file: Path | None, progress: Callable[[str], object] | None = None, *, write: bool = True
+) -> Manifest:
     """Digest a dataset; the order of its examples does not matter.
 
     `file` is a JSON cache {name: [size, mtime, sha256]}: a file of the same size and time is taken as unchanged. It is
-    written anew where anything differs; one that is damaged is ignored. `progress` is called with each name.
+    written anew where anything differs, unless `write` is off; one that is damaged is ignored. `progress` is called
+    with each name.
     """
     known = {} if file is None else _read_cache(file)
     entries: dict[str, Entry] = {}
@@ -45,7 +48,7 @@ def take_manifest(dataset: Dataset, file: Path | None, progress: Callable[[str],
         rows.append([example.name, example.split or "", example.label or "", example.group or "", entry[2]])
         if progress is not None:
             progress(example.name)
-    if file is not None and entries != known:
+    if file is not None and write and entries != known:
         write_file(file, json.dumps(entries, ensure_ascii=True).encode())
     both = sorted(entries.keys() & known.keys())
     return Manifest(

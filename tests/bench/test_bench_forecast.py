@@ -1,0 +1,124 @@
+"""What a run would do, before it does anything."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from yoro.bench.forecast import count_images, forecast, forecast_lines, measured_rates
+from yoro.bench.plan import make_plan, read_plan
+from yoro.bench.results import Results
+from yoro.bench.runner import Means, run_plan
+from yoro.data.datasets import find_bench_dataset
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+
+
+def yoro(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "yoro", *map(str, words)], cwd=folder, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in CONFIGS.glob("*.toml")))
+def test_a_dry_run_lists_exactly_the_cells_of_a_plan_and_reads_nothing(name: str, tmp_path: Path):
+    plan = read_plan(CONFIGS / f"{name}.toml")
+    listed = forecast(plan, Results(tmp_path / "results"), [tmp_path])
+    assert [one.entry for one in listed] == plan.entries()
+    assert not (tmp_path / "results").exists()
+    lines = forecast_lines(listed)
+    groups = {(e.setting, e.dataset, e.method) for e in plan.entries()}
+    assert len([line for line in lines if "  seeds " in line]) == len(groups)
+    assert any(line.startswith(f"{len(listed)} cells: ") for line in lines)
+
+
+def test_the_command_says_what_would_run(tmp_path: Path):
+    done = yoro(tmp_path, "bench", "run", CONFIGS / "svhn.toml", "--dry-run")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0].split()[:3] == ["rn18-padding", "svhn", "yoro"]
+    assert "seeds 0 1 2" in lines[0]
+    assert "27 cells: 27 no data." in lines
+    assert "SVHN was not found" in lines[-1]
+    cells = json.loads(yoro(tmp_path, "bench", "run", CONFIGS / "svhn.toml", "--dry-run", "--json").stdout)
+    assert len(cells) == 27
+    assert cells[3]["options"]["mapping"] == "frozen"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "reading", "counts"),
+    [
+        ("flowers102", {}, (4093, 1633, 2463)),
+        ("flowers102", {"shots": 16}, (16 * 102, 4 * 102, 2463)),
+        ("svhn", {}, (73257 - 7326, 7326, 26032)),
+        ("cifar10", {"limit": {"train": 32, "val": 8, "test": 40}}, (320, 80, 400)),
+        ("caltech101", {"shots": 100}, (4128, 400, 2465)),
+    ],
+)
+def test_images_are_counted_by_what_is_known_of_a_dataset(
+    name: str, reading: dict[str, object], counts: tuple[int, ...]
+):
+    setting = {"name": "a", "source": "embedded:lite0", "prompt": "padding"} | reading
+    plan = make_plan({"title": "x", "datasets": [name], "methods": ["yoro"], "settings": [setting]})
+    found = count_images(plan.entries()[0].cell, find_bench_dataset(name))
+    assert (found.train, found.val, found.test) == counts
+
+
+def test_more_epochs_and_slower_sources_take_longer(tmp_path: Path):
+    def hours(source: str, method: str, **options: object) -> float:
+        plan = make_plan({
+            "title": "x", "datasets": ["dtd"], "methods": [method], "seeds": [0], "method": {method: options},
+            "settings": [{"name": "a", "source": source, "prompt": "padding"}],
+        })  # fmt: skip
+        return forecast(plan, Results(tmp_path), [tmp_path])[0].seconds / 3600
+
+    slow, fast = "timm:resnext101_32x8d.fb_wsl_ig1b_ft_in1k", "torchvision:resnet18/IMAGENET1K_V1"
+    assert hours(fast, "yoro") < hours(fast, "yoro-fp") / 20
+    assert hours(slow, "yoro") > 5 * hours(fast, "yoro")
+    assert hours(fast, "blm", epochs=200) == pytest.approx(10 * hours(fast, "blm", epochs=20), rel=0.2)
+    assert hours(fast, "blm", mapping_pass=False) < hours(fast, "blm")
+    clip = "open_clip:ViT-B-32/openai"
+    assert hours(clip, "dga") > 5 * hours(clip, "attrvr")
+
+
+def test_the_estimate_uses_what_was_measured(tmp_path: Path):
+    content = {
+        "title": "x", "datasets": ["digits"], "methods": ["ncm"], "seeds": [0], "limit": {"train": 3, "val": 1, "test": 3},
+        "settings": [{"name": "a", "source": "embedded:lite0?side=64", "prompt": "watermark"}],
+    }  # fmt: skip
+    results = Results(tmp_path / "results")
+    run_plan(make_plan(content), results, Means())
+    rates = measured_rates(make_plan(content), results)
+    measured = results.of(make_plan(content).entries()[0].cell)[0].image_seconds
+    assert rates.seconds("embedded:lite0?side=64") == measured > 0
+    more = forecast(make_plan(content | {"methods": ["ncm", "ridge"]}), results, [])
+    assert [one.state for one in more] == ["finished", "to run"]
+    assert more[1].seconds == pytest.approx(70 * measured)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "absent.toml"], "There is no plan 'absent.toml'"),
+        (["run", "plan.toml", "--data", "nowhere"], "The data root 'nowhere' (--data) does not exist"),
+        (["table", "absent.toml"], "There is no plan 'absent.toml'"),
+        (["datasets", "flowers"], "Did you mean 'flowers102'?"),
+        (["run", "wrong.toml"], "Did you mean 'settings'?"),
+        (["run", "plan.toml", "--results", "plan.toml"], "plan.toml"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(words: list[str], said: str, tmp_path: Path):
+    (tmp_path / "plan.toml").write_text(
+        'title = "x"\ndatasets = ["digits"]\nmethods = ["ncm"]\nseeds = [0]\nlimit = { train = 2, val = 1, test = 2 }\n'
+        '[[settings]]\nname = "a"\nsource = "embedded:lite0?side=64"\nprompt = "watermark"\n'
+    )
+    (tmp_path / "wrong.toml").write_text('title = "x"\n[[setting]]\nname = "a"\n')
+    done = yoro(tmp_path, "bench", *words)
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
