@@ -88,7 +88,8 @@ def test_more_epochs_and_slower_sources_take_longer(tmp_path: Path):
 
 def test_the_estimate_uses_what_was_measured(tmp_path: Path):
     content = {
-        "title": "x", "datasets": ["digits"], "methods": ["ncm"], "seeds": [0], "limit": {"train": 3, "val": 1, "test": 3},
+        "title": "x", "datasets": ["digits"], "methods": ["ncm"], "seeds": [0],
+        "limit": {"train": 3, "val": 1, "test": 3},
         "settings": [{"name": "a", "source": "embedded:lite0?side=64", "prompt": "watermark"}],
     }  # fmt: skip
     results = Results(tmp_path / "results")
