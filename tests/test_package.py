@@ -4,6 +4,7 @@ import doctest
 import importlib
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,9 @@ def test_code_blocks_of_the_pages_run(page, tmp_path):
     import os
 
     here = Path.cwd()
+    for file in (page, *(ROOT / "examples").iterdir()):
+        if file.is_file():
+            shutil.copy(file, tmp_path)
     os.chdir(tmp_path)
     try:
         for kind, code in blocks(page):
