@@ -139,7 +139,7 @@ def test_a_changed_file_under_finished_cells_is_noticed_and_said(photos: Path, t
     assert [f.state for f in forecast(plan, Results(tmp_path / "results"), [])] == ["data changed"]
     tally, said = run(plan, tmp_path / "results")
     assert tally.computed == 1
-    assert "1 files have changed, 0 are new and 0 gone" in said[0]
+    assert "Files changed: 1, new: 0, gone: 0" in said[0]
     assert victim.name in said[0]
     assert "1 finished cells were computed on other data" in said[0]
     assert len(cell_files(tmp_path / "results")) == 2
@@ -173,6 +173,25 @@ def test_a_missing_dataset_fails_its_cells_and_no_others(tmp_path: Path):
     tally, said = run(make_plan(PLAN | {"datasets": ["flowers102", "digits"], "seeds": [0]}), tmp_path, [tmp_path])
     assert (tally.computed, tally.failed) == (3, 3)
     assert said[0].startswith("3 cells of flowers102 failed: Flowers102 was not found. Looked for ")
+
+
+def test_finished_cells_stay_when_their_data_or_source_is_gone(photos: Path, tmp_path: Path):
+    plan = make_plan(PLAN | {"datasets": [str(photos)], "methods": ["ncm", "ridge"], "seeds": [0], "limit": {}})
+    run(make_plan(PLAN | {"datasets": [str(photos)], "methods": ["ncm"], "seeds": [0], "limit": {}}), tmp_path / "r")
+    before = cell_files(tmp_path / "r")
+    photos.rename(tmp_path / "elsewhere")
+    tally, said = run(plan, tmp_path / "r")
+    assert (tally.found, tally.computed, tally.failed) == (1, 0, 1)
+    assert said[0].startswith(f"1 finished cells of {photos} are kept, but could not be checked: ")
+    assert cell_files(tmp_path / "r") == before
+    listed, _ = entries(plan, Results(tmp_path / "r"))
+    assert [entry.result is not None for entry in listed] == [True, False]
+
+
+def test_published_draws_are_asked_for_by_name(tmp_path: Path):
+    tally, said = run(make_plan(PLAN | {"draws": "published", "shots": 16, "limit": {}, "seeds": [1]}), tmp_path)
+    assert tally.failed == 3
+    assert "no published draw of 16 images a class for seed 1 was found" in said[0]
 
 
 def test_damaged_results_are_said_and_computed_again(finished: Path, tmp_path: Path):

@@ -10,9 +10,10 @@ from typing import Literal, get_args
 
 from yoro.bench.cells import Cell
 from yoro.bench.methods import find_method
+from yoro.bench.opening import find_data, manifest_file, stage_of
 from yoro.bench.plan import Plan
 from yoro.bench.results import Entry, Results
-from yoro.bench.runner import find_data, manifest_file, spell, stage_of
+from yoro.bench.tally import spell
 from yoro.choosing import HOLD_OUT, MOST_VALIDATION
 from yoro.data.datasets.contract import BenchDataset
 from yoro.data.datasets.registry import find_bench_dataset

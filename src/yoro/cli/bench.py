@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -65,7 +64,7 @@ def run(
     for sentence in kept.odd:
         say(sentence, quiet)
     if as_json:
-        print_json(asdict(tally))
+        print_json(tally.to_json())
     say(f"{tally}. Results are in {results}; yoro bench table {plan} shows them.", quiet)
     if tally.failed:
         raise typer.Exit(1)
