@@ -72,7 +72,9 @@ def test_idx_files_are_found_under_a_root(folder, packed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"no gzip", gzip.compress(b"\0\0\x08\3" + b"\xff" * 12), gzip.compress(bytes(9))]
+    "content",
+    [b"", b"no gzip", gzip.compress(b"\0\0\x08\3" + b"\xff" * 12, mtime=0), gzip.compress(bytes(9), mtime=0)],
+    ids=["empty", "no gzip", "wrong size", "wrong head"],
 )
 def test_a_broken_idx_file_is_an_error(content, tmp_path):
     make_idx(tmp_path / "fashion-mnist")
