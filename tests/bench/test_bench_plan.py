@@ -192,3 +192,30 @@ def test_the_plans_are_written_for_people():
         assert text.startswith("# "), f"{path.name} does not say what it is"
         assert max(map(len, text.splitlines())) <= 180, path.name
         assert tomllib.loads(text)["title"]
+
+
+@pytest.mark.torch
+def test_the_plans_name_weights_that_their_libraries_know():
+    timm, torchvision = pytest.importorskip("timm"), pytest.importorskip("torchvision")
+    open_clip = pytest.importorskip("open_clip")
+    named = {s.source for name in PLANS for s in read_plan(CONFIGS / f"{name}.toml").settings}
+    for source in named:
+        prefix, _, rest = source.partition(":")
+        model, _, tag = rest.partition("/")
+        if prefix == "timm":
+            assert rest in timm.list_models(pretrained=True)
+        elif prefix == "torchvision":
+            assert tag in torchvision.models.get_model_weights(model).__members__
+        elif prefix == "open_clip":
+            assert (model, tag) in open_clip.list_pretrained()
+        else:
+            assert prefix == "embedded"
+    assert len(named) == 8
+
+
+def test_the_plans_name_datasets_of_the_bench():
+    from yoro.data.datasets import DATASETS
+
+    named = {dataset for name in PLANS for dataset in read_plan(CONFIGS / f"{name}.toml").datasets}
+    assert named <= set(DATASETS)
+    assert len(named) == 15 + 3

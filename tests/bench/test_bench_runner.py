@@ -16,6 +16,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from yoro.bench.forecast import forecast
+from yoro.bench.opening import open_pipeline
 from yoro.bench.plan import Plan, make_plan
 from yoro.bench.results import Results, entries
 from yoro.bench.runner import Means, run_plan
@@ -128,6 +129,20 @@ def test_a_source_that_cannot_be_opened_fails_its_own_cells_only(tmp_path: Path)
     assert (tally.computed, tally.failed) == (3, 3)
     assert said[0].startswith("3 cells of digits failed: ")
     assert "gone.onnx" in said[0]
+
+
+def test_a_source_is_opened_once_for_all_datasets(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    import yoro.bench.runner as runner
+
+    asked: list[str] = []
+    monkeypatch.setattr(
+        runner, "open_pipeline", lambda cell, *rest: asked.append(cell.source) or open_pipeline(cell, *rest)
+    )
+    broken = {"name": "gone", "source": "onnx:gone.onnx", "prompt": "watermark"}
+    plan = PLAN | {"datasets": ["digits", str(photos)], "settings": [broken, *PLAN["settings"]], "methods": ["ncm"]}
+    tally, _ = run(make_plan(plan), tmp_path / "results")
+    assert (tally.computed, tally.failed) == (4, 4)
+    assert asked == ["onnx:gone.onnx", "embedded:lite0?side=64"]
 
 
 def test_a_changed_file_under_finished_cells_is_noticed_and_said(photos: Path, tmp_path: Path):

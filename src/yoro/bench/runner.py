@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from yoro.bench.cells import Cell, digest_of
 from yoro.bench.cells import Reading as CellReading
-from yoro.bench.cells import digest_of
 from yoro.bench.ground import Answer, Ground
 from yoro.bench.methods import find_method
 from yoro.bench.opening import (
@@ -77,6 +77,8 @@ class _Run:
     def __init__(self, plan: Plan, results: Results, means: Means, tally: Tally) -> None:
         self._plan, self._results, self._means = plan, results, means
         self._draws: dict[tuple[int, CellReading], Drawn] = {}  # of one dataset: methods share them
+        self._pipelines: dict[object, Pipeline] = {}  # open ones, which datasets share
+        self._closed: dict[str, Exception] = {}  # sources that could not be opened: they are not asked again
         self.tally = tally
 
     def dataset(self, mine: Sequence[Entry]) -> None:
@@ -105,8 +107,9 @@ class _Run:
     def _stage(self, opened: Opened, group: Sequence[Entry]) -> None:
         """All cells of one dataset, source and prompt: the responses they share are read once."""
         try:
-            pipeline = open_pipeline(group[0].cell, opened.about, self._means.device)
+            pipeline = self._pipeline(group[0].cell, opened)
         except Exception as error:  # sources fail in as many ways as there are libraries
+            self._closed[group[0].cell.source] = error
             self._cannot_open(group, error)
             return
         waiting = [job for entry in group for job in self._wanted(entry, opened, pipeline)]
@@ -123,6 +126,14 @@ class _Run:
             return
         for job in waiting:
             self._compute(job, self._ground(job, opened, pipeline, shelf))
+
+    def _pipeline(self, cell: Cell, opened: Opened) -> Pipeline:
+        if cell.source in self._closed:
+            raise self._closed[cell.source]
+        key = *stage_of(cell), opened.about.legacy_side
+        if key not in self._pipelines:
+            self._pipelines[key] = open_pipeline(cell, opened.about, self._means.device)
+        return self._pipelines[key]
 
     def _wanted(self, entry: Entry, opened: Opened, pipeline: Pipeline) -> list[_Job]:
         """The cell as a job, unless it is finished or cannot be one."""
