@@ -130,7 +130,7 @@ class _Run:
     def _pipeline(self, cell: Cell, opened: Opened) -> Pipeline:
         if cell.source in self._closed:
             raise self._closed[cell.source]
-        key = *stage_of(cell), opened.about.legacy_side
+        key = *stage_of(cell), opened.about.legacy_side if cell.prompt == "legacy-padding" else None
         if key not in self._pipelines:
             self._pipelines[key] = open_pipeline(cell, opened.about, self._means.device)
         return self._pipelines[key]
