@@ -97,6 +97,21 @@ def test_responses_are_read_once_for_all_methods_and_seeds(finished: Path, tmp_p
     assert {path: path.stat().st_mtime_ns for path in shelves[0].iterdir()} == stamps
 
 
+def test_a_draw_is_written_as_a_split_file_that_can_be_read_again(photos: Path, tmp_path: Path):
+    plan = make_plan(PLAN | {"datasets": [str(photos)], "seeds": [0, 1], "limit": {"train": 20, "val": 5}})
+    run(plan, tmp_path / "results")
+    listed, _ = entries(plan, Results(tmp_path / "results"))
+    names = {e.seed: e.result.draw for e in listed}
+    assert len({e.result.draw for e in listed}) == 2  # one a seed, shared by the methods
+    (photos / "again.json").write_bytes((tmp_path / "results" / "draws" / f"{names[0]}.json").read_bytes())
+    again = make_plan(PLAN | {"datasets": [str(photos / "again.json")], "seeds": [5], "limit": {}})
+    run(again, tmp_path / "results")
+    repeated, _ = entries(again, Results(tmp_path / "results"))
+    first = {e.method: e.result.correct for e in listed if e.seed == 0}
+    assert {e.method: e.result.correct for e in repeated} == first
+    assert {e.result.draw for e in repeated} == {names[0]}
+
+
 def test_a_method_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "broken_method.py").write_text(
         "from yoro.peers.contract import Method\n\ndef fit(task):\n    raise RuntimeError('no such luck')\n\n"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from yoro.atomic import write_file
 from yoro.bench.cells import EDITION, Cell, digest_of
+from yoro.data.datasets.drawing import Drawn
 from yoro.errors import InputError, StoreError
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Result:
     shrinkage: float | None = None
     selected_on: Literal["validation", "test"] | None = None  # what chose the epoch
     epochs: tuple[Epoch, ...] = ()
+    draw: str = ""  # which images these were: `draws/DRAW.json`
     image_seconds: float = 0.0  # to decode one image and ask the source, as measured
     notes: tuple[str, ...] = ()
     machine: Mapping[str, str] = field(default_factory=dict)
@@ -90,7 +92,7 @@ class Entry:
 
 
 class Results:
-    """A folder of results: `cells` and `failures`, and beside them what is shared (`responses`, `manifests` ...)."""
+    """A folder of results: `cells`, `failures` and `draws`, and beside them what is shared (`responses` ...)."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -129,6 +131,19 @@ class Results:
             return None
         except (ValueError, KeyError, TypeError, OSError):
             return "it failed, and the record of it is damaged"
+
+    def keep_draw(self, drawn: Drawn) -> str:
+        """Write the images of a draw as a split file {split: [[name, number, class], ...]}, as CoOp's are; its name."""
+        numbers = {name: i for i, name in enumerate(sorted({example.label or "" for example in drawn.train}))}
+        rows = {
+            split: [[example.name, numbers.get(example.label or "", -1), example.label] for example in examples]
+            for split, examples in (("train", drawn.train), ("val", drawn.val), ("test", drawn.test))
+        }
+        name = digest_of(rows)
+        path = self.folder / "draws" / f"{name}.json"
+        if not path.is_file():
+            _write(path, json.dumps(rows, ensure_ascii=False).encode())
+        return name
 
     def _failure(self, cell: Cell) -> Path:
         return self.folder / "failures" / f"{cell.name}.json"

@@ -64,6 +64,7 @@ class _Job:
 
     entry: Entry
     drawn: Drawn
+    draw: str  # its name among the results
     sentences: tuple[Origin, ...]
     depends: Mapping[str, str]
 
@@ -76,7 +77,7 @@ class _Job:
 class _Run:
     def __init__(self, plan: Plan, results: Results, means: Means, tally: Tally) -> None:
         self._plan, self._results, self._means = plan, results, means
-        self._draws: dict[tuple[int, CellReading], Drawn] = {}  # of one dataset: methods share them
+        self._draws: dict[tuple[int, CellReading], tuple[Drawn, str]] = {}  # of one dataset: methods share them
         self._pipelines: dict[object, Pipeline] = {}  # open ones, which datasets share
         self._closed: dict[str, Exception] = {}  # sources that could not be opened: they are not asked again
         self.tally = tally
@@ -147,11 +148,12 @@ class _Run:
                 return []
             key = cell.seed, cell.reading
             if key not in self._draws:
-                self._draws[key] = draw_images(cell, opened, index)
+                drawn = draw_images(cell, opened, index)
+                self._draws[key] = drawn, self._results.keep_draw(drawn)
         except (YoroError, OSError) as error:
             self._fail([entry], error)
             return []
-        return [_Job(entry, self._draws[key], sentences, depends)]
+        return [_Job(entry, *self._draws[key], sentences, depends)]
 
     def _ground(self, job: _Job, opened: Opened, pipeline: Pipeline, shelf: Shelf) -> Ground:
         cell, means = job.entry.cell, self._means
@@ -171,7 +173,7 @@ class _Run:
             self._fail([job.entry], error)
             return
         result = Result(
-            cell, job.depends, tested=len(drawn.test), fitted=len(drawn.train),
+            cell, job.depends, tested=len(drawn.test), fitted=len(drawn.train), draw=job.draw,
             image_seconds=ground.shelf.seconds_an_image, machine=_machine(self._means.device),
             finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"), **vars(answer),
         )  # fmt: skip
