@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tqdm import tqdm
+
 from yoro.bench.cells import Cell, digest_of
 from yoro.bench.plan import Plan
 from yoro.bench.results import Results
@@ -37,14 +39,16 @@ class Opened:
         return self.found.dataset
 
 
-def open_data(name: str, plan: Plan, results: Results, roots: Sequence[Path]) -> Opened:
+def open_data(name: str, plan: Plan, results: Results, roots: Sequence[Path], *, progress: bool = False) -> Opened:
     """A dataset of a plan with the digest of its contents, which is remembered beside the results."""
     about, found = find_data(name, plan, roots)
     if len({example.name for example in found.dataset}) < len(found.dataset):
         raise InputError(f"Two images of {name!r} have the same name; every image needs its own.")
     file = manifest_file(results, name)
     file.parent.mkdir(parents=True, exist_ok=True)
-    return Opened(about, found, take_manifest(found.dataset, file))
+    with tqdm(total=len(found.dataset), desc=f"checking {name}", unit="img", disable=None if progress else True,
+              leave=False) as bar:  # fmt: skip
+        return Opened(about, found, take_manifest(found.dataset, file, lambda _: bar.update()))
 
 
 def find_data(name: str, plan: Plan, roots: Sequence[Path]) -> tuple[BenchDataset, Found]:

@@ -87,7 +87,8 @@ class _Run:
         name = mine[0].cell.dataset
         self._draws = {}
         try:
-            opened = open_data(name, self._plan, self._results, self._means.roots)
+            roots, progress = self._means.roots, self._means.progress
+            opened = open_data(name, self._plan, self._results, roots, progress=progress)
         except (YoroError, OSError) as error:
             self._cannot_open(mine, error)
             return
