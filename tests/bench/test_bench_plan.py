@@ -108,6 +108,20 @@ def test_settings_take_from_the_top_what_they_do_not_say():
     assert [s.seeds for s in plan.settings] == [(0, 1, 2), (7,)]
 
 
+def test_a_part_of_a_plan():
+    plan = read_plan(CONFIGS / "padding.toml")
+    part = plan.only(settings=["rn18-padding"], methods=["yoro", "rlm"], datasets=["dtd"])
+    assert {(e.setting, e.dataset, e.method) for e in part.entries()} == {
+        ("rn18-padding", "dtd", "yoro"), ("rn18-padding", "dtd", "rlm"),
+    }  # fmt: skip
+    assert plan.only() == plan
+    assert len(plan.only(methods=["rlm"]).settings) == 1  # the other has no such method
+    with pytest.raises(InputError, match="Did you mean 'rn18-padding'"):
+        plan.only(settings=["rn18-paddin"])
+    with pytest.raises(InputError, match="none of the datasets of the plan"):
+        plan.only(datasets=["digits"])
+
+
 def test_an_option_at_its_default_is_the_same_cell():
     said = make_plan(SMALL | {"methods": ["yoro-fp"], "method": {"yoro-fp": {"epochs": 20}}})
     unsaid = make_plan(SMALL | {"methods": ["yoro-fp"]})

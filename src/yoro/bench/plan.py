@@ -83,6 +83,22 @@ class Plan:
         """The setting of a name."""
         return next(setting for setting in self.settings if setting.name == name)
 
+    def only(self, settings: Sequence[str] = (), datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> Plan:
+        """A part of the plan: some settings, datasets and methods by name; nothing named is all of them."""
+        _words(list(settings), [setting.name for setting in self.settings], "settings of the plan")
+        _words(list(datasets), self.datasets, "datasets of the plan")
+        _words(list(methods), list(self.uses), "methods of the plan")
+        parts = (
+            replace(
+                setting,
+                datasets=tuple(name for name in setting.datasets if not datasets or name in datasets),
+                methods=tuple(name for name in setting.methods if not methods or name in methods),
+            )
+            for setting in self.settings
+            if not settings or setting.name in settings
+        )
+        return replace(self, settings=tuple(part for part in parts if part.datasets and part.methods))
+
     @property
     def datasets(self) -> tuple[str, ...]:
         """All datasets, in the order in which they are first named."""

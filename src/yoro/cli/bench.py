@@ -33,6 +33,9 @@ def run(
     plan: PlanPath,
     results: ResultsFolder = Path("results"),
     data: DataRoots = None,
+    settings: Annotated[str | None, typer.Option(metavar="A,B", help="Only these settings of the plan.")] = None,
+    datasets: Annotated[str | None, typer.Option(metavar="A,B", help="Only these datasets.")] = None,
+    methods: Annotated[str | None, typer.Option(metavar="A,B", help="Only these methods.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run, and about how long it takes.")
     ] = False,
@@ -47,7 +50,8 @@ def run(
     from yoro.bench.results import Results
     from yoro.data.datasets import data_roots
 
-    chosen, kept, roots = read_plan(plan), Results(results), data_roots(data or [])
+    chosen = read_plan(plan).only(_names(settings), _names(datasets), _names(methods))
+    kept, roots = Results(results), data_roots(data or [])
     if dry_run:
         from yoro.bench.forecast import forecast, forecast_lines, forecast_values
 
@@ -65,7 +69,8 @@ def run(
         say(sentence, quiet)
     if as_json:
         print_json(tally.to_json())
-    say(f"{tally}. Results are in {results}; yoro bench table {plan} shows them.", quiet)
+    where = "" if results == Path("results") else f" --results {results}"
+    say(f"{tally}. `yoro bench table {plan}{where}` shows them.", quiet)
     if tally.failed:
         raise typer.Exit(1)
 
@@ -137,6 +142,11 @@ def datasets(
     typer.echo(status_table(items))
     for paragraph in status_advice(items):
         typer.echo(f"\n{paragraph}")
+
+
+def _names(text: str | None) -> list[str]:
+    """Names with commas between."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def _counts(entries: Sequence[Entry]) -> list[str]:
