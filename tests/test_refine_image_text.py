@@ -44,10 +44,9 @@ def test_a_prompt_is_trained_through_the_folded_head(opened, folders, tmp_path, 
 
     (source, protocol), (train, val, new) = opened, folders
     fitted = yoro.fit(train, source=source, attributes="names")
-    # Kept whatever it gained: what is saved is the subject here.
-    monkeypatch.setattr("yoro.refining.few_pass.Training", always_last())
-    monkeypatch.setattr("yoro.refining.few_pass._right", lambda *_: -1)
-    refined, refinement = refine(fitted, train, val, settings=Settings(epochs=2, protocol=protocol, learning_rate=0.01))
+    monkeypatch.setattr("yoro.refining.few_pass.best_trained", lambda _: True)  # the last epoch, whatever it gained
+    settings = Settings(epochs=2, protocol=protocol, learning_rate=0.01, epoch_zero=False)
+    refined, refinement = refine(fitted, train, val, settings=settings)
     assert refinement.kept
     assert refinement.epoch == 2
     assert np.isfinite([record.loss for record in refinement.records[1:]]).all()
@@ -60,12 +59,3 @@ def test_a_prompt_is_trained_through_the_folded_head(opened, folders, tmp_path, 
     assert loaded.predict(new) == refined.predict(new)
     right = refinement.records[2].correct
     assert loaded.evaluate(val).accuracy * 12 == pytest.approx(right, abs=1.01)  # an image on the edge
-
-
-def always_last():
-    """The training, choosing its last epoch."""
-    from functools import partial
-
-    from yoro.refine import Training
-
-    return partial(Training, choose=lambda records: True)
