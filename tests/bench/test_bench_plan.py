@@ -34,6 +34,7 @@ CELLS = {
     "first-figure": 3,
     "refinement-shares": (3 * 14 + 4 * 11) * 2 * 3,
     "small": 2 * 3 * 9 * 2,
+    "small-figure": 3 * 2,
 }
 
 SMALL = {
@@ -224,7 +225,7 @@ def test_the_plans_name_weights_that_their_libraries_know():
             assert (model, tag) in open_clip.list_pretrained()
         else:
             assert prefix == "embedded"
-    assert len(named) == 8
+    assert len(named) == 9
 
 
 def test_the_plans_name_datasets_of_the_bench():

@@ -64,7 +64,11 @@ def run(
     from yoro.bench.runner import Means, run_plan
 
     means = Means(roots, device, workers, batch_size, not quiet, lambda sentence: say(sentence, quiet))
-    tally = run_plan(chosen, kept, means)
+    try:
+        tally = run_plan(chosen, kept, means)
+    except KeyboardInterrupt:
+        say("Stopped. What is finished stays; the same command goes on from here.", quiet)
+        raise
     for sentence in kept.odd:
         say(sentence, quiet)
     if as_json:
