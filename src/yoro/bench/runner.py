@@ -33,6 +33,7 @@ from yoro.data.examples import Example
 from yoro.errors import YoroError
 from yoro.machine import cores
 from yoro.pipeline import Pipeline, Reading
+from yoro.refining.settings import check_torch
 from yoro.sources.contract import is_dual
 from yoro.version import __version__
 
@@ -168,6 +169,8 @@ class _Run:
         cell, drawn = job.entry.cell, job.drawn
         method = find_method(cell.method)
         try:
+            if method.trains:
+                check_torch(f"The method {cell.method!r}")
             answer: Answer = method.run(ground, method.make_options(dict(cell.options)))
         except Exception as error:  # whatever one method runs into is no other's concern
             shutil.rmtree(ground.scratch, ignore_errors=True)

@@ -97,7 +97,7 @@ class Settings:
         return PAPER_RATE_CLIP if source.startswith("open_clip:") else PAPER_RATE
 
 
-def check_torch() -> None:
-    """Refuse to refine where torch is not installed, with the command that installs it."""
+def check_torch(what: str = "Refinement") -> None:
+    """Refuse to train where torch is not installed, with the command that installs it."""
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("timm") is None:
-        raise SourceError("Refinement needs torch and timm, which are not installed: pip install 'yoro-vr[torch]'")
+        raise SourceError(f"{what} needs torch and timm, which are not installed: pip install 'yoro-vr[torch]'")
