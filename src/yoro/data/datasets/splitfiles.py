@@ -98,7 +98,7 @@ class SplitFile:
         problem = (
             f"'{shown(folder)}' has {'only some' if examples else 'none'} of the images of '{self.file}': "
             f"found {found}; expected {said_counts(wanted)}. "
-            f"The first that is missing is {missing[0].place!r}. {self.hint}"
+            f"The first that is missing is {missing[0].place!r}. {self.where} {self.hint}"
         )
         return Copy(dataset, shown(folder), problem.strip())
 

@@ -52,8 +52,10 @@ def _counts(item: Item) -> str:
         return f"- / {_joined(item.expected.values())}" + _units(keys)
     if not item.expected:
         return _joined(item.found.values()) + _units(keys)
-    found = [item.found.get(key, 0) for key in keys]
-    return f"{_joined(found)} / {_joined(item.expected.values())}" + _units(keys)
+    found = ", ".join(
+        "-" if key == "classes" and key not in item.found else f"{item.found.get(key, 0):,}" for key in keys
+    )
+    return f"{found} / {_joined(item.expected.values())}" + _units(keys)
 
 
 def _joined(numbers: Iterable[int]) -> str:
