@@ -3,6 +3,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -385,3 +387,24 @@ def test_the_verb_writes_files_and_replaces_none_unasked(tmp_path):
     assert page.read_text().startswith("<!DOCTYPE html>")
     assert CliRunner().invoke(app, words).exit_code == 1
     assert CliRunner().invoke(app, [*words, "--force"]).exit_code == 0
+
+
+def test_a_table_too_wide_for_a_page_is_a_tabular_for_each_setting(tmp_path):
+    text = latex(tables(read_plan(SMALL), tmp_path, plausible))
+    first = text[: text.index(r"\end{table}")]
+    assert first.count(r"\begin{tabular}") == 2
+    assert first.count(r"\caption") == 1
+
+
+def test_latex_takes_the_tables(tmp_path):
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed")
+    plan = replace(read_plan(SMALL), title="50%_&_more", show=("datasets", "settings", "diagnostics", "timing"))
+    text = latex(tables(plan, tmp_path / "results", plausible))
+    (tmp_path / "page.tex").write_text(
+        "\\documentclass{article}\n\\usepackage{booktabs,graphicx}\n\\begin{document}\n" + text + "\\end{document}\n"
+    )
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"], cwd=tmp_path, capture_output=True
+    )
+    assert done.returncode == 0, done.stdout.decode(errors="replace")[-600:]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from yoro.bench.layout import MOST_COLUMNS, Head, Kind, Table, TableCell, panels
 
+PAGE_COLUMNS = 16  # that can be read on one page; the paper has 15
 MINUS, TIMES, DASH = "\u2212", "\u00d7", "\u2013"
 PAPER = "paper"  # the head of a row with the paper's numbers
 
@@ -143,21 +144,32 @@ def _markdown_escape(text: str) -> str:
 
 
 def latex(tables: Iterable[Table]) -> str:
-    """Tables for a document that loads booktabs, and graphicx where one is scaled to the page."""
+    """Tables for a document that loads booktabs, and graphicx where one is scaled to the page.
+
+    One that would be too small to read on a page is a tabular for each group of columns.
+    """
     return "\n".join(_latex_table(table) for table in tables)
 
 
 def _latex_table(table: Table) -> str:
-    wide = len(table.columns) > MOST_COLUMNS
-    body = [rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}", r"\toprule", *_latex_heads(table), r"\midrule"]
-    body += [*_latex_rows(table), r"\bottomrule", r"\end{tabular}"]
+    parts = panels(table) if len(table.columns) > PAGE_COLUMNS else [table]
+    scaled = any(len(part.columns) > MOST_COLUMNS for part in parts)
     notes = "\\par\n".join(LATEX.escape(note) for note in table.told)
     return "\n".join([
-        "% needs booktabs" + (" and graphicx" if wide else ""), r"\begin{table}[t]", r"\centering",
+        "% needs booktabs" + (" and graphicx" if scaled else ""), r"\begin{table}[t]", r"\centering",
         rf"\caption{{{LATEX.escape(table.title)}}}", r"\small",
-        *([r"\resizebox{\textwidth}{!}{%"] if wide else []), *body[:-1], body[-1] + ("}" if wide else ""),
+        "\n\\par\\medskip\n".join(_latex_tabular(part) for part in parts),
         r"\par\smallskip\begin{minipage}{\linewidth}\footnotesize", notes, r"\end{minipage}", r"\end{table}", "",
     ])  # fmt: skip
+
+
+def _latex_tabular(table: Table) -> str:
+    """The tabular itself, scaled to the page where it is wide."""
+    body = [rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}", r"\toprule", *_latex_heads(table), r"\midrule"]
+    body += [*_latex_rows(table), r"\bottomrule", r"\end{tabular}"]
+    if len(table.columns) > MOST_COLUMNS:
+        body = [r"\resizebox{\textwidth}{!}{%", *body[:-1], body[-1] + "}"]
+    return "\n".join(body)
 
 
 def _latex_heads(table: Table) -> list[str]:
