@@ -12,7 +12,7 @@ from yoro.errors import InputError
 Scalar = bool | int | float | str
 Options = tuple[tuple[str, Scalar], ...]  # sorted by name
 
-EDITION = 1  # of what the code computes: raise it when the same cell would come out differently
+EDITION = 1  # of what the code computes: raise it when the same cell, or one at its defaults, would come out otherwise
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,24 @@ class Reading:
 
 @dataclass(frozen=True)
 class Cell:
-    """A dataset, a source behind a prompt, a method and a seed."""
+    """A dataset, a source behind a prompt, a method and a seed.
+
+    What is at its default has no part in the name, so that an option that comes later leaves old results their names.
+    """
 
     dataset: str
     source: str
     prompt: str
     method: str  # by its name in the registry of methods
     seed: int
-    options: Options = ()
+    options: Options = ()  # that are not at their default
     reading: Reading = Reading()
 
     def key(self) -> dict[str, object]:
-        """Everything a plan says of the cell, as plain values."""
-        return asdict(replace(self, options=())) | {"options": dict(self.options)}
+        """Everything that makes the cell, as plain values; what is at its default is left out."""
+        usual = asdict(Reading())
+        reading = {name: value for name, value in asdict(self.reading).items() if value != usual[name]}
+        return asdict(replace(self, options=())) | {"options": dict(self.options), "reading": reading}
 
     @property
     def name(self) -> str:

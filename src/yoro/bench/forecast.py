@@ -108,17 +108,17 @@ def count_images(cell: Cell, dataset: BenchDataset) -> Counted:
 def training_cost(cell: Cell, counted: Counted, rates: Rates) -> float:
     """Seconds of training: epochs with their validation, prompts and crops that are looked at one by one, the test."""
     method = find_method(cell.method)
-    options = dict(cell.options)
-    epochs = method.epochs(cell.options)
+    options = method.make_options(dict(cell.options))
+    epochs = options.epochs if method.trains else 0
     if not epochs:
         return 0.0
     looks = 1
     if cell.method == "dvp-cls":
-        looks = int(options["prompts"])
+        looks = options.prompts
     if cell.method == "dga":
-        looks = 1 + int(options["scales"]) * int(options["crops"]) + int(options["levels"])
+        looks = 1 + options.scales * options.crops + options.levels
     forward, both = rates.seconds(cell.source), rates.training_seconds(cell.source)
-    gathering = forward if options.get("mapping_pass") and cell.method in ("ilm", "blm", "blm+") else 0.0
+    gathering = forward if cell.method in ("ilm", "blm", "blm+") and options.mapping_pass else 0.0
     an_epoch = counted.train * (both + gathering) + counted.val * forward
     return looks * (epochs * an_epoch + (counted.test + counted.train) * forward)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from yoro.bench.cells import Options, Scalar
+from yoro.bench.cells import Scalar
 from yoro.bench.options import ClipOptions, FewPassOptions, NoOptions, TrainingOptions
 from yoro.errors import InputError
 from yoro.peers.contract import Method
@@ -58,10 +58,6 @@ class BenchMethod:
             if name not in known:
                 raise InputError(f"The method {self.name!r} has no option {name!r}. {nearest(name, known)}")
         return self.options(**given)
-
-    def epochs(self, options: Options) -> int:
-        """Epochs of training."""
-        return int(self.make_options(dict(options)).epochs) if self.trains else 0
 
 
 def _later(module: str, function: str) -> Callable[..., Any]:

@@ -37,9 +37,11 @@ class Use:
     attributes: str | None = None  # other sentences than the setting's
 
     def options_for(self, dataset: str) -> Options:
-        """All options on one dataset, sorted by name; those left to the method's own rules are left out."""
-        made = find_method(self.method).make_options({**self.options, **self.overrides.get(dataset, {})})
-        return tuple(sorted((key, value) for key, value in asdict(made).items() if value is not None))
+        """The options on one dataset that are not at their default, sorted by name."""
+        method = find_method(self.method)
+        usual = asdict(method.make_options({}))
+        made = asdict(method.make_options({**self.options, **self.overrides.get(dataset, {})}))
+        return tuple(sorted((key, value) for key, value in made.items() if value != usual[key]))
 
 
 @dataclass(frozen=True)
