@@ -254,7 +254,7 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_alike(tmp_path: Path):
     pytest.importorskip("torch")
     plan = tmp_path / "plan.toml"
     plan.write_text(
-        'title = "Killed"\ndatasets = ["digits"]\nmethods = ["yoro", "yoro-fp", "flm", "blm+"]\nseeds = [0, 1]\n'
+        'title = "Killed"\ndatasets = ["digits"]\nmethods = ["yoro", "yoro-fp", "flm", "blm+"]\nseeds = [0]\n'
         "limit = { train = 10, val = 5, test = 5 }\n"
         '[[settings]]\nname = "lite0"\nsource = "embedded:lite0?side=64"\nprompt = "padding"\n'
         + "".join(f'[method."{name}"]\nepochs = 3\n' for name in ("yoro-fp", "flm", "blm+"))
@@ -262,7 +262,7 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_alike(tmp_path: Path):
     words = [sys.executable, "-m", "yoro", "bench", "run", str(plan)]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     subprocess.run([*words, "--results", str(whole), "--quiet"], cwd=tmp_path, check=True, env=_environment())
-    for wanted in (1, 4):  # in the midst of responses and of trainings
+    for wanted in (1, 2):  # in the midst of one training and of another
         running = subprocess.Popen([*words, "--results", str(killed), "--quiet"], cwd=tmp_path, env=_environment())
         try:
             _wait(lambda wanted=wanted: len(cell_files(killed)) >= wanted and _training(killed), running)
@@ -270,13 +270,13 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_alike(tmp_path: Path):
             running.send_signal(signal.SIGKILL)
             running.wait()
     stamps = {path: path.stat().st_mtime_ns for path in (killed / "cells").iterdir()}
-    assert 4 <= len(stamps) < 8
+    assert 2 <= len(stamps) < 4
     done = subprocess.run(
         [*words, "--results", str(killed), "--json"], cwd=tmp_path, env=_environment(), capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     tally = json.loads(done.stdout)
-    assert (tally["total"], tally["found"], tally["computed"]) == (8, len(stamps), 8 - len(stamps))
+    assert (tally["total"], tally["found"], tally["computed"]) == (4, len(stamps), 4 - len(stamps))
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
     assert _numbers(killed) == _numbers(whole)
     assert not list((killed / "trainings").iterdir())
