@@ -14,12 +14,11 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".toml"))
 
 
-@pytest.fixture(scope="module")
-def work(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("own")
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
     for name in EXAMPLES:
-        shutil.copy(ROOT / "examples" / name, folder)
-    return folder
+        shutil.copy(ROOT / "examples" / name, tmp_path)
+    return tmp_path
 
 
 def yoro(work: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -56,7 +55,7 @@ def test_a_changed_method_is_computed_again_and_nothing_else(work: Path):
     assert (tally["found"], tally["computed"]) == (12, 4)
 
 
-def test_compare_takes_a_method_of_ones_own(work: Path, tmp_path: Path):
+def test_compare_takes_a_method_of_ones_own(work: Path):
     import numpy as np
     from sklearn.datasets import load_digits
 
