@@ -8,7 +8,7 @@ from pathlib import Path
 
 from yoro.data.examples import Dataset, Example
 from yoro.data.finding import find
-from yoro.data.splits import describe_hold_out, few_shot, hold_out
+from yoro.data.splits import Indices, describe_hold_out, few_shot, hold_out
 from yoro.errors import InputError, SelectionError
 
 HOLD_OUT = 0.1  # of the images of each class, where a rule needs validation data and none are given
@@ -71,11 +71,16 @@ def draw_few(examples: Sequence[Example], count: int, seed: int) -> list[Example
     return [examples[i] for i in few_shot(labels, count, seed, names=names)]
 
 
+def hold_tenth(examples: Sequence[Example], seed: int, *, grouped: bool = True) -> tuple[Indices, Indices]:
+    """Indices of the images to fit and of a tenth of each class to hold out; names decide which, groups stay whole."""
+    labels = [example.label or "" for example in examples]
+    groups = [example.group for example in examples] if grouped else None
+    return hold_out(labels, HOLD_OUT, seed, groups, names=[example.name for example in examples])
+
+
 def _held_out(train: list[Example], seed: int) -> tuple[list[Example], list[Example], str]:
+    kept, out = hold_tenth(train, seed)
     labels = [example.label or "" for example in train]
-    groups = [example.group for example in train]
-    names = [example.name for example in train]
-    kept, out = hold_out(labels, HOLD_OUT, seed, groups, names=names)
     if not len(out):
         raise SelectionError(
             "The rule 'validation' needs validation images, and the classes are too small to hold any out. "

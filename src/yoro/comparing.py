@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from yoro.errors import InputError, YoroError
 from yoro.material import Material
-from yoro.peers.contract import Array, Codes, Method, Task, encode, make_task
+from yoro.peers.contract import Array, Codes, Method, Task, check_scores, encode, make_ready, make_task
 from yoro.peers.registry import find_methods
 
 SEEDS = 3
@@ -169,10 +169,7 @@ def _outcome(method: Method, task: Task, test: _Test) -> _Trial | str:
 
 def _try(method: Method, task: Task, test: _Test) -> _Trial:
     """Fit and answer; memory is measured at the first seed alone, because that takes time."""
-    if "texts" in method.needs:
-        task.needed_texts()  # before anything is loaded in vain
-    if method.prepare is not None:
-        method.prepare()
+    make_ready(method, task)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with _Traced(task.seed == 0) as traced:
@@ -182,8 +179,7 @@ def _try(method: Method, task: Task, test: _Test) -> _Trial:
         before = time.perf_counter()
         scores = scorer(test.responses)
         after = time.perf_counter()
-    if scores.shape != (len(test.truth), len(task.classes)) or np.isnan(scores).any():
-        raise InputError(f"its scores are of shape {scores.shape} or not numbers")
+    check_scores(scores, len(test.truth), len(task.classes))
     accuracy = float((scores.argmax(axis=1) == test.truth).mean())
     notes = tuple(_sentence(str(w.message)) for w in caught if issubclass(w.category, UserWarning))
     return _Trial(accuracy, fitted - started, len(scores) / max(after - before, 1e-9), traced.peak_mb, notes)

@@ -21,6 +21,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 
+def one_line(error: BaseException) -> str:
+    """The text of an error in one line; its kind where it has none."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 class YoroError(Exception):
     """Base of every error raised on purpose."""
 

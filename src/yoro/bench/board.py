@@ -52,6 +52,12 @@ class Board:
             return None
         return {seed: mean([values[seed] for values in found if values is not None]) for seed in setting.seeds}
 
+    def by_setting(self, settings: Sequence[Setting], method: str) -> dict[str, dict[int, float]] | None:
+        """Each setting's averages by seed; None if a run is missing, or the settings cannot be summed up together."""
+        found = {setting.name: self.averages(setting, method) for setting in settings}
+        whole = {name: values for name, values in found.items() if values is not None}
+        return whole if len(whole) == len(found) and comparable(settings, method) else None
+
     def all_runs(self, settings: Iterable[Setting], method: str) -> list[Result] | None:
         """Every run of a method in some settings; None if any is missing."""
         found = [self.runs(setting, method, dataset) for setting in settings for dataset in setting.datasets]
@@ -99,6 +105,12 @@ class Board:
             return []
         what = "the epoch was chosen on the test images, as in some published numbers, which flatters the result"
         return [f"{', '.join(names)}: {what}."]
+
+
+def comparable(settings: Sequence[Setting], method: str) -> bool:
+    """Whether every setting has the method, and the same seeds."""
+    seeds = set(settings[0].seeds)
+    return all(method in setting.methods and set(setting.seeds) == seeds for setting in settings)
 
 
 def incomplete(missing: Mapping[tuple[str, str], tuple[str, ...]], sizes: Mapping[str, int]) -> list[str]:

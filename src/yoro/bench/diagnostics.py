@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from yoro.bench.beside import Beside
-from yoro.bench.board import Board, setting_title
+from yoro.bench.board import Board, comparable, setting_title
 from yoro.bench.layout import Head, Kind, Row, Table, TableCell, with_best
 from yoro.bench.plan import Plan, Setting
 from yoro.bench.results import Result
@@ -32,9 +32,8 @@ class Group:
     settings: tuple[Setting, ...]
 
     def runs_method(self, method: str) -> bool:
-        """Whether every setting has the method, and the same seeds."""
-        seeds = set(self.settings[0].seeds)
-        return all(method in setting.methods and set(setting.seeds) == seeds for setting in self.settings)
+        """Whether the settings can be summed up together for a method."""
+        return comparable(self.settings, method)
 
 
 def groups(plan: Plan) -> list[Group]:
@@ -155,7 +154,7 @@ def _costs(board: Board, beside: Beside, group: Group, method: str) -> list[Tabl
 
 def _accuracy(board: Board, beside: Beside, group: Group, method: str) -> TableCell:
     cell = _paper(beside, group, method, "percent", "accuracy")
-    averages = _averages(board, group, method)
+    averages = board.by_setting(group.settings, method)
     if averages is None:
         return cell
     value, deviation = macro_average(averages)
@@ -164,7 +163,7 @@ def _accuracy(board: Board, beside: Beside, group: Group, method: str) -> TableC
 
 def _delta(board: Board, beside: Beside, group: Group, method: str) -> TableCell:
     cell = _paper(beside, group, method, "points", "delta")
-    ours, theirs = _averages(board, group, method), _averages(board, group, board.plan.baseline)
+    ours, theirs = board.by_setting(group.settings, method), board.by_setting(group.settings, board.plan.baseline)
     if ours is None or theirs is None:
         return cell
     return replace(cell, values=(macro_average(ours)[0] - macro_average(theirs)[0],))
@@ -198,14 +197,6 @@ def _relative(board: Board, group: Group, method: str) -> tuple[float, ...]:
                 return ()
             ratios += [ours[seed].seconds / theirs[seed].seconds for seed in setting.seeds]
     return (mean(ratios),)
-
-
-def _averages(board: Board, group: Group, method: str) -> dict[str, dict[int, float]] | None:
-    found = {setting.name: board.averages(setting, method) for setting in group.settings}
-    if not group.runs_method(method):
-        return None
-    whole = {name: values for name, values in found.items() if values is not None}
-    return whole if len(whole) == len(found) else None
 
 
 def _means(board: Board, group: Group, method: str) -> dict[str, Fraction] | None:

@@ -18,7 +18,7 @@ from yoro.choosing import HOLD_OUT, MOST_VALIDATION
 from yoro.data.datasets.contract import BenchDataset
 from yoro.data.datasets.registry import find_bench_dataset
 from yoro.data.manifest import take_manifest
-from yoro.errors import InputError
+from yoro.errors import InputError, one_line
 
 State = Literal["finished", "to run", "data changed", "no data"]
 STATES: tuple[State, ...] = get_args(State)
@@ -208,7 +208,7 @@ def _look(name: str, plan: Plan, results: Results, roots: Sequence[Path]) -> _Se
         used = any(results.of(entry.cell) for entry in plan.entries() if entry.cell.dataset == name)
         digest = take_manifest(found, manifest_file(results, name), write=False).digest if used else None
     except (InputError, OSError) as error:
-        return _Seen(dataset, problem=" ".join(str(error).split()))
+        return _Seen(dataset, problem=one_line(error))
     counts = {split: sum(example.split == split for example in found) for split in ("train", "val", "test")}
     counted = replace(dataset, counts={s: n for s, n in counts.items() if n}, classes=len(found.classes))
     return _Seen(counted, digest)

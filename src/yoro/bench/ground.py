@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from yoro.data.examples import Example
 from yoro.errors import InputError
 from yoro.gathering import Gathered
 from yoro.ledger import Ledger
-from yoro.peers.contract import Method, Task, encode, make_task
+from yoro.peers.contract import Method, Task, check_scores, encode, make_ready, make_task
 from yoro.pipeline import Pipeline
 from yoro.selection import Validation
 from yoro.solving import solve
@@ -31,8 +31,6 @@ from yoro.sources.contract import is_dual
 from yoro.statistics import ResponseStatistics
 from yoro.store import Model
 from yoro.wording import Wording
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,6 @@ class Ground:
     scratch: Path
     device: str = "auto"
     progress: bool = False
-    tell: Tell = lambda _: None
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -142,17 +139,13 @@ def run_one_pass(ground: Ground, _: NoOptions) -> Answer:
 def fit_responses(method: Method, ground: Ground, _: NoOptions) -> Answer:
     """A method of `yoro.peers` on the shared responses."""
     task = ground.task()
-    if "texts" in method.needs:
-        task.needed_texts()
-    if method.prepare is not None:
-        method.prepare()
+    make_ready(method, task)
     with threadpool_limits(1, user_api="blas"):
         started = time.perf_counter()
         scorer = method.fit(task)
         seconds = time.perf_counter() - started
         test = ground.drawn.test
         scores = scorer(ground.shelf.responses(test).astype(np.float64))
-    if scores.shape != (len(test), len(task.classes)) or np.isnan(scores).any():
-        raise InputError(f"The scores of {method.name} are of shape {scores.shape}, or not numbers.")
+    check_scores(scores, len(test), len(task.classes))
     correct = int((scores.argmax(axis=1) == encode(labels(test), task.classes)).sum())
     return Answer(correct, ground.pass_seconds + seconds, method.passes)

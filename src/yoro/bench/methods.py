@@ -8,9 +8,8 @@ are trained here under their own name, and fitted under `one-pass-NAME`.
 
 from __future__ import annotations
 
-import difflib
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from yoro.bench.cells import Scalar
 from yoro.bench.options import ClipOptions, FewPassOptions, NoOptions, TrainingOptions
 from yoro.errors import InputError
+from yoro.nearest import nearest
 from yoro.peers.contract import Method
 from yoro.peers.registry import METHODS as PEERS
 from yoro.peers.registry import import_method
@@ -106,10 +106,3 @@ def find_method(name: str) -> BenchMethod:
     if ":" not in name:
         raise InputError(f"{name!r} names no method. {nearest(name, METHODS)}")
     return from_peer(name, import_method(name))
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What is said beside a name that is none of those known."""
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(names) or 'none'}."

@@ -23,6 +23,7 @@ from yoro.data.manifest import Manifest, take_manifest
 from yoro.errors import InputError
 from yoro.importing import import_here
 from yoro.pipeline import Pipeline, make_pipeline
+from yoro.prompts.prompt import parse_frame
 
 
 @dataclass(frozen=True)
@@ -82,17 +83,10 @@ def open_pipeline(cell: Cell, dataset: BenchDataset, device: str) -> Pipeline:
     side = reading.image_side
     if side is None and cell.prompt == "legacy-padding":
         side = dataset.legacy_side
-    frame = "grey" if cell.prompt == "watermark" else _frame(reading.frame)
+    frame = "grey" if cell.prompt == "watermark" else parse_frame(reading.frame)
     return make_pipeline(
         cell.source, read=reading.read, prompt=cell.prompt, frame=frame, image_side=side, device=device
     )
-
-
-def _frame(text: str) -> str | float:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def draw_images(cell: Cell, opened: Opened, index: Path | None) -> Drawn:

@@ -30,7 +30,7 @@ from yoro.bench.shelf import Shelf
 from yoro.bench.tally import Tally, spell
 from yoro.data.datasets.drawing import Drawn
 from yoro.data.examples import Example
-from yoro.errors import YoroError
+from yoro.errors import YoroError, one_line
 from yoro.machine import cores
 from yoro.pipeline import Pipeline, Reading
 from yoro.refining.settings import check_torch
@@ -212,8 +212,8 @@ class _Run:
 
 def _reason(error: Exception) -> str:
     """An error in one line, with its kind where it is none of ours."""
-    text = " ".join(str(error).split())
-    return text if isinstance(error, YoroError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
+    text, kind = one_line(error), type(error).__name__
+    return text if isinstance(error, YoroError) or text == kind else f"{kind}: {text}"
 
 
 def _grouped(entries: Sequence[Entry], key: Callable[[Entry], object]) -> list[list[Entry]]:

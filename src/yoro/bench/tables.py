@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from yoro.bench.beside import Beside
-from yoro.bench.board import Board, dataset_title, incomplete, setting_title
+from yoro.bench.board import Board, comparable, dataset_title, incomplete, setting_title
 from yoro.bench.diagnostics import SEEDS, diagnostics, efficiency, timing
 from yoro.bench.layout import Head, Row, Table, TableCell, with_best
 from yoro.bench.paper import Published
@@ -132,23 +132,19 @@ def _cell(values: Mapping[int, float] | None, paper: Published | None) -> TableC
 
 def _overall(board: Board, beside: Beside, method: str) -> TableCell | None:
     settings = board.plan.settings
-    if not _comparable(settings, method):
+    if not comparable(settings, method):
         return None
     cell = _cell(None, beside.average(settings, method))
-    averages = {setting.name: board.averages(setting, method) for setting in settings}
-    if any(values is None for values in averages.values()):
+    averages = board.by_setting(settings, method)
+    if averages is None:
         return cell
-    value, deviation = macro_average({name: values for name, values in averages.items() if values is not None})
+    value, deviation = macro_average(averages)
     return replace(cell, values=(value,), deviation=deviation)
-
-
-def _comparable(settings: Sequence[Setting], method: str) -> bool:
-    return all(method in setting.methods and set(setting.seeds) == set(settings[0].seeds) for setting in settings)
 
 
 def _not_overall(board: Board, names: Sequence[str]) -> list[str]:
     """A sentence on methods without an overall mean because the plan does not run them everywhere."""
-    out = [board.title(name) for name in names if not _comparable(board.plan.settings, name)]
+    out = [board.title(name) for name in names if not comparable(board.plan.settings, name)]
     return [f"{', '.join(out)}: no overall mean, for lack of a setting or of the same seeds in all."] if out else []
 
 

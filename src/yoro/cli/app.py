@@ -26,7 +26,7 @@ from yoro.cli import (
     respond,
     update,
 )
-from yoro.errors import YoroError
+from yoro.errors import YoroError, one_line
 from yoro.version import __version__
 
 app = typer.Typer(
@@ -83,4 +83,4 @@ def main(arguments: list[str] | None = None) -> None:
 def _one_line(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "there is not enough memory for this. Smaller batches (--batch-size) need less."
-    return " ".join(str(error).split()) or type(error).__name__
+    return one_line(error)

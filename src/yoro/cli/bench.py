@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from yoro.cli.talk import AsJson, BatchSize, Device, Force, Quiet, Workers, print_json, say
+from yoro.cli.talk import AsJson, BatchSize, Device, Force, Quiet, Workers, parse_names, print_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ def run(
     from yoro.bench.results import Results
     from yoro.data.datasets import data_roots
 
-    chosen = read_plan(plan).only(_names(settings), _names(datasets), _names(methods))
+    chosen = read_plan(plan).only(*map(parse_names, (settings, datasets, methods)))
     kept, roots = Results(results), data_roots(data or [])
     if dry_run:
         from yoro.bench.forecast import forecast, forecast_lines, forecast_values
@@ -146,11 +146,6 @@ def datasets(
     typer.echo(status_table(items))
     for paragraph in status_advice(items):
         typer.echo(f"\n{paragraph}")
-
-
-def _names(text: str | None) -> list[str]:
-    """Names with commas between."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def _counts(entries: Sequence[Entry]) -> list[str]:

@@ -17,6 +17,7 @@ from yoro.cli.talk import (
     Strict,
     Workers,
     make_reading,
+    parse_names,
     print_json,
     say,
     tell_skipped,
@@ -62,7 +63,7 @@ def run(
     from yoro.peers.registry import find_methods
     from yoro.store import refuse_existing
 
-    chosen = None if methods is None else [word.strip() for word in methods.split(",") if word.strip()]
+    chosen = None if methods is None else parse_names(methods)
     try:
         find_methods(chosen)  # a misspelt name is told before the images are read
     except InputError as error:

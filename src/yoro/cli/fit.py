@@ -17,7 +17,6 @@ from yoro.cli.talk import (
     Quiet,
     Strict,
     Workers,
-    parse_frame,
     parse_shrinkage,
     print_json,
     say,
@@ -84,6 +83,7 @@ def run(
     """Fit a classifier in one pass and save it."""
     from yoro.banks import read_classes
     from yoro.fitting import fit
+    from yoro.prompts.prompt import parse_frame
     from yoro.store import check_target, refuse_existing
 
     if data is None and (shots != 0 or classes is None):

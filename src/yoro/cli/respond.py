@@ -17,7 +17,6 @@ from yoro.cli.talk import (
     Strict,
     Workers,
     make_reading,
-    parse_frame,
     say,
     tell_skipped,
 )
@@ -59,6 +58,7 @@ def run(
     from yoro.data.response_writing import write_responses
     from yoro.gathering import shown
     from yoro.pipeline import make_pipeline
+    from yoro.prompts.prompt import parse_frame
     from yoro.store import refuse_existing
     from yoro.wording import make_wording, need_texts
 

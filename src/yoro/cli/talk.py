@@ -76,12 +76,9 @@ def tell_skipped(skipped: list[tuple[str, str]]) -> None:
     raise typer.Exit(1)
 
 
-def parse_frame(text: str) -> str | float:
-    """A frame's start: a name, or a number."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
+def parse_names(text: str | None) -> list[str]:
+    """Names with commas between."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def parse_shrinkage(text: str) -> str | float:

@@ -33,20 +33,15 @@ def is_coop(path: Path) -> bool:
     return path.suffix.lower() == ".json"
 
 
-def find_coop(path: Path, folders: Sequence[Path] | None = None) -> Dataset:
-    """The examples of a split or index file, sorted by class, then path; every image must be there.
-
-    Images are looked for in `folders`, by default beside the file, and in 'images' and 'jpg' beside it.
-    """
+def find_coop(path: Path) -> Dataset:
+    """The examples of a split or index file, sorted by class, then path; every image must be there."""
     rows = read_split(path)
-    examples, missing = locate(rows, [path.parent / folder for folder in FOLDERS] if folders is None else folders)
+    examples, missing = locate(rows, [path.parent / folder for folder in FOLDERS])
     if missing:
-        places = "beside the file, and in 'images' and 'jpg' beside it; put the file into the folder of the data set"
-        if folders is not None:
-            places = f"in {', '.join(repr(shown(folder)) for folder in folders)}"
         raise InputError(
             f"{len(missing):,} of the {len(rows):,} images of '{shown(path)}' are not there, such as "
-            f"{missing[0].place!r}. They are looked for {places}."
+            f"{missing[0].place!r}. They are looked for beside the file, and in 'images' and 'jpg' beside it; "
+            "put the file into the folder of the data set."
         )
     return Dataset(tuple(examples))
 

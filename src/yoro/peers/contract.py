@@ -242,11 +242,26 @@ def gathered(task: Task) -> ResponseStatistics:
 def mapping_method(name: str, solve: Callable[[ResponseStatistics], AffineMapping], about: str = "") -> Method:
     """A label mapping as a method: statistics of one pass in, an affine mapping of the responses out."""
 
-    def fit(task: Task) -> Scorer:
-        mapping = solve(gathered(task))
-        return LinearScores(mapping.weights, mapping.bias)
+    return Method(name, lambda task: as_scorer(solve(gathered(task))), about=about)
 
-    return Method(name, fit, about=about)
+
+def as_scorer(mapping: AffineMapping) -> LinearScores:
+    """A mapping as what the contract asks for."""
+    return LinearScores(mapping.weights, mapping.bias)
+
+
+def make_ready(method: Method, task: Task) -> None:
+    """What comes before the clock of a fit: texts that it needs are asked for, what it is made with is loaded."""
+    if "texts" in method.needs:
+        task.needed_texts()  # before anything is loaded in vain
+    if method.prepare is not None:
+        method.prepare()
+
+
+def check_scores(scores: Array, rows: int, classes: int) -> None:
+    """Raise if a scorer gave anything but a number for every response and class."""
+    if scores.shape != (rows, classes) or np.isnan(scores).any():
+        raise InputError(f"its scores are of shape {scores.shape} or not numbers")
 
 
 def correct(scores: Array, truth: Codes) -> int:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.discriminant import solve_empirical
-from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, gathered, held
+from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, as_scorer, gathered, held
 from yoro.reservoir import Members
 from yoro.retention import ADAPTIVE, CONDITIONAL, select_retention, solve_retained
 from yoro.selection import Validation, select_shrinkage
@@ -92,11 +92,6 @@ def in_responses(task: Task) -> Task:
     lift = task.texts.scale * task.texts.flat.T
     seen = task.validation and (task.validation[0] @ lift, task.validation[1])
     return replace(task, responses=task.responses @ lift, validation=seen, texts=None)
-
-
-def as_scorer(mapping: AffineMapping) -> LinearScores:
-    """A mapping as what the contract asks for."""
-    return LinearScores(mapping.weights, mapping.bias)
 
 
 def folded(mapping: AffineMapping, task: Task) -> LinearScores:

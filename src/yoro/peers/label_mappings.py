@@ -13,8 +13,8 @@ from yoro.mappings.bayesian import bayesian_mapping, plus_table
 from yoro.mappings.cooccurrence import CoOccurrence
 from yoro.mappings.frequency import frequency_mapping
 from yoro.mappings.random import random_mapping
-from yoro.peers.contract import Method, Scorer, Task
-from yoro.peers.discriminants import as_scorer, folded, in_responses
+from yoro.peers.contract import Method, Scorer, Task, as_scorer
+from yoro.peers.discriminants import folded, in_responses
 
 
 def fit_random(task: Task) -> Scorer:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 
 from yoro.errors import InputError
 from yoro.importing import import_here
+from yoro.nearest import nearest
 from yoro.peers.ape import APE
 from yoro.peers.carprt import CARPRT
 from yoro.peers.contract import Method
@@ -52,9 +52,7 @@ def import_method(name: str) -> Method:
     """A user's own method, `module:ATTRIBUTE`, under that name; an error suggests what else may have been meant."""
     module, colon, attribute = name.partition(":")
     if not colon:
-        near = difflib.get_close_matches(name, METHODS, n=1, cutoff=0.5)
-        hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(METHODS)}."
-        raise InputError(f"{name!r} names no method. {hint}")
+        raise InputError(f"{name!r} names no method. {nearest(name, METHODS)}")
     found: object = getattr(import_here(module, name, InputError), attribute, None)
     if not isinstance(found, Method):
         raise InputError(f"{name!r} is {type(found).__name__}; expected a Method of yoro.peers.contract.")

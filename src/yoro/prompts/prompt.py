@@ -169,6 +169,14 @@ def make_prompt(
     return Prompt(name, side, image_side, means, stds, frame if isinstance(frame, str) else float(frame), None)
 
 
+def parse_frame(text: str) -> str | float:
+    """A frame's start as it is written: a name, or a number."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def _frame_program(frame: str | float, mean: Colour) -> npt.NDArray[np.float64]:
     """The program (3,) whose sigmoid is the frame's colour."""
     if frame == "black":

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from yoro.choosing import HOLD_OUT, MOST_VALIDATION, draw_few
+from yoro.choosing import MOST_VALIDATION, draw_few, hold_tenth
 from yoro.data.coop import read_split
 from yoro.data.examples import Dataset, Example, shown
-from yoro.data.splits import hold_out
 from yoro.errors import InputError
 
 TEST_SEED = 0  # so that every seed is tested on the same images
@@ -53,7 +52,9 @@ def draw(
                 f"{', '.join(dataset.splits) or 'unnamed'}. Expected folders or columns train, test and optionally val."
             )
     if not parts["val"]:
-        parts["train"], parts["val"] = _held_out(parts["train"], seed, grouped)
+        train = parts["train"]
+        kept, held = hold_tenth(train, seed, grouped=grouped)
+        parts["train"], parts["val"] = [train[i] for i in kept], [train[i] for i in held]
     if shots is not None:
         parts["train"] = draw_few(parts["train"], shots, seed)
         parts["val"] = draw_few(parts["val"], min(shots, MOST_VALIDATION), seed)
@@ -90,11 +91,3 @@ def _checked(limit: Mapping[str, int]) -> Mapping[str, int]:
         if split not in ("train", "val", "test") or isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise InputError(f"limit has {split!r}: {count!r}; expected train, val or test, and a count from 1.")
     return limit
-
-
-def _held_out(train: list[Example], seed: int, grouped: bool) -> tuple[list[Example], list[Example]]:
-    labels = [example.label or "" for example in train]
-    names = [example.name for example in train]
-    groups = [example.group for example in train] if grouped else None
-    kept, held = hold_out(labels, HOLD_OUT, seed, groups, names=names)
-    return [train[i] for i in kept], [train[i] for i in held]
