@@ -38,7 +38,10 @@ def fetch_fashion(root: Path) -> None:
     if FASHION_HOME.is_dir():
         (root / "fashion-mnist").symlink_to(FASHION_HOME)
         return
-    fetch(["apt-get", "download", "dataset-fashion-mnist"], root)
+    lists = root / "lists"  # of its own: a fresh machine has none, and the system's are not ours to change
+    (lists / "partial").mkdir(parents=True)
+    for words in (["update"], ["download", "dataset-fashion-mnist"]):
+        fetch(["apt-get", "-o", f"Dir::State::lists={lists}", *words], root)
     fetch(["dpkg-deb", "-x", str(next(root.glob("*.deb"))), "unpacked"], root)
     (root / "fashion-mnist").symlink_to(root / "unpacked" / FASHION_HOME.relative_to("/"))
 
