@@ -13,8 +13,8 @@ from sklearn.datasets import load_digits
 
 import yoro
 from timing import print_machine, print_table
-from yoro.demonstration import respond
-from yoro.pipeline import make_pipeline
+from yoro.cli.demonstration import respond
+from yoro.model.pipeline import make_pipeline
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 SEEDS = (0, 1, 2)

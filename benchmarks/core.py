@@ -11,11 +11,11 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from timing import medians, peak_memory, print_machine, print_table
 from yoro import ResponseStatistics
-from yoro.leave_one_out import LeaveOneOut
-from yoro.mappings.discriminant import solve_path
-from yoro.reservoir import Members
-from yoro.selection import PAPER_GRID, Evidence, by_leave_one_out
-from yoro.shrinkage import dense_spectrum, low_rank_spectrum
+from yoro.discriminant.leave_one_out import LeaveOneOut
+from yoro.discriminant.reservoir import Members
+from yoro.discriminant.selection import PAPER_GRID, Evidence, by_leave_one_out
+from yoro.discriminant.shrinkage import dense_spectrum, low_rank_spectrum
+from yoro.discriminant.solve import solve_path
 
 CLASSES = 100
 

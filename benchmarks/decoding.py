@@ -21,8 +21,11 @@ import numpy as np
 import skimage
 from PIL import Image
 
-from yoro.data import Example, Geometry, decode, load
 from yoro.data import decoding as decoding_module
+from yoro.data.decoding import decode
+from yoro.data.examples import Example
+from yoro.data.geometry import Geometry
+from yoro.data.loading import load
 
 PHOTOS = Path(skimage.__file__).parent / "data"
 TILES = ("astronaut.png", "coffee.png", "chelsea.png", "motorcycle_left.png", "rocket.jpg", "ihc.png")

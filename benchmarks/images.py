@@ -14,10 +14,10 @@ from sklearn.datasets import load_sample_images
 
 from timing import peak_memory, print_machine, print_table
 from yoro.data.decoding import decode_and_digest
-from yoro.data.finding import find
-from yoro.fitting import fit
+from yoro.data.find import find
+from yoro.fit import fit
 from yoro.machine import cores as available_cores
-from yoro.pipeline import Reading, make_pipeline
+from yoro.model.pipeline import Reading, make_pipeline
 
 CLASSES = 20
 TRIALS = 200  # images by which decoding and the bare forward pass are priced
@@ -109,7 +109,7 @@ def bench_memory() -> None:
         for times in (5, 25):
             code = (
                 f"import sys; sys.path.insert(0, {temporary!r})\n"
-                "from yoro.fitting import fit; from yoro.data import find; from yoro.data.examples import Example\n"
+                "from yoro.fit import fit; from yoro.data.find import find; from yoro.data.examples import Example\n"
                 f"found = list(find({str(Path(temporary) / 'photos')!r}))\n"
                 f"many = [Example(e.image, e.label, f'{{n}} {{e.name}}') for n in range({times}) for e in found]\n"
                 "fit(many, source='callable:cheap:respond', workers=1)"

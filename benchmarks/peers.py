@@ -13,11 +13,11 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from timing import print_machine, print_table
-from yoro.comparing import Comparison, compare
-from yoro.demonstration import respond
-from yoro.material import read_material
+from yoro.cli.demonstration import respond
+from yoro.model.pipeline import make_pipeline
+from yoro.peers.compare import Comparison, compare
 from yoro.peers.contract import unit
-from yoro.pipeline import make_pipeline
+from yoro.peers.responses import read_material
 
 SHOTS = 16
 COLUMNS = ["method", "accuracy", "±", "fit s", "responses/s", "memory MB", "passes", "needs"]

@@ -18,20 +18,20 @@ from timing import print_machine, print_table, rounds
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
 from yoro.data.views import WEAK
+from yoro.discriminant.solve import solve_once
+from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.discriminant import solve_once
-from yoro.prompts import make_prompt
+from yoro.prompts.prompt import make_prompt
 from yoro.prompts.trainable import TrainablePrompt
-from yoro.refine import Training
-from yoro.refining.baselines import EPOCHS, baseline_training, published_recipe
+from yoro.refining.baselines.label_mappings import EPOCHS, baseline_training, published_recipe
 from yoro.refining.few_pass import refine
 from yoro.refining.heads import MappingHead
 from yoro.refining.images import Codes, LabelledImages, Pixels
+from yoro.refining.loop import Training
 from yoro.refining.policies import Momentum
 from yoro.refining.recipe import Recipe
 from yoro.refining.settings import Settings
-from yoro.sources.gradients import Twin, open_differentiable
-from yoro.statistics import ResponseStatistics
+from yoro.sources.torch.gradients import Twin, open_differentiable
 
 CANVAS = 96
 IMAGES = 320

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from yoro.data.datasets import BenchDataset, Found
+from yoro.bench.datasets import BenchDataset, Found
 from yoro.data.examples import Dataset, Example
 
 SPLITS = {"train": 20, "val": 10, "test": 20}  # images of each shape

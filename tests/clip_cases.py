@@ -30,15 +30,15 @@ def photo_examples(count: int, seed: int = 0) -> list[Example]:
 def open_both(name: str):
     """The source for its texts, and with gradients."""
     from yoro.sources import open_source
-    from yoro.sources.gradients import open_differentiable
+    from yoro.sources.torch.gradients import open_differentiable
 
     return open_source(name), open_differentiable(name, device="cpu")
 
 
 def start(method, both, count=12, *, epochs=8, rate=1.0, banks=None, settings=None, **changes):
     """A method ready to run, its training images, and the notes; without augmentation, so that few epochs tell."""
-    from yoro.refining.clip_baselines import ClipSettings, clip_geometry, clip_prompt, clip_recipe, clip_training
-    from yoro.refining.dga import Granularity
+    from yoro.refining.baselines.clip import ClipSettings, clip_geometry, clip_prompt, clip_recipe, clip_training
+    from yoro.refining.baselines.dga import Granularity
     from yoro.refining.images import LabelledImages
 
     texts, twin = both

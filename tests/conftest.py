@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from yoro.data.datasets.packaged import FASHION_HOME
+from yoro.bench.datasets.packaged import FASHION_HOME
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,8 @@ import numpy as np
 from PIL import Image
 from scipy.io import savemat
 
-from yoro.data.datasets import DATASETS, BenchDataset
+from yoro.bench.datasets.bench_datasets import DATASETS
+from yoro.bench.datasets.contract import BenchDataset
 
 COUNTS = {"train": 6, "val": 2, "test": 4}
 TWO = {"train": 6, "test": 4}

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
-from yoro.prompts import make_prompt
+from yoro.prompts.prompt import make_prompt
 
 CLASSES = tuple("0123456789")
 SIDE = 32

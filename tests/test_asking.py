@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import pytest
 
-from yoro.asking import ask_sentences
 from yoro.errors import InputError, SourceError
+from yoro.text.language_model import ask_sentences
 
 
 class _Oracle(BaseHTTPRequestHandler):

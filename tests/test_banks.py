@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yoro.banks import (
+from yoro.errors import InputError
+from yoro.text.banks import (
     TEMPLATES,
     Bank,
     draw,
@@ -17,7 +18,6 @@ from yoro.banks import (
     read_sentences,
     tidied,
 )
-from yoro.errors import InputError
 
 LONG = [f"The number {i} of the sentences that describe this class." for i in range(25)]
 

@@ -27,7 +27,7 @@ def labelled(examples, side):
 
 @pytest.fixture(scope="module")
 def lite():
-    from yoro.sources.gradients import open_differentiable
+    from yoro.sources.torch.gradients import open_differentiable
 
     return open_differentiable("embedded:lite0", side=48, device="cpu")
 
@@ -44,9 +44,9 @@ def lite():
     ],
 )
 def test_each_baseline_trains_on_real_images_and_beats_chance(method, prompt, lite):
-    from yoro.prompts import make_prompt
+    from yoro.prompts.prompt import make_prompt
     from yoro.prompts.trainable import TrainablePrompt
-    from yoro.refining.baselines import baseline_training, published_recipe
+    from yoro.refining.baselines.label_mappings import baseline_training, published_recipe
 
     side = {"watermark": None, "padding": 32, "legacy-padding": 24}[prompt]
     start = make_prompt(prompt, 48, mean=lite.mean, std=lite.std, image_side=side)
@@ -63,7 +63,7 @@ def test_each_baseline_trains_on_real_images_and_beats_chance(method, prompt, li
 @pytest.mark.parametrize("method", ["flm", "ilm", "blm", "blm+"])
 def test_the_first_mapping_is_that_of_a_pass_with_the_untrained_prompt(method):
     from yoro.prompts.trainable import TrainablePrompt
-    from yoro.refining.baselines import baseline_training, published_recipe
+    from yoro.refining.baselines.label_mappings import baseline_training, published_recipe
 
     source, prompt, examples = SmallSource(), small_prompt(), digit_examples(0, 80)
     train = labelled(examples, prompt.image_side)
@@ -77,7 +77,7 @@ def test_the_first_mapping_is_that_of_a_pass_with_the_untrained_prompt(method):
 
 
 def test_schedules_and_passes_are_the_published_ones():
-    from yoro.refining.baselines import published_recipe
+    from yoro.refining.baselines.label_mappings import published_recipe
 
     blm, flm = published_recipe("blm"), published_recipe("flm")
     assert (blm.epochs, blm.learning_rate, blm.head_learning_rate, blm.optimiser) == (200, 0.01, 0.1, "adam")
@@ -106,7 +106,7 @@ def test_the_deep_mapping_has_no_bias_and_is_a_matrix_on_the_responses():
 
 
 def test_the_best_test_epoch_leaves_the_untrained_predictor_out():
-    from yoro.bench.published import best_test_epoch
+    from yoro.bench.methods.published import best_test_epoch
     from yoro.refining.checkpoint import EpochRecord
 
     records = [EpochRecord(i, None, count, 10, 0.0) for i, count in enumerate([9, 5, 5, 6, 4])]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import yoro
-from yoro.store import _config_digest
+from yoro.model.store import _config_digest
 
 
 @pytest.fixture(scope="module")

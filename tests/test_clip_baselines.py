@@ -64,8 +64,8 @@ def test_each_method_runs_through_the_embedded_source(method, conse, socket_disa
 
 
 def test_every_method_has_its_published_number_of_values(conse):
-    from yoro.refining.clip_baselines import ClipSettings
-    from yoro.refining.dga import Granularity
+    from yoro.refining.baselines.clip import ClipSettings
+    from yoro.refining.baselines.dga import Granularity
 
     counts = {"vp": 69_840, "blm": 69_840, "ar": 39_936, "attrvr": 39_936, "autovp": 39_936, "dvp-cls": 119_808}
     for method, count in counts.items():
@@ -75,7 +75,7 @@ def test_every_method_has_its_published_number_of_values(conse):
 
 
 def test_recipes_are_the_published_ones():
-    from yoro.refining.clip_baselines import METHODS, clip_recipe
+    from yoro.refining.baselines.clip import METHODS, clip_recipe
 
     assert set(METHODS) == set(RATES)
     for method in METHODS:
@@ -122,9 +122,9 @@ def test_training_equals_torch_sgd_under_a_cosine_of_every_step(clip):
 @pytest.mark.parametrize("method", ["dvp-cls", "autovp", "dga"])
 def test_a_stopped_training_goes_on_to_the_same_end(method, clip, tmp_path):
     from yoro.data.views import Augmentation
+    from yoro.refining.baselines.clip import ClipSettings
+    from yoro.refining.baselines.dga import Granularity
     from yoro.refining.checkpoint import TrainingCheckpoint
-    from yoro.refining.clip_baselines import ClipSettings
-    from yoro.refining.dga import Granularity
 
     def stop(records, chosen):
         if records[-1].epoch == 1:
@@ -146,9 +146,9 @@ def test_a_stopped_training_goes_on_to_the_same_end(method, clip, tmp_path):
 
 def test_the_first_epoch_of_dvp_only_weighs_the_sentences(clip):
     from yoro.data.views import Augmentation
-    from yoro.refining.clip_baselines import ClipSettings
-    from yoro.refining.clip_texts import bank_vectors
-    from yoro.refining.dvp import NearestCounts, clustered
+    from yoro.refining.baselines.clip import ClipSettings
+    from yoro.refining.baselines.clip_texts import bank_vectors
+    from yoro.refining.baselines.dvp import NearestCounts, clustered
 
     look = Augmentation(scale=(0.3, 0.6))
     training, train, _ = start("dvp-cls", clip, count=3, augmentation=look, settings=ClipSettings(prompts=2))
@@ -207,7 +207,7 @@ def test_gradients_of_autovps_mapping_are_clipped_and_those_of_its_prompt_are_no
 def test_blm_maps_similarities_to_81_templates_of_each_class(clip):
     from yoro.mappings.bayesian import bayesian_mapping
     from yoro.mappings.cooccurrence import CoOccurrence
-    from yoro.refining.clip_texts import FURTHER_TEMPLATES, SOURCE_TEMPLATES
+    from yoro.refining.baselines.clip_texts import FURTHER_TEMPLATES, SOURCE_TEMPLATES
 
     texts, twin = clip
     training, train, _ = start("blm", clip, count=3)
@@ -222,7 +222,7 @@ def test_blm_maps_similarities_to_81_templates_of_each_class(clip):
 
 
 def test_banks_that_do_not_fit_a_method_are_refused_and_stand_ins_are_named(clip):
-    from yoro.refining.clip_baselines import clip_geometry, clip_prompt, clip_recipe, clip_training
+    from yoro.refining.baselines.clip import clip_geometry, clip_prompt, clip_recipe, clip_training
     from yoro.refining.images import LabelledImages
 
     texts, twin = clip
@@ -245,7 +245,7 @@ def test_banks_that_do_not_fit_a_method_are_refused_and_stand_ins_are_named(clip
 
 
 def test_texts_and_images_of_different_sources_are_refused(clip, conse):
-    from yoro.refining.clip_baselines import clip_geometry, clip_prompt, clip_recipe, clip_training
+    from yoro.refining.baselines.clip import clip_geometry, clip_prompt, clip_recipe, clip_training
     from yoro.refining.images import LabelledImages
 
     train = LabelledImages(photo_examples(1), CLASSES, clip_geometry(clip_prompt("ar", clip[1]), clip[1]))

@@ -24,7 +24,7 @@ def unit(*shape, seed=0):
 def test_the_attribute_score_is_the_mean_of_the_nearest_sentences_of_both_banks():
     import torch
 
-    from yoro.refining.clip_heads import AttributeHead
+    from yoro.refining.baselines.clip_heads import AttributeHead
 
     describing, telling, vectors = unit(3, 5, 8), unit(3, 4, 8, seed=1), unit(6, 8, seed=2)
     head = AttributeHead([describing, telling], CLASSES, 10.0, alpha=0.25, nearest=3)
@@ -46,7 +46,7 @@ def test_the_attribute_score_is_the_mean_of_the_nearest_sentences_of_both_banks(
 
 
 def test_sentence_weights_count_the_nearest_of_the_true_class():
-    from yoro.refining.dvp import NearestCounts, RoutedSentences
+    from yoro.refining.baselines.dvp import NearestCounts, RoutedSentences
 
     # One prompt in two dimensions; class a has the sentences e1, e2, -e1, class b e2, e2, e1.
     e1, e2 = np.eye(2, dtype=np.float32)
@@ -62,7 +62,7 @@ def test_sentence_weights_count_the_nearest_of_the_true_class():
 
 
 def test_weights_of_a_class_without_images_are_equal_again():
-    from yoro.refining.dvp import NearestCounts, RoutedSentences
+    from yoro.refining.baselines.dvp import NearestCounts, RoutedSentences
 
     counts = NearestCounts(RoutedSentences(unit(3, 4, 5), np.zeros((3, 4), np.intp), CLASSES, 1.0))
     counts.update(np.ones((1, 5)), ["b"])
@@ -75,7 +75,7 @@ def test_weights_of_a_class_without_images_are_equal_again():
 def test_each_sentence_is_read_through_its_own_prompt(kind):
     import torch
 
-    from yoro.refining.dvp import caused, clustered, dvp_head
+    from yoro.refining.baselines.dvp import caused, clustered, dvp_head
 
     if kind == "clustered":
         bank = unit(3, 6, 8)
@@ -111,7 +111,7 @@ def test_each_sentence_is_read_through_its_own_prompt(kind):
 
 
 def test_clusters_and_banks_that_cannot_be_are_refused():
-    from yoro.refining.dvp import caused, clustered
+    from yoro.refining.baselines.dvp import caused, clustered
 
     with pytest.raises(InputError, match="7 prompts were asked for; expected 1 to 6"):
         clustered(unit(3, 2, 8), CLASSES, 1.0, 7)
@@ -120,7 +120,7 @@ def test_clusters_and_banks_that_cannot_be_are_refused():
 
 
 def test_classes_are_merged_in_strict_pairs_the_nearest_first():
-    from yoro.refining.hierarchy import pooled, super_classes
+    from yoro.refining.baselines.hierarchy import pooled, super_classes
 
     # On a line: 0 and 1 are nearest, then 10 and 12; 30 is left. At the next level the means 0.5 and 11 are merged.
     line = np.array([[10.0], [0.0], [30.0], [1.0], [12.0]])
@@ -137,7 +137,7 @@ def test_classes_are_merged_in_strict_pairs_the_nearest_first():
 def test_scores_of_a_super_class_get_its_log_softmax_for_their_mean():
     import torch
 
-    from yoro.refining.dga import rescaled
+    from yoro.refining.baselines.dga import rescaled
 
     scores, above = torch.tensor([[1.0, 3.0, 5.0]]), torch.tensor([[0.0, 1.0]])
     found = rescaled(scores, above, torch.tensor([0, 0, 1]))
@@ -148,7 +148,7 @@ def test_scores_of_a_super_class_get_its_log_softmax_for_their_mean():
 def test_uncertain_crops_are_left_out_by_the_mean_entropy_of_the_batch():
     import torch
 
-    from yoro.refining.dga import fused
+    from yoro.refining.baselines.dga import fused
 
     sure, vague, half = torch.tensor([[9.0, 0, 0], [0, 9.0, 0]]), torch.zeros(2, 3), torch.tensor([[3.0, 0, 0]] * 2)
     entropy = [float(torch.distributions.Categorical(logits=x).entropy().mean()) for x in (sure, half)]
@@ -162,9 +162,9 @@ def test_uncertain_crops_are_left_out_by_the_mean_entropy_of_the_batch():
 def test_dga_starts_with_projections_that_change_nothing_and_mixes_as_told():
     import torch
 
-    from yoro.refining.clip_heads import attribute_scores
-    from yoro.refining.dga import GranularHead, Granularity, fused, rescaled
-    from yoro.refining.hierarchy import pooled
+    from yoro.refining.baselines.clip_heads import attribute_scores
+    from yoro.refining.baselines.dga import GranularHead, Granularity, fused, rescaled
+    from yoro.refining.baselines.hierarchy import pooled
 
     banks, tree = [unit(3, 4, 8), unit(3, 4, 8, seed=1)], [np.array([0, 0, 1])]
     head = GranularHead(banks, tree, CLASSES, 10.0, Granularity(levels=1, scales=1, crops=2))
@@ -188,8 +188,8 @@ def test_dga_starts_with_projections_that_change_nothing_and_mixes_as_told():
 def test_dgas_crops_depend_on_the_image_alone_and_every_prompt_is_learned():
     import torch
 
-    from yoro.prompts import make_prompt
-    from yoro.refining.dga import Granularity, GranularPrompts
+    from yoro.prompts.prompt import make_prompt
+    from yoro.refining.baselines.dga import Granularity, GranularPrompts
 
     prompt = make_prompt("padding", 32, mean=(0.5,) * 3, std=(0.5,) * 3, image_side=24)
     prompts = GranularPrompts(prompt, Granularity(levels=2, scales=2, crops=3))
@@ -213,7 +213,7 @@ def test_dgas_crops_depend_on_the_image_alone_and_every_prompt_is_learned():
 def test_a_set_of_prompts_answers_side_by_side_and_comes_back_from_arrays():
     import torch
 
-    from yoro.prompts import make_prompt
+    from yoro.prompts.prompt import make_prompt
     from yoro.prompts.several import PromptSet
     from yoro.prompts.trainable import TrainablePrompt
 

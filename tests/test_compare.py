@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 from photos import write_folder
-from yoro import comparing, material
-from yoro.axes import percent_axis, spread
-from yoro.comparing import compare
-from yoro.comparison_page import comparison_html
 from yoro.errors import InputError, SourceError, WidthError
-from yoro.material import read_material
+from yoro.peers import compare as comparing
+from yoro.peers import responses as material
+from yoro.peers.compare import compare
 from yoro.peers.contract import Method, unit
-from yoro.peers.registry import METHODS
+from yoro.peers.methods import METHODS
+from yoro.peers.responses import read_material
+from yoro.reports.axes import percent_axis, spread
+from yoro.reports.comparison import comparison_html
 
 QUICK = "bdm,bdm-validation,bdm-oas,bdm-empirical,flm,blm,blm+,rlm,ncm,knn,ridge,logistic,sklearn-lda,gda,deep-slda"
 BANK = {

@@ -31,9 +31,11 @@ from dataset_cases import (
     save_image,
     tiny,
 )
-from yoro.data.datasets import DATASETS, BenchDataset, Found, data_roots, find_at, find_bench_dataset
-from yoro.data.datasets.cifar import PACKING_10, read_part
-from yoro.data.datasets.contract import split_counts
+from yoro.bench.datasets.bench_datasets import DATASETS, find_bench_dataset
+from yoro.bench.datasets.cifar import PACKING_10, read_part
+from yoro.bench.datasets.contract import BenchDataset, Found, split_counts
+from yoro.bench.datasets.places import data_roots
+from yoro.bench.datasets.pointing import find_at
 from yoro.data.examples import Dataset
 from yoro.errors import DatasetError, InputError
 
@@ -134,7 +136,7 @@ def test_a_plain_folder_of_splits_and_classes_will_do(name, tmp_path):
 @pytest.mark.parametrize("name", DATASETS)
 def test_a_dataset_that_is_nowhere_says_where_it_was_looked_for_and_where_to_get_it(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("yoro.data.datasets.registry.FASHION_HOME", tmp_path / "absent")
+    monkeypatch.setattr("yoro.bench.datasets.bench_datasets.FASHION_HOME", tmp_path / "absent")
     dataset = DATASETS[name]
     if name == "digits":
         assert len(dataset.find([]).dataset) == 1797
@@ -525,7 +527,7 @@ def test_a_users_folder_and_list_are_datasets(tmp_path, monkeypatch):
 
 def test_a_user_writes_a_dataset_in_python(tmp_path, monkeypatch):
     (tmp_path / "my_bench_sets.py").write_text(
-        "from yoro.data.datasets import BenchDataset, Found\n"
+        "from yoro.bench.datasets import BenchDataset, Found\n"
         "from yoro.data.examples import Dataset\n"
         "MINE = BenchDataset('mine', 'Mine', 0, {}, lambda roots: Found(Dataset(()), str(roots)))\n"
         "OTHER = 3\n"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yoro.data.datasets import draw
+from yoro.bench.datasets.drawing import draw
+from yoro.bench.datasets.manifest import take_manifest
 from yoro.data.examples import Dataset, Example
-from yoro.data.manifest import take_manifest
 from yoro.errors import InputError
 
 PIXEL = np.zeros((1, 1), np.uint8)

@@ -12,8 +12,9 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from dataset_cases import tiny
-from yoro.data.datasets import DATASETS, draw
-from yoro.data.datasets.contract import split_counts
+from yoro.bench.datasets.bench_datasets import DATASETS
+from yoro.bench.datasets.contract import split_counts
+from yoro.bench.datasets.drawing import draw
 from yoro.errors import DatasetError
 
 

@@ -11,12 +11,12 @@ import pytest
 from scipy.optimize import minimize
 
 import yoro
-from yoro.confidence import doubtful_loss, fit_blend, fit_temperature
+from yoro.discriminant.calibration import doubtful_loss, fit_blend, fit_temperature
+from yoro.discriminant.descriptions import Descriptions, blend
+from yoro.discriminant.reservoir import Members
+from yoro.discriminant.selection import PAPER_GRID, Evidence, select_shrinkage
+from yoro.discriminant.solve import solve_mapping, solve_path
 from yoro.errors import DegenerateWarning, InputError
-from yoro.mappings.descriptions import Descriptions, blend
-from yoro.mappings.discriminant import solve_mapping, solve_path
-from yoro.reservoir import Members
-from yoro.selection import PAPER_GRID, Evidence, select_shrinkage
 
 
 def unit(x):

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from yoro import AffineMapping, ResponseStatistics
+from yoro.discriminant.selection import PAPER_GRID
+from yoro.discriminant.shrinkage import EPSILON, dense_spectrum, low_rank_spectrum
+from yoro.discriminant.solve import ENOUGH, solve_low_rank, solve_mapping, solve_once, solve_path
 from yoro.errors import DegenerateWarning, InputError, WidthError
-from yoro.mappings.discriminant import ENOUGH, solve_low_rank, solve_mapping, solve_once, solve_path
-from yoro.selection import PAPER_GRID
-from yoro.shrinkage import EPSILON, dense_spectrum, low_rank_spectrum
 
 
 def gathered(responses, labels, classes=()) -> ResponseStatistics:

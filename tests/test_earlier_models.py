@@ -27,6 +27,13 @@ def pictures(seed: int, count: int, names: tuple[str, ...] = tuple(COLOURS)) -> 
 NEW = [image for image, _ in pictures(1, 9)]
 
 
+def test_the_first_format_still_loads_and_can_be_changed(digits):
+    responses, labels = digits
+    classifier = yoro.load(MODELS / "format-1.yoro")
+    assert classifier.evaluate((responses[600:], labels[600:])).accuracy > 0.85
+    classifier.update((responses[600:700], labels[600:700]))
+
+
 @pytest.mark.parametrize("name", ["grouped", "bare", "paper"])
 def test_models_of_responses_answer_as_before(name):
     probe = np.random.default_rng(12).normal(size=(8, 7))

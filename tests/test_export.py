@@ -11,17 +11,17 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-import yoro.export
-from yoro.confidence import log_probabilities
+import yoro.model.onnx_export
 from yoro.data.decoding import decode
 from yoro.data.geometry import Geometry
+from yoro.discriminant.calibration import log_probabilities
+from yoro.discriminant.solve import solve_mapping
+from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, SourceError, WidthError
-from yoro.export import TOLERANCE, export_onnx, verify_export
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.discriminant import solve_mapping
+from yoro.model.onnx_export import TOLERANCE, export_onnx, verify_export
 from yoro.prompts.prompt import make_prompt
 from yoro.sources import open_source
-from yoro.statistics import ResponseStatistics
 
 # What a stranger would write who has the file and its metadata, and nothing of this package.
 READER = """
@@ -266,7 +266,7 @@ def test_an_offset_of_the_responses_costs_no_accuracy(lite0, files):
     shift = 1e4 * np.random.default_rng(4).normal(size=lite0.width).round()
     shifted = AffineMapping(mapping.weights, mapping.bias - shift @ mapping.weights, mapping.classes)
     inner = lite0.onnx_model()
-    chain = yoro.export._back(shifted, temperature)
+    chain = yoro.model.onnx_export._back(shifted, temperature)
     values = [
         helper.make_tensor_value_info("backbone/responses", TensorProto.DOUBLE, ["n", lite0.width]),
         helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["n", 6]),
@@ -361,7 +361,7 @@ def test_a_source_without_a_graph_says_so_itself(tmp_path, monkeypatch):
 
 def test_a_graph_too_large_for_one_file_is_refused(tmp_path, monkeypatch):
     source = open_source(write_linear(tmp_path / "m.onnx"))
-    monkeypatch.setattr(yoro.export, "MOST_BYTES", 100)
+    monkeypatch.setattr(yoro.model.onnx_export, "MOST_BYTES", 100)
     with pytest.raises(SourceError, match="too large for one ONNX file"):
         export_onnx(source, plain(source), Geometry(12), linear_mapping(), 1.0)
 

@@ -17,9 +17,9 @@ from PIL import Image
 
 import yoro
 from photos import PHOTOS, crops, write_folder
-from yoro.data.finding import find
+from yoro.data.find import find
 from yoro.errors import ImageError, InputError, OnePassError, SourceError, StatisticsError
-from yoro.pipeline import Reading, make_pipeline
+from yoro.model.pipeline import Reading, make_pipeline
 
 
 @pytest.fixture(scope="module")
@@ -386,10 +386,10 @@ def test_wrong_options_get_one_line(folder, tmp_path, words, message):
 
 SLOW_FIT = """
 import sys, time
-import yoro.gathering, yoro.pipeline
-yoro.gathering.SECONDS_BETWEEN = 0.0  # a checkpoint after every batch
-yoro.gathering.SHARE_OF_TIME = 1e9
-yoro.gathering.TOGETHER = 1
+import yoro.model.one_pass, yoro.model.pipeline
+yoro.model.one_pass.SECONDS_BETWEEN = 0.0  # a checkpoint after every batch
+yoro.model.one_pass.SHARE_OF_TIME = 1e9
+yoro.model.one_pass.TOGETHER = 1
 from yoro.cli.app import main
 main(sys.argv[1:])
 """
@@ -414,7 +414,7 @@ def test_killed_at_any_moment_it_resumes_to_the_same_model(folder, fitted, tmp_p
     assert "in one pass" in done.stderr or "nothing to resume" in done.stderr
     assert [p.name for p in tmp_path.iterdir() if not p.name.endswith(".tmp")] == ["m.yoro"]
     model = yoro.load(tmp_path / "m.yoro")
-    monkeypatch.setattr("yoro.gathering.TOGETHER", 1)
+    monkeypatch.setattr("yoro.model.one_pass.TOGETHER", 1)
     reference = yoro.fit(folder, batch_size=3)
     assert model.model.statistics.total == 32
     scale = np.abs(reference.model.mapping.weights).max()
@@ -429,16 +429,18 @@ def test_a_full_disk_for_checkpoints_does_not_end_the_pass(folder, fitted, tmp_p
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("yoro.gathering.write_file", full)
-    monkeypatch.setattr("yoro.gathering.SECONDS_BETWEEN", 0.0)
-    monkeypatch.setattr("yoro.gathering.TOGETHER", 8)
+    monkeypatch.setattr("yoro.model.one_pass.write_file", full)
+    monkeypatch.setattr("yoro.model.one_pass.SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("yoro.model.one_pass.TOGETHER", 8)
     with pytest.warns(UserWarning, match="No checkpoint could be written"):
         same(yoro.fit(folder, checkpoint=tmp_path / "part"), fitted)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_resuming_another_run_is_refused(folder, new, tmp_path):
-    dying = "import os, yoro.classifier; yoro.classifier.write_model = lambda *a, **k: os._exit(9)\nmain(sys"
+    dying = (
+        "import os, yoro.model.classifier; yoro.model.classifier.write_model = lambda *a, **k: os._exit(9)\nmain(sys"
+    )
     code = SLOW_FIT.replace("main(sys", dying)
     words = ["fit", str(folder), "--out", str(tmp_path / "m.yoro"), "--workers", "0", "--batch-size", "4"]
     assert subprocess.run([sys.executable, "-c", code, *words], capture_output=True).returncode == 9
@@ -451,9 +453,9 @@ def test_resuming_another_run_is_refused(folder, new, tmp_path):
 
 def test_ctrl_c_ends_with_130_and_can_be_resumed(folder, fitted, tmp_path):
     slow = SLOW_FIT.replace(
-        "from yoro.cli.app", "respond = yoro.pipeline.Pipeline._batches\n"
+        "from yoro.cli.app", "respond = yoro.model.pipeline.Pipeline._batches\n"
         "def slow(*a):\n    for batch in respond(*a):\n        time.sleep(0.3); yield batch\n"
-        "yoro.pipeline.Pipeline._batches = slow\nfrom yoro.cli.app",
+        "yoro.model.pipeline.Pipeline._batches = slow\nfrom yoro.cli.app",
     )  # fmt: skip
     words = ["fit", str(folder), "--out", str(tmp_path / "m.yoro"), "--batch-size", "2", "--workers", "1"]
     child = subprocess.Popen([sys.executable, "-c", slow, *words], stderr=subprocess.PIPE, text=True)

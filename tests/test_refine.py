@@ -8,10 +8,10 @@ import pytest
 
 from refining_cases import CLASSES, SmallSource, digit_examples, responses_of, small_prompt
 from yoro.data.geometry import Geometry
+from yoro.discriminant.solve import solve_mapping
+from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, StoreError
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.discriminant import solve_mapping
-from yoro.statistics import ResponseStatistics
 
 pytestmark = [
     pytest.mark.torch,
@@ -61,7 +61,7 @@ def images(examples, prompt=None):
 
 def training(head, settings, source=None, prompt=None, **options):
     from yoro.prompts.trainable import TrainablePrompt
-    from yoro.refine import Training
+    from yoro.refining.loop import Training
 
     return Training(TrainablePrompt(prompt or small_prompt()), source or SmallSource(), head, settings, **options)
 
@@ -128,7 +128,7 @@ def test_the_mapping_after_an_epoch_is_bdm_of_the_responses_of_that_epoch_blende
 ):
     from yoro.refining.policies import Momentum
 
-    monkeypatch.setattr("yoro.refine.LANES", 1)  # so that the recording is in order
+    monkeypatch.setattr("yoro.refining.loop.LANES", 1)  # so that the recording is in order
     source = Recording()
     run = training(bdm_head(start, Momentum(beta)), recipe(epochs=1), source, choose=last)
     run.run(images(train), images(held))
@@ -166,8 +166,8 @@ def test_training_lowers_the_loss(train, held, name, optimiser):
 
 
 def test_the_first_strictly_best_epoch_is_kept():
-    from yoro.refine import first_best
     from yoro.refining.checkpoint import EpochRecord
+    from yoro.refining.loop import first_best
 
     counts = [5, 5, 7, 7, 6, 8]
     records = [EpochRecord(i, None, count, 10, 0.0) for i, count in enumerate(counts)]

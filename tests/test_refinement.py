@@ -68,7 +68,7 @@ def test_refinement_of_digits_is_kept_and_says_what_it_gained(refined, fitted):
 
 
 def test_the_saved_model_answers_on_the_normal_path_as_it_was_validated(refined, held, tmp_path):
-    from yoro.exporting import checked_export
+    from yoro.model.checked_export import checked_export
 
     classifier, refinement, _ = refined
     classifier.save(tmp_path / "refined.yoro")
@@ -140,7 +140,7 @@ def test_refinement_needs_images_and_validation(fitted, train):
 def test_a_model_of_a_black_box_says_why_it_cannot_be_refined(fitted, train, held):
     from dataclasses import replace
 
-    from yoro.classifier import Classifier
+    from yoro.model.classifier import Classifier
     from yoro.refining.few_pass import refine
 
     other = Classifier(replace(fitted.model, source={**fitted.model.source, "name": "onnx:a.onnx"}))
@@ -150,7 +150,7 @@ def test_a_model_of_a_black_box_says_why_it_cannot_be_refined(fitted, train, hel
 
 def test_another_canvas_keeps_the_width_of_the_frame(train, held):
     from yoro.refining.few_pass import refine
-    from yoro.refining.opening import open_twin
+    from yoro.refining.twin import open_twin
 
     padded = yoro.fit(train, source="embedded:lite0?side=96", prompt="padding")
     twin, pipeline = open_twin(padded.model, None, 64, "cpu")

@@ -10,11 +10,11 @@ import pytest
 from PIL import Image
 
 import yoro
-from yoro.charts import shrinkage_curve, text
+from yoro.discriminant.selection import Choice
 from yoro.errors import InputError
-from yoro.metrics import Evaluation, Tally
-from yoro.report import MOST_MISTAKES, Mistake, report_html, thumbnail
-from yoro.selection import Choice
+from yoro.model.metrics import Evaluation, Tally
+from yoro.reports.charts import shrinkage_curve, text
+from yoro.reports.report import MOST_MISTAKES, Mistake, report_html, thumbnail
 
 VOID = {"meta", "br", "img", "wbr", "link", "hr", "input"}
 HOSTILE = ["<script>alert(1)</script>", "\"><img src=x onerror='alert(1)'>", "a&b;</td>", "' onload='x", "http://evil/"]

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from yoro import ResponseStatistics
-from yoro.errors import SelectionError
-from yoro.mappings.discriminant import solve_mapping
-from yoro.retention import (
+from yoro.discriminant.retention import (
     ADAPTIVE,
     CONDITIONAL,
     between_scatter,
@@ -17,7 +15,9 @@ from yoro.retention import (
     shrunk_scatter,
     solve_retained,
 )
-from yoro.selection import PAPER_GRID
+from yoro.discriminant.selection import PAPER_GRID
+from yoro.discriminant.solve import solve_mapping
+from yoro.errors import SelectionError
 
 
 def gathered(responses, labels) -> ResponseStatistics:

@@ -7,13 +7,21 @@ from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from yoro import ResponseStatistics
-from yoro.confidence import doubtful_loss, fit_temperature, log_probabilities
+from yoro.discriminant.calibration import doubtful_loss, fit_temperature, log_probabilities
+from yoro.discriminant.leave_one_out import LeaveOneOut
+from yoro.discriminant.reservoir import Members
+from yoro.discriminant.selection import (
+    FINE_GRID,
+    PAPER_GRID,
+    Evidence,
+    by_folds,
+    by_leave_one_out,
+    by_validation,
+    select_shrinkage,
+)
+from yoro.discriminant.shrinkage import dense_spectrum, low_rank_spectrum, oas, rblw
+from yoro.discriminant.solve import solve_mapping
 from yoro.errors import InputError, SelectionError
-from yoro.leave_one_out import LeaveOneOut
-from yoro.mappings.discriminant import solve_mapping
-from yoro.reservoir import Members
-from yoro.selection import FINE_GRID, PAPER_GRID, Evidence, by_folds, by_leave_one_out, by_validation, select_shrinkage
-from yoro.shrinkage import dense_spectrum, low_rank_spectrum, oas, rblw
 
 
 def gathered(responses, labels, weights=None, classes=()) -> ResponseStatistics:

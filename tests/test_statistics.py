@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yoro import ResponseStatistics
+from yoro.discriminant.solve import solve_mapping
 from yoro.errors import InputError, NonFiniteError, StatisticsError, StoreError, WidthError
-from yoro.mappings.discriminant import solve_mapping
 
 
 def gathered(responses, labels, weights=None) -> ResponseStatistics:

@@ -9,7 +9,7 @@ import pytest
 
 import yoro
 from yoro.errors import StoreError
-from yoro.store import FORMAT, _config_digest
+from yoro.model.store import FORMAT, _config_digest
 
 HERE = Path(__file__).parent
 
@@ -44,14 +44,6 @@ def test_nothing_but_safetensors_json_and_a_card_is_written(saved):
     ]  # fmt: skip
     assert [p for p in saved.parent.iterdir() if p.name.endswith(".tmp")] == []
     assert "10 classes, 500 fitted images" in (saved / "README.md").read_text()
-
-
-@pytest.mark.parametrize("folder", sorted((HERE / "models").glob("*.yoro")), ids=lambda path: path.name)
-def test_models_of_earlier_versions_still_load(folder, digits):
-    responses, labels = digits
-    classifier = yoro.load(folder)
-    assert classifier.evaluate((responses[600:], labels[600:])).accuracy > 0.85
-    classifier.update((responses[600:700], labels[600:700]))
 
 
 @pytest.mark.parametrize("name", ["mapping", "statistics", "reservoir"])
@@ -134,7 +126,7 @@ def test_a_failed_write_leaves_the_old_model(saved, digits, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("yoro.store.model_card", full)
+    monkeypatch.setattr("yoro.model.store.model_card", full)
     with pytest.raises(StoreError, match="No space left"):
         classifier.save(saved, force=True)
     assert {p.name: p.read_bytes() for p in saved.iterdir()} == before

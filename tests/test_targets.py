@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from yoro import ResponseStatistics
+from yoro.discriminant.selection import PAPER_GRID, Evidence, select_shrinkage
+from yoro.discriminant.shrinkage import dense_spectrum, diagonal_spectrum, low_rank_spectrum, make_spectrum, oas, rblw
+from yoro.discriminant.solve import solve_empirical, solve_path, unfold
 from yoro.errors import DegenerateWarning, InputError
-from yoro.mappings.discriminant import solve_empirical, solve_path, unfold
-from yoro.selection import PAPER_GRID, Evidence, select_shrinkage
-from yoro.shrinkage import dense_spectrum, diagonal_spectrum, low_rank_spectrum, make_spectrum, oas, rblw
 
 
 def gathered(responses, labels) -> ResponseStatistics:
@@ -73,7 +73,7 @@ def test_scaling_a_coordinate_changes_nothing_under_the_diagonal_target(alive):
 
 @pytest.mark.parametrize("rule", ["loo", "k-fold", "oas", "rblw", "ledoit-wolf"])
 def test_every_rule_works_with_every_target(alive, rule):
-    from yoro.reservoir import Members
+    from yoro.discriminant.reservoir import Members
 
     responses, labels = alive[0][:400], alive[1][:400]
     statistics = gathered(responses, labels)

@@ -16,15 +16,15 @@ from PIL import Image
 import yoro
 from clip_models import write_clip
 from photos import PHOTOS, write_folder
-from yoro.choosing import choose_examples
-from yoro.confidence import log_probabilities
-from yoro.data.finding import find
+from yoro.data.find import find
+from yoro.data.roles import choose_examples
+from yoro.discriminant.calibration import log_probabilities
+from yoro.discriminant.solve import solve_mapping
 from yoro.errors import DegenerateWarning, InputError, SourceError, StoreError
-from yoro.exporting import checked_export
-from yoro.mappings.discriminant import solve_mapping
-from yoro.pipeline import Reading
-from yoro.reporting import fit_report
-from yoro.store import _config_digest, read_model
+from yoro.model.checked_export import checked_export
+from yoro.model.pipeline import Reading
+from yoro.model.store import _config_digest, read_model
+from yoro.reports.evaluation import fit_report
 
 CONSE = "embedded:conse"
 BANK = {

@@ -5,15 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from yoro.fit import fit
 from yoro.version import __version__
 
 if TYPE_CHECKING:
-    from yoro.classifier import Classifier, load
-    from yoro.estimator import DiscriminantMapping
-    from yoro.fitting import fit
+    from yoro.discriminant.statistics import ResponseStatistics
     from yoro.mappings.affine import AffineMapping
+    from yoro.model.classifier import Classifier, load
+    from yoro.model.estimator import DiscriminantMapping
     from yoro.sources import ResponseSource
-    from yoro.statistics import ResponseStatistics
 
 __all__ = [
     "AffineMapping",
@@ -28,12 +28,11 @@ __all__ = [
 
 _HOMES = {
     "AffineMapping": "yoro.mappings.affine",
-    "Classifier": "yoro.classifier",
-    "DiscriminantMapping": "yoro.estimator",
+    "Classifier": "yoro.model.classifier",
+    "DiscriminantMapping": "yoro.model.estimator",
     "ResponseSource": "yoro.sources",
-    "ResponseStatistics": "yoro.statistics",
-    "fit": "yoro.fitting",
-    "load": "yoro.classifier",
+    "ResponseStatistics": "yoro.discriminant.statistics",
+    "load": "yoro.model.classifier",
 }
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from yoro.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.bench.forecast import count_images, forecast, forecast_lines, measured_rates
 from yoro.bench.plan import make_plan, read_plan
 from yoro.bench.results import Results
 from yoro.bench.runner import Means, run_plan
-from yoro.data.datasets import find_bench_dataset
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 

@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 import pytest
 from bench_cases import SMALL, epochs_of, filled, plan_of, plausible, result
 
-from yoro.bench.board import Board
-from yoro.bench.figures import Line, cost, curves, epoch_means, line_panel, share_bars, shares
-from yoro.bench.page import bench_html
 from yoro.bench.plan import read_plan
 from yoro.bench.results import Epoch
+from yoro.bench.tables.board import Board
+from yoro.bench.tables.figures import Line, cost, curves, epoch_means, line_panel, share_bars, shares
+from yoro.bench.tables.page import bench_html
 
 BAD = '<script>alert("x")</script>'
 ALL = ["datasets", "settings", "methods", "diagnostics", "efficiency", "timing", "curves", "shares", "cost"]

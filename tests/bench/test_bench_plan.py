@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yoro.bench.cells import Cell, Reading
-from yoro.bench.paper import published, published_tables
 from yoro.bench.plan import make_plan, read_plan
+from yoro.bench.tables.paper import published, published_tables
 from yoro.errors import InputError
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -229,7 +229,7 @@ def test_the_plans_name_weights_that_their_libraries_know():
 
 
 def test_the_plans_name_datasets_of_the_bench():
-    from yoro.data.datasets import DATASETS
+    from yoro.bench.datasets.bench_datasets import DATASETS
 
     named = {dataset for name in PLANS for dataset in read_plan(CONFIGS / f"{name}.toml").datasets}
     assert named <= set(DATASETS)

@@ -16,12 +16,12 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
+from yoro.bench.cell_inputs import open_pipeline
 from yoro.bench.forecast import forecast
-from yoro.bench.opening import open_pipeline
 from yoro.bench.plan import Plan, make_plan
+from yoro.bench.response_cache import Shelf
 from yoro.bench.results import Results, entries
 from yoro.bench.runner import Means, run_plan
-from yoro.bench.shelf import Shelf
 from yoro.errors import StoreError
 
 PLAN = {

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from yoro.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.bench.plan import Plan, make_plan
 from yoro.bench.results import Results, entries
 from yoro.bench.runner import Means, run_plan
 from yoro.bench.sentences import choose_sentences
-from yoro.data.datasets import find_bench_dataset
 from yoro.errors import InputError
 
 pytest.importorskip("tokenizers")
@@ -20,7 +20,7 @@ DATASET = """
 from dataclasses import replace
 from own_dataset import DATASET as whole, draw
 from yoro.data.examples import Dataset, Example
-from yoro.data.datasets import BenchDataset, Found
+from yoro.bench.datasets.contract import BenchDataset, Found
 
 def find(roots):
     kept = [e for e in whole.find(roots).dataset if int(e.name.split("/")[-1]) < 3]

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import bootstrap
 
-from yoro.bench.summary import (
+from yoro.bench.tables.summary import (
     best,
     bootstrap_interval,
     depth,

@@ -11,12 +11,12 @@ import pytest
 from bench_cases import SMALL, counts, filled, plan_of, plausible, result, setting
 from typer.testing import CliRunner
 
-from yoro.bench.layout import Table, TableCell, letter, panels, with_best
 from yoro.bench.plan import Plan, read_plan
 from yoro.bench.results import Results
-from yoro.bench.tables import bench_tables
-from yoro.bench.tidy import tidy_rows
-from yoro.bench.writing import DASH, latex, markdown
+from yoro.bench.tables.layout import Table, TableCell, letter, panels, with_best
+from yoro.bench.tables.tables import bench_tables
+from yoro.bench.tables.tidy import tidy_rows
+from yoro.bench.tables.writing import DASH, latex, markdown
 from yoro.cli.app import app
 
 FOUR = {

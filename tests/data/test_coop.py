@@ -5,7 +5,7 @@ import json
 import pytest
 from PIL import Image
 
-from yoro.data import find
+from yoro.data.find import find
 from yoro.errors import InputError
 
 

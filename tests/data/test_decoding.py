@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from yoro.data import Geometry, decode, digest
+from yoro.data.decoding import decode, digest
+from yoro.data.geometry import Geometry
 from yoro.errors import ImageError, InputError
 
 SQUARE = Geometry(32, reduced=False)

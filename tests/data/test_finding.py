@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from yoro.data import Dataset, Example, find
+from yoro.data.examples import Dataset, Example
+from yoro.data.find import find
 from yoro.errors import InputError
 
 from .conftest import save

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from yoro.data import find
+from yoro.data.find import find
 from yoro.errors import InputError
 
 

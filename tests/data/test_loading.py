@@ -15,8 +15,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from yoro.data import Batch, Example, Geometry, OnePass, decode, default_workers, digest, find, load
 from yoro.data import processes as processes_module
+from yoro.data.decoding import decode, digest
+from yoro.data.examples import Example
+from yoro.data.find import find
+from yoro.data.geometry import Geometry
+from yoro.data.loading import Batch, OnePass, default_workers, load
 from yoro.data.processes import DecodingProcess
 from yoro.errors import InputError, OnePassError, YoroError
 
@@ -181,7 +185,9 @@ def test_a_worker_that_cannot_start_is_an_error_not_a_hang(
 
 SCRIPT = """
 import sys, time
-from yoro.data import Geometry, find, load
+from yoro.data.geometry import Geometry
+from yoro.data.find import find
+from yoro.data.loading import load
 from yoro.data import processes
 start = processes._start
 def recorded():

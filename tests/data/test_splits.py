@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yoro.data import describe_hold_out, few_shot, hold_out
+from yoro.data.splits import describe_hold_out, few_shot, hold_out
 from yoro.errors import InputError
 
 LABELS = st.lists(st.sampled_from("abcdé"), min_size=1, max_size=60)

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from yoro import DiscriminantMapping
-from yoro.banks import Bank
+from yoro.data.streams import open_responses
+from yoro.discriminant.reservoir import Reservoir
+from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import DegenerateWarning, InputError
-from yoro.gathering import Gathered
-from yoro.ledger import Ledger
 from yoro.mappings.bayesian import bayesian_mapping, plus_table
+from yoro.model.ledger import Ledger
+from yoro.model.one_pass import Gathered
+from yoro.model.solve import solve
 from yoro.peers.contract import make_task, unit
 from yoro.peers.discriminants import in_responses
-from yoro.peers.registry import METHODS
-from yoro.reservoir import Reservoir
-from yoro.solving import solve
-from yoro.statistics import ResponseStatistics
-from yoro.streams import open_responses
-from yoro.wording import Wording
+from yoro.peers.methods import METHODS
+from yoro.text.banks import Bank
+from yoro.text.encoded_bank import Wording
 
 
 @pytest.mark.parametrize(

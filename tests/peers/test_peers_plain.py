@@ -12,11 +12,11 @@ from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from yoro.discriminant.solve import solve_mapping
 from yoro.errors import InputError, SelectionError
-from yoro.mappings.discriminant import solve_mapping
 from yoro.peers import deep_slda, gda, lda, logistic, nearest_mean, nearest_neighbours, ranpac, ridge
 from yoro.peers.contract import gathered, make_task, one_hot, unit
-from yoro.peers.registry import METHODS, find_methods
+from yoro.peers.methods import METHODS, find_methods
 
 
 def names_of(task, scorer, responses):

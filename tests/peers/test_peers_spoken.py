@@ -11,7 +11,7 @@ from scipy.special import softmax
 from yoro.errors import InputError
 from yoro.peers import ape, carprt, gda, lpplusplus, mpe, proker, timo, tip_adapter, tip_adapter_f, wpe
 from yoro.peers.contract import Texts, make_task, one_hot, unit
-from yoro.peers.registry import METHODS
+from yoro.peers.methods import METHODS
 
 SPOKEN = [m.name for m in METHODS.values() if "texts" in m.needs and not m.name.startswith("bdm")]
 UNLABELLED = ("zero-shot", "mpe", "wpe", "carprt")  # no label is read

@@ -7,7 +7,7 @@ import pytest
 
 from photos import crops
 from yoro.errors import InputError
-from yoro.prompts import make_prompt
+from yoro.prompts.prompt import make_prompt
 
 pytestmark = [
     pytest.mark.torch,

@@ -12,7 +12,7 @@ from scipy.special import softmax
 from clip_models import CONFIG, write_clip
 from yoro.data.decoding import decode
 from yoro.errors import InputError, SourceError
-from yoro.pipeline import make_pipeline
+from yoro.model.pipeline import make_pipeline
 from yoro.sources import catalogue, is_dual, open_source
 from yoro.sources.imagenet import imagenet_names
 

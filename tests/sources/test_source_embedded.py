@@ -74,7 +74,7 @@ def test_pixels_outside_the_unit_interval_are_not_clipped(photos):
 
 
 def test_logits_are_the_last_layer_of_the_features(photos):
-    from yoro.sources.torchfile import read_torch_file
+    from yoro.sources.torch_file import read_torch_file
 
     weights, _ = read_torch_file(weight_file("lite0"))
     images = photos(224)

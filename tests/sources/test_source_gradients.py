@@ -11,7 +11,7 @@ pytestmark = pytest.mark.torch
 
 @pytest.mark.parametrize("name", ["embedded:lite0", "embedded:lite0?side=128", "embedded:lite1", "embedded:lite2"])
 def test_the_embedded_network_in_torch_answers_as_its_graph_does(name, photos):
-    from yoro.sources.gradients import open_differentiable
+    from yoro.sources.torch.gradients import open_differentiable
 
     twin, source = open_differentiable(name, device="cpu"), open_source(name)
     np.testing.assert_allclose(twin.respond(photos(twin.side)), source.respond(photos(twin.side)), atol=1e-4)
@@ -20,7 +20,7 @@ def test_the_embedded_network_in_torch_answers_as_its_graph_does(name, photos):
 
 
 def test_features_too(photos):
-    from yoro.sources.gradients import open_differentiable
+    from yoro.sources.torch.gradients import open_differentiable
 
     twin, source = (open_("embedded:lite0", read="features") for open_ in (open_differentiable, open_source))
     assert twin.width == 1280
@@ -30,7 +30,7 @@ def test_features_too(photos):
 def test_gradients_reach_the_pixels_and_no_weight(photos):
     import torch
 
-    from yoro.sources.gradients import open_differentiable
+    from yoro.sources.torch.gradients import open_differentiable
 
     twin = open_differentiable("embedded:lite0", side=64, device="cpu")
     pixels = torch.from_numpy(photos(64)).permute(0, 3, 1, 2).float().div(255).requires_grad_()
@@ -46,7 +46,7 @@ def test_timm_and_torchvision_networks_open_for_training(tmp_path, photos):
     import torch
     from torchvision import models
 
-    from yoro.sources.gradients import open_differentiable
+    from yoro.sources.torch.gradients import open_differentiable
 
     torch.manual_seed(0)
     small = timm.create_model("test_resnet", pretrained=False, num_classes=7)
@@ -67,7 +67,7 @@ def test_timm_and_torchvision_networks_open_for_training(tmp_path, photos):
     [("onnx:a.onnx", "forwards only"), ("callable:a:b", "Python function"), ("https://a.example", "a service")],
 )
 def test_a_black_box_says_why_it_gives_no_gradients_and_what_to_use(name, why):
-    from yoro.sources.gradients import open_differentiable
+    from yoro.sources.torch.gradients import open_differentiable
 
     with pytest.raises(SourceError, match=f"gives no gradients: .*{why}.* embedded:lite0, timm:NAME"):
         open_differentiable(name)
@@ -77,7 +77,7 @@ def test_a_network_made_for_one_canvas_says_so(tmp_path):
     import timm
     import torch
 
-    from yoro.sources.gradients import open_differentiable
+    from yoro.sources.torch.gradients import open_differentiable
 
     torch.save(timm.create_model("vit_tiny_patch16_224", pretrained=False).state_dict(), tmp_path / "vit.pth")
     with pytest.raises(SourceError, match="does not take a canvas of 96"):

@@ -100,7 +100,7 @@ def test_torchvision_features_are_what_the_classifier_reads(shuffle, folder, pho
 
 def test_the_source_run_by_torch_equals_the_graph(tiny, folder, photos):
     from yoro.sources.contract import Identity
-    from yoro.sources.torch_network import Network, TorchSource, state_digest
+    from yoro.sources.torch.network import Network, TorchSource, state_digest
 
     graph = open_source(f"timm:test_resnet.r160_in1k?weights={folder}/tiny.pth")
     digest = state_digest(tiny.state_dict())
@@ -115,7 +115,7 @@ def test_the_source_run_by_torch_equals_the_graph(tiny, folder, photos):
 
 def test_frozen_means_no_gradient_and_no_training_mode(tiny, folder, photos):
     from yoro.sources.contract import Identity
-    from yoro.sources.torch_network import Network, TorchSource
+    from yoro.sources.torch.network import Network, TorchSource
 
     tiny.train()
     network = Network(tiny, "0" * 64, 160, (0.5,) * 3, (0.5,) * 3, None, None)
@@ -136,7 +136,7 @@ def test_batch_mates_do_not_matter(folder, tiny, photos):
 def test_an_export_is_made_once(folder, tiny, cache, monkeypatch):
     name = f"timm:test_resnet.r160_in1k?weights={folder}/tiny.pth"
     open_source(name)
-    monkeypatch.setattr("yoro.sources.torch_export.export_graph", lambda *_: pytest.fail("exported again"))
+    monkeypatch.setattr("yoro.sources.torch.export.export_graph", lambda *_: pytest.fail("exported again"))
     open_source(name)
     assert all(file.suffix == ".onnx" for file in cache.iterdir())  # nothing half-written is left
 
@@ -158,7 +158,7 @@ def test_a_damaged_export_is_made_anew(damage, folder, tiny, tmp_path, monkeypat
 
 
 def test_an_export_that_changes_numbers_is_refused(folder, tiny, cache, monkeypatch):
-    from yoro.sources import torch_export
+    from yoro.sources.torch import export as torch_export
 
     monkeypatch.setattr(torch_export, "LARGEST_DIFFERENCE", 0.0)
     with pytest.raises(SourceError, match="differs from torch"):
@@ -219,7 +219,7 @@ def test_the_instagram_network_says_its_licence(folder, monkeypatch):
     import timm
     import torch
 
-    from yoro.sources import timm_models
+    from yoro.sources.torch import timm_models
 
     network = timm.create_model("test_resnet", pretrained=False, num_classes=7)
     torch.save(network.state_dict(), folder / "instagram.pth")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from yoro.errors import SourceError
 from yoro.sources.embedded import weight_file
-from yoro.sources.torchfile import MAGIC_NUMBER, parse_torch_file, read_torch_file
+from yoro.sources.torch_file import MAGIC_NUMBER, parse_torch_file, read_torch_file
 
 REAL = weight_file("lite0").read_bytes()
 HEADER = 47_176  # where the storages of lite0 begin

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
+from yoro.bench.cell_inputs import find_data, manifest_file, stage_of
 from yoro.bench.cells import Cell
-from yoro.bench.methods import find_method
-from yoro.bench.opening import find_data, manifest_file, stage_of
+from yoro.bench.datasets.bench_datasets import find_bench_dataset
+from yoro.bench.datasets.contract import BenchDataset
+from yoro.bench.datasets.manifest import take_manifest
+from yoro.bench.methods.bench_methods import find_method
 from yoro.bench.plan import Plan
+from yoro.bench.progress import spell
 from yoro.bench.results import Entry, Results
-from yoro.bench.tally import spell
-from yoro.choosing import HOLD_OUT, MOST_VALIDATION
-from yoro.data.datasets.contract import BenchDataset
-from yoro.data.datasets.registry import find_bench_dataset
-from yoro.data.manifest import take_manifest
+from yoro.data.roles import HOLD_OUT, MOST_VALIDATION
 from yoro.errors import InputError, one_line
 
 State = Literal["finished", "to run", "data changed", "no data"]

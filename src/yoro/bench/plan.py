@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import cast
 
 from yoro.bench.cells import Cell, Options, Reading, Scalar
-from yoro.bench.methods import find_method
-from yoro.bench.paper import published_tables
+from yoro.bench.methods.bench_methods import find_method
 from yoro.bench.results import Entry
+from yoro.bench.tables.paper import published_tables
 from yoro.errors import InputError
 from yoro.nearest import nearest
 from yoro.prompts.prompt import PROMPTS

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from yoro.atomic import write_file
 from yoro.bench.cells import EDITION, Cell, digest_of
-from yoro.data.datasets.drawing import Drawn
+from yoro.bench.datasets.drawing import Drawn
 from yoro.errors import InputError, StoreError
+from yoro.files.atomic import write_file
 
 if TYPE_CHECKING:
     from yoro.bench.plan import Plan

@@ -9,11 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from yoro.bench.cells import Cell, digest_of
-from yoro.bench.cells import Reading as CellReading
-from yoro.bench.ground import Answer, Ground
-from yoro.bench.methods import find_method
-from yoro.bench.opening import (
+from yoro.bench.cell_inputs import (
     Opened,
     altered,
     digests,
@@ -23,16 +19,20 @@ from yoro.bench.opening import (
     published_index,
     stage_of,
 )
+from yoro.bench.cells import Cell, digest_of
+from yoro.bench.cells import Reading as CellReading
+from yoro.bench.context import Answer, Ground
+from yoro.bench.datasets.drawing import Drawn
+from yoro.bench.methods.bench_methods import find_method
 from yoro.bench.plan import Plan
+from yoro.bench.progress import Tally, spell
+from yoro.bench.response_cache import Shelf
 from yoro.bench.results import Entry, Result, Results
 from yoro.bench.sentences import Origin, choose_sentences
-from yoro.bench.shelf import Shelf
-from yoro.bench.tally import Tally, spell
-from yoro.data.datasets.drawing import Drawn
 from yoro.data.examples import Example
 from yoro.errors import YoroError, one_line
 from yoro.machine import cores
-from yoro.pipeline import Pipeline, Reading
+from yoro.model.pipeline import Pipeline, Reading
 from yoro.refining.settings import check_torch
 from yoro.sources.contract import is_dual
 from yoro.version import __version__

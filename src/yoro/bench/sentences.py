@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from yoro.banks import BUILT_IN, Bank, fill_template
 from yoro.bench.cells import Cell
-from yoro.bench.methods import find_method
-from yoro.data.datasets.attribute_files import find_bank, read_templates, template_places
-from yoro.data.datasets.contract import BenchDataset
+from yoro.bench.datasets.attribute_files import find_bank, read_templates, template_places
+from yoro.bench.datasets.contract import BenchDataset
+from yoro.bench.methods.bench_methods import find_method
 from yoro.sources.contract import DualEncoder
-from yoro.wording import Wording, encode_bank, make_wording
+from yoro.text.banks import BUILT_IN, Bank, fill_template
+from yoro.text.encoded_bank import Wording, encode_bank, make_wording
 
 Origin = str | Path  # "templates", "names", a bank {class: [sentences]} in JSON, or templates in a text file
 SEED = 0  # of the draw of sentences: a plan has the same bank for every seed

@@ -33,7 +33,7 @@ def show(
     classes: ClassesOption = None,
 ) -> None:
     """Print the sentences of a bank, class by class."""
-    from yoro.banks import match_classes
+    from yoro.text.banks import match_classes
 
     sentences = _open(bank, _names(None, classes))
     chosen = sorted(sentences) if not of else [key for _, key in match_classes(of, sentences).items()]
@@ -46,7 +46,7 @@ def show(
 @app.command()
 def check(bank: BankPath, data: DataOption = None, classes: ClassesOption = None, sentences: Each = 20) -> None:
     """Say what a bank has for each class: sentences, usable ones, too few; and which classes it lacks."""
-    from yoro.banks import match_classes, tidied
+    from yoro.text.banks import match_classes, tidied
 
     wanted = _names(data, classes)
     given = _open(bank, wanted)
@@ -76,8 +76,8 @@ def draw(
     quiet: Quiet = False,
 ) -> None:
     """Draw the sentences that `yoro fit` would draw, and write them as a bank of their own."""
-    from yoro.banks import BUILT_IN, make_bank
-    from yoro.store import refuse_existing
+    from yoro.model.store import refuse_existing
+    from yoro.text.banks import BUILT_IN, make_bank
 
     refuse_existing(out, force=force)
     wanted = _names(data, classes)
@@ -108,8 +108,8 @@ def ask(
 
     What was answered is written after every class; a file that is there is completed, not asked for again.
     """
-    from yoro.asking import ask_sentences
-    from yoro.banks import read_sentences
+    from yoro.text.banks import read_sentences
+    from yoro.text.language_model import ask_sentences
 
     wanted = _names(data, classes)
     if not wanted:
@@ -127,8 +127,8 @@ def ask(
 
 
 def _names(data: str | None, classes: Path | None) -> list[str]:
-    from yoro.banks import read_classes
-    from yoro.data.finding import find
+    from yoro.data.find import find
+    from yoro.text.banks import read_classes
 
     found = set(find(data).classes) if data is not None else set()
     return sorted(found | set(read_classes(classes) if classes is not None else ()))
@@ -136,7 +136,7 @@ def _names(data: str | None, classes: Path | None) -> list[str]:
 
 def _open(bank: str, classes: list[str]) -> dict[str, list[str]]:
     """The sentences of a file, of a saved model, or of a built-in bank for the classes given."""
-    from yoro.banks import BUILT_IN, make_bank, read_sentences
+    from yoro.text.banks import BUILT_IN, make_bank, read_sentences
 
     if bank in BUILT_IN:
         if not classes:
@@ -148,6 +148,6 @@ def _open(bank: str, classes: list[str]) -> dict[str, list[str]]:
 
 
 def _write(path: Path, bank: dict[str, list[str]]) -> None:
-    from yoro.atomic import write_file
+    from yoro.files.atomic import write_file
 
     write_file(path, (json.dumps(bank, indent=1, ensure_ascii=False) + "\n").encode())

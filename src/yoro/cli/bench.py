@@ -46,9 +46,9 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Compute every cell of a plan that has no result yet. After a kill, the same command goes on."""
+    from yoro.bench.datasets.places import data_roots
     from yoro.bench.plan import read_plan
     from yoro.bench.results import Results
-    from yoro.data.datasets import data_roots
 
     chosen = read_plan(plan).only(*map(parse_names, (settings, datasets, methods)))
     kept, roots = Results(results), data_roots(data or [])
@@ -96,15 +96,15 @@ def table(
 
     CSV and JSON are in long form: one row for each setting, dataset and method, nothing rounded.
     """
-    from yoro.atomic import write_file
-    from yoro.bench.page import bench_html
     from yoro.bench.plan import read_plan
     from yoro.bench.results import Results, entries
-    from yoro.bench.tables import bench_tables
-    from yoro.bench.tidy import tidy_rows
-    from yoro.bench.writing import latex, markdown
-    from yoro.store import refuse_existing
-    from yoro.tables import write_rows
+    from yoro.bench.tables.page import bench_html
+    from yoro.bench.tables.tables import bench_tables
+    from yoro.bench.tables.tidy import tidy_rows
+    from yoro.bench.tables.writing import latex, markdown
+    from yoro.files.atomic import write_file
+    from yoro.files.rows import write_rows
+    from yoro.model.store import refuse_existing
 
     for target in (out, html):
         if target is not None:
@@ -134,9 +134,10 @@ def datasets(
     as_json: AsJson = False,
 ) -> None:
     """Say which datasets are there, with found and expected counts; nothing is fetched."""
-    from yoro.data.datasets import data_roots, find_bench_dataset
-    from yoro.data.datasets.status import all_status
-    from yoro.data.datasets.status_text import status_advice, status_table, status_values
+    from yoro.bench.datasets.bench_datasets import find_bench_dataset
+    from yoro.bench.datasets.places import data_roots
+    from yoro.bench.datasets.status import all_status
+    from yoro.bench.datasets.status_text import status_advice, status_table, status_values
 
     chosen = [find_bench_dataset(name) for name in names] if names else None
     items = all_status(data_roots(data or []), chosen)

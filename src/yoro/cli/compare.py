@@ -24,7 +24,7 @@ from yoro.cli.talk import (
 )
 
 if TYPE_CHECKING:
-    from yoro.comparing import Comparison, Row
+    from yoro.peers.compare import Comparison, Row
 
 
 def run(
@@ -57,11 +57,11 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Fit and test label mappings, ablations and training-free peers on responses that are read once."""
-    from yoro.comparing import compare
     from yoro.errors import InputError
-    from yoro.material import read_material
-    from yoro.peers.registry import find_methods
-    from yoro.store import refuse_existing
+    from yoro.model.store import refuse_existing
+    from yoro.peers.compare import compare
+    from yoro.peers.methods import find_methods
+    from yoro.peers.responses import read_material
 
     chosen = None if methods is None else parse_names(methods)
     try:
@@ -80,8 +80,8 @@ def run(
         material, methods=chosen, seeds=seeds, shots=shots, tell=lambda name: say(f"Comparing: {name}", quiet)
     )
     if html is not None:
-        from yoro.atomic import write_file
-        from yoro.comparison_page import comparison_html
+        from yoro.files.atomic import write_file
+        from yoro.reports.comparison import comparison_html
 
         write_file(html, comparison_html(found).encode())
     if as_json:

@@ -10,7 +10,7 @@ import typer
 from yoro.cli.talk import Force, Quiet, say
 
 if TYPE_CHECKING:
-    from yoro.demonstration import Demonstration
+    from yoro.cli.demonstration import Demonstration
 
 
 def run(
@@ -21,8 +21,8 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Fit handwritten digits in one pass, compare with other label mappings, and predict a few."""
-    from yoro.demonstration import demonstrate
-    from yoro.store import refuse_existing
+    from yoro.cli.demonstration import demonstrate
+    from yoro.model.store import refuse_existing
 
     if not force:
         refuse_existing(out, force=False)

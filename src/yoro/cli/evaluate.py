@@ -24,7 +24,7 @@ from yoro.cli.talk import (
 )
 
 if TYPE_CHECKING:
-    from yoro.metrics import Evaluation
+    from yoro.model.metrics import Evaluation
 
 MOST_CLASSES = 60  # of which a table in a terminal is still read
 MOST_CONFUSIONS = 10
@@ -44,8 +44,8 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Accuracy, calibration, per-class figures and confusions on labelled data (of a split folder, its test split)."""
-    from yoro.classifier import load
-    from yoro.store import refuse_existing
+    from yoro.model.classifier import load
+    from yoro.model.store import refuse_existing
 
     if html is not None:
         refuse_existing(html, force=force)
@@ -54,8 +54,8 @@ def run(
     if html is None:
         evaluation = classifier.evaluate(data, progress=not quiet, reading=reading)
     else:
-        from yoro.atomic import write_file
-        from yoro.reporting import evaluation_report
+        from yoro.files.atomic import write_file
+        from yoro.reports.evaluation import evaluation_report
 
         evaluation, page = evaluation_report(classifier, data, reading=reading, progress=not quiet)
         write_file(html, page.encode())

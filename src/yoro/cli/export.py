@@ -19,10 +19,10 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Write prompt, normalisation, source and mapping as one ONNX graph, checked against `predict` first."""
-    from yoro.atomic import write_file
-    from yoro.classifier import load
-    from yoro.exporting import checked_export
-    from yoro.store import refuse_existing
+    from yoro.files.atomic import write_file
+    from yoro.model.checked_export import checked_export
+    from yoro.model.classifier import load
+    from yoro.model.store import refuse_existing
 
     refuse_existing(onnx, force=force)
     graph, difference = checked_export(load(model, source=source, device=device))

@@ -25,7 +25,7 @@ from yoro.cli.talk import (
 )
 
 if TYPE_CHECKING:
-    from yoro.classifier import Classifier
+    from yoro.model.classifier import Classifier
 
 
 def run(
@@ -81,10 +81,10 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Fit a classifier in one pass and save it."""
-    from yoro.banks import read_classes
-    from yoro.fitting import fit
+    from yoro.fit import fit
+    from yoro.model.store import check_target, refuse_existing
     from yoro.prompts.prompt import parse_frame
-    from yoro.store import check_target, refuse_existing
+    from yoro.text.banks import read_classes
 
     if data is None and (shots != 0 or classes is None):
         raise typer.BadParameter("give labelled data, or --shots 0 with --classes FILE.", param_hint="DATA")
@@ -137,7 +137,7 @@ def finish(
     """Save the model and the report, and say so."""
     page = None
     if html is not None:
-        from yoro.reporting import fit_report
+        from yoro.reports.evaluation import fit_report
 
         page = fit_report(classifier, data)
     if not keep:
@@ -145,7 +145,7 @@ def finish(
     classifier.save(out, force=force)
     say(sentence(classifier, out), quiet)
     if html is not None and page is not None:
-        from yoro.atomic import write_file
+        from yoro.files.atomic import write_file
 
         write_file(html, page.encode())
         say(f"{html}: the report.", quiet)

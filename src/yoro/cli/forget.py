@@ -31,7 +31,7 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Take labelled data back out of a model, as if they had never been fitted."""
-    from yoro.classifier import load
+    from yoro.model.classifier import load
 
     classifier = load(model, source=source, device=device)
     reading = make_reading(batch_size, workers, strict)

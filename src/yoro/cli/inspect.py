@@ -10,7 +10,7 @@ import typer
 from yoro.cli.talk import AsJson, Force, ModelPath, Quiet, print_json, say
 
 if TYPE_CHECKING:
-    from yoro.store import Model
+    from yoro.model.store import Model
 
 
 def run(
@@ -24,7 +24,7 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Show classes, counts, source, shrinkage and history of a model."""
-    from yoro.store import read_model
+    from yoro.model.store import read_model
 
     content = read_model(model)
     if prompt is not None:
@@ -40,12 +40,12 @@ def run(
 
 def draw(model: Model, file: Path, force: bool) -> None:
     """Write the drawing of a model's prompt."""
-    from yoro.atomic import write_file
     from yoro.errors import InputError
-    from yoro.prompt_pictures import prompt_picture
-    from yoro.prompts import restore_prompt
-    from yoro.refinement_report import prompt_html
-    from yoro.store import refuse_existing
+    from yoro.files.atomic import write_file
+    from yoro.model.store import refuse_existing
+    from yoro.prompts.restore import restore_prompt
+    from yoro.reports.prompt_pictures import prompt_picture
+    from yoro.reports.refinement import prompt_html
 
     if file.suffix.lower() not in (".png", ".html"):
         raise InputError(f"A prompt is drawn in a .png or .html file; {file.name!r} is neither.")

@@ -17,8 +17,8 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Merge models of one source into the model of all their data, exactly."""
-    from yoro.classifier import load
-    from yoro.store import check_target
+    from yoro.model.classifier import load
+    from yoro.model.store import check_target
 
     if len(models) < 2:
         raise typer.BadParameter("at least two models are needed.")

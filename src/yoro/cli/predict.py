@@ -25,7 +25,7 @@ from yoro.cli.talk import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from yoro.classifier import Answers
+    from yoro.model.classifier import Answers
 
 
 def run(
@@ -46,9 +46,9 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Predict classes: one row each, with path, label and probability."""
-    from yoro.classifier import load
-    from yoro.store import refuse_existing
-    from yoro.tables import FORMATS, write_rows
+    from yoro.files.rows import FORMATS, write_rows
+    from yoro.model.classifier import load
+    from yoro.model.store import refuse_existing
 
     kind = kind or (out.suffix.removeprefix(".").lower() if out is not None and out.suffix else "csv")
     if kind not in FORMATS:

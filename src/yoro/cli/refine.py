@@ -25,8 +25,8 @@ from yoro.cli.talk import (
 )
 
 if TYPE_CHECKING:
-    from yoro.classifier import Classifier
-    from yoro.refining.refinement import Refinement
+    from yoro.model.classifier import Classifier
+    from yoro.refining.verdict import Refinement
 
 
 def run(
@@ -71,10 +71,10 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Train a visual prompt for a few epochs; write the refined model, or the model unchanged if it did not help."""
-    from yoro.classifier import load
-    from yoro.pipeline import Reading
+    from yoro.model.classifier import load
+    from yoro.model.pipeline import Reading
+    from yoro.model.store import check_target, refuse_existing
     from yoro.refining.settings import Settings, check_torch
-    from yoro.store import check_target, refuse_existing
 
     unfinished = out.with_name(f".{out.name}.part")
     check_target(out, force=force)
@@ -136,9 +136,9 @@ def _finish(
     refined.save(out, force=force)
     say(f"{out}: {'the refined model' if refinement.kept else 'the model as it came'}.", quiet)
     if html is not None:
-        from yoro.atomic import write_file
-        from yoro.prompts import restore_prompt
-        from yoro.refinement_report import refinement_html
+        from yoro.files.atomic import write_file
+        from yoro.prompts.restore import restore_prompt
+        from yoro.reports.refinement import refinement_html
 
         model = refined.model
         prompt = restore_prompt(model.prompt or {}, model.prompt_arrays)

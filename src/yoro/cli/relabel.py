@@ -24,7 +24,7 @@ def run(
             raise typer.BadParameter(f"{pair!r} is no renaming; expected OLD=NEW.")
         if table.setdefault(old, new) != new:
             raise typer.BadParameter(f"{old!r} is given two new names.")
-    from yoro.classifier import load
+    from yoro.model.classifier import load
 
     classifier = load(model)
     change_model(classifier, model, out, force, quiet, lambda: classifier.relabel(table))

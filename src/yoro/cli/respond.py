@@ -23,7 +23,7 @@ from yoro.cli.talk import (
 
 if TYPE_CHECKING:
     from yoro.data.responses import ResponseBatch
-    from yoro.wording import Wording
+    from yoro.text.encoded_bank import Wording
 
 
 def run(
@@ -54,13 +54,13 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Write responses, labels and groups to a response file, which every verb takes in place of the images."""
-    from yoro.data.finding import find
+    from yoro.data.find import find
     from yoro.data.response_writing import write_responses
-    from yoro.gathering import shown
-    from yoro.pipeline import make_pipeline
+    from yoro.model.one_pass import shown
+    from yoro.model.pipeline import make_pipeline
+    from yoro.model.store import refuse_existing
     from yoro.prompts.prompt import parse_frame
-    from yoro.store import refuse_existing
-    from yoro.wording import make_wording, need_texts
+    from yoro.text.encoded_bank import make_wording, need_texts
 
     refuse_existing(out, force=force)
     found = find(data, labelled=not unlabelled)

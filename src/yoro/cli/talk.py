@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from yoro.classifier import Classifier
-    from yoro.pipeline import Reading
+    from yoro.model.classifier import Classifier
+    from yoro.model.pipeline import Reading
 
 DATA = "A folder of images, a list (.csv, .jsonl) or responses (.npz)."
 Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA, show_default=False)]
@@ -48,7 +48,7 @@ def print_json(value: object) -> None:
 
 def make_reading(batch_size: int, workers: int | None, strict: bool) -> Reading:
     """The settings of reading images."""
-    from yoro.pipeline import Reading
+    from yoro.model.pipeline import Reading
 
     return Reading(batch_size, workers, strict)
 
@@ -83,7 +83,7 @@ def parse_names(text: str | None) -> list[str]:
 
 def parse_shrinkage(text: str) -> str | float:
     """A rule's name or a number from 0 to 1."""
-    from yoro.selection import RULES
+    from yoro.discriminant.selection import RULES
 
     if text in RULES:
         return text
@@ -103,7 +103,7 @@ def change_model(
     classifier: Classifier, path: Path, out: Path | None, force: bool, quiet: bool, change: Callable[[], None]
 ) -> None:
     """Change a model and write it back in place or elsewhere; then say what was done."""
-    from yoro.store import check_target
+    from yoro.model.store import check_target
 
     if out is not None:
         check_target(out, force=force)

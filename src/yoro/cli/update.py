@@ -38,7 +38,7 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Add labelled data to a model, exactly; new classes may appear."""
-    from yoro.classifier import load
+    from yoro.model.classifier import load
 
     classifier = load(model, source=source, device=device)
     reading = make_reading(batch_size, workers, strict)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from yoro.atomic import drafted_file
 from yoro.data.responses import ResponseBatch
 from yoro.errors import InputError
+from yoro.files.atomic import drafted_file
 
 
 def write_responses(path: Path, batches: Iterable[ResponseBatch], width: int, *, labelled: bool = True) -> int:

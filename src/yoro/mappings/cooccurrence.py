@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from yoro.batches import check_batch, refuse_non_finite
 from yoro.errors import InputError, WidthError
+from yoro.mappings.batches import check_batch, refuse_non_finite
 
 Array = NDArray[np.float64]
 

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from yoro.batches import check_batch, refuse_non_finite
 from yoro.data.splits import hold_out
+from yoro.discriminant.descriptions import Descriptions
+from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, SelectionError
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.descriptions import Descriptions
-from yoro.statistics import ResponseStatistics
+from yoro.mappings.batches import check_batch, refuse_non_finite
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]

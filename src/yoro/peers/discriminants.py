@@ -17,21 +17,21 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.discriminant.reservoir import Members
+from yoro.discriminant.retention import ADAPTIVE, CONDITIONAL, select_retention, solve_retained
+from yoro.discriminant.selection import Validation, select_shrinkage
+from yoro.discriminant.shrinkage import Spectrum, make_spectrum
+from yoro.discriminant.solve import solve_empirical
+from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.discriminant import solve_empirical
+from yoro.model.solve import chosen_mapping, make_evidence
 from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, as_scorer, gathered, held
-from yoro.reservoir import Members
-from yoro.retention import ADAPTIVE, CONDITIONAL, select_retention, solve_retained
-from yoro.selection import Validation, select_shrinkage
-from yoro.shrinkage import Spectrum, make_spectrum
-from yoro.solving import chosen_mapping, make_evidence
-from yoro.statistics import ResponseStatistics
 
 
 def fit(task: Task, rule: str = "loo", target: str | None = None, votes: bool = False) -> Scorer:
-    """BDM with the shrinkage by a rule of `yoro.selection`, towards a target of `yoro.shrinkage`.
+    """BDM with the shrinkage by a rule of `select_shrinkage`, towards a target of `make_spectrum`.
 
-    Where the texts vote, their zero-shot head takes part as it does in `yoro.solving`.
+    Where the texts vote, their zero-shot head takes part as it does in `yoro.model.solve`.
     """
     trial = task.validated() if rule == "validation" else task
     members = Members(trial.responses, trial.labels, _groups(trial), np.ones(len(trial.truth)))
@@ -70,7 +70,7 @@ def fit_features(task: Task) -> Scorer:
 
 
 def fit_retained(task: Task, shares: tuple[float, ...]) -> Scorer:
-    """Some coordinates alone, by the rule of `yoro.retention`; share and shrinkage by validation."""
+    """Some coordinates alone, by the rule of `yoro.discriminant.retention`; share and shrinkage by validation."""
     trial = task.validated()
     statistics = gathered(trial)
     texts = None if task.texts is None else task.texts.flat

@@ -15,9 +15,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import SelectionError
 from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, correct, gathered, held
-from yoro.statistics import ResponseStatistics
 
 MIXES = tuple(10.0**power for power in range(-4, 3))
 

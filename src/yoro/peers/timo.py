@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 from scipy.special import softmax
 
+from yoro.discriminant.statistics import ResponseStatistics
 from yoro.peers.contract import (
     Array,
     LinearScores,
@@ -32,7 +33,6 @@ from yoro.peers.contract import (
     unit,
 )
 from yoro.peers.gda import discriminant
-from yoro.statistics import ResponseStatistics
 
 MIXES = tuple(10.0**power for power in range(-4, 5))
 

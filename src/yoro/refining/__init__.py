@@ -1,1 +1,1 @@
-"""What the prompt-training loop of `yoro.refine` works with: images, heads, recipes, checkpoints, and their uses."""
+"""A visual prompt trained through a frozen source: YORO-FP, and published methods."""

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from yoro.atomic import drafted_folder, write_file
 from yoro.errors import StoreError
+from yoro.files.atomic import drafted_folder, write_file
+from yoro.files.tensors import read_tensors, write_tensors
 from yoro.refining.heads import Arrays
-from yoro.tensors import read_tensors, write_tensors
 
 KIND = "yoro-training"
 

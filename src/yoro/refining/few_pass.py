@@ -13,29 +13,29 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from yoro.classifier import Classifier, event
-from yoro.confidence import fit_temperature
 from yoro.data.examples import Example
-from yoro.gathering import Gathered, fingerprint, shown
-from yoro.ledger import Ledger
+from yoro.discriminant.calibration import fit_temperature
+from yoro.discriminant.reservoir import CAPACITY, Reservoir
+from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
-from yoro.pipeline import Pipeline, Reading
+from yoro.model.classifier import Classifier, event
+from yoro.model.ledger import Ledger
+from yoro.model.one_pass import Gathered, fingerprint, shown
+from yoro.model.pipeline import Pipeline, Reading
+from yoro.model.solve import mapping_at, solve
+from yoro.model.store import Model
 from yoro.prompts.trainable import TrainablePrompt
-from yoro.refine import Training, best_trained, first_best
 from yoro.refining.checkpoint import TrainingCheckpoint
 from yoro.refining.heads import MappingHead
 from yoro.refining.images import LabelledImages
-from yoro.refining.opening import open_twin, reopen_plain
+from yoro.refining.loop import Training, best_trained, first_best
 from yoro.refining.policies import make_policy
 from yoro.refining.recipe import Recipe
-from yoro.refining.refinement import Refinement, epoch_sentence, judged
 from yoro.refining.settings import Settings
 from yoro.refining.splits import refuse_shared, split_examples
-from yoro.reservoir import CAPACITY, Reservoir
-from yoro.solving import mapping_at, solve
-from yoro.sources.gradients import Twin
-from yoro.statistics import ResponseStatistics
-from yoro.store import Model
+from yoro.refining.twin import open_twin, reopen_plain
+from yoro.refining.verdict import Refinement, epoch_sentence, judged
+from yoro.sources.torch.gradients import Twin
 
 Tell = Callable[[str], None]
 

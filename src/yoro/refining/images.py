@@ -16,7 +16,7 @@ from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
 from yoro.data.views import View
 from yoro.machine import cores
-from yoro.metrics import refuse_strangers
+from yoro.model.metrics import refuse_strangers
 
 AHEAD = 2  # batches decoded or being decoded while the caller works on one
 PART = 8  # images that a thread decodes at a time

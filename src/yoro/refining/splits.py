@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from yoro.data.examples import Example
-from yoro.data.finding import find
+from yoro.data.find import find
+from yoro.data.streams import is_response_data
 from yoro.errors import InputError
-from yoro.streams import is_response_data
 
 FITTED = (
     "It would answer them rightly from memory, and nothing could improve on that. Give other images with --val "

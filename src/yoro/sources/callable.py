@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from yoro.errors import SourceError
-from yoro.importing import import_here
 from yoro.sources.contract import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -23,7 +22,8 @@ from yoro.sources.contract import (
     check_images,
     check_responses,
 )
-from yoro.sources.naming import SourceName, parse_colour, parse_side
+from yoro.sources.names import SourceName, parse_colour, parse_side
+from yoro.user_code import import_here
 
 if TYPE_CHECKING:
     import onnx

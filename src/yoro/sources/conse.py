@@ -21,10 +21,10 @@ from yoro.sources.contract import Identity, Images, Reading, Responses, check_cp
 from yoro.sources.embedded import SIDES, read_embedded
 from yoro.sources.imagenet import imagenet_names
 from yoro.sources.minilm import PACKAGE, TextEncoder, model_folder
-from yoro.sources.naming import SourceName, check_options
+from yoro.sources.names import SourceName, check_options
 from yoro.sources.runtime import GraphSource
 from yoro.sources.text_cache import cached_vectors
-from yoro.sources.torchfile import Weights
+from yoro.sources.torch_file import Weights
 
 if TYPE_CHECKING:
     import onnx
@@ -111,7 +111,7 @@ def _with_vectors(classifier: onnx.ModelProto, vectors: Responses, temperature: 
     """The classifier's graph prolonged: logits, probabilities, weighted sum of vectors, unit length."""
     from onnx import TensorProto, helper
 
-    from yoro.sources.building import GraphBuilder
+    from yoro.sources.graph_builder import GraphBuilder
 
     graph, tail = classifier.graph, GraphBuilder(prefix="conse_")
     graph.node[-1].output[0] = "logits"

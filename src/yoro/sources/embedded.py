@@ -9,9 +9,9 @@ from pathlib import Path
 from yoro.errors import SourceError
 from yoro.sources.contract import Identity, Reading, check_cpu
 from yoro.sources.imagenet import imagenet_names
-from yoro.sources.naming import SourceName, check_options, side_option
+from yoro.sources.names import SourceName, check_options, side_option
 from yoro.sources.runtime import GraphSource
-from yoro.sources.torchfile import Weights, read_torch_file
+from yoro.sources.torch_file import Weights, read_torch_file
 
 SIDES = {"lite0": 224, "lite1": 240, "lite2": 260}
 LICENCE = "Apache-2.0"

@@ -103,7 +103,7 @@ class _Bert:
     """The network as a graph: "tokens" (n, length) in, the unit mean of its token vectors out."""
 
     def __init__(self, weights: Mapping[str, Array]) -> None:
-        from yoro.sources.building import GraphBuilder
+        from yoro.sources.graph_builder import GraphBuilder
 
         self._weights = weights
         self._graph = GraphBuilder()

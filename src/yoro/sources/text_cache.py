@@ -10,9 +10,9 @@ import numpy as np
 from tqdm import tqdm
 
 from yoro.errors import StoreError
-from yoro.sources.cache import cache_directory
+from yoro.files.cache import cache_directory
+from yoro.files.tensors import read_tensors, write_tensors
 from yoro.sources.contract import Responses
-from yoro.tensors import read_tensors, write_tensors
 
 KIND = "yoro-text-vectors"
 TOGETHER = 256  # sentences between two steps of the progress bar

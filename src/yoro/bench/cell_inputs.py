@@ -1,0 +1,130 @@
+"""From what a plan names to what a cell needs: the dataset as it lies here, a pipeline, a draw, digests of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from yoro.bench.cells import Cell, digest_of
+from yoro.bench.datasets.attribute_files import find_index
+from yoro.bench.datasets.bench_datasets import find_bench_dataset
+from yoro.bench.datasets.contract import BenchDataset, Found
+from yoro.bench.datasets.drawing import Drawn, draw, draw_published
+from yoro.bench.datasets.manifest import Manifest, take_manifest
+from yoro.bench.datasets.pointing import find_at
+from yoro.bench.plan import Plan
+from yoro.bench.results import Results
+from yoro.bench.sentences import Origin
+from yoro.data.examples import Dataset, listed
+from yoro.errors import InputError
+from yoro.model.pipeline import Pipeline, make_pipeline
+from yoro.prompts.prompt import parse_frame
+from yoro.user_code import import_here
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A dataset as it lies here, and what has changed of it since it was used last."""
+
+    about: BenchDataset
+    found: Found
+    manifest: Manifest
+
+    @property
+    def images(self) -> Dataset:
+        """All of its images."""
+        return self.found.dataset
+
+
+def open_data(name: str, plan: Plan, results: Results, roots: Sequence[Path], *, progress: bool = False) -> Opened:
+    """A dataset of a plan with the digest of its contents, which is remembered beside the results."""
+    about, found = find_data(name, plan, roots)
+    if len({example.name for example in found.dataset}) < len(found.dataset):
+        raise InputError(f"Two images of {name!r} have the same name; every image needs its own.")
+    file = manifest_file(results, name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tqdm(total=len(found.dataset), desc=f"checking {name}", unit="img", disable=None if progress else True,
+              leave=False) as bar:  # fmt: skip
+        return Opened(about, found, take_manifest(found.dataset, file, lambda _: bar.update()))
+
+
+def find_data(name: str, plan: Plan, roots: Sequence[Path]) -> tuple[BenchDataset, Found]:
+    """A dataset of a plan, where the plan says it is, or under the roots."""
+    about, place = find_bench_dataset(name), plan.data.get(name)
+    return about, find_at(about, Path(place)) if place else about.find(roots)
+
+
+def manifest_file(results: Results, name: str) -> Path:
+    """Where the digests of a dataset's files are kept."""
+    return results.folder / "manifests" / f"{digest_of(name)}.json"
+
+
+def altered(manifest: Manifest) -> str:
+    """What has changed since the last run, in a sentence."""
+    names = [*manifest.changed, *manifest.added, *manifest.removed]
+    if not names:
+        return "It is another copy than before."
+    counts = f"Files changed: {len(manifest.changed)}, new: {len(manifest.added)}, gone: {len(manifest.removed)}"
+    return f"{counts}; such as {listed(names[:1])}."
+
+
+def stage_of(cell: Cell) -> tuple[object, ...]:
+    """What cells must have in common to share responses."""
+    return cell.source, cell.prompt, cell.reading.read, cell.reading.frame, cell.reading.image_side
+
+
+def open_pipeline(cell: Cell, dataset: BenchDataset, device: str) -> Pipeline:
+    """The source of a cell behind its prompt; legacy padding has the image side of the dataset."""
+    reading = cell.reading
+    side = reading.image_side
+    if side is None and cell.prompt == "legacy-padding":
+        side = dataset.legacy_side
+    frame = "grey" if cell.prompt == "watermark" else parse_frame(reading.frame)
+    return make_pipeline(
+        cell.source, read=reading.read, prompt=cell.prompt, frame=frame, image_side=side, device=device
+    )
+
+
+def draw_images(cell: Cell, opened: Opened, index: Path | None) -> Drawn:
+    """The images of a cell, by its seed or by the published index."""
+    if index is not None:
+        return draw_published(opened.images, index)
+    reading = cell.reading
+    return draw(opened.images, seed=cell.seed, shots=reading.shots, limit=reading.limits(), grouped=reading.grouped)
+
+
+def published_index(cell: Cell, dataset: BenchDataset, roots: Sequence[Path]) -> Path | None:
+    """The published draw of a cell's seed, where the plan asks for it."""
+    reading = cell.reading
+    if reading.draws != "published":
+        return None
+    index = find_index(dataset, roots, cell.seed, reading.shots or 0)
+    if index is None:
+        raise InputError(
+            f"{dataset.title}: no published draw of {reading.shots} images a class for seed {cell.seed} was found; "
+            '`yoro bench datasets` says where it is looked for. Our own draws have draws = "ours".'
+        )
+    return index
+
+
+def digests(
+    cell: Cell, opened: Opened, pipeline: Pipeline, sentences: Sequence[Origin], index: Path | None
+) -> dict[str, str]:
+    """Digests of all that a plan only names."""
+    found = {"data": opened.manifest.digest, "source": str(pipeline.source.describe()["digest"])}
+    if sentences:
+        found["sentences"] = digest_of([_content(origin) for origin in sentences])
+    if index is not None:
+        found["draw"] = _content(index)
+    if ":" in cell.method:
+        module = import_here(cell.method.partition(":")[0], cell.method, InputError)
+        found["method"] = _content(Path(str(module.__file__)))
+    return found
+
+
+def _content(origin: Origin) -> str:
+    return hashlib.sha256(origin.read_bytes()).hexdigest() if isinstance(origin, Path) else origin

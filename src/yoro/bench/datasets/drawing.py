@@ -1,0 +1,93 @@
+"""Which images of a dataset are fitted, validated on and tested, for one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from yoro.data.coop import read_split
+from yoro.data.examples import Dataset, Example, shown
+from yoro.data.roles import MOST_VALIDATION, draw_few, hold_tenth
+from yoro.errors import InputError
+
+TEST_SEED = 0  # so that every seed is tested on the same images
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Examples to fit, to validate on and to test, each sorted by class, then name."""
+
+    train: tuple[Example, ...]
+    val: tuple[Example, ...]
+    test: tuple[Example, ...]
+
+
+def draw(
+    dataset: Dataset,
+    *,
+    seed: int,
+    shots: int | None = None,
+    limit: Mapping[str, int] | None = None,
+    grouped: bool = False,
+) -> Drawn:
+    """The images of one run; the draw depends on names, not on their order.
+
+    seed : of the hold-out, the shots and the limits of train and val.
+    shots : images a class to fit; min(shots, 4) a class to validate on, as in the paper.
+    limit : at most so many images a class, by split; those of test are the same for every seed.
+    grouped : keep groups, such as GTSRB's tracks, whole where validation images are held out; the paper does not.
+
+    Validation images are the dataset's own, else 10 % of each class of train.
+    """
+    limit = _checked(limit or {})
+    parts: dict[str, list[Example]] = {"train": [], "val": [], "test": []}
+    for example in sorted(dataset, key=_order):
+        if example.split in parts and example.label is not None:
+            parts[example.split].append(example)
+    for split in ("train", "test"):
+        if not parts[split]:
+            raise InputError(
+                f"The dataset has no images to {'fit' if split == 'train' else 'test'}; its splits are "
+                f"{', '.join(dataset.splits) or 'unnamed'}. Expected folders or columns train, test and optionally val."
+            )
+    if not parts["val"]:
+        train = parts["train"]
+        kept, held = hold_tenth(train, seed, grouped=grouped)
+        parts["train"], parts["val"] = [train[i] for i in kept], [train[i] for i in held]
+    if shots is not None:
+        parts["train"] = draw_few(parts["train"], shots, seed)
+        parts["val"] = draw_few(parts["val"], min(shots, MOST_VALIDATION), seed)
+    for split, count in limit.items():
+        parts[split] = draw_few(parts[split], count, TEST_SEED if split == "test" else seed)
+    return Drawn(tuple(parts["train"]), tuple(parts["val"]), tuple(parts["test"]))
+
+
+def draw_published(dataset: Dataset, file: Path) -> Drawn:
+    """The images that a published few-shot index names; the test images are all of the dataset's.
+
+    The index has paths of another machine: an image is known by the longest end of its path that is a name.
+    """
+    by_name = {example.name: example for example in dataset if example.split != "test"}
+    parts: dict[str, list[Example]] = {"train": [], "val": [], "test": []}
+    for row in read_split(file):
+        ends = row.place.replace("\\", "/").split("/")
+        name = next((end for start in range(len(ends)) if (end := "/".join(ends[start:])) in by_name), None)
+        if name is None or by_name[name].label != row.label:
+            known = "no image of the dataset" if name is None else f"of class {by_name[name].label!r} there"
+            raise InputError(f"'{shown(file)}' names {row.place!r} of class {row.label!r}, which is {known}.")
+        parts[row.split].append(by_name[name])
+    parts["test"] = [example for example in dataset if example.split == "test"]
+    ordered = {split: tuple(sorted(part, key=_order)) for split, part in parts.items()}
+    return Drawn(ordered["train"], ordered["val"], ordered["test"])
+
+
+def _order(example: Example) -> tuple[str, str]:
+    return example.label or "", example.name
+
+
+def _checked(limit: Mapping[str, int]) -> Mapping[str, int]:
+    for split, count in limit.items():
+        if split not in ("train", "val", "test") or isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise InputError(f"limit has {split!r}: {count!r}; expected train, val or test, and a count from 1.")
+    return limit

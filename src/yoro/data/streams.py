@@ -1,0 +1,72 @@
+"""Data of any kind as one traversal of response batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from yoro.data.loading import OnePass
+from yoro.data.responses import ROWS, ResponseBatch, ResponseFile
+from yoro.discriminant.reservoir import row_digests
+from yoro.errors import InputError
+from yoro.mappings.batches import check_batch, refuse_non_finite
+
+ResponseData = str | Path | ArrayLike | tuple[ArrayLike, ArrayLike]
+
+
+class ResponseStream:
+    """Batches that can be traversed once: the promise of one pass is kept by refusing a second.
+
+    `produce` is called with the stream itself, so that it can note what it passed over.
+    """
+
+    def __init__(self, produce: Callable[[ResponseStream], Iterator[ResponseBatch]], total: int | None = None) -> None:
+        self.total = total
+        self.images = 0  # handed out so far
+        self.position = 0  # examples dealt with so far, those that could not be read among them
+        self.skipped: list[tuple[str, str]] = []  # names of what could not be read, with the reason
+        self._batches = OnePass(produce(self), "data")
+
+    def __iter__(self) -> Iterator[ResponseBatch]:
+        for batch in self._batches:
+            self.images += len(batch.names)
+            yield batch
+
+
+def is_response_data(data: object) -> bool:
+    """Whether data are responses already: an .npz file, an array of numbers, or such an array with labels."""
+    if isinstance(data, str | Path):
+        return Path(data).suffix.lower() == ".npz"
+    first = data[0] if isinstance(data, tuple) and len(data) == 2 else data
+    return isinstance(first, np.ndarray) and first.ndim == 2 and first.dtype.kind == "f"
+
+
+def open_responses(data: ResponseData, *, labelled: bool) -> ResponseStream:
+    """A stream of a response file, of (responses, labels), or of bare responses where labels are not needed."""
+    if isinstance(data, str | Path):
+        file = ResponseFile(data, labelled=labelled)
+        return ResponseStream(lambda _: _closing(file), len(file))
+    if isinstance(data, tuple):
+        batch = check_batch(*data)
+        refuse_non_finite(batch.responses)
+        return ResponseStream(lambda _: _slices(batch.responses, batch.labels.tolist()), len(batch.labels))
+    if labelled:
+        raise InputError("Labels are needed: give (responses, labels), or a response file that has both.")
+    responses = check_batch(data, np.zeros(len(np.asarray(data)), dtype=np.str_)).responses
+    refuse_non_finite(responses)
+    return ResponseStream(lambda _: _slices(responses, None), len(responses))
+
+
+def _closing(file: ResponseFile) -> Iterator[ResponseBatch]:
+    with file:
+        yield from file.batches()
+
+
+def _slices(responses: NDArray[np.floating], labels: list[str] | None) -> Iterator[ResponseBatch]:
+    for start in range(0, len(responses), ROWS):
+        block = responses[start : start + ROWS]
+        names = [f"row {i}" for i in range(start, start + len(block))]
+        yield ResponseBatch(block, labels and labels[start : start + ROWS], None, row_digests(block), names)

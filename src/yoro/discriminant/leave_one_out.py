@@ -1,0 +1,164 @@
+"""Exact leave-one-out scores of BDM for any shrinkage, from one eigendecomposition.
+
+Without response i of class y, with residual r = z_i - mu_y, the statistics are
+
+    S - f r r',   f = n_y / (n_y - 1)          scatter
+    mu_y - r / (n_y - 1)                       own-class mean
+    tr S - f |r|^2                             trace, so the target of the shrinkage moves too
+
+The target stays a multiple of the identity, hence diagonal in the same eigenbasis, and the
+rank-one change of the scatter is undone by Sherman and Morrison. A group is left out whole,
+by the same algebra with several rows. Weights are frequencies: leaving one out takes one unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.discriminant.calibration import Prior, log_prior
+from yoro.discriminant.reservoir import Members
+from yoro.discriminant.shrinkage import EPSILON, Spectrum
+from yoro.discriminant.statistics import ResponseStatistics
+
+Array = NDArray[np.float64]
+
+ROWS = 1024  # responses scored at a time
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Leave-one-out scores (m, classes), up to a constant a row; true classes and weights (m,)."""
+
+    scores: Array
+    truth: NDArray[np.intp]
+    weights: Array
+
+
+class LeaveOneOut:
+    """Members rotated into the eigenbasis once; `scores` then costs three products a shrinkage.
+
+    A member that is alone in its class (or whose group holds the whole class) is passed over:
+    without it the class would not exist.
+    """
+
+    def __init__(
+        self, statistics: ResponseStatistics, spectrum: Spectrum, members: Members, *, prior: Prior = "empirical"
+    ) -> None:
+        self._spectrum, self._counts, self._prior = spectrum, statistics.counts, prior
+        self._classes = statistics.classes
+        self._total, self._present = statistics.total, int((statistics.counts > 0).sum())
+        self._scatter_values = spectrum.values * max(statistics.degrees, 0.0)
+        centre = statistics.counts @ statistics.means / statistics.total
+        self._means = np.where(statistics.counts[:, None] > 0, statistics.means - centre, 0.0) @ spectrum.basis
+        truth = np.searchsorted(np.asarray(self._classes), members.labels)
+        vectors = (members.responses - centre) @ spectrum.basis  # (m, rank)
+        sizes = {name: int(n) for name, n in zip(*np.unique(members.groups, return_counts=True), strict=True) if name}
+        together = np.array([sizes.get(name, 1) > 1 for name in members.groups.tolist()], dtype=bool)
+        units = np.minimum(members.weights, 1.0)
+        alone = ~together & (self._counts[truth] - units > 1e-9)
+        self._vectors, self._truth, self._units = vectors[alone], truth[alone], units[alone]
+        teams = [np.flatnonzero(members.groups == name) for name in sizes if sizes[name] > 1]
+        teams = [rows for rows in teams if self._survives(rows, truth, members.weights)]
+        self._groups = [_Group(vectors[rows], truth[rows], members.weights[rows]) for rows in teams]
+        self.rows = np.concatenate([np.flatnonzero(alone), *teams])  # which members the scores are of
+        self.truth = truth[self.rows]
+        self.weights = members.weights[self.rows]
+
+    def __len__(self) -> int:
+        return len(self.truth)
+
+    def scores(self, rho: float) -> Scored:
+        """Scores of every member under the mapping fitted without it, at one shrinkage."""
+        single = [self._singles(slice(i, i + ROWS), rho) for i in range(0, len(self._truth), ROWS)]
+        grouped = [self._group(group, rho) for group in self._groups]
+        return Scored(np.concatenate([*single, *grouped]), self.truth, self.weights)
+
+    def _survives(self, rows: NDArray[np.intp], truth: NDArray[np.intp], weights: Array) -> bool:
+        gone = np.bincount(truth[rows], weights[rows], len(self._counts))
+        return bool((self._counts - gone > 1e-9)[gone > 0].all())
+
+    def _singles(self, part: slice, rho: float) -> Array:
+        vectors, truth, unit = self._vectors[part], self._truth[part], self._units[part]
+        rows = np.arange(len(truth))
+        count = self._counts[truth]
+        left = count - unit
+        factor, shift = unit * count / left, unit / left
+        residual = vectors - self._means[truth]
+        lost = factor * np.einsum("ij,ij->i", residual, residual)
+        degrees = self._total - unit - self._present
+        slope, diagonal = self._metric(lost, degrees, rho)
+        inverse = np.reciprocal(diagonal, out=diagonal)  # (m, rank): D_i^-1
+        weighted = residual * inverse  # D^-1 r
+        rr = np.einsum("ij,ij->i", weighted, residual)
+        rm = weighted @ self._means.T  # r' D^-1 mu_c
+        zm = np.multiply(vectors, inverse, out=weighted) @ self._means.T
+        mm = inverse @ (self._means**2).T
+        own_rm = rm[rows, truth]
+        rz = rr + own_rm  # z = r + mu_y
+        mm[rows, truth] += -2 * shift * own_rm + shift**2 * rr
+        zm[rows, truth] -= shift * rz
+        rm[rows, truth] -= shift * rr
+        gain = slope * factor / (1.0 - slope * factor * rr)  # Sherman-Morrison
+        scores: Array = zm - 0.5 * mm + gain[:, None] * rm * (rz[:, None] - 0.5 * rm)
+        scores += self._log_priors(truth, unit)
+        return scores
+
+    def _metric(self, lost: Array, degrees: Array, rho: float) -> tuple[Array, Array]:
+        """Factor of the downdate (m,) and diagonal of the shrunk covariance before it, (m, rank)."""
+        trace = np.maximum(self._scatter_values.sum() - lost, 0.0)
+        sound = (degrees > 0) & (trace > EPSILON * self._scatter_values.sum())  # else: the Euclidean metric
+        degrees = np.where(sound, degrees, 1.0)
+        slope = np.where(sound, (1.0 - rho) / degrees, 0.0)
+        target = np.where(sound, rho * trace / (degrees * self._spectrum.width), 1.0)
+        diagonal = np.multiply.outer(slope, self._scatter_values)
+        diagonal += target[:, None]
+        floor = EPSILON * self._spectrum.width * (slope * self._scatter_values.max(initial=0.0) + target)
+        if (target < floor).any():  # only where rho is zero, or nearly
+            np.maximum(diagonal, floor[:, None], out=diagonal)
+        return slope, diagonal
+
+    def _log_priors(self, truth: NDArray[np.intp], unit: Array) -> Array:
+        base = log_prior(self._counts, self._classes, self._prior)
+        table = np.repeat(base[None], len(truth), axis=0)
+        if self._prior == "empirical":
+            table += (np.log(self._total) - np.log(self._total - unit))[:, None]
+            own = self._counts[truth]
+            table[np.arange(len(truth)), truth] += np.log(own - unit) - np.log(own)
+        return table
+
+    def _group(self, group: _Group, rho: float) -> Array:
+        """The same for a group left out whole, by Woodbury's identity."""
+        counts = self._counts.copy()
+        means = self._means.copy()
+        rows = [np.empty((0, means.shape[1]))]
+        for c in np.unique(group.truth):
+            mine = group.truth == c
+            weight = group.weights[mine]
+            gone, mean = weight.sum(), weight @ group.vectors[mine] / weight.sum()
+            step = mean - means[c]
+            left = counts[c] - gone
+            rows.append(np.sqrt(weight)[:, None] * (group.vectors[mine] - mean))
+            rows.append(np.sqrt(gone * counts[c] / left) * step[None])
+            means[c] -= gone / left * step
+            counts[c] = left
+        down = np.concatenate(rows)  # (b, rank): the scatter loses down' down
+        degrees = np.array([counts.sum() - self._present])
+        slope, diagonal = self._metric(np.array([(down**2).sum()]), degrees, rho)
+        inverse = 1.0 / diagonal[0]
+        core = np.eye(len(down)) - slope[0] * (down * inverse) @ down.T
+        zb, mb = (group.vectors * inverse) @ down.T, (means * inverse) @ down.T
+        half = slope[0] * np.linalg.solve(core, mb.T)  # (b, classes)
+        cross = (group.vectors * inverse) @ means.T + zb @ half
+        norms = np.einsum("kj,kj,j->k", means, means, inverse) + np.einsum("kb,bk->k", mb, half)
+        scores: Array = cross - 0.5 * norms + log_prior(counts, self._classes, self._prior)
+        return scores
+
+
+@dataclass(frozen=True)
+class _Group:
+    vectors: Array  # (m, rank)
+    truth: NDArray[np.intp]
+    weights: Array

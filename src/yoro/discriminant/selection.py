@@ -1,0 +1,309 @@
+"""Which shrinkage? The paper's validation rule, exact leave-one-out, folds, closed formulas, or a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.discriminant.calibration import Prior, doubtful_loss, fit_blend, fit_temperature
+from yoro.discriminant.leave_one_out import LeaveOneOut, Scored
+from yoro.discriminant.reservoir import Members, row_digests
+from yoro.discriminant.shrinkage import Spectrum, dense_spectrum, ledoit_wolf, oas, rblw
+from yoro.discriminant.solve import check_shrinkage, solve_path
+from yoro.discriminant.statistics import ResponseStatistics
+from yoro.errors import InputError, SelectionError
+from yoro.mappings.affine import AffineMapping
+
+Array = NDArray[np.float64]
+Validation = tuple[NDArray[np.floating], NDArray[np.str_]]  # responses and labels
+
+PAPER_GRID = (0.01, 0.03, 0.1, 0.3, 0.5, 0.8)
+FINE_GRID = tuple(sorted({*PAPER_GRID, *(round(10 ** (-i / 4), 5) for i in range(13))}))  # 0.001 to 1
+RULES = ("loo", "validation", "k-fold", "oas", "rblw", "ledoit-wolf")
+FOLDS = 5
+ROUNDING = 1e-12  # losses closer than this, relatively, are equal
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A shrinkage, by which rule it was chosen, and how every candidate fared.
+
+    `scores` are numbers of correct answers under `validation`, and mean negative log-likelihoods
+    under `loo` and `k-fold`; closed formulas have no candidates. `alpha` is the weight of the
+    zero-shot head beside the mapping.
+    """
+
+    rule: str
+    shrinkage: float
+    temperature: float = 1.0
+    candidates: tuple[float, ...] = ()
+    scores: tuple[float, ...] = ()
+    alpha: float = 0.0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a rule may use: statistics and spectrum always, members and validation data if there are any.
+
+    `head` is a mapping whose opinion is added to that of BDM, if that helps.
+    """
+
+    statistics: ResponseStatistics
+    spectrum: Spectrum
+    members: Members | None = None
+    validation: Validation | None = None
+    prior: Prior = "empirical"
+    decompose: Callable[[ResponseStatistics], Spectrum] = dense_spectrum
+    head: AffineMapping | None = None
+
+
+def select_shrinkage(rule: str | float, evidence: Evidence) -> Choice:
+    """Choose a shrinkage by a rule's name, or take the number given."""
+    if not isinstance(rule, str):
+        return _at_shrinkage("fixed", check_shrinkage(rule), evidence)
+    if rule not in RULES:
+        raise InputError(f"{rule!r} is no shrinkage rule; expected one of {', '.join(RULES)}, or a number from 0 to 1.")
+    if evidence.spectrum.degenerate and (rule != "validation" or evidence.head is None):
+        return _by_head(rule, evidence)  # no spread within classes: every shrinkage gives the same mapping
+    if rule == "validation":
+        return by_validation(evidence)
+    if rule == "loo":
+        return by_leave_one_out(evidence)
+    if rule == "k-fold":
+        return by_folds(evidence)
+    return _at_shrinkage(rule, _closed_formula(rule, evidence), evidence)
+
+
+def by_validation(evidence: Evidence, candidates: Sequence[float] = PAPER_GRID) -> Choice:
+    """The paper's rule: most correct answers on validation responses, ties to the smaller shrinkage."""
+    if evidence.validation is None:
+        raise _lacking("validation", "validation responses", evidence)
+    responses, labels = evidence.validation
+    truth = _codes(labels, evidence.statistics.classes)
+    grid = sorted(candidates)
+    mappings = solve_path(evidence.statistics, evidence.spectrum, grid, prior=evidence.prior)
+    scored = (Scored(mapping(responses), truth, np.ones(len(truth))) for mapping in mappings)
+    opinion = None if evidence.head is None else evidence.head(responses)
+    return _best("validation", grid, scored, opinion, _wrong)
+
+
+def by_leave_one_out(evidence: Evidence, candidates: Sequence[float] = FINE_GRID) -> Choice:
+    """Least exact leave-one-out negative log-likelihood at a fitted temperature, ties to the larger."""
+    if not evidence.members:
+        raise _lacking("loo", "individual responses", evidence)
+    left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
+    if evidence.head is not None and len(left_out) < len(evidence.statistics.classes):
+        return _by_head("loo", evidence)
+    if not len(left_out):
+        raise SelectionError(
+            "No kept response can be left out: each is the last of its class, or its group is. "
+            f"Rules that work here: {_working(evidence, besides='loo')}."
+        )
+    grid = sorted(candidates, reverse=True)  # from the largest down, so that a tie stays with the larger
+    opinion = _opinion(evidence, left_out.rows)
+    return _best("loo", grid, (left_out.scores(check_shrinkage(rho)) for rho in grid), opinion, _loss)
+
+
+def by_folds(evidence: Evidence, candidates: Sequence[float] = FINE_GRID, folds: int = FOLDS) -> Choice:
+    """Least negative log-likelihood of folds under the statistics less the fold, ties to the larger.
+
+    The members are dealt out whole groups at a time, in the order of their keys; a fold's
+    statistics are subtracted from the full ones, so nothing is traversed again.
+    """
+    if not evidence.members:
+        raise _lacking("k-fold", "individual responses", evidence)
+    members, classes = evidence.members, evidence.statistics.classes
+    scored: dict[float, list[Scored]] = {check_shrinkage(rho): [] for rho in sorted(candidates, reverse=True)}
+    order: list[NDArray[np.intp]] = []
+    for rows in _deal(members, folds):
+        fold = ResponseStatistics()
+        fold.update(members.responses[rows], members.labels[rows], members.weights[rows])
+        rest = evidence.statistics - fold
+        rows = rows[np.isin(members.labels[rows], rest.classes)]
+        if not len(rows):
+            continue
+        order.append(rows)
+        rest = rest + ResponseStatistics(classes)
+        truth = _codes(members.labels[rows], classes)
+        mappings = solve_path(rest, evidence.decompose(rest), list(scored), prior=evidence.prior)
+        for rho, mapping in zip(scored, mappings, strict=True):
+            scored[rho].append(Scored(mapping(members.responses[rows]), truth, members.weights[rows]))
+    if not scored or not next(iter(scored.values())):
+        raise SelectionError(
+            f"No class has images in two folds. Rules that work here: {_working(evidence, besides='k-fold')}."
+        )
+    opinion = _opinion(evidence, np.concatenate(order))
+    return _best("k-fold", list(scored), (_joined(parts) for parts in scored.values()), opinion, _loss)
+
+
+@dataclass(frozen=True)
+class _Fare:
+    """How one candidate fared: the smaller the cost, the better; `right` (n,) are its correct answers."""
+
+    cost: float
+    shrinkage: float
+    temperature: float
+    alpha: float
+    right: NDArray[np.bool_]
+
+
+def _best(
+    rule: str,
+    grid: Sequence[float],
+    scored: Iterable[Scored],
+    opinion: Array | None,
+    cost: Callable[[Scored, float], float],
+) -> Choice:
+    """The candidate of least cost, the first of equals; with the head's opinion (n, classes) if it earns its place."""
+    plain: list[_Fare] = []
+    mixed: list[_Fare] = []
+    temperature = 1.0
+    for rho, answers in zip(grid, scored, strict=True):
+        temperature = fit_temperature(answers.scores, answers.truth, answers.weights, start=temperature)
+        plain.append(_fare(answers, rho, temperature, 0.0, cost))
+        if opinion is not None:
+            warmth, alpha = fit_blend(answers.scores, opinion, answers.truth, answers.weights, temperature)
+            both = Scored(answers.scores + alpha * opinion, answers.truth, answers.weights)
+            mixed.append(_fare(both, rho, warmth, alpha, cost))
+    if not plain:
+        raise InputError("No candidate shrinkages were given.")
+    fares, best = plain, _least(plain)
+    if opinion is not None and _earns(_least(mixed), best, opinion.argmax(axis=1) == answers.truth, answers.weights):
+        fares, best = mixed, _least(mixed)
+    curve = sorted((fare.shrinkage, fare.cost) for fare in fares)
+    sign = -1.0 if rule == "validation" else 1.0  # the cost there is minus the number of correct answers
+    scores = tuple(sign * fare_cost for _, fare_cost in curve)
+    return Choice(rule, best.shrinkage, best.temperature, tuple(rho for rho, _ in curve), scores, best.alpha)
+
+
+def _fare(
+    answers: Scored, rho: float, temperature: float, alpha: float, cost: Callable[[Scored, float], float]
+) -> _Fare:
+    right = answers.scores.argmax(axis=1) == answers.truth
+    return _Fare(cost(answers, temperature), rho, temperature, alpha, right)
+
+
+def _loss(answers: Scored, temperature: float) -> float:
+    return doubtful_loss(answers.scores, answers.truth, answers.weights, temperature)
+
+
+def _wrong(answers: Scored, temperature: float) -> float:
+    """Minus the number of correct answers."""
+    return -float((answers.scores.argmax(axis=1) == answers.truth).sum())
+
+
+def _least(fares: Sequence[_Fare]) -> _Fare:
+    best = fares[0]
+    for fare in fares[1:]:
+        if fare.cost < best.cost - ROUNDING * abs(best.cost):
+            best = fare
+    return best
+
+
+def _earns(mixed: _Fare, plain: _Fare, head: NDArray[np.bool_], weights: Array) -> bool:
+    """Whether the head corrects more answers than it spoils, by one standard error; or is the better of the two.
+
+    Likelihood alone would also take a head that only makes sure answers less sure.
+    """
+    gained = float(weights @ (mixed.right & ~plain.right))
+    lost = float(weights @ (plain.right & ~mixed.right))
+    return gained - lost > (gained + lost) ** 0.5 or bool(weights @ head > weights @ plain.right)
+
+
+def _by_head(rule: str, evidence: Evidence) -> Choice:
+    """Nearest class means beside the head, where there are too few images to leave any out.
+
+    The two are put on one scale, by the spread of what they say of wrong classes; then the means
+    count the more the more often the head errs on the images.
+    """
+    if evidence.head is None or not evidence.members:
+        return Choice(rule, 1.0)
+    statistics, members = evidence.statistics, evidence.members
+    truth = _codes(members.labels, statistics.classes)
+    mapping = solve_path(statistics, evidence.spectrum, [1.0], prior=evidence.prior)[0]
+    opinion = evidence.head(members.responses)
+    errors = int((opinion.argmax(axis=1) != truth).sum())
+    trust = 1.5 * (errors + 1) / (len(truth) + 2)  # by the rule of succession: three right answers prove little
+    alpha = _spread(mapping(members.responses), truth) / (trust * _spread(opinion, truth) or 1.0)
+    return Choice(rule, 1.0, alpha or 1.0, alpha=alpha)
+
+
+def _spread(scores: Array, truth: NDArray[np.intp]) -> float:
+    """Root mean square of the scores of wrong classes about their mean for each image."""
+    wrong = scores.copy()
+    wrong[np.arange(len(truth)), truth] = np.nan
+    return float(np.sqrt(np.nanmean((wrong - np.nanmean(wrong, axis=1, keepdims=True)) ** 2)))
+
+
+def _opinion(evidence: Evidence, rows: NDArray[np.intp]) -> Array | None:
+    """What the head says of these members; it has seen none of them, so nothing need be left out."""
+    if evidence.head is None or evidence.members is None:
+        return None
+    return evidence.head(evidence.members.responses[rows])
+
+
+def _closed_formula(rule: str, evidence: Evidence) -> float:
+    if rule == "oas":
+        return oas(evidence.spectrum)
+    if rule == "rblw":
+        return rblw(evidence.spectrum)
+    if not evidence.members:
+        raise _lacking("ledoit-wolf", "individual responses", evidence)
+    statistics, members = evidence.statistics, evidence.members
+    means = statistics.means[_codes(members.labels, statistics.classes)]
+    residuals = (members.responses - means) @ evidence.spectrum.basis
+    return ledoit_wolf(evidence.spectrum, residuals, members.weights, statistics.total)
+
+
+def _at_shrinkage(rule: str, rho: float, evidence: Evidence) -> Choice:
+    """Temperature and head at a shrinkage that was not chosen by likelihood: from members if kept."""
+    if evidence.members and not evidence.spectrum.degenerate:
+        left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
+        if len(left_out):
+            chosen = _best(rule, [rho], [left_out.scores(rho)], _opinion(evidence, left_out.rows), _loss)
+            return replace(chosen, candidates=(), scores=())
+    return Choice(rule, rho)
+
+
+def _codes(labels: NDArray[np.str_], classes: tuple[str, ...]) -> NDArray[np.intp]:
+    index = {name: i for i, name in enumerate(classes)}
+    try:
+        return np.array([index[name] for name in labels.tolist()], dtype=np.intp)
+    except KeyError as error:
+        raise InputError(
+            f"The validation data hold class {error.args[0]!r}, of which the training data have no example. "
+            "Add examples of it, or leave it out of the validation data."
+        ) from None
+
+
+def _deal(members: Members, folds: int) -> list[NDArray[np.intp]]:
+    """Rows of each fold; a group is one unit, as are equal responses."""
+    contents = row_digests(members.responses)
+    units = [name or content for name, content in zip(members.groups.tolist(), contents, strict=True)]
+    seen: dict[str | bytes, int] = {}
+    turn = np.array([seen.setdefault(unit, len(seen)) % folds for unit in units])
+    return [np.flatnonzero(turn == fold) for fold in range(min(folds, len(seen)))]
+
+
+def _joined(parts: list[Scored]) -> Scored:
+    return Scored(
+        np.concatenate([part.scores for part in parts]),
+        np.concatenate([part.truth for part in parts]),
+        np.concatenate([part.weights for part in parts]),
+    )
+
+
+def _working(evidence: Evidence, besides: str) -> str:
+    able = ["loo", "k-fold", "ledoit-wolf"] if evidence.members else []
+    able += ["validation"] if evidence.validation is not None else []
+    able += ["oas", "rblw", "a number from 0 to 1"]
+    return ", ".join(rule for rule in able if rule != besides)
+
+
+def _lacking(rule: str, what: str, evidence: Evidence) -> SelectionError:
+    return SelectionError(
+        f"The rule {rule!r} needs {what}, and there are none. Rules that work here: {_working(evidence, besides=rule)}."
+    )

@@ -1,0 +1,180 @@
+"""Shrinkage of the within-class covariance: its spectrum, whole rho paths, and closed formulas for rho."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh
+
+from yoro.discriminant.statistics import ResponseStatistics
+from yoro.errors import InputError
+
+Array = NDArray[np.float64]
+
+EPSILON = float(np.finfo(np.float64).eps)
+CUT_OFF = 1e-10  # of the largest eigenvalue or variance: what is smaller counts as nothing
+TARGETS = ("identity", "diagonal", "texts")
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """The within-class covariance in its eigenbasis; one serves every shrinkage.
+
+    A vector v of the statistics has the coordinates `v @ basis`, in which the covariance is
+    diagonal with `values`. For dense responses the basis is orthogonal and the coordinates are
+    as many as the response has. For responses `z = scale T v` (eq. clip-low-rank-solve) it is
+    the low-rank basis: with `T'T = L L'`, responses are an isometric image of `u = scale L'v`,
+    so the covariance of u has all non-zero eigenvalues of that of z, and only the width that
+    divides the trace must remember that z is longer.
+
+    What the covariance is shrunk towards is a choice of coordinates: to shrink the covariance of
+    `u = L'v` towards the identity is to shrink that of v towards `(LL')^-1`. So there is one
+    mechanism for every target: "identity", "diagonal" (L divides each coordinate by its
+    deviation within classes; the target is the diagonal of the covariance), and "texts", the
+    low-rank basis above, whose target over v is `(T'T)^-1`.
+    """
+
+    values: Array  # (rank,) eigenvalues of the covariance, never negative
+    basis: Array  # (dimension of v, rank)
+    width: int  # coordinates of a response
+    degrees: float  # n - k; zero or less means that there is no covariance to speak of
+    target: str = "identity"  # of TARGETS
+
+    @property
+    def trace(self) -> float:
+        """Trace of the covariance."""
+        return float(self.values.sum())
+
+    @property
+    def degenerate(self) -> bool:
+        """Whether the classes have no spread at all, so that the metric falls back to the identity."""
+        return self.degrees <= 0 or self.trace <= 0
+
+    def regularised(self, rho: float) -> tuple[Array, float]:
+        """Eigenvalues of `(1-rho) C + rho tr(C)/width I + delta I` (eq. shrinkage), and delta."""
+        if self.degenerate:
+            return np.ones_like(self.values), 0.0
+        target = rho * self.trace / self.width
+        values = (1.0 - rho) * self.values + target
+        smallest = min(float(values.min()), target) if self.width > len(values) else float(values.min())
+        delta = max(0.0, EPSILON * self.width * float(values.max()) - smallest)
+        return values + delta, delta
+
+    def empirical(self) -> Array:
+        """Eigenvalues without any shrinkage, for the pseudo-inverse: infinite where they are nothing.
+
+        Directions in which the classes have no spread to speak of are left out of the metric.
+        """
+        if self.degenerate:
+            return np.ones_like(self.values)
+        return np.where(self.values > CUT_OFF * self.values.max(), self.values, np.inf)
+
+
+def make_spectrum(
+    statistics: ResponseStatistics, target: str = "identity", texts: ArrayLike | None = None, scale: float = 1.0
+) -> Spectrum:
+    """The spectrum for a target by name; "texts" takes text vectors (texts, width) and the scale of the responses.
+
+    Statistics over image vectors v can be shrunk towards the identity (GDA's choice) or, with
+    "texts", towards `(T'T)^-1` (the paper's).
+    """
+    if target == "texts":
+        if texts is None:
+            raise InputError("The target 'texts' needs the text vectors that the responses are made with.")
+        return low_rank_spectrum(statistics, texts, scale)
+    if target not in TARGETS:
+        raise InputError(f"{target!r} is no target of the shrinkage; expected one of {', '.join(TARGETS)}.")
+    return dense_spectrum(statistics) if target == "identity" else diagonal_spectrum(statistics)
+
+
+def dense_spectrum(statistics: ResponseStatistics) -> Spectrum:
+    """Spectrum of the covariance of the responses themselves."""
+    return _spectrum(statistics, np.eye(0), statistics.width)
+
+
+def diagonal_spectrum(statistics: ResponseStatistics) -> Spectrum:
+    """Spectrum over coordinates divided by their deviation within classes: shrinkage towards the diagonal.
+
+    The deviations are those of all the data, also where leave-one-out leaves a response out: with this
+    target leave-one-out is exact but for that. A coordinate without spread gets that of the cut-off.
+    """
+    variances = statistics.scatter.diagonal() / max(statistics.degrees, 1.0)
+    largest = float(variances.max(initial=0.0))
+    if largest <= 0:
+        return replace(dense_spectrum(statistics), target="diagonal")
+    lift = np.diag(1.0 / np.sqrt(np.maximum(variances, CUT_OFF * largest)))
+    return _spectrum(statistics, lift, statistics.width, "diagonal")
+
+
+def low_rank_spectrum(statistics: ResponseStatistics, texts: ArrayLike, scale: float) -> Spectrum:
+    """Spectrum for responses `scale * texts @ v`, from statistics over v; texts (width, dimension).
+
+    No width x width matrix is formed. Directions that no text sees are dropped: the responses
+    carry nothing there.
+    """
+    t = np.asarray(texts, dtype=np.float64)
+    if t.ndim != 2 or t.shape[1] != statistics.width:
+        raise InputError(f"Texts of shape {t.shape} do not fit vectors of dimension {statistics.width}.")
+    if not np.isfinite(t).all() or not scale > 0:
+        raise InputError(f"Text vectors must be finite and the scale positive; the scale is {scale}.")
+    strengths, directions = eigh(t.T @ t)
+    seen = strengths > EPSILON * max(t.shape) * strengths[-1]
+    if not seen.any():
+        raise InputError("All text vectors are zero, so no response can tell anything.")
+    return _spectrum(statistics, scale * directions[:, seen] * np.sqrt(strengths[seen]), len(t), "texts")
+
+
+def _spectrum(statistics: ResponseStatistics, lift: Array, width: int, target: str = "identity") -> Spectrum:
+    scatter = statistics.scatter
+    if lift.size:
+        scatter = lift.T @ scatter @ lift
+    rotation: Array
+    if statistics.degrees > 0 and np.any(scatter):
+        values, rotation = eigh((scatter + scatter.T) / 2 / statistics.degrees, overwrite_a=True, check_finite=False)
+        values = np.maximum(values, 0.0)
+    else:
+        values, rotation = np.zeros(len(scatter)), np.eye(len(scatter))
+    return Spectrum(values, lift @ rotation if lift.size else rotation, width, statistics.degrees, target)
+
+
+def oas(spectrum: Spectrum) -> float:
+    """Oracle approximating shrinkage (Chen et al. 2010, eq. 23), with n - k for the sample size."""
+    width, nu = spectrum.width, spectrum.degrees
+    square = float((spectrum.values**2).sum())  # tr(C^2)
+    return _intensity(
+        (1 - 2 / width) * square + spectrum.trace**2,
+        (nu + 1 - 2 / width) * (square - spectrum.trace**2 / width),
+    )
+
+
+def rblw(spectrum: Spectrum) -> float:
+    """Rao-Blackwellised Ledoit-Wolf shrinkage (Chen et al. 2010, eq. 17), with n - k for the sample size."""
+    width, nu = spectrum.width, spectrum.degrees
+    square = float((spectrum.values**2).sum())
+    if nu <= 0:
+        return 1.0
+    return _intensity(
+        (nu - 2) / nu * square + spectrum.trace**2,
+        (nu + 2) * (square - spectrum.trace**2 / width),
+    )
+
+
+def ledoit_wolf(spectrum: Spectrum, residuals: Array, weights: Array, total: float) -> float:
+    """Ledoit and Wolf's (2004) shrinkage for residuals about the class means, in the eigenbasis, (m, rank).
+
+    The fourth moment about the class means is no function of counts, sums and second moment,
+    so it is read from individual residuals: all of them, or a sample of them beside the full
+    covariance. As in the original, the covariance here divides by n.
+    """
+    values = spectrum.values * spectrum.degrees / total
+    square = float((values**2).sum())
+    distance = square - float(values.sum()) ** 2 / spectrum.width  # |C - mu I|^2
+    fourth = float(weights @ np.einsum("ij,ij->i", residuals, residuals) ** 2 / weights.sum())
+    return _intensity(min((fourth - square) / total, distance), distance)
+
+
+def _intensity(numerator: float, denominator: float) -> float:
+    """A shrinkage in [0, 1]; a covariance that is a multiple of the identity already gets 1."""
+    return float(np.clip(numerator / denominator, 0.0, 1.0)) if denominator > 0 else 1.0

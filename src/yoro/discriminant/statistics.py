@@ -1,0 +1,339 @@
+"""Sufficient statistics of responses: counts, class means and one within-class scatter.
+
+The paper accumulates `(n, S, Q)`: counts, class sums and an uncentred second moment
+(eq. streaming-statistics). The same information is kept here in centred form, which never
+subtracts large numbers; `to_moments` and `from_moments` convert between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpotrf
+from scipy.sparse import csr_array
+
+from yoro.errors import InputError, NonFiniteError, StatisticsError, WidthError
+from yoro.mappings.batches import Batch, check_batch, refuse_non_finite
+
+Array = NDArray[np.float64]
+
+BLOCK = 1024  # responses that enter the scatter at once, unless there are many classes
+ROWS_A_CLASS = 8  # ... since each class of a block adds a row of its own
+PIECE = 128  # rows centred at a time
+ROUNDING = 1e-8  # relative size of a negative left over by removal that is still rounding
+
+
+class ResponseStatistics:
+    """What a discriminant mapping needs to know of the responses, in float64.
+
+    Two instances that saw disjoint halves of a dataset add up to the one that saw it whole,
+    in any order and any batching. Classes are matched by name, sorted by name, and appear
+    when first seen; a class named beforehand is kept although it has no data.
+
+    >>> statistics = ResponseStatistics()
+    >>> statistics.update([[1.0, 2.0], [3.0, 2.0], [0.0, 1.0]], ["cat", "cat", "dog"])
+    >>> statistics.classes, statistics.counts.tolist(), statistics.means.tolist()
+    (('cat', 'dog'), [2.0, 1.0], [[2.0, 2.0], [0.0, 1.0]])
+    """
+
+    def __init__(self, classes: Iterable[object] = ()) -> None:
+        self.classes: tuple[str, ...] = tuple(sorted({str(name) for name in classes}))
+        self.counts: Array = np.zeros(len(self.classes))
+        self.means: Array = np.zeros((len(self.classes), 0))  # (classes, width); zero where there is no data
+        self._upper: Array = np.zeros((0, 0), order="F")  # the scatter; only its upper triangle counts
+
+    @property
+    def width(self) -> int:
+        """Coordinates of a response; 0 before the first batch."""
+        return int(self.means.shape[1])
+
+    @property
+    def total(self) -> float:
+        """Number of responses, or the sum of their weights."""
+        return float(self.counts.sum())
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of the scatter, n - k, where k counts the classes that have data."""
+        return self.total - int((self.counts > 0).sum())
+
+    @property
+    def scatter(self) -> Array:
+        """Within-class scatter, (width, width), symmetric."""
+        upper = np.triu(self._upper)
+        return upper + np.triu(upper, 1).T
+
+    def update(self, responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> None:
+        """Add one batch: responses (batch, width), labels (batch,) of names, weights (batch,) as frequencies."""
+        batch = check_batch(responses, labels, weights)
+        if not len(batch.labels):
+            return
+        several = len(batch.labels) > BLOCK  # blocks: an early one changes arrays in place before a later one is read
+        before = self.copy() if several else self._of(self.classes, self.counts, self.means, self._upper)
+        try:
+            self._absorb_all(batch)
+        except NonFiniteError:
+            self._become(before)
+            refuse_non_finite(batch.responses)  # says where in the whole batch
+            raise
+
+    def remove(self, responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> None:
+        """Take one batch back out, exactly; what was never added is an error."""
+        gone = ResponseStatistics()
+        gone.update(responses, labels, weights)
+        self._become(self - gone)
+
+    def __add__(self, other: ResponseStatistics) -> ResponseStatistics:
+        if not isinstance(other, ResponseStatistics):
+            return NotImplemented
+        if other.width == 0 or self.width == 0:
+            filled, empty = (self, other) if other.width == 0 else (other, self)
+            return filled._widened(empty.classes)
+        self._same_width(other)
+        names = set(self.classes) | set(other.classes)
+        one, two = self._widened(names), other._widened(names)
+        counts = one.counts + two.counts
+        both = np.divide(one.counts * two.counts, counts, out=np.zeros_like(counts), where=counts > 0)
+        step = two.means - one.means
+        means = one.means + _ratio(two.counts, counts)[:, None] * step
+        between = np.sqrt(both)[:, None] * step
+        return self._of(one.classes, counts, means, _add_rows(np.asfortranarray(one._upper + two._upper), between))
+
+    def __sub__(self, other: ResponseStatistics) -> ResponseStatistics:
+        """Chan's formula backwards: `(a + b) - b` is `a` to rounding. A class emptied by it disappears."""
+        if not isinstance(other, ResponseStatistics):
+            return NotImplemented
+        if other.width == 0:
+            return self._widened(())
+        self._check_removable(other)
+        gone = other._widened(self.classes)
+        left = np.where(self.counts - gone.counts > ROUNDING * self.counts, self.counts - gone.counts, 0.0)
+        step = np.where(left > 0, _ratio(gone.counts, left), 0.0)[:, None] * (gone.means - self.means)
+        means = np.where(left[:, None] > 0, self.means - step, 0.0)
+        both = _ratio(left * gone.counts, self.counts)
+        between = np.sqrt(both)[:, None] * (gone.means - means)
+        upper = _add_rows(np.asfortranarray(self._upper - gone._upper), between, sign=-1.0)
+        upper = self._checked(upper) if left.any() else np.zeros_like(upper)
+        keep = (left > 0) | (self.counts == 0)
+        names = tuple(name for name, kept in zip(self.classes, keep, strict=True) if kept)
+        return self._of(names, left[keep], means[keep], upper)
+
+    def rename(self, names: dict[str, str]) -> ResponseStatistics:
+        """Classes under new names; several classes given one name are joined, exactly."""
+        unknown = sorted(set(names) - set(self.classes))
+        if unknown:
+            raise InputError(f"No class is named {unknown[0]!r}. The classes are {_some(self.classes)}.")
+        result = ResponseStatistics()
+        for part in self._one_class_each():
+            part.classes = (names.get(part.classes[0], part.classes[0]),)
+            result = result + part
+        return self._of(result.classes, result.counts, result.means, np.asfortranarray(result._upper + self._upper))
+
+    def to_moments(self) -> tuple[Array, Array, Array]:
+        """The paper's `(n, S, Q)`: counts (classes,), sums (classes, width), second moment (width, width)."""
+        sums = self.counts[:, None] * self.means
+        return self.counts.copy(), sums, self.scatter + sums.T @ self.means
+
+    @classmethod
+    def from_moments(
+        cls, counts: ArrayLike, sums: ArrayLike, second_moment: ArrayLike, classes: Sequence[object]
+    ) -> Self:
+        """Statistics from the paper's `(n, S, Q)`; digits that the uncentred form has lost stay lost."""
+        n, s, q = (np.asarray(part, dtype=np.float64) for part in (counts, sums, second_moment))
+        if n.shape != (len(classes),) or s.shape[:1] != n.shape or q.shape != s.shape[1:] * 2:
+            raise InputError(
+                f"Moments of shapes {n.shape}, {s.shape}, {q.shape} for {len(classes)} classes do not fit; "
+                "expected (classes,), (classes, width), (width, width)."
+            )
+        if not all(np.isfinite(part).all() for part in (n, s, q)) or (n < 0).any():
+            raise InputError("Moments must be finite, and counts must not be negative.")
+        order = np.argsort([str(name) for name in classes])
+        means = np.divide(s, n[:, None], out=np.zeros_like(s), where=n[:, None] > 0)
+        scatter = q - s.T @ means
+        names = tuple(str(classes[i]) for i in order)
+        return cls()._of(names, n[order], means[order], np.asfortranarray((scatter + scatter.T) / 2))
+
+    def copy(self) -> ResponseStatistics:
+        """An independent copy."""
+        return self._widened(())
+
+    def save(self, path: str | Path) -> None:
+        """Write a safetensors file, atomically."""
+        from yoro.files.tensors import write_tensors  # files are another module's subject
+
+        write_tensors(Path(path), self.to_arrays(), {"kind": "yoro-statistics", "classes": list(self.classes)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote; anything else is an error."""
+        from yoro.files.tensors import read_tensors
+
+        arrays, metadata = read_tensors(Path(path), kind="yoro-statistics")
+        return cls.from_arrays(arrays, cast("list[object]", metadata.get("classes", [])))
+
+    def to_arrays(self) -> dict[str, NDArray[np.generic]]:
+        """The arrays that `from_arrays` takes back."""
+        return {"counts": self.counts, "means": self.means, "scatter": self.scatter}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[np.generic]], classes: Sequence[object]) -> Self:
+        """Statistics from `to_arrays`, checked as if a stranger had written them."""
+        missing = {"counts", "means", "scatter"} - set(arrays)
+        if missing:
+            raise InputError(f"Statistics lack the array {sorted(missing)[0]!r}.")
+        counts, means, scatter = (np.asarray(arrays[key]) for key in ("counts", "means", "scatter"))
+        names = tuple(str(name) for name in classes)
+        fits = counts.shape == (len(names),) and means.ndim == 2 and scatter.shape == (means.shape[1],) * 2
+        if not fits or len(means) != len(names) or any(part.dtype != np.float64 for part in (counts, means, scatter)):
+            raise InputError(
+                f"Statistics of shapes {counts.shape}, {means.shape}, {scatter.shape} for {len(names)} classes "
+                "do not fit; expected float64 (classes,), (classes, width), (width, width)."
+            )
+        if names != tuple(sorted(set(names))):
+            raise InputError("Class names of statistics must be sorted and without repeats.")
+        sound = all(np.isfinite(part).all() for part in (counts, means, scatter)) and bool((counts >= 0).all())
+        if not sound or not np.array_equal(scatter, scatter.T) or (scatter.diagonal() < 0).any():
+            raise InputError("Statistics must be finite, with counts of zero or more and a symmetric scatter.")
+        return cls()._of(names, counts.copy(), means.copy(), scatter.copy(order="F"))
+
+    def _absorb_all(self, batch: Batch) -> None:
+        self._expect_width(batch.responses.shape[1])
+        codes = self._codes(batch.labels.tolist())
+        block = max(BLOCK, ROWS_A_CLASS * len(self.classes))
+        for start in range(0, len(codes), block):
+            stop = start + block
+            weight = None if batch.weights is None else batch.weights[start:stop]
+            self._absorb(np.asarray(batch.responses[start:stop], dtype=np.float64), codes[start:stop], weight)
+
+    def _absorb(self, responses: Array, codes: NDArray[np.intp], weights: Array | None) -> None:
+        """Chan's update with one block: its own scatter, and a row for each class mean that moves."""
+        block = _class_sums(responses, codes, weights, len(self.classes))
+        if not np.isfinite(block.sums).all():  # NaN and infinity survive a sum; nothing has been changed yet
+            raise NonFiniteError("These responses hold NaN, infinity, or numbers too large to be squared.")
+        seen = np.flatnonzero(block.counts)
+        old, new = self.counts[seen], block.counts[seen]
+        block_means = block.sums[seen] / new[:, None]
+        step = block_means - self.means[seen]  # a class without data has mean zero and count zero
+        rows = np.empty((len(codes) + len(seen), self.width))
+        position = np.zeros(len(self.classes), dtype=np.intp)
+        position[seen] = np.arange(len(seen))
+        _centre(responses, block_means, position[codes], rows)
+        if weights is not None:
+            rows[: len(codes)] *= np.sqrt(weights)[:, None]
+        np.multiply(step, np.sqrt(old * new / (old + new))[:, None], out=rows[len(codes) :])
+        self._upper = _add_rows(self._upper, rows)
+        self.means[seen] += (new / (old + new))[:, None] * step
+        self.counts[seen] = old + new
+
+    def _codes(self, labels: list[str]) -> NDArray[np.intp]:
+        """Index of each label among the classes, which grow by those not seen before."""
+        index = {name: i for i, name in enumerate(self.classes)}
+        try:
+            return np.fromiter(map(index.__getitem__, labels), np.intp, len(labels))
+        except KeyError:
+            self._become(self._widened(set(labels)))
+            return self._codes(labels)
+
+    def _widened(self, names: Iterable[str]) -> ResponseStatistics:
+        """A copy that also knows these classes."""
+        classes = tuple(sorted(set(self.classes) | set(names)))
+        where = [classes.index(name) for name in self.classes]
+        counts = np.zeros(len(classes))
+        means = np.zeros((len(classes), self.width))
+        counts[where], means[where] = self.counts, self.means
+        return self._of(classes, counts, means, self._upper.copy(order="F"))
+
+    def _one_class_each(self) -> list[ResponseStatistics]:
+        """Counts and means of each class apart, without scatter."""
+        empty = np.zeros((self.width, self.width), order="F")
+        return [
+            self._of((name,), self.counts[i : i + 1].copy(), self.means[i : i + 1].copy(), empty)
+            for i, name in enumerate(self.classes)
+        ]
+
+    def _of(self, classes: tuple[str, ...], counts: Array, means: Array, upper: Array) -> Self:
+        result = type(self)()
+        result.classes, result.counts, result.means, result._upper = classes, counts, means, upper
+        return result
+
+    def _become(self, other: ResponseStatistics) -> None:
+        self.classes, self.counts, self.means, self._upper = other.classes, other.counts, other.means, other._upper
+
+    def _expect_width(self, width: int) -> None:
+        if self.width == 0:
+            self.means = np.zeros((len(self.classes), width))
+            self._upper = np.zeros((width, width), order="F")
+        elif width != self.width:
+            raise WidthError(
+                f"This batch has responses of width {width}, but earlier batches had width {self.width}. "
+                "Did the response source change between batches?"
+            )
+
+    def _same_width(self, other: ResponseStatistics) -> None:
+        if self.width != other.width:
+            raise WidthError(f"Statistics of widths {self.width} and {other.width} come from different sources.")
+
+    def _check_removable(self, gone: ResponseStatistics) -> None:
+        self._same_width(gone)
+        here = dict(zip(self.classes, self.counts.tolist(), strict=True))
+        for name, count in zip(gone.classes, gone.counts.tolist(), strict=True):
+            if count > 0 and name not in here:
+                raise StatisticsError(f"No example of class {name!r} was ever added. There are {_some(self.classes)}.")
+            if count > here.get(name, 0.0) * (1 + ROUNDING):
+                raise StatisticsError(
+                    f"Class {name!r} holds {here[name]:g} examples, but {count:g} were to be removed. "
+                    "Only what was added can be removed."
+                )
+
+    def _checked(self, upper: Array) -> Array:
+        """A scatter has no negative direction; one that removal has made is a sign of foreign data."""
+        slack = ROUNDING * max(float(self._upper.diagonal().max(initial=0.0)), np.finfo(float).tiny)
+        if dpotrf(upper + slack * np.eye(len(upper)), lower=0, overwrite_a=1)[1] > 0:
+            raise StatisticsError(
+                "Removing these responses would leave a negative scatter, so they were never all added. "
+                "Remove only responses that were added, with the labels they were added under."
+            )
+        np.fill_diagonal(upper, np.maximum(upper.diagonal(), 0.0))
+        return upper
+
+
+@dataclass(frozen=True)
+class _ClassSums:
+    counts: Array  # (classes,)
+    sums: Array  # (classes, width)
+
+
+def _class_sums(responses: Array, codes: NDArray[np.intp], weights: Array | None, classes: int) -> _ClassSums:
+    """Counts and sums of a block; a sparse product reads each response once."""
+    ones = np.ones(len(codes)) if weights is None else weights
+    member = csr_array((ones, codes, np.arange(len(codes) + 1)), shape=(len(codes), classes))
+    return _ClassSums(np.bincount(codes, ones, classes).astype(np.float64), member.T @ responses)
+
+
+def _add_rows(upper: Array, rows: Array, sign: float = 1.0) -> Array:
+    """`upper + sign * rows' rows` on the upper triangle, in place: half the work of a product, and no copy."""
+    return dsyrk(sign, rows.T, beta=1.0, c=upper, trans=0, lower=0, overwrite_c=1)  # type: ignore[no-any-return]
+
+
+def _centre(responses: Array, means: Array, codes: NDArray[np.intp], out: Array) -> None:
+    """Residuals about the class means, in pieces that stay in the cache between the two steps."""
+    for start in range(0, len(codes), PIECE):
+        piece = slice(start, min(start + PIECE, len(codes)))
+        np.take(means, codes[piece], axis=0, out=out[piece], mode="clip")  # clip: no copy for bounds checks
+        np.subtract(responses[piece], out[piece], out=out[piece])
+
+
+def _ratio(part: Array, whole: Array) -> Array:
+    """`part / whole`, zero where the whole is zero."""
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "") if names else "none"

@@ -1,0 +1,68 @@
+"""Rows written as CSV, JSON, JSON lines or Parquet, to a file or to stdout."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TextIO
+
+from yoro.errors import StoreError
+from yoro.files.atomic import drafted_file
+
+Row = dict[str, object]
+
+
+def write_rows(rows: Iterator[Row], kind: str, path: Path | None) -> int:
+    """Write every row and return their number; a file appears whole or not at all."""
+    if path is None:
+        return FORMATS[kind](rows, sys.stdout)
+    with drafted_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+        return FORMATS[kind](rows, file)
+
+
+def _csv(rows: Iterator[Row], file: TextIO) -> int:
+    count, writer = 0, None
+    for row in rows:
+        count += 1
+        if writer is None:
+            writer = csv.DictWriter(file, list(row), lineterminator="\n")
+            writer.writeheader()
+        writer.writerow(row)
+    return count
+
+
+def _json(rows: Iterator[Row], file: TextIO) -> int:
+    count = 0
+    file.write("[")
+    for row in rows:
+        count += 1
+        file.write(("\n" if count == 1 else ",\n") + json.dumps(row, ensure_ascii=False))
+    file.write("\n]\n")
+    return count
+
+
+def _jsonl(rows: Iterator[Row], file: TextIO) -> int:
+    count = 0
+    for row in rows:
+        count += 1
+        file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    return count
+
+
+def _parquet(rows: Iterator[Row], file: TextIO) -> int:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise StoreError("Parquet needs an extra: pip install 'yoro-vr[bench]'") from None
+    table = pyarrow.Table.from_pylist(list(rows))
+    parquet.write_table(table, file.buffer)
+    return int(table.num_rows)
+
+
+FORMATS: dict[str, Callable[[Iterator[Row], TextIO], int]] = {
+    "csv": _csv, "json": _json, "jsonl": _jsonl, "parquet": _parquet,
+}  # fmt: skip

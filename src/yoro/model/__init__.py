@@ -1,0 +1,1 @@
+"""A classifier: fitted in one pass, saved, changed, asked."""

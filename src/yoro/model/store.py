@@ -1,0 +1,303 @@
+"""The model directory `NAME.yoro/`: safetensors, JSON and a card. Loading executes nothing and trusts nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.discriminant.calibration import Prior
+from yoro.discriminant.reservoir import Reservoir
+from yoro.discriminant.selection import Choice
+from yoro.discriminant.statistics import ResponseStatistics
+from yoro.errors import InputError, StoreError
+from yoro.files.atomic import drafted_folder, write_file
+from yoro.files.tensors import parse_tensors, write_tensors
+from yoro.mappings.affine import AffineMapping
+from yoro.model.card import model_card
+from yoro.model.ledger import Ledger
+from yoro.text.banks import Bank, check_sentences
+from yoro.text.encoded_bank import Wording
+from yoro.version import __version__
+
+FORMAT = 2  # what this version reads; a model without sentences is still written as format 1
+LARGEST_FILE = 4 * 2**30  # bytes of one file that loading will touch
+LARGEST_CONFIG = 64 * 2**20
+BANK = "bank.json"  # the sentences, readable as a bank again
+Json = dict[str, object]
+Arrays = dict[str, NDArray[np.generic]]
+
+
+@dataclass
+class Model:
+    """Everything a classifier is made of, as data."""
+
+    statistics: ResponseStatistics
+    mapping: AffineMapping
+    choice: Choice
+    ledger: Ledger
+    reservoir: Reservoir | None = None
+    prior: Prior = "empirical"
+    protocol: str = "default"
+    delta: float = 0.0
+    source: Json = field(default_factory=lambda: {"name": "responses"})
+    transform: Json | None = None
+    prompt: Json | None = None
+    prompt_arrays: Arrays = field(default_factory=dict)
+    history: list[Json] = field(default_factory=list)
+    wording: Wording | None = None  # of a model on an image-text source
+
+
+def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
+    """Write the directory beside its place and move it there: it appears whole or not at all."""
+    target = Path(path)
+    check_target(target, force=force)
+    with drafted_folder(target) as draft:
+        digests = {name: _write_part(draft / name, *part) for name, part in _parts(model).items()}
+        if model.wording is not None:
+            sentences = json.dumps(model.wording.bank.sentences, indent=1, ensure_ascii=False).encode()
+            write_file(draft / BANK, sentences)
+            digests[BANK] = hashlib.sha256(sentences).hexdigest()
+        config = _config(model, digests)
+        write_file(draft / "config.json", json.dumps(config, indent=1, ensure_ascii=False).encode())
+        write_file(draft / "README.md", model_card(config).encode())
+
+
+def check_target(target: Path, *, force: bool) -> None:
+    """Raise if a model cannot be written here; called before any work, and again before writing."""
+    if target.suffix != ".yoro":
+        raise StoreError(f"A model is a directory whose name ends in .yoro; {target.name!r} does not.")
+    refuse_existing(target, force=force)
+
+
+def refuse_existing(target: Path, *, force: bool) -> None:
+    """Raise if an output exists and may not be replaced, or if there is no folder to put it in."""
+    if not target.parent.is_dir():
+        raise StoreError(f"The folder {target.parent} does not exist.")
+    if not target.exists():
+        return
+    if not force:
+        raise StoreError(f"{target} exists already. Choose another name, or replace it with --force (force=True).")
+    if target.suffix == ".yoro" and not (target / "config.json").is_file():
+        raise StoreError(f"{target} exists and is no model, so it is not replaced. Choose another name.")
+
+
+def read_model(path: str | Path) -> Model:
+    """Read a model directory; damage, tampering or a newer format is a StoreError that says so."""
+    folder = Path(path)
+    if not folder.exists():
+        raise StoreError(f"{folder} does not exist.")
+    if not (folder / "config.json").is_file():
+        raise StoreError(
+            f"{folder} is no model: it has no config.json. A model is what `yoro fit --out NAME.yoro` writes."
+        )
+    config = _read_config(folder)
+    try:
+        return _assemble(config, _read_parts(folder, config))
+    except (InputError, KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(f"{folder} is damaged: {error}") from error
+
+
+def _parts(model: Model) -> dict[str, tuple[Arrays, Json]]:
+    """The safetensors files by name: arrays and metadata."""
+    ledger_arrays, ledger_names = model.ledger.to_arrays()
+    parts: dict[str, tuple[Arrays, Json]] = {
+        "mapping.safetensors": (
+            {"weights": model.mapping.weights, "bias": model.mapping.bias},
+            {"kind": "yoro-mapping"},
+        ),
+        "statistics.safetensors": (
+            model.statistics.to_arrays() | ledger_arrays,
+            {"kind": "yoro-statistics", "classes": list(model.statistics.classes), "digest_names": ledger_names},
+        ),
+    }
+    if model.reservoir is not None:
+        arrays, facts = model.reservoir.to_arrays()
+        parts["reservoir.safetensors"] = arrays, {"kind": "yoro-reservoir"} | facts
+    if model.wording is not None:
+        parts["bank.safetensors"] = {"vectors": model.wording.vectors}, {"kind": "yoro-bank"}
+    if model.prompt_arrays:
+        parts["prompt.safetensors"] = model.prompt_arrays, {"kind": "yoro-prompt"}
+    return parts
+
+
+def _write_part(path: Path, arrays: Arrays, metadata: Json) -> str:
+    write_tensors(path, arrays, metadata)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _config(model: Model, digests: dict[str, str]) -> Json:
+    counts = dict(zip(model.statistics.classes, model.statistics.counts.tolist(), strict=True))
+    config: Json = {
+        "format": 1 if model.wording is None else 2,
+        "classes": list(model.mapping.classes),
+        "counts": counts,
+        "width": model.mapping.width,
+        "source": model.source,
+        "transform": model.transform,
+        "prompt": model.prompt,
+        "prior": dict(model.prior) if not isinstance(model.prior, str) else model.prior,
+        "protocol": model.protocol,
+        "shrinkage": model.choice.shrinkage,
+        "delta": model.delta,
+        "selection": {
+            "rule": model.choice.rule,
+            "candidates": list(model.choice.candidates),
+            "scores": list(model.choice.scores),
+        },
+        "temperature": model.choice.temperature,
+        "history": model.history,
+        "versions": {"yoro": __version__, "numpy": np.__version__},
+        "digests": digests,
+    }
+    if model.wording is not None:
+        wording = model.wording
+        config["bank"] = wording.bank.facts() | {"scale": wording.scale, "votes": wording.votes}
+        config["alpha"] = model.choice.alpha
+    return config | {"digest": _config_digest(config)}
+
+
+def _config_digest(config: Json) -> str:
+    plain = {key: value for key, value in config.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(plain, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def _read_config(folder: Path) -> Json:
+    file = folder / "config.json"
+    try:
+        if file.stat().st_size > LARGEST_CONFIG:
+            raise StoreError(f"{file} has {file.stat().st_size:,} bytes, which no model needs.")
+        config = json.loads(file.read_bytes())
+    except OSError as error:
+        raise StoreError(f"{file} could not be read: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{file} is damaged: it is no JSON ({type(error).__name__}).") from None
+    if not isinstance(config, dict) or not isinstance(config.get("format"), int):
+        raise StoreError(f"{file} is damaged: it has no format number.")
+    if config["format"] > FORMAT:
+        raise StoreError(
+            f"{folder} has format {config['format']}; this version of yoro reads up to {FORMAT}. "
+            "Upgrade with: pip install --upgrade yoro-vr"
+        )
+    if config["format"] < 1:
+        raise StoreError(f"{folder} has format {config['format']}, which never existed.")
+    if config.get("digest") != _config_digest(config):
+        raise StoreError(f"{file} was changed after it was written. To rename classes use `yoro relabel`.")
+    return cast(Json, config)
+
+
+def _read_parts(folder: Path, config: Json) -> dict[str, tuple[Arrays, Json]]:
+    digests = config.get("digests")
+    if not isinstance(digests, dict) or not {"mapping.safetensors", "statistics.safetensors"} <= set(digests):
+        raise StoreError(f"{folder} is damaged: its config.json lists no tensor files.")
+    kinds = {f"{kind}.safetensors": f"yoro-{kind}" for kind in ("mapping", "statistics", "reservoir", "prompt", "bank")}
+    odd = sorted(set(digests) - set(kinds) - {BANK})
+    if odd:
+        raise StoreError(f"{folder} lists a file {odd[0]!r} that is no part of a model.")
+    parts: dict[str, tuple[Arrays, Json]] = {}
+    for name, digest in digests.items():
+        content = _read_bounded(folder / name, LARGEST_CONFIG if name == BANK else LARGEST_FILE)
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise StoreError(f"{folder / name} is damaged or was changed: it does not match the digest in config.json.")
+        if name == BANK:
+            parts[name] = {}, {"sentences": _parse_bank(content, folder / name)}
+        else:
+            parts[name] = parse_tensors(content, kinds[name], str(folder / name))
+    return parts
+
+
+def _parse_bank(content: bytes, file: Path) -> dict[str, list[str]]:
+    try:
+        return check_sentences(json.loads(content), BANK)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{file} is damaged: it holds no sentences ({type(error).__name__}).") from None
+
+
+def _read_bounded(file: Path, largest: int) -> bytes:
+    try:
+        size = file.stat().st_size
+        if size > largest:
+            raise StoreError(f"{file} has {size:,} bytes; at most {largest:,} are read.")
+        return file.read_bytes()
+    except OSError as error:
+        raise StoreError(f"{file} could not be read: {error.strerror or error}.") from error
+
+
+def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
+    arrays, facts = parts["statistics.safetensors"]
+    statistics = ResponseStatistics.from_arrays(arrays, cast("list[object]", facts["classes"]))
+    ledger = Ledger.from_arrays(arrays, cast("list[object]", facts["digest_names"]))
+    mapping = _mapping(parts["mapping.safetensors"][0], config)
+    if mapping.width != statistics.width or mapping.classes != statistics.classes:
+        raise InputError("mapping and statistics do not belong together.")
+    reservoir = None
+    if "reservoir.safetensors" in parts:
+        reservoir = Reservoir.from_arrays(*parts["reservoir.safetensors"], statistics.width)
+    selection = cast(Json, config["selection"])
+    choice = Choice(
+        str(selection["rule"]), _number(config["shrinkage"], 0, 1), _number(config["temperature"], 1e-9, 1e9),
+        tuple(float(x) for x in cast("list[float]", selection["candidates"])),
+        tuple(float(x) for x in cast("list[float]", selection["scores"])),
+        _number(config.get("alpha", 0.0), 0, 1e300),
+    )  # fmt: skip
+    return Model(
+        statistics=statistics,
+        mapping=mapping,
+        choice=choice,
+        ledger=ledger,
+        reservoir=reservoir,
+        prior=cast(Prior, config["prior"]),
+        protocol=str(config["protocol"]),
+        delta=_number(config["delta"], 0, 1e300),
+        source=dict(cast(Json, config["source"])),
+        transform=cast("Json | None", config["transform"]),
+        prompt=cast("Json | None", config["prompt"]),
+        prompt_arrays=parts["prompt.safetensors"][0] if "prompt.safetensors" in parts else {},
+        history=list(cast("list[Json]", config["history"])),
+        wording=_wording(config, parts, statistics),
+    )
+
+
+def _wording(config: Json, parts: dict[str, tuple[Arrays, Json]], statistics: ResponseStatistics) -> Wording | None:
+    if "bank" not in config:
+        return None
+    facts, vectors = cast(Json, config["bank"]), parts["bank.safetensors"][0]["vectors"]
+    sentences = cast("dict[str, list[str]]", parts[BANK][1]["sentences"])
+    bank = Bank(
+        {name: tuple(items) for name, items in sentences.items()},
+        str(facts["origin"]),
+        int(cast(int, facts["each"])),
+        int(cast(int, facts["seed"])),
+    )
+    if vectors.dtype != np.float32 or vectors.shape != (len(bank.flat()[0]), statistics.width):
+        raise InputError("the vectors of the bank do not fit its sentences.")
+    if not set(statistics.classes) <= set(bank.classes) or any(not items for items in bank.sentences.values()):
+        raise InputError("the bank does not fit the classes.")
+    wording = Wording(bank, vectors.astype(np.float32), _number(facts["scale"], 1e-9, 1e9), bool(facts["votes"]))
+    wording.descriptions  # noqa: B018  # refuses vectors that are not finite
+    return wording
+
+
+def _mapping(arrays: Arrays, config: Json) -> AffineMapping:
+    weights, bias = arrays["weights"], arrays["bias"]
+    if weights.dtype != np.float64 or bias.dtype != np.float64:
+        raise InputError("the mapping is not in float64.")
+    if not np.isfinite(weights).all() or np.isnan(bias).any() or (bias == np.inf).any():
+        raise InputError("the mapping holds NaN or infinity.")
+    classes = config["classes"]
+    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+        raise InputError("the classes are no list of names.")
+    return AffineMapping(weights.astype(np.float64), bias.astype(np.float64), tuple(classes))
+
+
+def _number(value: object, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise InputError(f"config.json holds {value!r} where a number from {low} to {high} is expected.")
+    return float(value)

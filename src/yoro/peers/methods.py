@@ -1,0 +1,59 @@
+"""Every method by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from yoro.errors import InputError
+from yoro.nearest import nearest
+from yoro.peers.ape import APE
+from yoro.peers.carprt import CARPRT
+from yoro.peers.contract import Method
+from yoro.peers.deep_slda import DEEP_SLDA
+from yoro.peers.discriminants import BDM
+from yoro.peers.gda import GDA
+from yoro.peers.label_mappings import LABEL_MAPPINGS
+from yoro.peers.lda import SKLEARN_LDA
+from yoro.peers.logistic import LOGISTIC
+from yoro.peers.lpplusplus import LP_PLUS_PLUS
+from yoro.peers.mpe import MPE
+from yoro.peers.nearest_mean import NEAREST_MEAN
+from yoro.peers.nearest_neighbours import NEAREST_NEIGHBOURS
+from yoro.peers.proker import PROKER
+from yoro.peers.ranpac import RANPAC
+from yoro.peers.ridge import RIDGE
+from yoro.peers.timo import TIMO, TIMO_S
+from yoro.peers.tip_adapter import TIP_ADAPTER
+from yoro.peers.tip_adapter_f import TIP_ADAPTER_F
+from yoro.peers.wpe import WPE
+from yoro.user_code import import_here
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        *BDM, *LABEL_MAPPINGS, NEAREST_MEAN, NEAREST_NEIGHBOURS, RIDGE, LOGISTIC, SKLEARN_LDA, DEEP_SLDA, RANPAC, GDA,
+        TIP_ADAPTER, TIP_ADAPTER_F, APE, TIMO, TIMO_S, LP_PLUS_PLUS, PROKER, MPE, WPE, CARPRT,
+    )
+}  # fmt: skip
+
+
+def find_methods(names: Sequence[str] | None = None) -> list[Method]:
+    """The methods of these names, in the order of the registry, then users' own; all of the registry without names."""
+    if names is None:
+        return list(METHODS.values())
+    if not names:
+        raise InputError(f"No method was named. There are {', '.join(METHODS)}.")
+    own = [import_method(name) for name in dict.fromkeys(names) if name not in METHODS]
+    return [*(method for method in METHODS.values() if method.name in set(names)), *own]
+
+
+def import_method(name: str) -> Method:
+    """A user's own method, `module:ATTRIBUTE`, under that name; an error suggests what else may have been meant."""
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise InputError(f"{name!r} names no method. {nearest(name, METHODS)}")
+    found: object = getattr(import_here(module, name, InputError), attribute, None)
+    if not isinstance(found, Method):
+        raise InputError(f"{name!r} is {type(found).__name__}; expected a Method of yoro.peers.contract.")
+    return replace(found, name=name)

@@ -1,0 +1,1 @@
+"""Published reprogramming methods, trained in the loop."""

@@ -1,0 +1,65 @@
+"""AutoVP on CLIP in the configuration of the paper's timing table: a raw delta around the image, a full mapping.
+
+The published code clips the mapping's gradients to 0.001 while they still carry the factor of its gradient scaler
+(65,536 at first), so that its mapping hardly moves; here, in fp32, the true gradients are clipped, and the mapping
+moves by up to 0.04 a step at the published rate. A recipe with `head_clip=0.001 / 65536` comes near to the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from yoro.errors import InputError
+from yoro.prompts.prompt import Prompt
+from yoro.prompts.trainable import TrainablePrompt
+from yoro.refining.heads import LearnedHead
+
+CLIP = 0.001  # largest gradient of the mapping
+
+
+class RawPadding(TrainablePrompt):
+    """A frame that is added raw to the normalised image, around which there are zeros; it starts at zero.
+
+    A zero there is the source's mean colour in pixel units, so the frame is `mean + program * std`.
+    """
+
+    def __init__(self, prompt: Prompt, device: torch.device | str = "cpu") -> None:
+        if prompt.name != "padding" or prompt.frame != "grey" or prompt.program is not None:
+            raise InputError(f"A raw frame starts from an untrained grey padding; {prompt.config()} came.")
+        super().__init__(prompt, device)  # the program of a grey frame is zero
+        self._mean = torch.tensor(prompt.mean, device=device).view(3, 1, 1)
+
+    def addend(self, program: torch.Tensor | None = None) -> torch.Tensor:
+        """See `TrainablePrompt.addend`."""
+        shown = self.program if program is None else program
+        return (self._mean + shown * self._std) * self._mask
+
+    def to_prompt(self) -> Prompt:
+        """A raw frame may leave the colours that a padding can have, so it is none."""
+        raise InputError("A raw frame cannot be kept as a padding: its colours may lie outside of those of pixels.")
+
+
+class FullMapping(LearnedHead):
+    """A linear map with bias from all source texts to the classes, learned by gradient.
+
+    It starts as the identity on the first `classes` texts, the default template's, with zeros elsewhere and torch's
+    own start of a bias: the zero-shot answer of that template, but for the bias.
+    """
+
+    def __init__(
+        self, width: int, classes: Sequence[str], *, seed: int = 0, device: torch.device | str = "cpu"
+    ) -> None:
+        if width < len(classes):
+            raise InputError(f"{width} texts came for {len(classes)} classes; expected at least one each.")
+        start = torch.zeros(len(classes), width)
+        start[:, : len(classes)] = torch.eye(len(classes))
+        noise = torch.rand(len(classes), generator=torch.Generator().manual_seed(seed))
+        self.weight = torch.nn.Parameter(start.to(device))
+        self.bias = torch.nn.Parameter(((2.0 * noise - 1.0) * width**-0.5).to(device))
+        super().__init__(classes, {"weight": self.weight, "bias": self.bias})
+
+    def score(self, responses: torch.Tensor) -> torch.Tensor:
+        """See `Head.score`."""
+        return responses @ self.weight.T + self.bias

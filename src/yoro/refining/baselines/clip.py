@@ -1,0 +1,310 @@
+"""The published reprogramming baselines for image-text models, ready to train in the loop of `yoro.refining.loop`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from yoro.data.geometry import Geometry
+from yoro.data.views import Augmentation
+from yoro.errors import InputError, SourceError
+from yoro.prompts.prompt import Prompt, make_prompt
+from yoro.prompts.several import PromptSet
+from yoro.prompts.trainable import TrainablePrompt, VisualPrompt
+from yoro.refining.baselines.autovp import CLIP, FullMapping, RawPadding
+from yoro.refining.baselines.clip_heads import ALPHA, NEAREST, AttributeHead, label_head
+from yoro.refining.baselines.clip_texts import (
+    SOURCE_TEMPLATES,
+    Attributes,
+    Similarities,
+    Vectors,
+    bank_vectors,
+    label_vectors,
+    source_vectors,
+)
+from yoro.refining.baselines.dga import GranularHead, Granularity, GranularPrompts
+from yoro.refining.baselines.dvp import PROMPTS, RoutedSentences, caused, clustered, dvp_head
+from yoro.refining.baselines.hierarchy import super_classes
+from yoro.refining.baselines.label_mappings import baseline_head
+from yoro.refining.heads import Head
+from yoro.refining.images import LabelledImages
+from yoro.refining.loop import Choose, Training, first_best
+from yoro.refining.recipe import Recipe
+from yoro.sources.contract import DualEncoder
+from yoro.sources.torch.gradients import DifferentiableSource, Twin
+from yoro.text.banks import EACH
+
+EPOCHS = 200
+BATCH = 64
+BATCH_ONE_SHOT = 16
+RATE = 40.0
+PROJECTION_RATE = 0.01  # of DGA's projections; published with 0.001 on SUN397, EuroSAT, Food101, Pets and ImageNet
+WATERMARK = 30 / 224  # of the canvas: 30 pixels of 224
+STRONG = Augmentation(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3))  # torchvision's own random resized crop
+WATERMARKED = ("vp", "blm", "blm+")
+UNAUGMENTED = ("blm", "blm+", "autovp")  # AutoVP's augmentation is not known, so there is none
+SEVERAL = "dvp-cls", "dvp-cse"
+
+
+@dataclass(frozen=True)
+class ClipSettings:
+    """The numbers of the methods, as published.
+
+    sentences, nearest, alpha : sentences a class, how many count for an image, and the weight of the first bank.
+    prompts : of the clustered DVP.
+    granularity : of DGA.
+    bank_seed : by which sentences are drawn, apart from the seed of the training.
+    templates : of BLM and AutoVP; the published runs have ImageNet's 80 after the first.
+    """
+
+    sentences: int = EACH
+    nearest: int = NEAREST
+    alpha: float = ALPHA
+    prompts: int = PROMPTS
+    granularity: Granularity = field(default_factory=Granularity)
+    bank_seed: int = 0
+    templates: tuple[str, ...] = SOURCE_TEMPLATES
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What a method is built from."""
+
+    method: str
+    texts: DualEncoder
+    source: Twin
+    prompt: Prompt
+    train: LabelledImages
+    banks: list[Vectors]
+    settings: ClipSettings
+    seed: int
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.train.classes
+
+    @property
+    def device(self) -> torch.device:
+        return self.source.device
+
+    @property
+    def scale(self) -> float:
+        """At most 100, as CLIP was trained."""
+        return min(self.texts.logit_scale, 100.0)
+
+
+_Parts = tuple[VisualPrompt, DifferentiableSource, Head]
+
+
+def clip_recipe(
+    method: str, *, epochs: int = EPOCHS, shots: int | None = None, flip: bool = True, seed: int = 0
+) -> Recipe:
+    """The published recipe: SGD 40 with momentum 0.9, a cosine that falls with every step, fp32.
+
+    Batches are of 64, of 16 for one shot. DVP counts an epoch that trains nothing among its epochs; its cosine begins
+    after that one and is laid out for all.
+    """
+    _check(method)
+    idle = method in SEVERAL  # the first epoch
+    return Recipe(
+        epochs=max(0, epochs - 1) if idle else epochs,
+        schedule_epochs=max(1, epochs) if idle else None,
+        batch_size=BATCH_ONE_SHOT if shots == 1 else BATCH,
+        optimiser="sgd",
+        learning_rate=RATE,
+        head_learning_rate=PROJECTION_RATE if method == "dga" else RATE,
+        schedule="cosine",
+        augmentation=None if method in UNAUGMENTED else replace(STRONG, flip=flip),
+        head_clip=CLIP if method == "autovp" else None,
+        whole_batches=method == "dga",
+        mapping_pass=method in ("blm", "blm+"),
+        seed=seed,
+    )
+
+
+def clip_prompt(method: str, source: DifferentiableSource) -> Prompt:
+    """The prompt that a method starts from: a watermark of 30 pixels of 224, or 16 pixels around a smaller image."""
+    _check(method)
+    if method in WATERMARKED:
+        pad = max(1, round(WATERMARK * source.side))
+        return make_prompt("watermark", source.side, mean=source.mean, std=source.std, pad=pad)
+    return make_prompt("padding", source.side, mean=source.mean, std=source.std)
+
+
+def clip_geometry(prompt: Prompt, source: Twin) -> Geometry:
+    """How images become squares for a prompt, by the transform that the source was made for."""
+    fits = cast("Mapping[str, object]", source.describe()["geometry"])
+    return Geometry.from_config({"side": prompt.image_side, "reduced": True, **fits})
+
+
+def clip_training(
+    method: str,
+    texts: DualEncoder,
+    source: Twin,
+    train: LabelledImages,
+    recipe: Recipe,
+    *,
+    banks: Sequence[Attributes] = (),
+    settings: ClipSettings | None = None,
+    prompt: Prompt | None = None,
+    choose: Choose = first_best,
+    progress: bool = False,
+) -> tuple[Training, list[str]]:
+    """A method ready to run, and sentences on what was odd about its banks.
+
+    texts, source : the same image-text model, opened by `open_source` and by `open_differentiable`.
+    banks : attribute sentences, as `make_bank` takes them: describing ones (DVP-cls), describing and distinguishing
+        ones (AttrVR, DGA), one bank for each prompt (DVP-cse); none for the others. Without any, where one bank is
+        enough, our templates stand in.
+    prompt : instead of `clip_prompt`; `train` must have its geometry.
+    """
+    _check(method)
+    chosen, start = settings or ClipSettings(), prompt or clip_prompt(method, source)
+    _check_match(texts, source, train, start)
+    vectors, notes = _banks(method, texts, train.classes, banks, chosen)
+    task = _Task(method, texts, source, start, train, vectors, chosen, recipe.seed)
+    prompts, responding, head = BUILDERS[method](task)
+    training = Training(prompts, responding, head, recipe, choose=choose, progress=progress)
+    if method in ("blm", "blm+"):
+        training.gather(train)
+    if method in SEVERAL:
+        training.gather(train, augmented=True)  # the published epoch that trains nothing
+    return training, notes
+
+
+def _labels(task: _Task) -> _Parts:
+    vectors = label_vectors(task.texts, task.classes)
+    return _one(task), task.source, label_head(vectors, task.classes, task.scale, task.device)
+
+
+def _attributes(task: _Task) -> _Parts:
+    alpha, nearest = task.settings.alpha, task.settings.nearest
+    head = AttributeHead(task.banks, task.classes, task.scale, alpha=alpha, nearest=nearest, device=task.device)
+    return _one(task), task.source, head
+
+
+def _clustered(task: _Task) -> _Parts:
+    return _routed(task, clustered(task.banks[0], task.classes, task.scale, task.settings.prompts))
+
+
+def _caused(task: _Task) -> _Parts:
+    return _routed(task, caused(task.banks, task.classes, task.scale))
+
+
+def _routed(task: _Task, sentences: RoutedSentences) -> _Parts:
+    prompts = PromptSet([TrainablePrompt(task.prompt, task.device) for _ in range(sentences.prompts)])
+    return prompts, task.source, dvp_head(sentences, nearest=task.settings.nearest, device=task.device)
+
+
+def _bayesian(task: _Task) -> _Parts:
+    source = _similarities(task)
+    return _one(task), source, baseline_head(task.method, source, task.classes, task.seed)
+
+
+def _autovp(task: _Task) -> _Parts:
+    source = _similarities(task)
+    head = FullMapping(source.width, task.classes, seed=task.seed, device=task.device)
+    return RawPadding(task.prompt, task.device), source, head
+
+
+def _dga(task: _Task) -> _Parts:
+    granularity = task.settings.granularity
+    tree = super_classes(_prototypes(task), granularity.levels)
+    prompts = GranularPrompts(task.prompt, granularity, seed=task.seed, device=task.device)
+    head = GranularHead(task.banks, tree, task.classes, task.scale, granularity, device=task.device)
+    return prompts, task.source, head
+
+
+BUILDERS: dict[str, Callable[[_Task], _Parts]] = {
+    "vp": _labels,
+    "ar": _labels,
+    "attrvr": _attributes,
+    "dvp-cls": _clustered,
+    "dvp-cse": _caused,
+    "blm": _bayesian,
+    "blm+": _bayesian,
+    "autovp": _autovp,
+    "dga": _dga,
+}
+METHODS = tuple(BUILDERS)
+BANKS = {  # least, most, and that in words
+    "attrvr": (1, 2, "1 or 2"),
+    "dvp-cls": (1, 1, "1"),
+    "dvp-cse": (2, math.inf, "2 or more"),
+    "dga": (1, 2, "1 or 2"),
+}
+
+
+def _one(task: _Task) -> TrainablePrompt:
+    return TrainablePrompt(task.prompt, task.device)
+
+
+def _similarities(task: _Task) -> Similarities:
+    return Similarities(task.source, source_vectors(task.texts, task.classes, task.settings.templates), task.scale)
+
+
+def _prototypes(task: _Task) -> NDArray[np.float64]:
+    """Mean unit vector (classes, dimension) of the training images of each class, without a prompt.
+
+    The published five crops of a square image are one and the same.
+    """
+    images = replace(task.train, geometry=replace(task.train.geometry, side=task.source.side))
+    sums, counts = np.zeros((len(task.classes), task.source.width)), np.zeros(len(task.classes))
+    for pixels, codes in images.batches(BATCH):
+        np.add.at(sums, codes, task.source.respond(pixels))
+        np.add.at(counts, codes, 1.0)
+    empty = [name for name, count in zip(task.classes, counts, strict=True) if not count]
+    if empty:
+        raise InputError(f"There is no training image of {', '.join(map(repr, empty))}; DGA needs one of each class.")
+    means: NDArray[np.float64] = sums / counts[:, None]
+    return means
+
+
+def _banks(
+    method: str,
+    texts: DualEncoder,
+    classes: tuple[str, ...],
+    given: Sequence[Attributes],
+    settings: ClipSettings,
+) -> tuple[list[Vectors], list[str]]:
+    """Vectors of the banks that a method wants, and what was odd about them."""
+    least, most, expected = BANKS.get(method, (0, 0, "none"))
+    wanted: Sequence[Attributes] = ("templates",) if not given and least == 1 else given
+    if not least <= len(wanted) <= most:
+        raise InputError(f"{method} takes {expected} of the banks of sentences; {len(given)} came.")
+    vectors, notes = [], []
+    for attributes in wanted:
+        rows, odd = bank_vectors(texts, classes, attributes, each=settings.sentences, seed=settings.bank_seed)
+        vectors.append(rows)
+        notes += odd
+    if wanted is not given and least:
+        notes.append(f"No sentences were given for {method}: our {vectors[0].shape[1]} templates stand in.")
+    if method in ("attrvr", "dga") and len(vectors) == 1:
+        notes.append(
+            f"{method} has one bank, which counts wholly; published, a second one of distinguishing sentences."
+        )
+    return vectors, notes
+
+
+def _check_match(texts: DualEncoder, source: Twin, train: LabelledImages, prompt: Prompt) -> None:
+    if list(train.classes) != sorted(set(train.classes)):
+        raise InputError(f"The classes must come sorted by name and once each; {', '.join(train.classes[:9])} came.")
+    one, two = texts.describe()["digest"], source.describe()["digest"]
+    if one != two:
+        raise SourceError(f"{texts.name!r} and {source.name!r} have different weights; open one source in both ways.")
+    if train.geometry.side != prompt.image_side:
+        raise InputError(
+            f"The images are squares of {train.geometry.side}, but the prompt takes {prompt.image_side}: "
+            "make them by `clip_geometry` of the method's prompt."
+        )
+
+
+def _check(method: str) -> None:
+    if method not in METHODS:
+        raise InputError(f"{method!r} is no CLIP baseline; there are {', '.join(METHODS)}.")

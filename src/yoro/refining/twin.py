@@ -1,0 +1,70 @@
+"""A model's source and prompt opened for training, and closed again to the normal path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import cast
+
+from yoro.data.geometry import Geometry
+from yoro.errors import InputError, SourceError
+from yoro.model.pipeline import Pipeline, differing
+from yoro.model.store import Model
+from yoro.prompts.prompt import Prompt, make_prompt
+from yoro.prompts.restore import restore_prompt
+from yoro.sources import open_source
+from yoro.sources.torch.gradients import Twin, open_differentiable
+
+
+def open_twin(model: Model, source: str | None, canvas: int | None, device: str) -> tuple[Twin, Pipeline]:
+    """The model's source with gradients, and the pipeline of it; `canvas` asks for another side than the model's."""
+    recorded = model.source
+    if recorded.get("name") == "responses":
+        raise SourceError("This model was fitted on responses alone: there are no images to put a prompt on.")
+    side = None if canvas == recorded.get("side") else canvas
+    name = source or str(recorded.get("name"))
+    twin = open_differentiable(name, read=str(recorded.get("read", "logits")), device=device, side=side)
+    odd = [key for key in differing(twin.describe(), recorded) if side is None or key != "side"]
+    if odd:
+        raise SourceError(
+            f"{name!r} is not what this model was fitted on: its {odd[0]} differs. "
+            "Give the original with --source, or fit again."
+        )
+    prompt = restore_prompt(model.prompt or {}, model.prompt_arrays)
+    geometry = Geometry.from_config(model.transform or {})
+    if side is not None:
+        prompt = _resized(prompt, side)
+        geometry = replace(geometry, side=prompt.image_side)
+    return twin, Pipeline(twin, prompt, geometry)
+
+
+def reopen_plain(twin: Twin, pipeline: Pipeline, prompt: Prompt, device: str) -> Pipeline:
+    """The same source on the normal path, behind the trained prompt."""
+    described = twin.describe()
+    embedded = twin.name.startswith("embedded:")  # runs on the CPU, whatever the training ran on
+    source = open_source(twin.name, read=str(described["read"]), device="auto" if embedded else device)
+    odd = differing(cast("Mapping[str, object]", source.describe()), described)
+    if odd:
+        raise SourceError(f"{twin.name!r} changed while it was trained through: its {odd[0]} differs.")
+    return Pipeline(source, prompt, pipeline.geometry)
+
+
+def _resized(prompt: Prompt, side: int) -> Prompt:
+    """The prompt as it started, on another canvas; a frame keeps its width."""
+    if prompt.program is not None:
+        raise InputError(
+            f"The prompt was trained on a canvas of {prompt.side} and cannot move to one of {side}. "
+            "Leave the canvas as it is, or start from a model without a trained prompt."
+        )
+    around = prompt.side - prompt.image_side
+    if side <= around:
+        raise InputError(f"A canvas of {side} has no room for an image within a frame of {around}; use a larger one.")
+    return make_prompt(
+        prompt.name,
+        side,
+        mean=prompt.mean,
+        std=prompt.std,
+        image_side=side - around,
+        frame="grey" if prompt.frame is None else prompt.frame,
+        pad=prompt.pad,
+    )

@@ -1,0 +1,178 @@
+"""Any classifier in an ONNX file: `onnx:PATH?mean=..&std=..&side=..&layout=..&output=..`."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from yoro.errors import InputError, SourceError
+from yoro.sources.contract import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    Colour,
+    Identity,
+    Images,
+    Reading,
+    Responses,
+    check_cpu,
+    check_images,
+    check_responses,
+)
+from yoro.sources.names import SourceName, check_options, colour_option, parse_colour, parse_side, side_option
+from yoro.sources.pixels import Entrance, with_entrance
+from yoro.sources.runtime import PIECE, GraphSource, open_session, run_session
+
+OPTIONS = ("mean", "std", "side", "layout", "output")
+DEFAULT_SIDE = 224  # where the file leaves the side open and nothing else says it
+FEATURE_NAMES = ("features", "feature", "embeddings", "embedding", "pooled", "pooler_output", "penultimate")
+ELEMENTS: dict[int, bool] = {onnx.TensorProto.FLOAT: False, onnx.TensorProto.UINT8: True}
+
+
+class OnnxFileSource(GraphSource):
+    """A classifier from an ONNX file; one with a fixed batch is fed in pieces of that size."""
+
+    def __init__(
+        self, identity: Identity, inner: onnx.ModelProto, entrance: Entrance, *, batch: int | None, threads: int | None
+    ) -> None:
+        self._entrance = entrance
+        self._batch = batch
+        grey = np.full((batch or 1, identity.side, identity.side, 3), 127, np.uint8)
+        session = open_session(with_entrance(inner, entrance, np.uint8), threads, identity.name)
+        output = run_session(session, grey, identity.name)
+        width = check_responses(output, len(grey), None, identity.name).shape[1]
+        build = partial(with_entrance, inner, entrance, width=width)
+        super().__init__(identity, build, width=width, threads=threads, piece=batch or PIECE)
+        self._sessions[np.uint8] = session
+
+    def respond(self, images: Images) -> Responses:
+        """See `ResponseSource.respond`; a model that takes bytes gets float images rounded to them."""
+        check_images(images, self.side)
+        if self._entrance.takes_bytes and images.dtype == np.float32 and len(images):
+            low, high = float(images.min()), float(images.max())
+            if not (low >= 0 and high <= 1):
+                raise InputError(
+                    f"{self.name!r} takes bytes, but the images reach from {low:g} to {high:g}, outside [0, 1]. "
+                    "Use a prompt that stays inside, or a model that takes float32."
+                )
+        if self._batch is None or not len(images):
+            return super().respond(images)
+        n, missing = len(images), -len(images) % self._batch
+        filling = np.repeat(images[-1:], missing, axis=0)  # the last image fills up the last batch
+        return super().respond(np.concatenate([images, filling]) if missing else images)[:n]
+
+    def onnx_model(self) -> onnx.ModelProto:
+        """See `ResponseSource.onnx_model`; only for a dynamic batch."""
+        if self._batch is not None:
+            raise SourceError(
+                f"{self.name!r} has a fixed batch of {self._batch}, so it cannot be part of an exported classifier. "
+                "Export it anew with a dynamic batch axis."
+            )
+        return super().onnx_model()
+
+
+def open_onnx(name: SourceName, *, read: Reading, device: str, threads: int | None) -> OnnxFileSource:
+    """Open `onnx:PATH` with what the file, its metadata and the options say."""
+    check_options(name, OPTIONS)
+    check_cpu(device, name.text)
+    inner, digest = _load(Path(name.rest).expanduser(), name)
+    constants = {tensor.name for tensor in inner.graph.initializer}
+    inputs = [value for value in inner.graph.input if value.name not in constants]
+    if len(inputs) != 1:
+        raise SourceError(f"{name.text!r} has {len(inputs)} inputs; a classifier of images has one.")
+    batch, side, channels_first, takes_bytes = _input_form(inputs[0], name, _metadata_side(inner, name))
+    mean, std = _normalisation(inner, name, takes_bytes)
+    output = _choose_output(inner, name, read)
+    entrance = Entrance(inputs[0].name, output, side, channels_first, takes_bytes, mean, std)
+    licence = next((item.value for item in inner.metadata_props if item.key == "yoro.licence"), None)
+    identity = Identity(name.text, read, side, mean, std, digest, licence)
+    return OnnxFileSource(identity, inner, entrance, batch=batch, threads=threads)
+
+
+def _load(path: Path, name: SourceName) -> tuple[onnx.ModelProto, str]:
+    """The model, weights kept beside it included, and a digest of both."""
+    if not path.is_file():
+        raise SourceError(f"{name.text!r}: there is no file {str(path)!r}.")
+    try:
+        data = path.read_bytes()
+        model = onnx.load_model_from_string(data)
+        if not model.graph.node or not model.opset_import:
+            raise ValueError("it holds no graph")
+        digest = hashlib.sha256(data)
+        outside = [t for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL]
+        if outside:
+            onnx.load_external_data_for_model(model, str(path.parent))
+            for tensor in outside:
+                digest.update(tensor.raw_data)
+    except Exception as error:  # protobuf and onnx raise errors of many kinds
+        reason = (str(error).splitlines() or ["unreadable"])[0]
+        raise SourceError(f"{name.text!r}: {str(path)!r} is not a readable ONNX file: {reason}.") from error
+    return model, digest.hexdigest()
+
+
+def _input_form(value: onnx.ValueInfoProto, name: SourceName, given: int | None) -> tuple[int | None, int, bool, bool]:
+    """Batch (None if dynamic), side, channels first, takes bytes."""
+    tensor = value.type.tensor_type
+    dims = [dim.dim_value if dim.dim_value > 0 else None for dim in tensor.shape.dim]  # None: dynamic
+    if tensor.elem_type not in ELEMENTS or len(dims) != 4:
+        kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+        raise SourceError(f"{name.text!r} takes {kind} {dims}; expected float or uint8 images with four axes.")
+    layout = name.options.get("layout") or ("nchw" if dims[1] == 3 else "nhwc" if dims[3] == 3 else "")
+    if layout not in ("nchw", "nhwc"):
+        raise SourceError(
+            f"{name.text!r} takes {dims}, where no axis shows three colours. "
+            "Say layout=nchw or layout=nhwc, as in onnx:PATH?layout=nchw."
+        )
+    height, width = dims[2:] if layout == "nchw" else dims[1:3]
+    side = given or height or width or DEFAULT_SIDE
+    if height not in (None, side) or width not in (None, side):
+        raise SourceError(f"{name.text!r} takes images of {height} x {width}; expected a square of side {side}.")
+    return dims[0], side, layout == "nchw", ELEMENTS[tensor.elem_type]
+
+
+def _metadata_side(model: onnx.ModelProto, name: SourceName) -> int | None:
+    """The side from the option or the file's metadata."""
+    if "side" in name.options:
+        return side_option(name, DEFAULT_SIDE)
+    texts = [item.value for item in model.metadata_props if item.key == "yoro.side"]
+    return parse_side(texts[0], f"{name.text!r}: metadata yoro.side") if texts else None
+
+
+def _normalisation(model: onnx.ModelProto, name: SourceName, takes_bytes: bool) -> tuple[Colour, Colour]:
+    """Mean and standard deviation: from the options, else the metadata, else ImageNet's."""
+    if takes_bytes and {"mean", "std"} & set(name.options):
+        raise SourceError(f"{name.text!r} takes raw bytes: it has no mean and std to set.")
+    metadata = {item.key: item.value for item in model.metadata_props}
+    mean, std = IMAGENET_MEAN, IMAGENET_STD
+    if "yoro.mean" in metadata:
+        mean = parse_colour(metadata["yoro.mean"], f"{name.text!r}: metadata yoro.mean")
+    if "yoro.std" in metadata:
+        std = parse_colour(metadata["yoro.std"], f"{name.text!r}: metadata yoro.std", positive=True)
+    return colour_option(name, "mean", mean), colour_option(name, "std", std)
+
+
+def _choose_output(model: onnx.ModelProto, name: SourceName, read: Reading) -> str:
+    """The output to read: the one asked for, the one named for features, or the first with two axes."""
+    names: list[str] = [value.name for value in model.graph.output]
+    asked = name.options.get("output")
+    if asked is not None:
+        if asked not in names:
+            raise SourceError(f"{name.text!r} has no output {asked!r}; it has {', '.join(names)}.")
+        return asked
+    if read == "features":
+        found = [output for output in names if output.lower() in FEATURE_NAMES]
+        if not found:
+            raise SourceError(
+                f"{name.text!r} has the outputs {', '.join(names)}; none is named 'features'. "
+                "Read its logits, or name the output, as in onnx:PATH?output=NAME."
+            )
+        return found[0]
+    for value in model.graph.output:
+        tensor = value.type.tensor_type
+        if value.name.lower() not in FEATURE_NAMES and (not tensor.HasField("shape") or len(tensor.shape.dim) == 2):
+            return str(value.name)
+    shapes = [f"{v.name} with {len(v.type.tensor_type.shape.dim)} axes" for v in model.graph.output]
+    raise SourceError(f"{name.text!r} gives {', '.join(shapes)}; expected an output of shape (n, width).")

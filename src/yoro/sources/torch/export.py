@@ -1,0 +1,156 @@
+"""Torch networks turned into ONNX graphs, once, and checked against torch before they are trusted."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import torch
+from PIL import Image
+
+from yoro.errors import SourceError
+from yoro.files.cache import cache_directory, write_atomically
+from yoro.sources.contract import Identity, Responses
+from yoro.sources.pixels import Entrance, with_entrance
+from yoro.sources.runtime import GraphSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OPSET = 18
+LARGEST_DIFFERENCE = 1e-4  # of the export against torch, relative to the largest response
+CACHE_FORMAT = 1  # raise it when the export changes
+
+
+def exported_source(
+    identity: Identity,
+    module: torch.nn.Module,
+    reference: Callable[[npt.NDArray[np.uint8]], Responses],
+    *,
+    class_names: list[str] | None,
+    threads: int | None,
+) -> GraphSource:
+    """The module as a graph on the CPU, from the cache or exported now; `reference` is torch's answer.
+
+    A cached graph is compared too: one that is broken or gives other numbers is exported anew.
+    """
+    photos = real_photos(identity.side)
+    expected = reference(photos)
+    path = cached_path(identity, module)
+    for fresh in (False, True):
+        if fresh:
+            write_atomically(path, export_graph(module, identity))
+        elif not path.is_file():
+            continue
+        source = _graph_source(identity, path, expected.shape[1], class_names, threads)
+        try:
+            difference = relative_difference(source.respond(photos), expected)
+        except SourceError:
+            if fresh:
+                raise
+            continue  # a broken file in the cache
+        if difference < LARGEST_DIFFERENCE:
+            return source
+    path.unlink(missing_ok=True)
+    raise SourceError(
+        f"{identity.name!r}: its ONNX export differs from torch by {difference:.1e} of the largest response on real "
+        f"photos; less than {LARGEST_DIFFERENCE:.0e} was expected. Its numbers on the CPU could not be trusted."
+    )
+
+
+def cached_path(identity: Identity, module: torch.nn.Module) -> Path:
+    """Where the export is kept: a digest of everything that it depends on."""
+    parts = (CACHE_FORMAT, OPSET, torch.__version__, identity.digest, identity.read, identity.side, str(module))
+    return cache_directory() / "exports" / f"{hashlib.sha256(repr(parts).encode()).hexdigest()}.onnx"
+
+
+def export_graph(module: torch.nn.Module, identity: Identity) -> bytes:
+    """The module from normalised (n, 3, side, side) to (n, width), with a dynamic batch."""
+    example = torch.zeros(2, 3, identity.side, identity.side)
+    batch = torch.export.Dim("n", min=1, max=65536)
+    try:
+        with _quiet():
+            program = torch.onnx.export(
+                module,
+                (example,),
+                input_names=["inner"],
+                output_names=["outer"],
+                dynamic_shapes=({0: batch},),
+                opset_version=OPSET,
+                dynamo=True,
+                verbose=False,
+            )
+    except Exception as error:  # the exporter raises errors of many kinds
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise SourceError(f"{identity.name!r} cannot be exported to ONNX: {reason}") from error
+    if program is None:
+        raise SourceError(f"{identity.name!r} cannot be exported to ONNX: torch gave no graph.")
+    data: bytes = program.model_proto.SerializeToString()
+    return data
+
+
+def real_photos(side: int) -> npt.NDArray[np.uint8]:
+    """Six crops (6, side, side, 3) of the two photographs that scikit-learn carries."""
+    crops = []
+    folder = resources.files("sklearn.datasets.images")
+    for file in ("china.jpg", "flower.jpg"):
+        photo = Image.open(io.BytesIO(folder.joinpath(file).read_bytes())).convert("RGB")  # 640 x 427
+        for left in (0, 106, 213):
+            crop = photo.crop((left, 0, left + 427, 427)).resize((side, side), Image.Resampling.BILINEAR)
+            crops.append(np.asarray(crop))
+    return np.stack(crops)
+
+
+def relative_difference(responses: Responses, expected: Responses) -> float:
+    """Largest absolute difference over the largest absolute response; infinity if anything is not finite."""
+    if not (np.isfinite(responses).all() and np.isfinite(expected).all()):
+        return float("inf")
+    scale = float(np.abs(expected).max())
+    return float(np.abs(responses - expected).max()) / (scale or 1.0)  # all zeros must be met by zeros
+
+
+def _graph_source(
+    identity: Identity, path: Path, width: int, class_names: list[str] | None, threads: int | None
+) -> GraphSource:
+    entrance = Entrance(
+        tensor="inner",
+        output="outer",
+        side=identity.side,
+        channels_first=True,
+        takes_bytes=False,
+        mean=identity.mean,
+        std=identity.std,
+    )
+    build = partial(_read_graph, path, entrance, width)
+    return GraphSource(identity, build, width=width, class_names=class_names, threads=threads)
+
+
+def _read_graph(path: Path, entrance: Entrance, width: int, pixels: type[np.generic]) -> onnx.ModelProto:
+    try:
+        return with_entrance(onnx.load(path), entrance, pixels, width)
+    except Exception as error:  # protobuf and onnx raise errors of many kinds
+        raise SourceError(f"The cached export {str(path)!r} cannot be read; delete it and try again.") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter's progress and deprecations are not the user's business; its errors are."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

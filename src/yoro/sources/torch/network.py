@@ -1,0 +1,185 @@
+"""A frozen torch network as a response source, on a graphics card or as a graph on the CPU."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from yoro.errors import SourceError
+from yoro.sources.contract import Colour, Identity, Images, Reading, Responses, check_images, check_responses
+from yoro.sources.names import SourceName
+from yoro.sources.runtime import GraphSource
+from yoro.sources.torch.export import exported_source
+
+if TYPE_CHECKING:
+    import onnx
+
+State = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A torch module from normalised (n, 3, side, side) to (n, width), and what is known of it.
+
+    `digest` is that of the whole network, also where its classifier was dropped to read the features.
+    """
+
+    module: torch.nn.Module
+    digest: str
+    side: int
+    mean: Colour
+    std: Colour
+    licence: str | None
+    class_names: list[str] | None
+    fit: str = "squash"
+    interpolation: str = "bilinear"
+
+    def identity(self, name: SourceName, read: Reading) -> Identity:
+        """What is recorded of it beside a fitted mapping."""
+        return Identity(
+            name.text, read, self.side, self.mean, self.std, self.digest, self.licence,
+            fit=self.fit, interpolation=self.interpolation,
+        )  # fmt: skip
+
+
+class TorchSource:
+    """A frozen network run by torch itself."""
+
+    memory_format = torch.contiguous_format
+
+    def __init__(self, identity: Identity, network: Network, device: str) -> None:
+        self.name = identity.name
+        self.side = identity.side
+        self.mean: Colour = identity.mean
+        self.std: Colour = identity.std
+        self.class_names = network.class_names
+        self.device = torch.device(device)
+        self._identity = identity
+        self._network = network
+        self._module = network.module.eval().requires_grad_(False).to(self.device, memory_format=self.memory_format)
+        self._mean = torch.tensor(identity.mean, device=self.device).view(1, 3, 1, 1)
+        self._std = torch.tensor(identity.std, device=self.device).view(1, 3, 1, 1)
+        self.width = self._probe()
+
+    def __call__(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Responses (n, width) to pixels (n, 3, side, side) in [0, 1] units."""
+        normalised = (pixels - self._mean) / self._std
+        return self._module(normalised.contiguous(memory_format=self.memory_format))
+
+    def respond(self, images: Images) -> Responses:
+        """See `ResponseSource.respond`."""
+        check_images(images, self.side)
+        if not len(images):
+            return np.empty((0, self.width), np.float32)
+        return self._forward(images, self.width)
+
+    def describe(self) -> dict[str, object]:
+        """See `ResponseSource.describe`."""
+        return self._identity.as_dict()
+
+    def onnx_model(self) -> onnx.ModelProto:
+        """See `ResponseSource.onnx_model`: exported on the CPU and checked there."""
+        on_cpu = TorchSource(self._identity, self._network, "cpu")
+        try:
+            return as_graph(on_cpu, threads=None).onnx_model()
+        finally:
+            self._module.to(self.device)  # the module was moved, not copied
+
+    def _probe(self) -> int:
+        """The width, from a grey canvas."""
+        return int(self._forward(np.full((1, self.side, self.side, 3), 127, np.uint8), None).shape[1])
+
+    def _forward(self, images: Images, width: int | None) -> Responses:
+        with torch.inference_mode():
+            pixels = torch.from_numpy(np.array(images)).to(self.device).permute(0, 3, 1, 2)
+            output = self(pixels.float() / 255 if images.dtype == np.uint8 else pixels)
+        if not isinstance(output, torch.Tensor):
+            raise SourceError(f"{self.name!r} answered with {type(output).__name__}; expected one tensor (n, width).")
+        return check_responses(output.float().cpu().numpy(), len(images), width, self.name)
+
+
+def open_network(
+    name: SourceName, network: Network, *, read: Reading, device: str, threads: int | None
+) -> TorchSource | GraphSource:
+    """The network on the device asked for; on the CPU it runs as a checked ONNX graph."""
+    device = choose_device(device)
+    source = TorchSource(network.identity(name, read), network, device)
+    return as_graph(source, threads=threads) if device == "cpu" else source
+
+
+def as_graph(source: TorchSource, *, threads: int | None) -> GraphSource:
+    """The same source run by ONNX Runtime, having answered real photos like torch."""
+    return exported_source(
+        source._identity, source._module, source.respond, class_names=source.class_names, threads=threads
+    )
+
+
+def choose_device(device: str) -> str:
+    """`auto` means CUDA, else MPS, else the CPU."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    kind = device.partition(":")[0]
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if kind not in there:
+        raise SourceError(f"{device!r} is no device; expected 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'.")
+    if not there[kind]:
+        raise SourceError(f"Device {device!r} was asked for, but torch finds none here. Use 'cpu' or 'auto'.")
+    return device
+
+
+def state_digest(state: State) -> str:
+    """sha256 over names, types, shapes and bytes of all weights."""
+    digest = hashlib.sha256()
+    for key in sorted(state):
+        tensor = state[key].detach().cpu().contiguous()
+        digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)};".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def read_state(path: str, name: SourceName) -> State:
+    """Weights from a local .safetensors or torch file; a torch file is read without running it."""
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise SourceError(f"{name.text!r}: there is no weight file {path!r}.")
+    try:
+        if file.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            state: object = load_file(file)
+        else:
+            state = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:  # a broken file raises errors of many kinds
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise SourceError(f"{name.text!r}: {path!r} is not a readable weight file: {reason}") from error
+    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
+        state = state["state_dict"]
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise SourceError(f"{name.text!r}: {path!r} holds no dictionary of tensors.")
+    return {str(key): value for key, value in state.items()}
+
+
+def load_state(module: torch.nn.Module, state: State, name: SourceName) -> None:
+    """Put the weights into the module; every one must fit."""
+    try:
+        module.load_state_dict(state, strict=True)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:300]
+        raise SourceError(f"{name.text!r}: the weights do not fit the network: {reason}") from error
+
+
+def last_linear(module: torch.nn.Module) -> str | None:
+    """The name of the last linear layer, which is the classifier of nearly every network."""
+    names = [key for key, part in module.named_modules() if isinstance(part, torch.nn.Linear)]
+    return names[-1] if names else None
+
+
+def count_classes(module: torch.nn.Module, state: State) -> int | None:
+    """How many classes the weights have, read off the last linear layer."""
+    weight = state.get(f"{last_linear(module)}.weight")
+    return len(weight) if weight is not None and weight.ndim == 2 else None

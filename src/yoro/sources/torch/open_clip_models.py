@@ -1,0 +1,220 @@
+"""open_clip's image-text models: `open_clip:MODEL/TAG`, `open_clip:MODEL?weights=FILE`, `open_clip:local-dir:FOLDER`.
+
+OpenAI's CLIP was trained with a quick approximation of GELU: with its weights in a file of yours, name the
+architecture that has it, as in `open_clip:ViT-B-32-quickgelu?weights=FILE`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import open_clip
+import torch
+
+from yoro.errors import InputError, SourceError
+from yoro.sources.contract import Colour, Images, Reading, Responses, check_responses
+from yoro.sources.names import SourceName, check_options, side_option
+from yoro.sources.torch.network import Network, choose_device, open_network, state_digest
+
+if TYPE_CHECKING:
+    import onnx
+
+    from yoro.sources.runtime import GraphSource
+    from yoro.sources.torch.network import TorchSource
+
+OPTIONS = ("weights", "side")
+SCHEMAS = ("local-dir", "hf-hub")
+FITS = {"shortest": "crop", "squash": "squash"}
+TOGETHER = 64  # sentences
+LICENCES = {"openai": "MIT"}
+
+
+class ImageTower(torch.nn.Module):  # type: ignore[misc]  # torch is not read by the checker
+    """Normalised pixels (n, 3, side, side) to unit vectors (n, dimension)."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        """See the class."""
+        return torch.nn.functional.normalize(self.model.encode_image(pixels), dim=-1)
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """The text tower: counts tokens, and encodes."""
+
+    model: torch.nn.Module
+    tokenizer: Callable[[list[str]], torch.Tensor]
+    longest: int
+    device: str
+
+
+class OpenClipSource:
+    """See `DualEncoder`. On the CPU the image tower runs as a checked ONNX graph."""
+
+    def __init__(self, images: TorchSource | GraphSource, texts: _Texts, logit_scale: float) -> None:
+        self.name, self.side, self.width = images.name, images.side, images.width
+        self.mean: Colour = images.mean
+        self.std: Colour = images.std
+        self.class_names: list[str] | None = None
+        self.dimension, self.logit_scale = images.width, logit_scale
+        self._images, self._texts = images, texts
+
+    def respond(self, images: Images) -> Responses:
+        """See `ResponseSource.respond`."""
+        return self._images.respond(images)
+
+    def encode_images(self, images: Images) -> Responses:
+        """See `DualEncoder.encode_images`."""
+        return self._images.respond(images)
+
+    def encode_texts(self, sentences: Sequence[str]) -> Responses:
+        """See `DualEncoder.encode_texts`."""
+        texts, parts = self._texts, [np.empty((0, self.dimension), np.float32)]
+        for sentence in sentences:
+            count = _count_tokens(texts.tokenizer, sentence)
+            if count > texts.longest:
+                raise InputError(
+                    f"The sentence {sentence[:60]!r}... has {count} tokens; {self.name!r} reads at most "
+                    f"{texts.longest}. Shorten it."
+                )
+        for start in range(0, len(sentences), TOGETHER):
+            with torch.inference_mode():
+                tokens = texts.tokenizer(list(sentences[start : start + TOGETHER])).to(texts.device)
+                vectors = torch.nn.functional.normalize(texts.model.encode_text(tokens).float(), dim=-1)
+            parts.append(check_responses(vectors.cpu().numpy(), len(tokens), self.dimension, self.name))
+        return np.concatenate(parts)
+
+    def describe(self) -> dict[str, object]:
+        """See `ResponseSource.describe`."""
+        return self._images.describe()
+
+    def onnx_model(self) -> onnx.ModelProto:
+        """See `ResponseSource.onnx_model`."""
+        return self._images.onnx_model()
+
+
+def open_open_clip(name: SourceName, *, read: Reading, device: str, threads: int | None) -> OpenClipSource:
+    """Open an image-text model, frozen."""
+    device = choose_device(device)
+    network = open_clip_network(name)
+    model = network.module.model
+    with _quiet():
+        texts = _Texts(model, _tokenizer(name), int(model.context_length), device)
+        images = open_network(name, network, read=read, device=device, threads=threads)
+    model.to(device)
+    scale = min(float(model.logit_scale.detach().exp()), 100.0)  # as CLIP was trained
+    return OpenClipSource(images, texts, scale)
+
+
+def open_clip_network(name: SourceName) -> Network:
+    """The image tower, frozen, with the transform that its weights were made for."""
+    check_options(name, OPTIONS)
+    with _quiet():
+        model = _create(name)
+    if not hasattr(model, "encode_text") or not hasattr(model, "encode_image"):
+        raise SourceError(f"{name.text!r} has no text tower, so it cannot compare images with sentences.")
+    model = model.eval().requires_grad_(False)
+    transform = model.visual.preprocess_cfg
+    size = transform["size"]
+    side = size if isinstance(size, int) else size[0]
+    fit, interpolation = FITS.get(transform["resize_mode"]), str(transform["interpolation"])
+    square = isinstance(size, int) or size[0] == size[-1]
+    if fit is None or interpolation not in ("bicubic", "bilinear") or not square:
+        raise SourceError(f"{name.text!r} wants a transform that is not known here: {transform}.")
+    if side_option(name, side) != side:
+        raise SourceError(f"{name.text!r} takes images of {side}, not of {name.options['side']}.")
+    mean, std = (_colour(transform[key]) for key in ("mean", "std"))
+    licence = LICENCES.get(name.rest.partition("/")[2])
+    digest = state_digest(model.state_dict())
+    return Network(ImageTower(model), digest, side, mean, std, licence, None, fit=fit, interpolation=interpolation)
+
+
+def _create(name: SourceName) -> torch.nn.Module:
+    """The model with its weights, from a file, a folder or the hub; never with random ones."""
+    architecture, _, tag = name.rest.partition("/")
+    schema = name.rest.partition(":")[0]
+    if schema in SCHEMAS:
+        if schema == "local-dir":
+            _check_folder(name)
+        return _made(name, name.rest, None)
+    if architecture not in open_clip.list_models():
+        near = difflib.get_close_matches(architecture, open_clip.list_models(), n=3)
+        guess = f" Did you mean {' or '.join(repr(item) for item in near)}?" if near else ""
+        raise SourceError(f"{name.text!r}: open_clip knows no architecture {architecture!r}.{guess}")
+    if "weights" in name.options:
+        if tag:
+            raise SourceError(f"{name.text!r} names weights twice: the tag {tag!r} and a file. Leave one out.")
+        if not Path(name.options["weights"]).expanduser().is_file():
+            raise SourceError(f"{name.text!r}: there is no weight file {name.options['weights']!r}.")
+        return _made(name, architecture, str(Path(name.options["weights"]).expanduser()))
+    tags = open_clip.list_pretrained_tags_by_model(architecture)
+    if tag not in tags:
+        known = ", ".join(tags) or "none: give ?weights=FILE"
+        raise SourceError(f"{name.text!r}: {architecture} has no weights {tag!r}; there are {known}.")
+    return _made(name, architecture, tag)
+
+
+def _made(name: SourceName, architecture: str, weights: str | None) -> torch.nn.Module:
+    try:
+        model: torch.nn.Module = open_clip.create_model(
+            architecture, pretrained=weights, precision="fp32", device="cpu", weights_only=True, require_pretrained=True
+        )
+    except Exception as error:  # whatever the network, the hub, the disk and a foreign file can raise
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise SourceError(
+            f"{name.text!r}: its weights cannot be read ({type(error).__name__}: {reason}). "
+            "Point to a local file: open_clip:MODEL?weights=FILE, or to a folder: open_clip:local-dir:FOLDER"
+        ) from error
+    return model
+
+
+def _check_folder(name: SourceName) -> None:
+    folder = Path(name.rest.partition(":")[2]).expanduser()
+    if not (folder / "open_clip_config.json").is_file():
+        raise SourceError(f"{name.text!r}: there is no 'open_clip_config.json' in that folder.")
+    if not any(path.suffix in (".safetensors", ".bin", ".pth") for path in folder.iterdir()):
+        raise SourceError(f"{name.text!r}: there are no weights (.safetensors, .bin, .pth) in that folder.")
+
+
+def _tokenizer(name: SourceName) -> Callable[[list[str]], torch.Tensor]:
+    architecture = name.rest if name.rest.partition(":")[0] in SCHEMAS else name.rest.partition("/")[0]
+    try:
+        tokenizer: Callable[[list[str]], torch.Tensor] = open_clip.get_tokenizer(architecture)
+    except Exception as error:  # some models' vocabularies come from the hub
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise SourceError(f"{name.text!r}: its vocabulary cannot be read ({reason}).") from error
+    return tokenizer
+
+
+def _count_tokens(tokenizer: object, sentence: str) -> int:
+    """Tokens of a sentence with those that open and close it; open_clip itself would cut it silently."""
+    if isinstance(tokenizer, open_clip.SimpleTokenizer):
+        return len(tokenizer.encode(sentence)) + 2
+    inner = getattr(tokenizer, "tokenizer", None)
+    return len(inner(sentence)["input_ids"]) if inner is not None else 0
+
+
+def _colour(values: Sequence[float]) -> Colour:
+    red, green, blue = values
+    return float(red), float(green), float(blue)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """open_clip talks to the root logger about every step; its errors are raised, not logged."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(level)

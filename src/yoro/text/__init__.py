@@ -1,0 +1,1 @@
+"""Sentences that describe classes, and their vectors."""

@@ -1,0 +1,136 @@
+"""What a classifier on an image-text model knows by words: the sentences of its bank, and their vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.data.examples import listed
+from yoro.discriminant.descriptions import Descriptions
+from yoro.errors import InputError, SourceError
+from yoro.sources.contract import DualEncoder, ResponseSource, is_dual
+from yoro.sources.text_cache import cached_vectors
+from yoro.text.banks import BUILT_IN, EACH, Bank, Sentences, make_bank
+
+
+@dataclass(frozen=True)
+class Wording:
+    """A bank and its vectors, row by row as `Bank.flat` has the sentences.
+
+    The sentences are the coordinates of the responses. Where they vote, they also take part in the
+    answer: as a zero-shot head beside BDM, and as anchors of the class means.
+    """
+
+    bank: Bank
+    vectors: NDArray[np.float32]
+    scale: float
+    votes: bool = True
+
+    @property
+    def descriptions(self) -> Descriptions:
+        """The same without the sentences."""
+        return Descriptions(self.vectors, self.bank.flat()[1], self.scale)
+
+    def by_class(self) -> dict[str, NDArray[np.float32]]:
+        """The vectors (m, dimension) of each class."""
+        return {name: np.stack(rows) for name, rows in self._rows().items()}
+
+    def joined(self, other: Wording) -> Wording:
+        """Both in one; a class of both must have the same sentences in both."""
+        return self._arranged(self.bank.joined(other.bank), {**other._rows(), **self._rows()})
+
+    def renamed(self, names: Mapping[str, str]) -> Wording:
+        """Classes under new names; classes given one name pool their sentences."""
+        pooled: dict[str, list[NDArray[np.float32]]] = {}
+        for name, rows in self._rows().items():
+            pooled.setdefault(names.get(name, name), []).extend(rows)
+        return self._arranged(self.bank.renamed(names), pooled)
+
+    def _rows(self) -> dict[str, list[NDArray[np.float32]]]:
+        rows: dict[str, list[NDArray[np.float32]]] = {}
+        for vector, name in zip(self.vectors, self.bank.flat()[1], strict=True):
+            rows.setdefault(name, []).append(vector)
+        return rows
+
+    def _arranged(self, bank: Bank, rows: Mapping[str, list[NDArray[np.float32]]]) -> Wording:
+        vectors = np.stack([vector for name in bank.classes for vector in rows[name]])
+        return replace(self, bank=bank, vectors=vectors)
+
+
+def need_texts(source: ResponseSource, what: str) -> DualEncoder:
+    """The source as an image-text source, or an error: `what` was asked for and means nothing to any other."""
+    if not is_dual(source):
+        raise SourceError(
+            f"{source.name!r} has no text tower, so {what} means nothing to it. Image-text sources are "
+            "embedded:conse and open_clip:MODEL/TAG; `yoro models` lists them."
+        )
+    return source
+
+
+def make_wording(
+    source: DualEncoder,
+    classes: Iterable[str],
+    attributes: str | Path | Sentences | None = None,
+    *,
+    each: int = EACH,
+    seed: int = 0,
+    votes: bool = True,
+    progress: bool = False,
+) -> tuple[Wording, list[str]]:
+    """Sentences for these classes, encoded; and what was odd about them. Parameters as in `make_bank`."""
+    bank, notes = make_bank(classes, attributes, each=each, seed=seed)
+    return Wording(bank, encode_bank(source, bank, progress=progress), source.logit_scale, votes), notes
+
+
+def wording_of(
+    source: ResponseSource,
+    classes: Iterable[str],
+    attributes: str | Path | Sentences | None = None,
+    *,
+    asked: str | None = None,
+    each: int = EACH,
+    seed: int = 0,
+    votes: bool = True,
+    progress: bool = False,
+) -> tuple[Wording | None, list[str]]:
+    """As `make_wording` for an image-text source; None for any other, which must not be asked for sentences.
+
+    `asked` is the option by which the user asked for them. A source that is read at its features
+    needs none: there the image vectors are the responses.
+    """
+    if not is_dual(source):
+        if asked:
+            need_texts(source, asked)
+        return None, []
+    if source.describe()["read"] == "features":
+        if asked:
+            raise InputError(f"{source.name!r} is read at 'features', without sentences; leave {asked} or --read out.")
+        return None, []
+    return make_wording(source, classes, attributes, each=each, seed=seed, votes=votes, progress=progress)
+
+
+def encode_bank(source: DualEncoder, bank: Bank, *, progress: bool = False) -> NDArray[np.float32]:
+    """Vectors of the bank's sentences; encoded once for a source, then kept in the cache."""
+    digest = str(source.describe()["digest"])
+    return cached_vectors(digest, bank.flat()[0], source.dimension, source.encode_texts, progress=progress)
+
+
+def extended(
+    wording: Wording, classes: Iterable[str], attributes: str | Path | Sentences | None, source: DualEncoder
+) -> Wording:
+    """The wording with sentences for classes it does not know yet, from `attributes` or as its others were made."""
+    new = sorted(set(classes) - set(wording.bank.classes))
+    if not new:
+        return wording
+    bank = wording.bank
+    if attributes is None and bank.origin not in BUILT_IN:
+        raise InputError(
+            f"The model has no sentences for the new {listed(new)}; its others came from {bank.origin!r}. "
+            "Give a bank that has them with --attributes (attributes=...), or 'templates'."
+        )
+    more, _ = make_wording(source, new, attributes or bank.origin, each=bank.each, seed=bank.seed)
+    return wording.joined(more)
