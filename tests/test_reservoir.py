@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yoro.discriminant.reservoir import Reservoir, row_digests
+from yoro.discriminant.reservoir import Reservoir
 from yoro.errors import InputError
+from yoro.mappings.batches import row_digests
 
 RESPONSES = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
 LABELS = np.array([f"c{i % 4}" for i in range(200)])

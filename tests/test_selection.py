@@ -219,7 +219,7 @@ def test_unknown_rules_and_validation_classes_are_errors(digits):
     evidence = Evidence(statistics, dense_spectrum(statistics), validation=(digits[0][:2], np.array(["x", "1"])))
     with pytest.raises(InputError, match="'guess' is no shrinkage rule"):
         select_shrinkage("guess", evidence)
-    with pytest.raises(InputError, match="class 'x', of which the training data"):
+    with pytest.raises(InputError, match="Class 'x' has no training example"):
         select_shrinkage("validation", evidence)
 
 

@@ -18,12 +18,28 @@ expected and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+
+ALIKE = 0.5  # of difflib's ratio: what is less alike is not suggested
 
 
 def one_line(error: BaseException) -> str:
     """The text of an error in one line; its kind where it has none."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def did_you_mean(name: str, known: Iterable[str], *, most: int = 1, alike: float = ALIKE, else_all: bool = True) -> str:
+    """A sentence that names the known names most alike, or else all of them.
+
+    >>> did_you_mean("yorro", ["yoro", "blm"]), did_you_mean("x", ["yoro", "blm"])
+    ("Did you mean 'yoro'?", 'There are yoro, blm.')
+    """
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=most, cutoff=alike)
+    if near:
+        return f"Did you mean {' or '.join(map(repr, near))}?"
+    return f"There are {', '.join(names) or 'none'}." if else_all else ""
 
 
 class YoroError(Exception):

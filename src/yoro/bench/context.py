@@ -23,12 +23,13 @@ from yoro.data.examples import Example
 from yoro.discriminant.selection import Validation
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
+from yoro.mappings.batches import class_codes
 from yoro.model.ledger import Ledger
 from yoro.model.one_pass import Gathered
 from yoro.model.pipeline import Pipeline
 from yoro.model.solve import solve
 from yoro.model.store import Model
-from yoro.peers.contract import Method, Task, check_scores, encode, make_ready, make_task
+from yoro.peers.contract import Method, Task, check_scores, make_ready, make_task
 from yoro.sources.contract import is_dual
 from yoro.text.encoded_bank import Wording
 
@@ -147,5 +148,5 @@ def fit_responses(method: Method, ground: Ground, _: NoOptions) -> Answer:
         test = ground.drawn.test
         scores = scorer(ground.shelf.responses(test).astype(np.float64))
     check_scores(scores, len(test), len(task.classes))
-    correct = int((scores.argmax(axis=1) == encode(labels(test), task.classes)).sum())
+    correct = int((scores.argmax(axis=1) == class_codes(labels(test).tolist(), task.classes)).sum())
     return Answer(correct, ground.pass_seconds + seconds, method.passes)

@@ -12,8 +12,7 @@ from yoro.bench.cells import Cell, Options, Reading, Scalar
 from yoro.bench.methods.bench_methods import find_method
 from yoro.bench.results import Entry
 from yoro.bench.tables.paper import published_tables
-from yoro.errors import InputError
-from yoro.nearest import nearest
+from yoro.errors import InputError, did_you_mean
 from yoro.prompts.prompt import PROMPTS
 
 LARGEST = 2**20  # bytes of a plan
@@ -146,7 +145,7 @@ def make_plan(content: Mapping[str, object]) -> Plan:
     uses = {name: _use(name, defined.get(name, {})) for name in names}
     idle = [name for name in defined if name not in uses]
     if idle:
-        raise InputError(f"[method.{idle[0]}] is described, but no setting uses it. {nearest(idle[0], names)}")
+        raise InputError(f"[method.{idle[0]}] is described, but no setting uses it. {did_you_mean(idle[0], names)}")
     return Plan(
         _text(content.get("title"), "title"),
         made,
@@ -167,7 +166,7 @@ def _setting(given: Mapping[str, object], top: Mapping[str, object], number: int
     name = _text(whole.get("name"), f"name of setting {number}")
     prompt = _text(whole.get("prompt", "watermark"), f"prompt of {name}")
     if prompt not in PROMPTS:
-        raise InputError(f"{name}: {prompt!r} names no prompt. {nearest(prompt, PROMPTS)}")
+        raise InputError(f"{name}: {prompt!r} names no prompt. {did_you_mean(prompt, PROMPTS)}")
     datasets = tuple(_strings(whole.get("datasets"), f"datasets of {name}"))
     methods = tuple(_strings(whole.get("methods"), f"methods of {name}"))
     seeds = _list(whole.get("seeds", [0, 1, 2]), f"seeds of {name}")
@@ -241,14 +240,14 @@ def _words(value: object, known: Sequence[str], what: str) -> tuple[str, ...]:
     words = _strings(value, what)
     for word in words:
         if word not in known:
-            raise InputError(f"{word!r} is none of the {what}. {nearest(word, known)}")
+            raise InputError(f"{word!r} is none of the {what}. {did_you_mean(word, known)}")
     return tuple(words)
 
 
 def _refuse_unknown(given: Iterable[str], known: Sequence[str], what: str) -> None:
     for key in given:
         if key not in known:
-            raise InputError(f"{what} has no key {key!r}. {nearest(key, known)}")
+            raise InputError(f"{what} has no key {key!r}. {did_you_mean(key, known)}")
 
 
 def _refuse_twice(values: Sequence[object], what: str) -> None:

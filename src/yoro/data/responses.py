@@ -14,9 +14,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from yoro.discriminant.reservoir import row_digests
 from yoro.errors import InputError
-from yoro.mappings.batches import refuse_non_finite
+from yoro.mappings.batches import refuse_non_finite, row_digests
 
 ROWS = 2048  # responses read at a time
 LARGEST_COLUMN = 2**31  # bytes of labels or groups, which are held whole

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from yoro.data.loading import OnePass
 from yoro.data.responses import ROWS, ResponseBatch, ResponseFile
-from yoro.discriminant.reservoir import row_digests
 from yoro.errors import InputError
-from yoro.mappings.batches import check_batch, refuse_non_finite
+from yoro.mappings.batches import check_batch, refuse_non_finite, row_digests
 
 ResponseData = str | Path | ArrayLike | tuple[ArrayLike, ArrayLike]
 

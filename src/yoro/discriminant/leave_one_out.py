@@ -22,6 +22,7 @@ from yoro.discriminant.calibration import Prior, log_prior
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.shrinkage import EPSILON, Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
+from yoro.mappings.batches import class_codes
 
 Array = NDArray[np.float64]
 
@@ -53,7 +54,7 @@ class LeaveOneOut:
         self._scatter_values = spectrum.values * max(statistics.degrees, 0.0)
         centre = statistics.counts @ statistics.means / statistics.total
         self._means = np.where(statistics.counts[:, None] > 0, statistics.means - centre, 0.0) @ spectrum.basis
-        truth = np.searchsorted(np.asarray(self._classes), members.labels)
+        truth = class_codes(members.labels.tolist(), self._classes)
         vectors = (members.responses - centre) @ spectrum.basis  # (m, rank)
         sizes = {name: int(n) for name, n in zip(*np.unique(members.groups, return_counts=True), strict=True) if name}
         together = np.array([sizes.get(name, 1) > 1 for name in members.groups.tolist()], dtype=bool)

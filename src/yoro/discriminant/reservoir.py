@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.errors import InputError
+from yoro.mappings.batches import DIGEST
 
 Array = NDArray[np.float64]
 
 CAPACITY = 8192  # 33 MB of float32 at width 1000
-DIGEST = 16  # bytes of a content digest
 UNBOUNDED = int(np.iinfo(np.uint64).max)
 
 
@@ -213,9 +213,3 @@ class Reservoir:
         self._labels[:n] = [self._labels[i] for i in kept]
         self._groups[:n] = [self._groups[i] for i in kept]
         self._size = n
-
-
-def row_digests(responses: NDArray[np.floating]) -> list[bytes]:
-    """Content digest of each response; the same numbers in another type or layout have the same."""
-    rows = np.ascontiguousarray(responses, dtype=np.float64)
-    return [hashlib.blake2b(row, digest_size=DIGEST).digest() for row in rows]

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import Prior, doubtful_loss, fit_blend, fit_temperature
 from yoro.discriminant.leave_one_out import LeaveOneOut, Scored
-from yoro.discriminant.reservoir import Members, row_digests
+from yoro.discriminant.reservoir import Members
 from yoro.discriminant.shrinkage import Spectrum, dense_spectrum, ledoit_wolf, oas, rblw
 from yoro.discriminant.solve import check_shrinkage, solve_path
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, SelectionError
 from yoro.mappings.affine import AffineMapping
+from yoro.mappings.batches import class_codes, row_digests
 
 Array = NDArray[np.float64]
 Validation = tuple[NDArray[np.floating], NDArray[np.str_]]  # responses and labels
@@ -82,7 +83,7 @@ def by_validation(evidence: Evidence, candidates: Sequence[float] = PAPER_GRID) 
     if evidence.validation is None:
         raise _lacking("validation", "validation responses", evidence)
     responses, labels = evidence.validation
-    truth = _codes(labels, evidence.statistics.classes)
+    truth = class_codes(labels.tolist(), evidence.statistics.classes)
     grid = sorted(candidates)
     mappings = solve_path(evidence.statistics, evidence.spectrum, grid, prior=evidence.prior)
     scored = (Scored(mapping(responses), truth, np.ones(len(truth))) for mapping in mappings)
@@ -127,7 +128,7 @@ def by_folds(evidence: Evidence, candidates: Sequence[float] = FINE_GRID, folds:
             continue
         order.append(rows)
         rest = rest + ResponseStatistics(classes)
-        truth = _codes(members.labels[rows], classes)
+        truth = class_codes(members.labels[rows].tolist(), classes)
         mappings = solve_path(rest, evidence.decompose(rest), list(scored), prior=evidence.prior)
         for rho, mapping in zip(scored, mappings, strict=True):
             scored[rho].append(Scored(mapping(members.responses[rows]), truth, members.weights[rows]))
@@ -222,7 +223,7 @@ def _by_head(rule: str, evidence: Evidence) -> Choice:
     if evidence.head is None or not evidence.members:
         return Choice(rule, 1.0)
     statistics, members = evidence.statistics, evidence.members
-    truth = _codes(members.labels, statistics.classes)
+    truth = class_codes(members.labels.tolist(), statistics.classes)
     mapping = solve_path(statistics, evidence.spectrum, [1.0], prior=evidence.prior)[0]
     opinion = evidence.head(members.responses)
     errors = int((opinion.argmax(axis=1) != truth).sum())
@@ -253,7 +254,7 @@ def _closed_formula(rule: str, evidence: Evidence) -> float:
     if not evidence.members:
         raise _lacking("ledoit-wolf", "individual responses", evidence)
     statistics, members = evidence.statistics, evidence.members
-    means = statistics.means[_codes(members.labels, statistics.classes)]
+    means = statistics.means[class_codes(members.labels.tolist(), statistics.classes)]
     residuals = (members.responses - means) @ evidence.spectrum.basis
     return ledoit_wolf(evidence.spectrum, residuals, members.weights, statistics.total)
 
@@ -266,17 +267,6 @@ def _at_shrinkage(rule: str, rho: float, evidence: Evidence) -> Choice:
             chosen = _best(rule, [rho], [left_out.scores(rho)], _opinion(evidence, left_out.rows), _loss)
             return replace(chosen, candidates=(), scores=())
     return Choice(rule, rho)
-
-
-def _codes(labels: NDArray[np.str_], classes: tuple[str, ...]) -> NDArray[np.intp]:
-    index = {name: i for i, name in enumerate(classes)}
-    try:
-        return np.array([index[name] for name in labels.tolist()], dtype=np.intp)
-    except KeyError as error:
-        raise InputError(
-            f"The validation data hold class {error.args[0]!r}, of which the training data have no example. "
-            "Add examples of it, or leave it out of the validation data."
-        ) from None
 
 
 def _deal(members: Members, folds: int) -> list[NDArray[np.intp]]:

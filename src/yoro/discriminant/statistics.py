@@ -19,7 +19,7 @@ from scipy.linalg.lapack import dpotrf
 from scipy.sparse import csr_array
 
 from yoro.errors import InputError, NonFiniteError, StatisticsError, WidthError
-from yoro.mappings.batches import Batch, check_batch, refuse_non_finite
+from yoro.mappings.batches import Batch, check_batch, class_codes, refuse_non_finite
 
 Array = NDArray[np.float64]
 
@@ -233,17 +233,14 @@ class ResponseStatistics:
 
     def _codes(self, labels: list[str]) -> NDArray[np.intp]:
         """Index of each label among the classes, which grow by those not seen before."""
-        index = {name: i for i, name in enumerate(self.classes)}
-        try:
-            return np.fromiter(map(index.__getitem__, labels), np.intp, len(labels))
-        except KeyError:
+        if not set(labels) <= set(self.classes):
             self._become(self._widened(set(labels)))
-            return self._codes(labels)
+        return class_codes(labels, self.classes)
 
     def _widened(self, names: Iterable[str]) -> ResponseStatistics:
         """A copy that also knows these classes."""
         classes = tuple(sorted(set(self.classes) | set(names)))
-        where = [classes.index(name) for name in self.classes]
+        where = class_codes(self.classes, classes)
         counts = np.zeros(len(classes))
         means = np.zeros((len(classes), self.width))
         counts[where], means[where] = self.counts, self.means

@@ -1,7 +1,9 @@
-"""A batch of responses as a stranger gives it: checked, or refused with what is wrong."""
+"""Batches of labelled responses: checked as if a stranger gave them, numbered by class, told apart by content."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from yoro.errors import InputError, NonFiniteError
 
 Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+DIGEST = 16  # bytes of a content digest
 
 
 @dataclass(frozen=True)
@@ -59,3 +64,24 @@ def refuse_non_finite(responses: NDArray[np.floating]) -> None:
             f"{len(bad)} of {len(responses)} responses hold NaN or infinity, the first at index {bad[0]}. "
             "Leave them out, or look for an overflow in the source."
         )
+
+
+def class_codes(labels: Iterable[str], classes: Sequence[str]) -> Codes:
+    """Index (n,) of each label among the classes; a label that is none of them is an error.
+
+    >>> class_codes(["dog", "cat", "dog"], ("cat", "dog")).tolist()
+    [1, 0, 1]
+    """
+    index = {name: i for i, name in enumerate(classes)}
+    try:
+        return np.array([index[label] for label in labels], dtype=np.intp)
+    except KeyError as error:
+        raise InputError(
+            f"Class {error.args[0]!r} has no training example. Add examples of it, or leave it out of the data."
+        ) from None
+
+
+def row_digests(responses: NDArray[np.floating]) -> list[bytes]:
+    """Content digest of each response; the same numbers in another type or layout have the same."""
+    rows = np.ascontiguousarray(responses, dtype=np.float64)
+    return [hashlib.blake2b(row, digest_size=DIGEST).digest() for row in rows]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from yoro.errors import InputError, WidthError
-from yoro.mappings.batches import check_batch, refuse_non_finite
+from yoro.mappings.batches import check_batch, class_codes, refuse_non_finite
 
 Array = NDArray[np.float64]
 
@@ -52,8 +52,7 @@ class CoOccurrence:
         refuse_non_finite(batch.responses)
         names = batch.labels.tolist()
         wide = self._widened(names, batch.responses.shape[1])
-        index = {name: i for i, name in enumerate(wide.classes)}
-        codes = np.fromiter(map(index.__getitem__, names), np.intp, len(names))
+        codes = class_codes(names, wide.classes)
         for start in range(0, len(codes), BLOCK):
             part = slice(start, start + BLOCK)
             wide.mass += _block_mass(batch.responses[part], codes[part], len(wide.classes), self.top)
@@ -78,8 +77,7 @@ class CoOccurrence:
         result = CoOccurrence({*self.classes, *names}, top=self.top)
         result.mass = np.zeros((width, len(result.classes)))
         if self.width:
-            index = {name: i for i, name in enumerate(result.classes)}
-            result.mass[:, [index[name] for name in self.classes]] = self.mass
+            result.mass[:, class_codes(self.classes, result.classes)] = self.mass
         return result
 
     def _expect_width(self, width: int) -> None:

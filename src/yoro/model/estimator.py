@@ -11,13 +11,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from yoro.discriminant.calibration import Prior, log_probabilities
-from yoro.discriminant.reservoir import CAPACITY, Reservoir, row_digests
+from yoro.discriminant.reservoir import CAPACITY, Reservoir
 from yoro.discriminant.selection import Choice, Evidence, select_shrinkage
 from yoro.discriminant.shrinkage import dense_spectrum
 from yoro.discriminant.solve import solve_path
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, SelectionError
 from yoro.mappings.affine import AffineMapping
+from yoro.mappings.batches import row_digests
 
 Array = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.discriminant.reservoir import DIGEST
 from yoro.errors import InputError, StatisticsError
+from yoro.mappings.batches import DIGEST
 
 
 class Ledger:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.errors import InputError
+from yoro.mappings.batches import class_codes
 
 Array = NDArray[np.float64]
 
@@ -50,7 +51,6 @@ class Tally:
 
     def __init__(self, classes: tuple[str, ...]) -> None:
         self.classes = classes
-        self._index = {name: i for i, name in enumerate(classes)}
         self._confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
         self._loss = 0.0
         self._bins = np.zeros((3, BINS))  # images, correct answers and summed confidence of each bin
@@ -58,7 +58,7 @@ class Tally:
     def update(self, log_probabilities: Array, labels: list[str]) -> None:
         """Add answers (n, classes) with the true labels."""
         refuse_strangers(set(labels), self.classes)
-        truth = np.array([self._index[name] for name in labels], dtype=np.intp)
+        truth = class_codes(labels, self.classes)
         answer = log_probabilities.argmax(axis=1)
         np.add.at(self._confusion, (truth, answer), 1)
         rows = np.arange(len(truth))

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from yoro.peers.contract import Array, Codes, Method, Scorer, Task, correct, held, one_hot, unit
+from yoro.mappings.batches import Codes
+from yoro.peers.contract import Array, Method, Scorer, Task, correct, held, one_hot, unit
 from yoro.peers.tip_adapter import ALPHAS, BETAS, Cache
 
 WEIGHTS = (0.7, 0.3)  # of similarity and variance

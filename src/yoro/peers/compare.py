@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from yoro.errors import InputError, YoroError
-from yoro.peers.contract import Array, Codes, Method, Task, check_scores, encode, make_ready, make_task
+from yoro.mappings.batches import Codes, class_codes
+from yoro.peers.contract import Array, Method, Task, check_scores, make_ready, make_task
 from yoro.peers.methods import find_methods
 from yoro.peers.responses import Material
 
@@ -139,7 +140,7 @@ def _draw(
     held = None if material.val is None else (material.val.responses, material.val.labels)
     groups = train.groups if any(train.groups) else None
     task = make_task(train.responses, train.labels, validation=held, texts=texts, scale=scale, groups=groups, seed=seed)
-    return task, _Test(test.responses.astype(np.float64), encode(test.labels, task.classes))
+    return task, _Test(test.responses.astype(np.float64), class_codes(test.labels.tolist(), task.classes))
 
 
 def _row(method: Method, trials: Sequence[_Trial], reason: str | None) -> Row:

@@ -14,10 +14,9 @@ from yoro.discriminant.descriptions import Descriptions
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, SelectionError
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.batches import check_batch, refuse_non_finite
+from yoro.mappings.batches import Codes, check_batch, class_codes, refuse_non_finite
 
 Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
 Scorer = Callable[[Array], Array]  # responses (n, width) -> scores (n, classes)
 
 HELD = 4  # images a class held out for a grid where no validation data are given
@@ -181,9 +180,9 @@ def make_task(
     if validation is not None:
         checked = check_batch(*validation)
         refuse_non_finite(checked.responses)
-        held = checked.responses.astype(np.float64), encode(checked.labels, names)
+        held = checked.responses.astype(np.float64), class_codes(checked.labels.tolist(), names)
     return Task(
-        batch.responses.astype(np.float64), encode(batch.labels, names), names, held,
+        batch.responses.astype(np.float64), class_codes(batch.labels.tolist(), names), names, held,
         None if texts is None else make_texts(texts, names, batch.responses.shape[1], scale), seed,
         None if groups is None else tuple(groups),
     )  # fmt: skip
@@ -201,15 +200,6 @@ def make_texts(texts: Mapping[str, ArrayLike], classes: Sequence[str], width: in
             )
         vectors.append(unit(found))
     return Texts(tuple(vectors), float(scale))
-
-
-def encode(labels: NDArray[np.str_], classes: Sequence[str]) -> Codes:
-    """Index of each label among the classes."""
-    index = {name: i for i, name in enumerate(classes)}
-    strangers = sorted(set(labels.tolist()) - set(index))
-    if strangers:
-        raise InputError(f"Class {strangers[0]!r} has no training example; leave it out, or add examples of it.")
-    return np.array([index[name] for name in labels.tolist()], dtype=np.intp)
 
 
 def unit(vectors: Array) -> Array:

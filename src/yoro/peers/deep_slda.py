@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import solve
 
-from yoro.peers.contract import Array, Codes, LinearScores, Method, Scorer, Task
+from yoro.mappings.batches import Codes
+from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task
 
 SHRINKAGE = 1e-4
 

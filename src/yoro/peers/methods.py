@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from yoro.errors import InputError
-from yoro.nearest import nearest
+from yoro.errors import InputError, did_you_mean
 from yoro.peers.ape import APE
 from yoro.peers.carprt import CARPRT
 from yoro.peers.contract import Method
@@ -52,7 +51,7 @@ def import_method(name: str) -> Method:
     """A user's own method, `module:ATTRIBUTE`, under that name; an error suggests what else may have been meant."""
     module, colon, attribute = name.partition(":")
     if not colon:
-        raise InputError(f"{name!r} names no method. {nearest(name, METHODS)}")
+        raise InputError(f"{name!r} names no method. {did_you_mean(name, METHODS)}")
     found: object = getattr(import_here(module, name, InputError), attribute, None)
     if not isinstance(found, Method):
         raise InputError(f"{name!r} is {type(found).__name__}; expected a Method of yoro.peers.contract.")

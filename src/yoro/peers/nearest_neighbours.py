@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.peers.contract import Array, Codes, Method, Scorer, Task, correct, unit
+from yoro.mappings.batches import Codes
+from yoro.peers.contract import Array, Method, Scorer, Task, correct, unit
 
 NEIGHBOURS = (1, 3, 5, 10, 20)
 ROWS = 1024  # responses compared at a time

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from yoro.peers.contract import Array, Codes, LinearScores, Method, Scorer, Task, one_hot
+from yoro.mappings.batches import Codes
+from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, one_hot
 
 PENALTIES = tuple(10.0 ** (i / 2) for i in range(-12, 13))  # times the mean squared singular value
 

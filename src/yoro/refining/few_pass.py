@@ -18,6 +18,7 @@ from yoro.discriminant.calibration import fit_temperature
 from yoro.discriminant.reservoir import CAPACITY, Reservoir
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
+from yoro.mappings.batches import class_codes
 from yoro.model.classifier import Classifier, event
 from yoro.model.ledger import Ledger
 from yoro.model.one_pass import Gathered, fingerprint, shown
@@ -207,8 +208,7 @@ def _refined_model(
     if not settings.paper:
         held = pipeline.stream(ready.held.examples, Reading(workers=0))
         scores = np.concatenate([head.mapping(part.responses) for part in held])
-        index = {name: i for i, name in enumerate(head.classes)}
-        truth = np.array([index[label] for label in ready.held.labels.tolist()], dtype=np.intp)
+        truth = class_codes(ready.held.labels.tolist(), head.classes)
         temperature = fit_temperature(scores, truth, np.ones(len(truth)))
     described = pipeline.describe()
     model = replace(

@@ -16,6 +16,7 @@ from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
 from yoro.data.views import View
 from yoro.machine import cores
+from yoro.mappings.batches import class_codes
 from yoro.model.metrics import refuse_strangers
 
 AHEAD = 2  # batches decoded or being decoded while the caller works on one
@@ -43,8 +44,7 @@ class LabelledImages:
     @cached_property
     def codes(self) -> Codes:
         """Index of each image's class, (n,)."""
-        index = {name: i for i, name in enumerate(self.classes)}
-        return np.array([index[example.label or ""] for example in self.examples], dtype=np.int64)
+        return class_codes((example.label or "" for example in self.examples), self.classes).astype(np.int64)
 
     def batches(
         self,

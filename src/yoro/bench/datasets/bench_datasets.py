@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ from yoro.bench.datasets.splitfiles import SplitFile
 from yoro.bench.datasets.svhn import read_svhn
 from yoro.data.examples import shown
 from yoro.data.find import find
-from yoro.errors import InputError
+from yoro.errors import InputError, did_you_mean
 from yoro.user_code import import_here
 
 COOP = "DATASETS.md of the repository KaiyangZhou/CoOp says where images and split file are."
@@ -46,10 +45,9 @@ def find_bench_dataset(name: str) -> BenchDataset:
     module, colon, attribute = name.partition(":")
     if colon:
         return _imported(name, module, attribute)
-    near = difflib.get_close_matches(name.lower(), DATASETS, n=1, cutoff=0.4)
-    guess = f" Did you mean {near[0]!r}?" if near else ""
+    guess = did_you_mean(name.lower(), DATASETS, alike=0.4, else_all=False)
     raise InputError(
-        f"{name!r} names no dataset of the bench.{guess} Known: {', '.join(DATASETS)}; also a folder, a list, "
+        f"{name!r} names no dataset of the bench. {guess} Known: {', '.join(DATASETS)}; also a folder, a list, "
         "or module:ATTRIBUTE."
     )
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from yoro.bench.cells import Scalar
 from yoro.bench.methods.options import ClipOptions, FewPassOptions, NoOptions, TrainingOptions
-from yoro.errors import InputError
-from yoro.nearest import nearest
+from yoro.errors import InputError, did_you_mean
 from yoro.peers.contract import Method
 from yoro.peers.methods import METHODS as PEERS
 from yoro.peers.methods import import_method
@@ -56,7 +55,7 @@ class BenchMethod:
         known = {field.name: field for field in fields(self.options)}
         for name in given:
             if name not in known:
-                raise InputError(f"The method {self.name!r} has no option {name!r}. {nearest(name, known)}")
+                raise InputError(f"The method {self.name!r} has no option {name!r}. {did_you_mean(name, known)}")
         return self.options(**given)
 
 
@@ -104,5 +103,5 @@ def find_method(name: str) -> BenchMethod:
     if name in METHODS:
         return METHODS[name]
     if ":" not in name:
-        raise InputError(f"{name!r} names no method. {nearest(name, METHODS)}")
+        raise InputError(f"{name!r} names no method. {did_you_mean(name, METHODS)}")
     return from_peer(name, import_method(name))

@@ -12,6 +12,7 @@ from sklearn.cluster import KMeans
 
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
+from yoro.mappings.batches import class_codes
 from yoro.refining.baselines.clip_heads import NEAREST
 from yoro.refining.baselines.clip_texts import Vectors
 from yoro.refining.heads import MappingHead
@@ -78,11 +79,10 @@ class NearestCounts:
             raise InputError(f"The nearest {nearest} sentences were asked for; expected at least 1.")
         self.counts: Array = np.zeros(sentences.routes.shape)
         self._sentences, self._nearest = sentences, nearest
-        self._index = {name: i for i, name in enumerate(sentences.classes)}
 
     def update(self, responses: NDArray[np.float64], labels: Sequence[str]) -> None:
         """Add one batch."""
-        codes = np.array([self._index[label] for label in labels], dtype=np.intp)
+        codes = class_codes(labels, self._sentences.classes)
         similarities = self._sentences.own_similarities(responses, codes)
         nearest = np.argsort(-similarities, axis=1, kind="stable")[:, : self._nearest]
         np.add.at(self.counts, (codes[:, None], nearest), 1.0)

@@ -6,7 +6,6 @@ architecture that has it, as in `open_clip:ViT-B-32-quickgelu?weights=FILE`.
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ import numpy as np
 import open_clip
 import torch
 
-from yoro.errors import InputError, SourceError
+from yoro.errors import InputError, SourceError, did_you_mean
 from yoro.sources.contract import Colour, Images, Reading, Responses, check_responses
 from yoro.sources.names import SourceName, check_options, side_option
 from yoro.sources.torch.network import Network, choose_device, open_network, state_digest
@@ -148,9 +147,8 @@ def _create(name: SourceName) -> torch.nn.Module:
             _check_folder(name)
         return _made(name, name.rest, None)
     if architecture not in open_clip.list_models():
-        near = difflib.get_close_matches(architecture, open_clip.list_models(), n=3)
-        guess = f" Did you mean {' or '.join(repr(item) for item in near)}?" if near else ""
-        raise SourceError(f"{name.text!r}: open_clip knows no architecture {architecture!r}.{guess}")
+        guess = did_you_mean(architecture, open_clip.list_models(), most=3, alike=0.6, else_all=False)
+        raise SourceError(f"{name.text!r}: open_clip knows no architecture {architecture!r}. {guess}")
     if "weights" in name.options:
         if tag:
             raise SourceError(f"{name.text!r} names weights twice: the tag {tag!r} and a file. Leave one out.")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 import timm
 import torch
 from timm.data import resolve_model_data_config
 
-from yoro.errors import SourceError
+from yoro.errors import SourceError, did_you_mean
 from yoro.sources.contract import Colour, Reading
 from yoro.sources.imagenet import imagenet_names
 from yoro.sources.names import SourceName, check_options, colour_option, side_option
@@ -37,9 +36,10 @@ def timm_network(name: SourceName, read: Reading) -> Network:
     """The torch network of that name, and what is known of it."""
     check_options(name, OPTIONS)
     if not timm.is_model(name.rest.partition(".")[0]):
-        near = difflib.get_close_matches(name.rest, timm.list_models(), n=3)
-        guess = f" Did you mean {' or '.join(repr(f'timm:{item}') for item in near)}?" if near else ""
-        raise SourceError(f"{name.text!r}: timm knows no network {name.rest!r}.{guess}")
+        guess = did_you_mean(
+            f"timm:{name.rest}", (f"timm:{item}" for item in timm.list_models()), most=3, alike=0.6, else_all=False
+        )
+        raise SourceError(f"{name.text!r}: timm knows no network {name.rest!r}. {guess}")
     module = _from_file(name) if "weights" in name.options else _from_hub(name)
     config = resolve_model_data_config(module)
     digest = state_digest(module.state_dict())

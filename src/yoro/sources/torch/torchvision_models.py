@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 
 import torch
 from torchvision import models
 
-from yoro.errors import SourceError
+from yoro.errors import SourceError, did_you_mean
 from yoro.sources.contract import IMAGENET_MEAN, IMAGENET_STD, Colour, Reading
 from yoro.sources.imagenet import imagenet_names
 from yoro.sources.names import SourceName, check_options, colour_option, side_option
@@ -61,9 +60,10 @@ def _weights(architecture: str, tag: str, name: SourceName) -> models.WeightsEnu
     """The named set of weights; torchvision's default one if none is named."""
     known = models.list_models(module=models)
     if architecture not in known:
-        near = difflib.get_close_matches(architecture, known, n=3)
-        guess = f" Did you mean {' or '.join(repr(f'torchvision:{item}') for item in near)}?" if near else ""
-        raise SourceError(f"{name.text!r}: torchvision knows no classifier {architecture!r}.{guess}")
+        guess = did_you_mean(
+            f"torchvision:{architecture}", (f"torchvision:{item}" for item in known), most=3, alike=0.6, else_all=False
+        )
+        raise SourceError(f"{name.text!r}: torchvision knows no classifier {architecture!r}. {guess}")
     choices: Mapping[str, models.WeightsEnum] = models.get_model_weights(architecture).__members__
     if (tag or "DEFAULT") not in choices:
         raise SourceError(f"{name.text!r}: {architecture} has the weights {', '.join(choices)}, not {tag!r}.")
