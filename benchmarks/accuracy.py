@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_digits
+from yoro.cli.demonstration import respond
 
 import yoro
 from timing import print_machine, print_table
-from yoro.cli.demonstration import respond
 from yoro.model.pipeline import make_pipeline
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")

@@ -17,7 +17,8 @@ from yoro.data.decoding import decode_and_digest
 from yoro.data.find import find
 from yoro.fit import fit
 from yoro.machine import cores as available_cores
-from yoro.model.pipeline import Reading, make_pipeline
+from yoro.model.pipeline import make_pipeline
+from yoro.model.settings import Loading
 
 CLASSES = 20
 TRIALS = 200  # images by which decoding and the bare forward pass are priced
@@ -61,7 +62,7 @@ def bench_rate() -> None:
                 decoding, forward = core_seconds(folder)
                 ideal = cores / (decoding + forward)
                 started = time.perf_counter()
-                stream = make_pipeline().stream(find(folder).examples, Reading(workers=None))
+                stream = make_pipeline().stream(find(folder).examples, Loading())
                 first = None
                 done = 0
                 for batch in stream:  # start-up apart: the clock begins when the first batch is there

@@ -11,13 +11,13 @@ import sys
 
 import numpy as np
 from sklearn.datasets import load_digits
+from yoro.cli.demonstration import respond
 
 from timing import print_machine, print_table
-from yoro.cli.demonstration import respond
 from yoro.model.pipeline import make_pipeline
 from yoro.peers.compare import Comparison, compare
 from yoro.peers.contract import unit
-from yoro.peers.responses import read_material
+from yoro.peers.responses import read_responses
 
 SHOTS = 16
 COLUMNS = ["method", "accuracy", "±", "fit s", "responses/s", "memory MB", "passes", "needs"]
@@ -47,11 +47,11 @@ def main() -> None:
     data = load_digits()
     labels = data.target.astype(str)
     responses = respond(make_pipeline(), list(np.round(data.images * 255 / 16).astype(np.uint8)))
-    found = compare(read_material((responses, labels)), shots=SHOTS, tell=tell)
+    found = compare(read_responses((responses, labels)), shots=SHOTS, tell=tell)
     show(f"digits, logits of the embedded network, {SHOTS} images a class", found)
     vectors, rng = unit(data.data), np.random.default_rng(0)
     texts = {name: vectors[labels == name].mean(axis=0) + 0.05 * rng.normal(size=(5, 64)) for name in np.unique(labels)}
-    found = compare(read_material((vectors, labels)), shots=SHOTS, texts=texts, tell=tell)
+    found = compare(read_responses((vectors, labels)), shots=SHOTS, texts=texts, tell=tell)
     show(f"digits, pixels as vectors, noisy class means as texts, {SHOTS} images a class", found)
 
 

@@ -30,7 +30,7 @@ from yoro.refining.images import Codes, LabelledImages, Pixels
 from yoro.refining.loop import Training
 from yoro.refining.policies import Momentum
 from yoro.refining.recipe import Recipe
-from yoro.refining.settings import Settings
+from yoro.refining.settings import RefineSettings
 from yoro.sources.torch.gradients import Twin, open_differentiable
 
 CANVAS = 96
@@ -156,7 +156,7 @@ def bench_canvas() -> None:
     rows = []
     for side in (64, 96, 128):
         first = yoro.fit(train, source=f"embedded:lite0?side={side}")
-        refined, refinement = refine(first, train, held, settings=Settings(epochs=5, flip=False))
+        refined, refinement = refine(first, train, held, settings=RefineSettings(epochs=5, flip=False))
         found = [refinement.records[0], refinement.records[refinement.epoch]]
         rows.append([str(side), *(f"{100 * record.accuracy:.1f}" for record in found), str(refinement.epoch)])
         rows[-1] += [f"{100 * part.evaluate(test).accuracy:.1f}" for part in (first, refined)]

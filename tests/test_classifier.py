@@ -78,29 +78,30 @@ def test_the_paper_means_the_paper(digits):
 
 
 def test_validation_data_are_fitted_too_unless_they_decide(digits):
-    both = yoro.fit(part(digits, 0, 500), val=part(digits, 500, 700))
+    told = []
+    both = yoro.fit(part(digits, 0, 500), val=part(digits, 500, 700), tell=told.append)
     same(both, yoro.fit(part(digits, 0, 700)))
-    assert "200 validation examples are fitted too" in both.notes[0]
+    assert "200 validation examples are fitted too" in told[0]
 
 
 def test_without_responses_kept_the_shrinkage_stays_and_says_so(digits):
     classifier = yoro.fit(part(digits, 0, 500))
     classifier.drop_reservoir()
     before = classifier.model.choice
-    classifier.update(part(digits, 500, 600))
+    change = classifier.update(part(digits, 500, 600))
     assert classifier.model.choice == before
-    assert "stays at" in classifier.notes[0]
+    assert "stays at" in change.notes[0]
 
 
 def test_examples_fitted_twice_are_mentioned(digits):
     classifier = yoro.fit(part(digits, 0, 500))
-    classifier.update(part(digits, 400, 600))
-    assert classifier.notes == ["100 examples were fitted before and now count once more."]
+    change = classifier.update(part(digits, 400, 600))
+    assert change.notes == ("100 examples were fitted before and now count once more.",)
 
 
 def test_models_of_different_sources_do_not_merge(digits):
     one, two = yoro.fit(part(digits, 0, 500)), yoro.fit(part(digits, 500, 900))
-    two.model.source["read"] = "features"
+    two.model.origin.source["read"] = "features"
     with pytest.raises(InputError, match="differ in the read of their source: None and 'features'"):
         one.merge(two)
 

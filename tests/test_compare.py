@@ -19,7 +19,7 @@ from yoro.peers import responses as material
 from yoro.peers.compare import compare
 from yoro.peers.contract import Method, unit
 from yoro.peers.methods import METHODS
-from yoro.peers.responses import read_material
+from yoro.peers.responses import read_responses
 from yoro.reports.axes import percent_axis, spread
 from yoro.reports.comparison import comparison_html
 
@@ -127,7 +127,7 @@ def test_every_image_is_read_once(photos, monkeypatch):
         return replace(made, source=Counting(made.source))
 
     monkeypatch.setattr(material, "make_pipeline", counting)
-    found = read_material(photos)
+    found = read_responses(photos)
     compare(found, methods=["bdm", "flm", "ncm"], seeds=3)
     assert sum(read) == found.images == 40
 
@@ -160,7 +160,7 @@ def test_whatever_a_method_runs_into_is_its_own_row(files, monkeypatch):
 
     monkeypatch.setitem(METHODS, "broken", Method("broken", broken))
     monkeypatch.setitem(METHODS, "silent", Method("silent", lambda task: lambda z: np.full((len(z), 10), np.nan)))
-    rows = compare(read_material(files / "train.npz"), methods=["broken", "silent", "ncm"], seeds=1).rows
+    rows = compare(read_responses(files / "train.npz"), methods=["broken", "silent", "ncm"], seeds=1).rows
     assert [row.method for row in rows] == ["ncm", "broken", "silent"]
     assert rows[1].reason == "ZeroDivisionError: by nought"
     assert "not numbers" in rows[2].reason
@@ -197,9 +197,9 @@ def test_a_broken_photo_is_named_and_the_rest_compared(tmp_path):
 def test_splits_of_a_folder_serve_their_purpose(tmp_path):
     for seed, (split, count) in enumerate((("train", 5), ("val", 2), ("test", 3))):
         write_folder(tmp_path / "data" / split, count=count, seed=seed, names=("cat", "coffee", "rocket"))
-    found = read_material(tmp_path / "data")
+    found = read_responses(tmp_path / "data")
     assert [len(part) for part in (found.train, found.val, found.test)] == [15, 6, 9]
-    other = read_material(tmp_path / "data", test=tmp_path / "data" / "val")
+    other = read_responses(tmp_path / "data", test=tmp_path / "data" / "val")
     assert [len(part) for part in (other.train, other.val, other.test)] == [15, 6, 6]
     rows = compare(found, methods=["bdm-validation"], seeds=1).rows
     assert rows[0].accuracy > 0.8
@@ -210,7 +210,7 @@ def test_texts_let_every_method_run(digits):
     vectors, labels = unit(digits[0][:400]), digits[1][:400]
     rng = np.random.default_rng(0)
     texts = {name: vectors[labels == name].mean(axis=0) + 0.02 * rng.normal(size=(4, 64)) for name in np.unique(labels)}
-    found = compare(read_material((vectors, labels)), seeds=1, shots=8, texts=texts, scale=50.0)
+    found = compare(read_responses((vectors, labels)), seeds=1, shots=8, texts=texts, scale=50.0)
     failed = {row.method: row.reason for row in found.rows if row.accuracy is None}
     assert set(failed) <= (set() if torch_there else {"tip-adapter-f"})
     accuracy = {row.method: row.accuracy for row in found.ran}
@@ -221,7 +221,7 @@ def test_texts_let_every_method_run(digits):
 @pytest.fixture(scope="module")
 def spoken(photos):
     """Real photographs through the image-text source that comes with the package, and a bank of sentences."""
-    return read_material(photos, source="embedded:conse", attributes=BANK, sentences=2)
+    return read_responses(photos, source="embedded:conse", attributes=BANK, sentences=2)
 
 
 def test_an_image_text_source_lets_every_method_run(spoken):
@@ -238,7 +238,7 @@ def test_an_image_text_source_lets_every_method_run(spoken):
 
 
 def test_the_sources_sentences_are_what_compare_is_given(spoken):
-    words = spoken.wording
+    words = spoken.words
     own = compare(spoken, methods=["bdm", "tip-adapter"], seeds=1, shots=4)
     given = compare(
         replace(spoken, wording=None), methods=["bdm", "tip-adapter"], seeds=1, shots=4,
@@ -272,18 +272,18 @@ def test_compare_speaks_of_sentences(photos, tmp_path):
 def test_sentences_that_cannot_be_used_are_told_before_a_photo_is_read(photos, monkeypatch, options, error, message):
     monkeypatch.setattr(material, "_gather", lambda *_: pytest.fail("a photo was read"))
     with pytest.raises(error, match=message):
-        read_material(photos, **options)
+        read_responses(photos, **options)
 
 
 def test_responses_have_no_sentences(files):
     with pytest.raises(InputError, match="--attributes is for images to fit"):
-        read_material(files / "train.npz", source="embedded:conse", attributes="templates")
+        read_responses(files / "train.npz", source="embedded:conse", attributes="templates")
 
 
 def test_an_image_text_source_read_at_features_has_no_sentences(photos):
-    found = read_material(photos, source="embedded:conse", read="features")
+    found = read_responses(photos, source="embedded:conse", read="features")
     rows = compare(found, methods=["bdm", "zero-shot"], seeds=1).rows
-    assert found.wording is None
+    assert found.words is None
     assert (rows[0].reason, rows[1].reason) == (None, "no text tower was read")
 
 
@@ -298,7 +298,7 @@ def test_groups_are_never_split_between_training_and_test(digits):
 
 
 def test_seeds_draw_anew_and_shots_are_kept(digits):
-    found = read_material((digits[0][:500], digits[1][:500]))
+    found = read_responses((digits[0][:500], digits[1][:500]))
     one, two = found.draw(0, 7), found.draw(1, 7)
     assert one[1].names != two[1].names
     assert np.unique(one[0].labels, return_counts=True)[1].tolist() == [7] * 10
@@ -308,18 +308,18 @@ def test_seeds_draw_anew_and_shots_are_kept(digits):
 def test_classes_too_small_to_test_on_are_an_error(digits):
     rows = [int(np.flatnonzero(digits[1] == str(c))[0]) for c in range(10)]
     with pytest.raises(InputError, match="too small to hold test images out; give some with --test"):
-        compare(read_material((digits[0][rows], digits[1][rows])))
+        compare(read_responses((digits[0][rows], digits[1][rows])))
 
 
 def test_test_data_of_another_width_or_class_are_refused(digits):
     responses, labels = digits[0][:100], digits[1][:100]
     with pytest.raises(WidthError, match="The test responses have width 63, those to fit 64"):
-        read_material((responses, labels), test=(responses[:, 1:], labels))
-    found = read_material((responses, labels), test=(responses, np.full(100, "x")))
+        read_responses((responses, labels), test=(responses[:, 1:], labels))
+    found = read_responses((responses, labels), test=(responses, np.full(100, "x")))
     with pytest.raises(InputError, match="Class 'x' has no training example"):
         compare(found)
     with pytest.raises(InputError, match="0 seeds"):
-        compare(read_material((responses, labels)), seeds=0)
+        compare(read_responses((responses, labels)), seeds=0)
 
 
 def test_names_of_strangers_are_escaped_on_the_page():

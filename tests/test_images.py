@@ -18,8 +18,10 @@ from PIL import Image
 import yoro
 from photos import PHOTOS, crops, write_folder
 from yoro.data.find import find
-from yoro.errors import ImageError, InputError, OnePassError, SourceError, StatisticsError
-from yoro.model.pipeline import Reading, make_pipeline
+from yoro.errors import ImageError, InputError, OnePassError, SkippedWarning, SourceError, StatisticsError
+from yoro.fit import run_fit
+from yoro.model.pipeline import make_pipeline
+from yoro.model.settings import HERE, FitSettings
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +96,7 @@ def test_iterables_of_images_and_labels_fit(new):
 
 
 def test_training_data_cannot_be_traversed_twice(folder):
-    stream = make_pipeline().stream(find(folder).examples, Reading(workers=0))
+    stream = make_pipeline().stream(find(folder).examples, HERE)
     assert sum(len(batch.names) for batch in stream) == 32
     with pytest.raises(OnePassError):
         list(stream)
@@ -147,10 +149,11 @@ def test_splits_are_found_and_the_test_split_left_alone(tmp_path, fitted):
     write_folder(tmp_path / "data" / "train")
     write_folder(tmp_path / "data" / "valid", count=3, seed=2)
     write_folder(tmp_path / "data" / "test", count=3, seed=3)
-    both = yoro.fit(tmp_path / "data")
+    told = []
+    both = yoro.fit(tmp_path / "data", tell=told.append)
     assert both.model.statistics.total == 44
-    assert any("12 validation examples are fitted too" in note for note in both.notes)
-    assert any("12 images of the test split are left alone" in note for note in both.notes)
+    assert any("12 validation examples are fitted too" in note for note in told)
+    assert any("12 images of the test split are left alone" in note for note in told)
     assert both.evaluate(tmp_path / "data").n == 12
     paper = yoro.fit(tmp_path / "data", protocol="paper")
     assert paper.model.statistics.total == 32
@@ -159,9 +162,10 @@ def test_splits_are_found_and_the_test_split_left_alone(tmp_path, fitted):
 
 
 def test_validation_without_a_split_holds_out_a_tenth_and_says_so(folder):
-    classifier = yoro.fit(folder, shrinkage="validation")
+    told = []
+    classifier = yoro.fit(folder, shrinkage="validation", tell=told.append)
     assert classifier.model.statistics.total == 28
-    assert any("28 for fitting, 4 held out, seed 0" in note for note in classifier.notes)
+    assert any("28 for fitting, 4 held out, seed 0" in note for note in told)
 
 
 def test_groups_are_kept_together(tmp_path, folder):
@@ -325,17 +329,18 @@ def test_a_strangers_folder_runs_and_says_what_it_skipped(odd, tmp_path):
 def test_a_broken_validation_image_does_not_shadow_a_training_image_of_its_name(folder, tmp_path):
     write_folder(tmp_path / "val", count=3, seed=6)
     (tmp_path / "val" / "cat" / "001.jpg").write_text("no image")
-    both = yoro.fit(folder, val=tmp_path / "val")
-    assert both.model.statistics.total == 43
+    both = run_fit(folder, tmp_path / "val", FitSettings())
+    assert both.classifier.model.statistics.total == 43
     assert [name for name, _ in both.skipped] == [f"{tmp_path / 'val'}: cat/001.jpg"]
-    assert len(both.fitted) == 43
-    assert yoro.fit(folder, val=tmp_path / "val", protocol="paper").model.statistics.total == 32
+    assert len(both.examples) == 43
+    with pytest.warns(SkippedWarning, match="1 images could not be read"):
+        assert yoro.fit(folder, val=tmp_path / "val", protocol="paper").model.statistics.total == 32
 
 
 def test_the_same_image_in_two_classes_is_reported(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "d")
     shutil.copy(folder / "cat" / "000.jpg", tmp_path / "d" / "coffee" / "copy.jpg")
-    notes = yoro.fit(tmp_path / "d").notes
+    notes = run_fit(tmp_path / "d", None, FitSettings()).notes
     assert "'cat/000.jpg' and 'coffee/copy.jpg' are the same image, once labelled 'cat' and once 'coffee'." in notes
 
 
@@ -387,8 +392,8 @@ def test_wrong_options_get_one_line(folder, tmp_path, words, message):
 SLOW_FIT = """
 import sys, time
 import yoro.model.one_pass, yoro.model.pipeline
-yoro.model.one_pass.SECONDS_BETWEEN = 0.0  # a checkpoint after every batch
-yoro.model.one_pass.SHARE_OF_TIME = 1e9
+yoro.model.checkpoint.SECONDS_BETWEEN = 0.0  # a checkpoint after every batch
+yoro.model.checkpoint.SHARE_OF_TIME = 1e9
 yoro.model.one_pass.TOGETHER = 1
 from yoro.cli.app import main
 main(sys.argv[1:])
@@ -429,8 +434,8 @@ def test_a_full_disk_for_checkpoints_does_not_end_the_pass(folder, fitted, tmp_p
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("yoro.model.one_pass.write_file", full)
-    monkeypatch.setattr("yoro.model.one_pass.SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("yoro.model.checkpoint.write_file", full)
+    monkeypatch.setattr("yoro.model.checkpoint.SECONDS_BETWEEN", 0.0)
     monkeypatch.setattr("yoro.model.one_pass.TOGETHER", 8)
     with pytest.warns(UserWarning, match="No checkpoint could be written"):
         same(yoro.fit(folder, checkpoint=tmp_path / "part"), fitted)

@@ -40,12 +40,12 @@ def opened(request, tmp_path):
 
 def test_a_prompt_is_trained_through_the_folded_head(opened, folders, tmp_path, monkeypatch):
     from yoro.refining.few_pass import refine
-    from yoro.refining.settings import Settings
+    from yoro.refining.settings import RefineSettings
 
     (source, protocol), (train, val, new) = opened, folders
     fitted = yoro.fit(train, source=source, attributes="names")
     monkeypatch.setattr("yoro.refining.few_pass.best_trained", lambda _: True)  # the last epoch, whatever it gained
-    settings = Settings(epochs=2, protocol=protocol, learning_rate=0.01, epoch_zero=False)
+    settings = RefineSettings(epochs=2, protocol=protocol, learning_rate=0.01, epoch_zero=False)
     refined, refinement = refine(fitted, train, val, settings=settings)
     assert refinement.kept
     assert refinement.epoch == 2

@@ -87,7 +87,7 @@ def test_ctrl_c_exits_with_130_and_keeps_the_best_so_far(place):
     assert found["epoch"] >= 1
     assert len(found["validation"]) < EPOCHS + 1
     model = yoro.load(place / "early.yoro")
-    assert model.model.prompt["trained"]
+    assert model.model.origin.prompt["trained"]
     best = max(found["validation"])
     assert model.evaluate(place / "val").accuracy == pytest.approx(best, abs=1 / 60)
     assert (place / ".early.yoro.part").is_dir()  # --resume goes on from here

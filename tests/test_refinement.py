@@ -22,9 +22,9 @@ SOURCE = "embedded:lite0?side=48"
 
 
 def settings(**changes):
-    from yoro.refining.settings import Settings
+    from yoro.refining.settings import RefineSettings
 
-    return Settings(**{"epochs": 1, "flip": False, **changes})
+    return RefineSettings(**{"epochs": 1, "flip": False, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +46,10 @@ def fitted(train):
 def refined(fitted, train, held):
     """Digits are far from photographs, so that refinement helps within a few epochs."""
     from yoro.refining.few_pass import refine
+    from yoro.refining.settings import RefineRun
 
     told = []
-    return *refine(fitted, train, held, settings=settings(epochs=6), tell=told.append), told
+    return *refine(fitted, train, held, settings(epochs=6), RefineRun(tell=told.append)), told
 
 
 def test_refinement_of_digits_is_kept_and_says_what_it_gained(refined, fitted):
@@ -61,9 +62,9 @@ def test_refinement_of_digits_is_kept_and_says_what_it_gained(refined, fitted):
     assert told[1].startswith("Epoch 0, before training")
     assert "points against epoch 0" in told[2]
     assert told[-1].startswith("Refinement is kept: epoch")
-    assert classifier.model.prompt["trained"]
+    assert classifier.model.origin.prompt["trained"]
     assert [entry["verb"] for entry in classifier.model.history] == ["fit", "refine"]
-    assert fitted.model.prompt_arrays == {}
+    assert fitted.model.origin.prompt_arrays == {}
     assert found["loss"][-1] < found["loss"][1]
 
 
@@ -143,7 +144,7 @@ def test_a_model_of_a_black_box_says_why_it_cannot_be_refined(fitted, train, hel
     from yoro.model.classifier import Classifier
     from yoro.refining.few_pass import refine
 
-    other = Classifier(replace(fitted.model, source={**fitted.model.source, "name": "onnx:a.onnx"}))
+    other = Classifier(replace(fitted.model, source={**fitted.model.origin.source, "name": "onnx:a.onnx"}))
     with pytest.raises(SourceError, match="gives no gradients"):
         refine(other, train, held, settings=settings())
 
@@ -162,18 +163,18 @@ def test_another_canvas_keeps_the_width_of_the_frame(train, held):
 
 
 def test_the_paper_means_the_paper():
-    from yoro.refining.settings import Settings
+    from yoro.refining.settings import RefineSettings
 
-    paper = Settings(protocol="paper")
+    paper = RefineSettings(protocol="paper")
     recipe = paper.recipe("torchvision:resnet18/IMAGENET1K_V1", 7.0)
     assert (recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.temperature) == (20, 256, 0.01, 1.0)
     assert (recipe.schedule, recipe.optimiser, recipe.warm_up, paper.beta) == ("none", "adam", 0.0, 0.9)
     assert paper.recipe("timm:resnext101_32x8d.fb_wsl_ig1b_ft_in1k", 7.0).batch_size == 64
-    assert Settings().recipe("embedded:lite0", 7.0).temperature == 7.0
+    assert RefineSettings().recipe("embedded:lite0", 7.0).temperature == 7.0
     with pytest.raises(InputError, match="leave these options out"):
-        Settings(protocol="paper", warm_up=1.0)
+        RefineSettings(protocol="paper", warm_up=1.0)
     with pytest.raises(InputError, match="no protocol"):
-        Settings(protocol="other")
+        RefineSettings(protocol="other")
 
 
 @pytest.mark.parametrize("options", [{"warm_up": 1.0}, {"augmented_start": True}, {"protocol": "paper"}])
@@ -185,9 +186,10 @@ def test_what_may_mend_a_wild_start_runs(fitted, train, held, options):
 
 
 def test_fitting_and_refining_in_one_go_holds_images_out(train):
-    classifier = yoro.fit(train, source=SOURCE, refine=1)
-    assert any("held out" in note for note in classifier.notes)
-    assert "Refinement is" in classifier.notes[-1]
+    told = []
+    classifier = yoro.fit(train, source=SOURCE, refine=1, tell=told.append)
+    assert any("held out" in note for note in told)
+    assert "Refinement is" in told[-1]
     assert classifier.model.statistics.total == 110
 
 

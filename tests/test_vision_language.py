@@ -22,7 +22,7 @@ from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.solve import solve_mapping
 from yoro.errors import DegenerateWarning, InputError, SourceError, StoreError
 from yoro.model.checked_export import checked_export
-from yoro.model.pipeline import Reading
+from yoro.model.settings import HERE
 from yoro.model.store import _config_digest, read_model
 from yoro.reports.evaluation import fit_report
 
@@ -52,7 +52,7 @@ def clip(tmp_path_factory):
 
 
 def vectors(classifier, folder):
-    batches = list(classifier.pipeline.stream(list(find(folder)), Reading(workers=0)))
+    batches = list(classifier.pipeline.stream(list(find(folder)), HERE))
     return np.concatenate([b.responses for b in batches]), [label for b in batches for label in b.labels]
 
 
@@ -79,7 +79,7 @@ def test_images_added_to_a_zero_shot_model_give_the_model_of_a_fit(folder, new):
 
 def test_a_black_box_of_similarities_gives_the_same_classifier(folder, new):
     classifier = yoro.fit(folder, source=CONSE, attributes=BANK, shrinkage=0.1, zero_shot=False)
-    words = classifier.model.wording
+    words = classifier.model.words
     v, labels = vectors(classifier, folder)
     responses = words.scale * v.astype(np.float64) @ words.vectors.T
     statistics = yoro.ResponseStatistics()
@@ -118,7 +118,7 @@ def test_the_paper_s_protocol_lets_no_sentence_vote(folder):
     classifier = yoro.fit(folder, source=CONSE, attributes=BANK, protocol="paper")
     assert classifier.model.choice.alpha == 0.0
     assert classifier.model.choice.rule == "validation"
-    assert not classifier.model.wording.votes
+    assert not classifier.model.words.votes
     with pytest.raises(InputError, match="data for 0 classes"):
         yoro.fit(folder, shots=0, source=CONSE, protocol="paper")
 
@@ -143,9 +143,9 @@ def test_a_saved_model_carries_its_sentences(folder, tmp_path):
     classifier = yoro.fit(folder, source=CONSE, attributes=BANK, sentences=2)
     classifier.save(tmp_path / "m.yoro")
     model = read_model(tmp_path / "m.yoro")
-    assert model.wording.bank == classifier.model.wording.bank
-    assert all(len(items) == 2 for items in model.wording.bank.sentences.values())
-    assert set(model.wording.bank.sentences["coffee"]) == set(BANK["Coffee"])
+    assert model.words.bank == classifier.model.words.bank
+    assert all(len(items) == 2 for items in model.words.bank.sentences.values())
+    assert set(model.words.bank.sentences["coffee"]) == set(BANK["Coffee"])
     assert json.loads((tmp_path / "m.yoro" / "config.json").read_text())["format"] == 2
     (tmp_path / "m.yoro" / "bank.json").write_text("{}")
     with pytest.raises(StoreError, match=r"bank.json is damaged or was changed"):
@@ -175,7 +175,7 @@ def test_a_new_class_needs_sentences_of_the_kind_the_model_has(folder, tmp_path)
     assert classifier.model is before
     classifier.update(tmp_path, attributes="templates")
     assert "dog" in classifier.classes
-    assert len(classifier.model.wording.bank.sentences["dog"]) == 20
+    assert len(classifier.model.words.bank.sentences["dog"]) == 20
 
 
 def test_forgetting_the_last_image_leaves_the_class_to_its_sentences(folder, new, tmp_path):
@@ -183,8 +183,8 @@ def test_forgetting_the_last_image_leaves_the_class_to_its_sentences(folder, new
     only = tmp_path / "only"
     only.mkdir()
     (only / "coffee").symlink_to(folder / "coffee")
-    classifier.forget(only)
-    assert "known by its sentences alone" in classifier.notes[0]
+    change = classifier.forget(only)
+    assert "known by its sentences alone" in change.notes[0]
     assert dict(zip(classifier.classes, classifier.model.statistics.counts, strict=True))["coffee"] == 0
     assert classifier.evaluate(new).accuracy > 0.8
 
@@ -205,12 +205,12 @@ def test_models_merge_where_their_sentences_agree(folder, new, tmp_path):
         halves[0].merge(other)
     halves[0].relabel({"rocket": "craft", "astronaut": "craft"})
     assert halves[0].classes == ("cat", "coffee", "craft")
-    assert len(halves[0].model.wording.bank.sentences["craft"]) == 40
+    assert len(halves[0].model.words.bank.sentences["craft"]) == 40
 
 
 def test_features_need_no_sentences(folder, new):
     classifier = yoro.fit(folder, source=CONSE, read="features")
-    assert classifier.model.wording is None
+    assert classifier.model.words is None
     assert classifier.evaluate(new).accuracy > 0.8
 
 
@@ -235,7 +235,7 @@ def test_what_cannot_be_says_why(folder, options, error, message):
 def test_open_clip_from_fit_to_export_without_a_network(clip, folder, new, tmp_path, monkeypatch, socket_disabled):
     monkeypatch.setenv("YORO_CACHE", str(tmp_path / "cache"))
     classifier = yoro.fit(folder, source=clip, attributes=BANK, prompt="padding")
-    assert classifier.model.transform["fit"] == "crop"
+    assert classifier.model.origin.transform["fit"] == "crop"
     assert classifier.evaluate(new).accuracy > 0.5  # random weights still tell these photographs apart
     classifier.save(tmp_path / "m.yoro")
     loaded = yoro.load(tmp_path / "m.yoro")
@@ -293,7 +293,7 @@ def test_the_attributes_verb_shows_checks_and_draws(folder, tmp_path):
     run("attributes", "draw", "bank.json", "--out", "d.json", "--sentences", 2, "--data", folder, cwd=tmp_path)
     drawn = json.loads((tmp_path / "d.json").read_text())
     assert set(drawn) == set(PHOTOS)
-    assert yoro.fit(folder, source=CONSE, attributes=BANK, sentences=2).model.wording.bank.sentences == {
+    assert yoro.fit(folder, source=CONSE, attributes=BANK, sentences=2).model.words.bank.sentences == {
         name: tuple(items) for name, items in drawn.items()
     }
     run("attributes", "draw", "bank.json", "--out", "d.json", cwd=tmp_path, code=1)

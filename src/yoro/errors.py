@@ -100,3 +100,7 @@ class OnePassError(YoroError, RuntimeError):
 
 class DegenerateWarning(UserWarning):
     """The data leave the covariance undefined, and the plain Euclidean metric is used instead."""
+
+
+class SkippedWarning(UserWarning):
+    """Some images could not be read and were left out."""

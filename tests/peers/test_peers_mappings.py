@@ -21,7 +21,7 @@ from yoro.peers.contract import make_task, unit
 from yoro.peers.discriminants import in_responses
 from yoro.peers.methods import METHODS
 from yoro.text.banks import Bank
-from yoro.text.encoded_bank import Wording
+from yoro.text.encoded_bank import EncodedBank
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_with_texts_bdm_is_what_fit_makes_of_the_same_images(spoken, tested_vect
     rows = np.flatnonzero(np.arange(160) % 16 < shots)  # 16 a class, class after class
     task = replace(spoken, responses=spoken.responses[rows], truth=spoken.truth[rows])
     words = {name: tuple(f"{name} {i}" for i in range(3)) for name in spoken.classes}
-    wording = Wording(Bank(words, "given"), spoken.texts.flat.astype("f4"), spoken.texts.scale)
+    wording = EncodedBank(Bank(words, "given"), spoken.texts.flat.astype("f4"), spoken.texts.scale)
     gathered = Gathered(ResponseStatistics(), Ledger(), Reservoir())
     gathered.absorb(open_responses((task.responses, task.labels), labelled=True))
     with warnings.catch_warnings():

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from yoro.discriminant.solve import solve_mapping
 from yoro.errors import InputError, SelectionError
-from yoro.peers import deep_slda, gda, lda, logistic, nearest_mean, nearest_neighbours, ranpac, ridge
+from yoro.peers import deep_slda, gda, nearest, ranpac, ridge, scikit_learn
 from yoro.peers.contract import gathered, make_task, one_hot, unit
 from yoro.peers.methods import METHODS, find_methods
 
@@ -26,13 +26,13 @@ def names_of(task, scorer, responses):
 @pytest.mark.filterwarnings("ignore:self.within_class_std_dev_")  # of theirs, on pixels that never vary
 def test_nearest_mean_answers_as_scikit_learn(plain, halves):
     expected = NearestCentroid().fit(halves[0], halves[1]).predict(halves[2])
-    np.testing.assert_array_equal(names_of(plain, nearest_mean.fit(plain), halves[2]), expected)
+    np.testing.assert_array_equal(names_of(plain, nearest.fit_means(plain), halves[2]), expected)
 
 
 @pytest.mark.parametrize("k", [1, 3, 5])
 def test_nearest_neighbours_vote_as_in_scikit_learn(plain, halves, k):
     reference = KNeighborsClassifier(k, metric="cosine", algorithm="brute").fit(halves[0], halves[1])
-    votes = nearest_neighbours.fit_with(plain, k)(halves[2])
+    votes = nearest.fit_with(plain, k)(halves[2])
     np.testing.assert_allclose(np.floor(votes).sum(axis=1), k)
     np.testing.assert_allclose(np.floor(votes) / k, reference.predict_proba(halves[2]))
 
@@ -40,19 +40,19 @@ def test_nearest_neighbours_vote_as_in_scikit_learn(plain, halves, k):
 def test_the_number_of_neighbours_is_the_best_by_leave_one_out(plain):
     task = plain.normalised()
     right = {}
-    for k in nearest_neighbours.NEIGHBOURS:
+    for k in nearest.NEIGHBOURS:
         right[k] = 0
         for i in range(len(task.truth)):
             rest = replace(task, responses=np.delete(task.responses, i, 0), truth=np.delete(task.truth, i))
-            scores = nearest_neighbours.fit_with(rest, k)(task.responses[i : i + 1])
+            scores = nearest.fit_with(rest, k)(task.responses[i : i + 1])
             right[k] += int(scores.argmax() == task.truth[i])
-    chosen = nearest_neighbours.fit(plain).neighbours
+    chosen = nearest.fit(plain).neighbours
     assert right[chosen] == max(right.values())
 
 
 def test_among_equal_votes_the_nearer_neighbours_win():
     similarity = np.array([[0.9, 0.8, 0.7, 0.6]])
-    votes = nearest_neighbours.votes(similarity, np.array([1, 0, 0, 1]), 2, 4)
+    votes = nearest.votes(similarity, np.array([1, 0, 0, 1]), 2, 4)
     assert votes.argmax() == 1
 
 
@@ -82,11 +82,11 @@ def test_neighbours_of_the_same_group_do_not_vote(halves):
     twice, labels = np.repeat(halves[0], 2, axis=0), np.repeat(halves[1], 2)
     groups = [f"g{i // 2}" for i in range(len(labels))]
     task = make_task(twice, labels, groups=groups)
-    single = nearest_neighbours.fit(make_task(halves[0], halves[1])).neighbours
-    assert nearest_neighbours.fit(replace(task, groups=None)).neighbours == 1
-    own = nearest_neighbours._together(task, np.arange(4))
+    single = nearest.fit(make_task(halves[0], halves[1])).neighbours
+    assert nearest.fit(replace(task, groups=None)).neighbours == 1
+    own = nearest._together(task, np.arange(4))
     assert own.sum(axis=1).tolist() == [2, 2, 2, 2]
-    assert nearest_neighbours.fit(task).neighbours >= single
+    assert nearest.fit(task).neighbours >= single
 
 
 def test_ridge_scores_equal_scikit_learns(plain, halves, answers):
@@ -98,12 +98,16 @@ def test_ridge_scores_equal_scikit_learns(plain, halves, answers):
 
 def test_logistic_regression_is_scikit_learns(plain, halves):
     reference = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(halves[0], plain.truth)
-    np.testing.assert_allclose(logistic.fit(plain)(halves[2]), reference.decision_function(halves[2]), atol=1e-9)
+    np.testing.assert_allclose(
+        scikit_learn.fit_logistic(plain)(halves[2]), reference.decision_function(halves[2]), atol=1e-9
+    )
 
 
 def test_linear_discriminant_is_scikit_learns(plain, halves):
     reference = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(halves[0], plain.truth)
-    np.testing.assert_allclose(lda.fit(plain)(halves[2]), reference.decision_function(halves[2]), atol=1e-9)
+    np.testing.assert_allclose(
+        scikit_learn.fit_discriminant(plain)(halves[2]), reference.decision_function(halves[2]), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", ["logistic", "sklearn-lda"])
@@ -219,7 +223,7 @@ def test_one_image_a_class_has_its_reason(halves):
     with pytest.raises(SelectionError, match="one image a class leaves no covariance"):
         gda.fit(task)
     with pytest.raises(InputError, match="one image a class"):
-        lda.fit(task)
+        scikit_learn.fit_discriminant(task)
 
 
 def test_unknown_methods_suggest_the_nearest():
@@ -230,7 +234,5 @@ def test_unknown_methods_suggest_the_nearest():
 
 
 def test_a_class_without_training_data_is_refused(halves):
-    with pytest.raises(InputError, match="no training example of class 'x'"):
-        make_task(halves[0], halves[1], classes=["x"])
     with pytest.raises(InputError, match="Class 'y' has no training example"):
         make_task(halves[0], halves[1], validation=(halves[2][:1], ["y"]))

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import softmax
 
 from yoro.errors import InputError
-from yoro.peers import ape, carprt, gda, lpplusplus, mpe, proker, timo, tip_adapter, tip_adapter_f, wpe
+from yoro.peers import ape, gda, lpplusplus, proker, prompt_ensembles, timo, tip_adapter, tip_adapter_f
 from yoro.peers.contract import Texts, make_task, one_hot, unit
 from yoro.peers.methods import METHODS
 
@@ -199,7 +199,7 @@ def test_proker_by_its_formula(spoken, tested):
 
 def test_mean_ensembling_is_the_mean_of_the_answers(spoken, tested):
     answers = np.stack([100 * tested @ heads.T for heads in spoken.texts.templates])
-    np.testing.assert_allclose(mpe.fit(spoken)(tested), answers.mean(axis=0), atol=1e-10)
+    np.testing.assert_allclose(prompt_ensembles.fit_mpe(spoken)(tested), answers.mean(axis=0), atol=1e-10)
 
 
 def test_carprt_by_brute_force(spoken):
@@ -209,23 +209,27 @@ def test_carprt_by_brute_force(spoken):
         for c in range(10):
             own = [z[p, c, n] for n in range(z.shape[2]) if z[p, :, n].argmax() == c]
             expected[p, c] = np.mean(own) if own else 0.0
-    np.testing.assert_allclose(carprt.mean_answers(spoken.responses, spoken.texts.templates, 100.0), expected)
+    np.testing.assert_allclose(prompt_ensembles.mean_answers(spoken.responses, spoken.texts.templates, 100.0), expected)
     weights = np.exp(expected) / np.exp(expected).sum(axis=0)
     head = (weights[..., None] * spoken.texts.templates).sum(axis=0)
-    np.testing.assert_allclose(carprt.fit(spoken).weights, 100 * head.T, atol=1e-9)
+    np.testing.assert_allclose(prompt_ensembles.fit_carprt(spoken).weights, 100 * head.T, atol=1e-9)
 
 
 def test_a_template_that_answers_nothing_counts_zero():
     templates = np.array([[[1.0, 0.0], [0.5, 0.5]]])  # one template; its second class never wins
-    np.testing.assert_allclose(carprt.mean_answers(np.array([[1.0, 0.0], [0.8, 0.1]]), templates, 10.0), [[9.0, 0.0]])
+    np.testing.assert_allclose(
+        prompt_ensembles.mean_answers(np.array([[1.0, 0.0], [0.8, 0.1]]), templates, 10.0), [[9.0, 0.0]]
+    )
 
 
 def test_weighted_ensembling_by_hand(spoken):
     z = 100 * np.einsum("nd,pcd->pcn", spoken.responses, spoken.texts.templates)
     expected = (z - z.mean(axis=2, keepdims=True)).max(axis=1).mean(axis=1)
-    np.testing.assert_allclose(wpe.template_scores(spoken.responses, spoken.texts.templates, 100.0), expected)
+    np.testing.assert_allclose(
+        prompt_ensembles.template_scores(spoken.responses, spoken.texts.templates, 100.0), expected
+    )
     head = np.einsum("p,pcd->cd", softmax(expected), spoken.texts.templates)
-    np.testing.assert_allclose(wpe.fit(spoken).weights, 100 * head.T, atol=1e-9)
+    np.testing.assert_allclose(prompt_ensembles.fit_wpe(spoken).weights, 100 * head.T, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", UNLABELLED)

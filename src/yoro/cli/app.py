@@ -4,63 +4,55 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from inspect import BoundArguments
 
-import typer
+from cyclopts import App, CycloptsError
 
-from yoro.cli import (
-    attributes,
-    bench,
-    compare,
-    demo,
-    evaluate,
-    export,
-    fit,
-    forget,
-    inspect,
-    merge,
-    models,
-    predict,
-    refine,
-    relabel,
-    respond,
-    update,
-)
+from yoro.cli import attributes, bench
+from yoro.cli.change import forget, merge, relabel, update
+from yoro.cli.compare import compare
+from yoro.cli.demo import demo
+from yoro.cli.evaluate import evaluate
+from yoro.cli.fit import fit
+from yoro.cli.help import Columns
+from yoro.cli.inspect import export, inspect, models
+from yoro.cli.options import UsageError
+from yoro.cli.predict import predict, respond
+from yoro.cli.refine import refine
 from yoro.errors import YoroError, one_line
 from yoro.version import __version__
 
-app = typer.Typer(
+VERBS = (
+    demo,
+    fit,
+    predict,
+    evaluate,
+    update,
+    forget,
+    relabel,
+    merge,
+    refine,
+    inspect,
+    compare,
+    respond,
+    export,
+    models,
+)
+
+app = App(
     name="yoro",
     help="A frozen pretrained model and labelled images in, a classifier out: one pass, no training.",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain text: errors on one line, help that reads well in a log
+    help_epilogue="--debug, anywhere on the line, shows the traceback of an error.",
+    version=f"yoro {__version__}",
+    help_format="plaintext",
+    help_formatter=Columns(),
+    suppress_keyboard_interrupt=False,
 )
-app.add_typer(attributes.app, name="attributes")
-app.add_typer(bench.app, name="bench")
-for verb in (
-    demo, fit, predict, evaluate, update, forget, relabel, merge, refine, inspect, compare, respond, export, models,
-):  # fmt: skip
-    app.command(verb.__name__.rpartition(".")[2])(verb.run)
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"yoro {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error (may stand anywhere).")
-    ] = False,
-) -> None:
-    pass
+for _verb in VERBS:
+    app.command(_verb, sort_key=VERBS.index(_verb))
+app.command(attributes.app)
+app.command(bench.app)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -69,18 +61,38 @@ def main(arguments: list[str] | None = None) -> None:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
-        app(words)  # usage errors, --help and Ctrl-C end in SystemExit
+        verb, bound = _parse(words, debug)
+        verb(*bound.args, **bound.kwargs)
+    except UsageError as error:
+        _fail(f"{one_line(error)} Try `yoro {words[0]} --help`.", 2)
     except BrokenPipeError:  # the reader of a pipe has gone, as `yoro predict ... | head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except (YoroError, OSError, MemoryError) as error:
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except MemoryError:
         if debug:
             raise
-        typer.echo(f"yoro: {_one_line(error)}", err=True)
-        sys.exit(1)
+        _fail("there is not enough memory for this. Smaller batches (--batch-size) need less.", 1)
+    except (YoroError, OSError) as error:
+        if debug:
+            raise
+        _fail(one_line(error), 1)
+    if not words:
+        sys.exit(2)
 
 
-def _one_line(error: BaseException) -> str:
-    if isinstance(error, MemoryError):
-        return "there is not enough memory for this. Smaller batches (--batch-size) need less."
-    return one_line(error)
+def _parse(words: list[str], debug: bool) -> tuple[Callable[..., object], BoundArguments]:
+    """The verb and its arguments; whatever is wrong with them is wrong usage."""
+    try:
+        verb, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    except (CycloptsError, YoroError) as error:
+        if debug:
+            raise
+        raise UsageError(one_line(error)) from None
+    return verb, bound
+
+
+def _fail(text: str, code: int) -> None:
+    print(f"yoro: {text}", file=sys.stderr)
+    sys.exit(code)

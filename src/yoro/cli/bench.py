@@ -2,95 +2,118 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from cyclopts import App, Parameter
 
-from yoro.cli.talk import AsJson, BatchSize, Device, Force, Quiet, Workers, parse_names, print_json, say
+from yoro.cli.options import (
+    READING,
+    Answers,
+    JsonOptions,
+    LoadingOptions,
+    ReportOptions,
+    Reports,
+    flag,
+    parse_names,
+)
+from yoro.cli.output import print_json, say
+from yoro.model.settings import PipelineSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from yoro.bench.results import Entry
 
-app = typer.Typer(
-    help="Run plans of datasets, sources, methods and seeds, and write their tables.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = App("bench", sort_key=101, help="Run plans of datasets, sources, methods and seeds, and write their tables.")
 
-PlanPath = Annotated[Path, typer.Argument(metavar="PLAN.toml", help="A plan.", show_default=False)]
-ResultsFolder = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")]
+RESULTS = Path("results")
+PlanPath = Annotated[Path, Parameter(name="PLAN.toml", help="A plan.")]
+ResultsFolder = Annotated[Path, Parameter(name="--results", metavar="DIR", help="Where results are kept.")]
 DataRoots = Annotated[
     list[str] | None,
-    typer.Option("--data", metavar="ROOT", help="A folder of datasets (may be repeated); else YORO_DATA, else data."),
+    Parameter(name="--data", metavar="ROOT", help="A folder of datasets (may be repeated); else YORO_DATA, else data."),
 ]
 
 
-@app.command()
+@dataclass(frozen=True)
+class PartOptions:
+    """Which part of a plan is run."""
+
+    settings: Annotated[str | None, Parameter(metavar="A,B", help="Only these settings of the plan.")] = None
+    datasets: Annotated[str | None, Parameter(metavar="A,B", help="Only these datasets.")] = None
+    methods: Annotated[str | None, Parameter(metavar="A,B", help="Only these methods.")] = None
+
+
+@dataclass(frozen=True)
+class RunLoading(LoadingOptions):
+    """How images are read; one that cannot be read fails its cells."""
+
+    strict: Annotated[bool, Parameter(parse=False)] = True
+
+
+@app.command
 def run(
     plan: PlanPath,
-    results: ResultsFolder = Path("results"),
+    /,
+    *,
+    results: ResultsFolder = RESULTS,
     data: DataRoots = None,
-    settings: Annotated[str | None, typer.Option(metavar="A,B", help="Only these settings of the plan.")] = None,
-    datasets: Annotated[str | None, typer.Option(metavar="A,B", help="Only these datasets.")] = None,
-    methods: Annotated[str | None, typer.Option(metavar="A,B", help="Only these methods.")] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would run, and about how long it takes.")
-    ] = False,
-    device: Device = "auto",
-    batch_size: BatchSize = 32,
-    workers: Workers = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    part: Annotated[PartOptions, Parameter(name="*")] = PartOptions(),
+    dry_run: Annotated[bool, flag("Say what would run, and about how long it takes.")] = False,
+    device: Annotated[str, Parameter(metavar="D", help="auto, cpu, cuda or mps.", group=READING)] = (
+        PipelineSettings.device
+    ),
+    loading: Annotated[RunLoading, Parameter(name="*", group=READING)] = RunLoading(),
+    output: Answers = JsonOptions(),
 ) -> None:
     """Compute every cell of a plan that has no result yet. After a kill, the same command goes on."""
-    from yoro.bench.datasets.places import data_roots
+    from yoro.bench.datasets import data_roots
     from yoro.bench.plan import read_plan
     from yoro.bench.results import Results
 
-    chosen = read_plan(plan).only(*map(parse_names, (settings, datasets, methods)))
+    quiet = output.quiet
+    chosen = read_plan(plan).only(*map(parse_names, (part.settings, part.datasets, part.methods)))
     kept, roots = Results(results), data_roots(data or [])
     if dry_run:
         from yoro.bench.forecast import forecast, forecast_lines, forecast_values
 
         listed = forecast(chosen, kept, roots)
-        if as_json:
+        if output.as_json:
             print_json(forecast_values(listed))
         else:
-            typer.echo("\n".join(forecast_lines(listed)))
+            print("\n".join(forecast_lines(listed)))
         return
-    from yoro.bench.runner import Means, run_plan
+    from yoro.bench.runner import RunSettings, run_plan
 
-    means = Means(roots, device, workers, batch_size, not quiet, lambda sentence: say(sentence, quiet))
+    settings = RunSettings(roots, device, loading, not quiet, lambda sentence: say(sentence, quiet))
     try:
-        tally = run_plan(chosen, kept, means)
+        progress = run_plan(chosen, kept, settings)
     except KeyboardInterrupt:
         say("Stopped. What is finished stays; the same command goes on from here.", quiet)
         raise
     for sentence in kept.odd:
         say(sentence, quiet)
-    if as_json:
-        print_json(tally.to_json())
-    where = "" if results == Path("results") else f" --results {results}"
-    say(f"{tally}. `yoro bench table {plan}{where}` shows them.", quiet)
-    if tally.failed:
-        raise typer.Exit(1)
+    if output.as_json:
+        print_json(progress.to_json())
+    where = "" if results == RESULTS else f" --results {results}"
+    say(f"{progress}. `yoro bench table {plan}{where}` shows them.", quiet)
+    if progress.failed:
+        raise SystemExit(1)
 
 
-@app.command()
+@app.command
 def table(
     plan: PlanPath,
-    results: ResultsFolder = Path("results"),
+    /,
+    *,
+    results: ResultsFolder = RESULTS,
     form: Annotated[
-        Literal["markdown", "latex", "csv"], typer.Option("--format", help="How the tables are written.")
+        Literal["markdown", "latex", "csv"], Parameter(name="--format", help="How the tables are written.")
     ] = "markdown",
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write there instead of on stdout.")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="PAGE", help="Also write a web page with the figures.")] = None,
-    force: Force = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    out: Annotated[Path | None, Parameter(metavar="FILE", help="Write there instead of on stdout.")] = None,
+    output: Reports = ReportOptions(),
 ) -> None:
     """Make the tables of a plan from the results that are there; what is missing is shown as such.
 
@@ -106,36 +129,35 @@ def table(
     from yoro.files.rows import write_rows
     from yoro.model.store import refuse_existing
 
-    for target in (out, html):
+    for target in (out, output.html):
         if target is not None:
-            refuse_existing(target, force=force)
+            refuse_existing(target, force=output.force)
     made = read_plan(plan)
     found, sentences = entries(made, Results(results))
-    if html is not None:
-        write_file(html, bench_html(made, found, sentences).encode())
-    if as_json and out is None:
+    if output.html is not None:
+        write_file(output.html, bench_html(made, found, sentences).encode())
+    if output.as_json and out is None:
         print_json(tidy_rows(made, found))
-    elif as_json or form == "csv":
-        write_rows(iter(tidy_rows(made, found)), "json" if as_json else "csv", out)
+    elif output.as_json or form == "csv":
+        write_rows(iter(tidy_rows(made, found)), "json" if output.as_json else "csv", out)
     else:
         shown = {"markdown": markdown, "latex": latex}[form](bench_tables(made, found))
         if out is None:
-            typer.echo(shown, nl=False)
+            print(shown, end="")
         else:
             write_file(out, shown.encode())
     for sentence in [*sentences, *_counts(found)]:
-        say(sentence, quiet)
+        say(sentence, output.quiet)
 
 
-@app.command()
+@app.command
 def datasets(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAMES", help="Only these.", show_default=False)] = None,
+    *names: Annotated[str, Parameter(name="NAMES", help="Only these.")],
     data: DataRoots = None,
-    as_json: AsJson = False,
+    as_json: Annotated[bool, flag("Print one JSON object on stdout.", "--json")] = False,
 ) -> None:
     """Say which datasets are there, with found and expected counts; nothing is fetched."""
-    from yoro.bench.datasets.bench_datasets import find_bench_dataset
-    from yoro.bench.datasets.places import data_roots
+    from yoro.bench.datasets import data_roots, find_bench_dataset
     from yoro.bench.datasets.status import all_status
     from yoro.bench.datasets.status_text import status_advice, status_table, status_values
 
@@ -144,9 +166,9 @@ def datasets(
     if as_json:
         print_json(status_values(items))
         return
-    typer.echo(status_table(items))
+    print(status_table(items))
     for paragraph in status_advice(items):
-        typer.echo(f"\n{paragraph}")
+        print(f"\n{paragraph}")
 
 
 def _counts(entries: Sequence[Entry]) -> list[str]:

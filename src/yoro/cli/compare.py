@@ -2,96 +2,97 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
-from yoro.cli.talk import (
-    AsJson,
-    BatchSize,
+from yoro.cli.options import (
     Data,
-    Device,
-    Force,
-    Quiet,
-    Strict,
-    Workers,
-    make_reading,
+    LoadingOptions,
+    Reads,
+    ReportOptions,
+    Reports,
+    SentenceOptions,
+    SourceOptions,
+    Sources,
+    Speaks,
+    UsageError,
     parse_names,
-    print_json,
-    say,
-    tell_skipped,
 )
+from yoro.cli.output import print_json, say, tell_skipped
 
 if TYPE_CHECKING:
     from yoro.peers.compare import Comparison, Row
 
 
-def run(
-    data: Data,
-    val: Annotated[str | None, typer.Option(metavar="DATA", help="Data to choose settings on; never fitted.")] = None,
+@dataclass(frozen=True)
+class CompareOptions:
+    """What is compared, and on what."""
+
+    val: Annotated[str | None, Parameter(metavar="DATA", help="Data to choose settings on; never fitted.")] = None
     test: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Data to test on; else three tenths are held out, by each seed.")
-    ] = None,
-    source: Annotated[
-        str, typer.Option(metavar="S", help="The frozen model; `yoro models` lists them.")
-    ] = "embedded:lite0",
-    read: Annotated[str, typer.Option(metavar="logits|features", help="Where the source is read.")] = "logits",
-    attributes: Annotated[
-        str | None,
-        typer.Option(metavar="BANK", help="Sentences for an image-text source: a JSON file, templates or names."),
-    ] = None,
-    sentences: Annotated[int, typer.Option(min=1, help="Sentences drawn a class.")] = 20,
-    methods: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Only these, by name, with commas between.", show_default=False)
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Repetitions, each with its own draws.")] = 3,
-    shots: Annotated[int | None, typer.Option(min=1, help="Training images a class; by default all.")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="PAGE", help="Also write a web page with a plot.")] = None,
-    device: Device = "auto",
-    batch_size: BatchSize = 32,
-    workers: Workers = None,
-    strict: Strict = False,
-    force: Force = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+        str | None, Parameter(metavar="DATA", help="Data to test on; else three tenths are held out, by each seed.")
+    ] = None
+    methods: Annotated[str | None, Parameter(metavar="A,B", help="Only these, by name, with commas between.")] = None
+    seeds: Annotated[int, Parameter(help="Repetitions, each with its own draws.")] = 3
+    shots: Annotated[int | None, Parameter(help="Training images a class; by default all.")] = None
+
+
+def compare(
+    data: Data,
+    /,
+    *,
+    comparing: Annotated[CompareOptions, Parameter(name="*")] = CompareOptions(),
+    source: Sources = SourceOptions(),
+    sentences: Speaks = SentenceOptions(),
+    loading: Reads = LoadingOptions(),
+    output: Reports = ReportOptions(),
 ) -> None:
     """Fit and test label mappings, ablations and training-free peers on responses that are read once."""
     from yoro.errors import InputError
     from yoro.model.store import refuse_existing
     from yoro.peers.compare import compare
     from yoro.peers.methods import find_methods
-    from yoro.peers.responses import read_material
+    from yoro.peers.responses import read_responses
 
-    chosen = None if methods is None else parse_names(methods)
+    quiet, chosen = output.quiet, None if comparing.methods is None else parse_names(comparing.methods)
     try:
         find_methods(chosen)  # a misspelt name is told before the images are read
     except InputError as error:
-        raise typer.BadParameter(str(error), param_hint="--methods") from None
-    if html is not None:
-        refuse_existing(html, force=force)
-    material = read_material(
-        data, val=val, test=test, source=source, read=read, attributes=attributes, sentences=sentences, device=device,
-        reading=make_reading(batch_size, workers, strict), progress=not quiet,
+        raise UsageError(str(error)) from None
+    if comparing.seeds < 1 or (comparing.shots is not None and comparing.shots < 1):
+        raise UsageError("--seeds and --shots must be at least 1.")
+    if output.html is not None:
+        refuse_existing(output.html, force=output.force)
+    shared = read_responses(
+        data, val=comparing.val, test=comparing.test, pipeline=source, sentences=sentences, loading=loading,
+        progress=not quiet,
     )  # fmt: skip
-    for note in material.notes:
+    for note in shared.notes:
         say(note, quiet)
     found = compare(
-        material, methods=chosen, seeds=seeds, shots=shots, tell=lambda name: say(f"Comparing: {name}", quiet)
-    )
-    if html is not None:
-        from yoro.files.atomic import write_file
-        from yoro.reports.comparison import comparison_html
-
-        write_file(html, comparison_html(found).encode())
-    if as_json:
+        shared, methods=chosen, seeds=comparing.seeds, shots=comparing.shots,
+        tell=lambda name: say(f"Comparing: {name}", quiet),
+    )  # fmt: skip
+    if output.html is not None:
+        _write_page(found, output.html)
+    if output.as_json:
         print_json([row.to_json() for row in found.rows])
     else:
-        typer.echo(table(found))
-    tell_skipped(material.skipped)
+        print(table(found))
+    tell_skipped(shared.skipped)
     if not found.ran:
         say("No method could run; the table has the reasons.")
-        raise typer.Exit(1)
+        raise SystemExit(1)
+
+
+def _write_page(found: Comparison, path: Path) -> None:
+    from yoro.files.atomic import write_file
+    from yoro.reports.comparison import comparison_html
+
+    write_file(path, comparison_html(found).encode())
 
 
 def table(comparison: Comparison) -> str:

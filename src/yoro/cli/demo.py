@@ -5,29 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
-from yoro.cli.talk import Force, Quiet, say
+from yoro.cli.options import WriteOptions, Writes
+from yoro.cli.output import say
 
 if TYPE_CHECKING:
-    from yoro.cli.demonstration import Demonstration
+    from yoro.cli.digits import Demonstration
+
+FOLDER = Path("yoro-demo")
 
 
-def run(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to put the model and some pictures.")] = Path(
-        "yoro-demo"
-    ),
-    force: Force = False,
-    quiet: Quiet = False,
+def demo(
+    *,
+    out: Annotated[Path, Parameter(metavar="FOLDER", help="Where to put the model and some pictures.")] = FOLDER,
+    output: Writes = WriteOptions(),
 ) -> None:
     """Fit handwritten digits in one pass, compare with other label mappings, and predict a few."""
-    from yoro.cli.demonstration import demonstrate
+    from yoro.cli.digits import demonstrate
     from yoro.model.store import refuse_existing
 
-    if not force:
+    if not output.force:
         refuse_existing(out, force=False)
-    say("Reading 1,797 handwritten digits with a network that knows only photographs ...", quiet)
-    typer.echo(text(demonstrate(out, progress=not quiet), out))
+    say("Reading 1,797 handwritten digits with a network that knows only photographs ...", output.quiet)
+    print(text(demonstrate(out, progress=not output.quiet), out))
 
 
 def text(shown: Demonstration, out: Path) -> str:

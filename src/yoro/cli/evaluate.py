@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from yoro.cli.talk import (
-    AsJson,
-    BatchSize,
-    Data,
-    Device,
-    Force,
-    ModelPath,
-    Moved,
-    Quiet,
-    Strict,
-    Workers,
-    make_reading,
-    print_json,
-    tell_skipped,
-)
+from yoro.cli.options import Data, LoadingOptions, ModelPath, Moved, MovedOptions, Reads, ReportOptions, Reports
+from yoro.cli.output import print_json, say, tell_skipped, write_page
 
 if TYPE_CHECKING:
     from yoro.model.metrics import Evaluation
@@ -30,40 +14,36 @@ MOST_CLASSES = 60  # of which a table in a terminal is still read
 MOST_CONFUSIONS = 10
 
 
-def run(
+def evaluate(
     model: ModelPath,
     data: Data,
-    source: Moved = None,
-    device: Device = "auto",
-    batch_size: BatchSize = 32,
-    workers: Workers = None,
-    strict: Strict = False,
-    html: Annotated[Path | None, typer.Option(metavar="REPORT", help="Also write a report as a web page.")] = None,
-    force: Force = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    /,
+    *,
+    moved: Moved = MovedOptions(),
+    loading: Reads = LoadingOptions(),
+    output: Reports = ReportOptions(),
 ) -> None:
     """Accuracy, calibration, per-class figures and confusions on labelled data (of a split folder, its test split)."""
     from yoro.model.classifier import load
     from yoro.model.store import refuse_existing
 
-    if html is not None:
-        refuse_existing(html, force=force)
-    classifier = load(model, source=source, device=device)
-    reading = make_reading(batch_size, workers, strict)
-    if html is None:
-        evaluation = classifier.evaluate(data, progress=not quiet, reading=reading)
+    if output.html is not None:
+        refuse_existing(output.html, force=output.force)
+    classifier = load(model, source=moved.source, device=moved.device)
+    if output.html is None:
+        evaluation = classifier.evaluate(data, loading=loading, progress=not output.quiet)
     else:
-        from yoro.files.atomic import write_file
         from yoro.reports.evaluation import evaluation_report
 
-        evaluation, page = evaluation_report(classifier, data, reading=reading, progress=not quiet)
-        write_file(html, page.encode())
-    if as_json:
+        evaluation, page = evaluation_report(classifier, data, loading=loading, progress=not output.quiet)
+        write_page(output.html, page, output.quiet)
+    for note in evaluation.notes:
+        say(note, output.quiet)
+    if output.as_json:
         print_json(evaluation.to_json())
     else:
-        typer.echo(table(evaluation))
-    tell_skipped(classifier.skipped)
+        print(table(evaluation))
+    tell_skipped(evaluation.skipped)
 
 
 def table(evaluation: Evaluation) -> str:

@@ -1,41 +1,84 @@
-"""`yoro inspect`: what a saved model is and how it came about."""
+"""`yoro inspect`, `models` and `export`: what a saved model is, which sources there are, and a model as one file."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
-from yoro.cli.talk import AsJson, Force, ModelPath, Quiet, print_json, say
+from yoro.cli.options import Answers, JsonOptions, ModelPath, Moved, MovedOptions, WriteOptions, Writes, flag
+from yoro.cli.output import print_json, say
 
 if TYPE_CHECKING:
-    from yoro.model.store import Model
+    from yoro.model.model import Model
+
+ON_CPU = MovedOptions(device="cpu")
 
 
-def run(
+def inspect(
     model: ModelPath,
+    /,
+    *,
     prompt: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw the visual prompt before and after training: a .png or .html file."),
+        Parameter(metavar="FILE", help="Draw the visual prompt before and after training: a .png or .html file."),
     ] = None,
-    force: Force = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    output: Answers = JsonOptions(),
 ) -> None:
     """Show classes, counts, source, shrinkage and history of a model."""
     from yoro.model.store import read_model
 
     content = read_model(model)
     if prompt is not None:
-        draw(content, prompt, force)
-        say(f"{prompt}: the visual prompt.", quiet)
-        if not as_json:
+        draw(content, prompt, output.force)
+        say(f"{prompt}: the visual prompt.", output.quiet)
+        if not output.as_json:
             return
-    if as_json:
+    if output.as_json:
         print_json(facts(content))
     else:
-        typer.echo(text(content))
+        print(text(content))
+
+
+def models(*, as_json: Annotated[bool, flag("Print one JSON object on stdout.", "--json")] = False) -> None:
+    """List frozen models that can be read: what is installed, and how to get the rest."""
+    from yoro.sources import catalogue
+
+    rows = catalogue()
+    if as_json:
+        print_json([asdict(row) for row in rows])
+        return
+    width = max(len(row.name) for row in rows)
+    print(f"{'source':<{width}}  {'here':<5} {'side':>5} {'width':>6}  what")
+    for row in rows:
+        here = "yes" if row.installed else "no"
+        print(f"{row.name:<{width}}  {here:<5} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
+        how = "" if row.installed else f"{row.how}; "
+        print(f"{'':<{width}}  {how}licence: {row.licence}")
+
+
+def export(
+    model: ModelPath,
+    /,
+    *,
+    onnx: Annotated[Path, Parameter(metavar="FILE", help="Where to write the graph.")],
+    moved: Moved = ON_CPU,
+    output: Writes = WriteOptions(),
+) -> None:
+    """Write prompt, normalisation, source and mapping as one ONNX graph, checked against `predict` first."""
+    from yoro.files.atomic import write_file
+    from yoro.model.checked_export import checked_export
+    from yoro.model.classifier import load
+    from yoro.model.store import refuse_existing
+
+    refuse_existing(onnx, force=output.force)
+    device = "cpu" if moved.device == "auto" else moved.device
+    graph, difference = checked_export(load(model, source=moved.source, device=device))
+    write_file(onnx, graph)
+    size = len(graph) / 1e6
+    say(f"{onnx}: {size:.1f} MB; probabilities equal those of `predict` within {difference:.1g}.", output.quiet)
 
 
 def draw(model: Model, file: Path, force: bool) -> None:
@@ -47,13 +90,14 @@ def draw(model: Model, file: Path, force: bool) -> None:
     from yoro.reports.prompt_pictures import prompt_picture
     from yoro.reports.refinement import prompt_html
 
+    origin = model.origin
     if file.suffix.lower() not in (".png", ".html"):
         raise InputError(f"A prompt is drawn in a .png or .html file; {file.name!r} is neither.")
-    if model.prompt is None:
+    if origin.prompt is None:
         raise InputError("This model was fitted on responses alone: it has no visual prompt to draw.")
     refuse_existing(file, force=force)
     if file.suffix.lower() == ".png":
-        write_file(file, prompt_picture(restore_prompt(model.prompt, model.prompt_arrays)))
+        write_file(file, prompt_picture(restore_prompt(origin.prompt, origin.prompt_arrays)))
     else:
         write_file(file, prompt_html(model).encode())
 
@@ -64,16 +108,16 @@ def facts(model: Model) -> dict[str, object]:
     return {
         "classes": dict(zip(statistics.classes, statistics.counts.tolist(), strict=True)),
         "width": statistics.width,
-        "source": model.source,
-        "transform": model.transform,
-        "prompt": model.prompt,
+        "source": model.origin.source,
+        "transform": model.origin.transform,
+        "prompt": model.origin.prompt,
         "prior": model.prior if isinstance(model.prior, str) else dict(model.prior),
         "protocol": model.protocol,
         "shrinkage": model.choice.shrinkage,
         "rule": model.choice.rule,
         "temperature": model.choice.temperature,
         "alpha": model.choice.alpha,
-        "bank": None if model.wording is None else model.wording.bank.facts() | {"votes": model.wording.votes},
+        "bank": None if model.words is None else model.words.bank.facts() | {"votes": model.words.votes},
         "delta": model.delta,
         "candidates": dict(zip(map(str, model.choice.candidates), model.choice.scores, strict=True)),
         "reservoir": None if model.reservoir is None else len(model.reservoir),
@@ -86,7 +130,7 @@ def text(model: Model) -> str:
     statistics, choice = model.statistics, model.choice
     kept = "none kept" if model.reservoir is None else f"{len(model.reservoir):,} kept"
     lines = [
-        f"source       {model.source.get('name')}, responses of width {statistics.width}",
+        f"source       {model.origin.name}, responses of width {statistics.width}",
         f"examples     {statistics.total:,.0f} of {len(statistics.classes)} classes; individual responses: {kept}",
         f"shrinkage    {choice.shrinkage:g} by {choice.rule}; temperature {choice.temperature:.3g}",
         f"protocol     {model.protocol}; prior {model.prior if isinstance(model.prior, str) else 'given'}",
@@ -106,10 +150,10 @@ def text(model: Model) -> str:
 
 
 def _words(model: Model) -> list[str]:
-    if model.wording is None:
+    if model.words is None:
         return []
-    bank = model.wording.bank
-    voice = f"the zero-shot head counts {model.choice.alpha:.3g}" if model.wording.votes else "they do not vote"
+    bank = model.words.bank
+    voice = f"the zero-shot head counts {model.choice.alpha:.3g}" if model.words.votes else "they do not vote"
     return [f"sentences    {len(bank.flat()[0]):,} from {bank.origin}; {voice}"]
 
 

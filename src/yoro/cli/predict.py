@@ -1,49 +1,53 @@
-"""`yoro predict`: names and probabilities for new data."""
+"""`yoro predict` and `yoro respond`: answers and responses to new data."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
-from yoro.cli.talk import (
-    BatchSize,
+from yoro.cli.options import (
     Data,
-    Device,
-    Force,
+    LoadingOptions,
     ModelPath,
     Moved,
-    Quiet,
-    Strict,
-    Workers,
-    make_reading,
-    say,
-    tell_skipped,
+    MovedOptions,
+    PipelineOptions,
+    Pipelines,
+    Reads,
+    SentenceOptions,
+    Speaks,
+    UsageError,
+    WriteOptions,
+    Writes,
+    flag,
 )
+from yoro.cli.output import say, tell_skipped
+from yoro.model.settings import SolveSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from yoro.data.responses import ResponseBatch
     from yoro.model.classifier import Answers
+    from yoro.text.encoded_bank import EncodedBank
 
 
-def run(
+def predict(
     model: ModelPath,
     data: Data,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file; by default to stdout.")] = None,
+    /,
+    *,
+    out: Annotated[Path | None, Parameter(metavar="FILE", help="Write to a file; by default to stdout.")] = None,
     kind: Annotated[
         str | None,
-        typer.Option("--format", metavar="csv|json|jsonl|parquet", help="By default the file's suffix, or csv."),
+        Parameter(name="--format", metavar="csv|json|jsonl|parquet", help="By default the file's suffix, or csv."),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, metavar="K", help="Give the K best classes of each.")] = 1,
-    source: Moved = None,
-    device: Device = "auto",
-    batch_size: BatchSize = 32,
-    workers: Workers = None,
-    strict: Strict = False,
-    force: Force = False,
-    quiet: Quiet = False,
+    top: Annotated[int, Parameter(metavar="K", help="Give the K best classes of each.")] = 1,
+    moved: Moved = MovedOptions(),
+    loading: Reads = LoadingOptions(),
+    output: Writes = WriteOptions(),
 ) -> None:
     """Predict classes: one row each, with path, label and probability."""
     from yoro.files.rows import FORMATS, write_rows
@@ -52,17 +56,19 @@ def run(
 
     kind = kind or (out.suffix.removeprefix(".").lower() if out is not None and out.suffix else "csv")
     if kind not in FORMATS:
-        raise typer.BadParameter(f"{kind!r} is no format; expected one of {', '.join(FORMATS)}.", param_hint="--format")
+        raise UsageError(f"{kind!r} is no format; expected one of {', '.join(FORMATS)}.")
     if kind == "parquet" and out is None:
-        raise typer.BadParameter("parquet cannot be shown; give a file with --out.", param_hint="--format")
+        raise UsageError("Parquet cannot be shown; give a file with --out.")
+    if top < 1:
+        raise UsageError(f"The {top} best classes were asked for; expected --top 1 or more.")
     if out is not None:
-        refuse_existing(out, force=force)
-    classifier = load(model, source=source, device=device)
-    answers = classifier.answers(data, progress=not quiet, reading=make_reading(batch_size, workers, strict))
+        refuse_existing(out, force=output.force)
+    classifier = load(model, source=moved.source, device=moved.device)
+    answers = classifier.answers(data, loading=loading, progress=not output.quiet)
     count = write_rows(rows(answers, classifier.classes, top, place(data)), kind, out)
     if out is not None:
-        say(f"{out}: {count:,} predictions.", quiet)
-    tell_skipped(classifier.skipped)
+        say(f"{out}: {count:,} predictions.", output.quiet)
+    tell_skipped(answers.skipped)
 
 
 def place(data: str) -> str:
@@ -75,7 +81,7 @@ def place(data: str) -> str:
 
 
 def rows(
-    answers: Iterator[Answers], classes: tuple[str, ...], top: int, before: str = ""
+    answers: Iterable[Answers], classes: tuple[str, ...], top: int, before: str = ""
 ) -> Iterator[dict[str, object]]:
     """One row an image: path, label, probability, and further columns for the next best."""
     import numpy as np
@@ -84,8 +90,54 @@ def rows(
         order = np.argsort(-batch.log_probabilities, axis=1, kind="stable")[:, :top]
         for name, best, row in zip(batch.names, order.tolist(), np.exp(batch.log_probabilities), strict=True):
             result: dict[str, object] = {"path": name if Path(name).is_absolute() else before + name}
-            for place, i in enumerate(best, start=1):
-                suffix = "" if place == 1 else f"_{place}"
+            for rank, i in enumerate(best, start=1):
+                suffix = "" if rank == 1 else f"_{rank}"
                 result[f"label{suffix}"] = classes[i]
                 result[f"probability{suffix}"] = round(float(row[i]), 6)
             yield result
+
+
+def respond(
+    data: Annotated[str, Parameter(help="A folder of images or a list (.csv, .jsonl).")],
+    /,
+    *,
+    out: Annotated[Path, Parameter(metavar="Z.npz", help="Where to write the responses.")],
+    split: Annotated[str | None, Parameter(metavar="NAME", help="Only this split of the data.")] = None,
+    unlabelled: Annotated[bool, flag("Images without classes: keep no labels.")] = False,
+    seed: Annotated[int, Parameter(help="Seed of the draw of sentences.")] = SolveSettings.seed,
+    pipeline: Pipelines = PipelineOptions(),
+    sentences: Speaks = SentenceOptions(),
+    loading: Reads = LoadingOptions(),
+    output: Writes = WriteOptions(),
+) -> None:
+    """Write responses, labels and groups to a response file, which every verb takes in place of the images.
+
+    With --attributes, the responses of an image-text source are its similarities to the sentences, not its vectors.
+    """
+    from yoro.data.find import find
+    from yoro.data.responses import write_responses
+    from yoro.model.pipeline import make_pipeline
+    from yoro.model.store import refuse_existing
+    from yoro.text.encoded_bank import make_encoded_bank, need_texts
+
+    refuse_existing(out, force=output.force)
+    found = find(data, labelled=not unlabelled)
+    chosen = found if split is None else found.select(split)
+    made = make_pipeline(pipeline)
+    stream = made.stream(chosen.examples, loading)
+    batches, width = stream.shown("responding", not output.quiet), made.source.width
+    if sentences.attributes is not None:
+        texts = need_texts(made.source, "--attributes")
+        words = make_encoded_bank(texts, found.classes, sentences, seed=seed)[0]
+        batches, width = _similarities(batches, words), len(words.vectors)
+    count = write_responses(out, batches, width, labelled=not unlabelled)
+    for note in found.notes:
+        say(note, output.quiet)
+    say(f"{out}: {count:,} responses of width {width} from {pipeline.source}.", output.quiet)
+    tell_skipped(stream.skipped)
+
+
+def _similarities(batches: Iterable[ResponseBatch], words: EncodedBank) -> Iterator[ResponseBatch]:
+    """Image vectors as the responses of an image-text model: its scale times the similarity to each sentence."""
+    for batch in batches:
+        yield replace(batch, responses=words.scale * batch.responses @ words.vectors.T)

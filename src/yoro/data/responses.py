@@ -1,10 +1,12 @@
-"""Response files: `.npz` archives of responses, labels and groups, read without being held whole."""
+"""Response files: `.npz` archives of responses, labels, groups and splits, never held whole."""
 
 from __future__ import annotations
 
+import io
+import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +16,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from yoro.data.examples import SPLITS
 from yoro.errors import InputError
+from yoro.files.atomic import drafted_file
 from yoro.mappings.batches import refuse_non_finite, row_digests
 
 ROWS = 2048  # responses read at a time
@@ -30,6 +34,16 @@ class ResponseBatch:
     groups: list[str] | None
     digests: list[bytes]
     names: list[str]  # what a person calls each: a path, or a row of a file
+    splits: list[str] | None = None  # train, val or test; "" for none
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def take(self, rows: Sequence[int]) -> ResponseBatch:
+        """Some of them."""
+        labels, groups, splits = (c and [c[i] for i in rows] for c in (self.labels, self.groups, self.splits))
+        digests, names = [self.digests[i] for i in rows], [self.names[i] for i in rows]
+        return ResponseBatch(self.responses[rows], labels, groups, digests, names, splits)
 
 
 class ResponseFile:
@@ -50,6 +64,7 @@ class ResponseFile:
             self.labels = self._column("labels", required=labelled)
             self.groups = self._column("groups", required=False)
             self.names = self._column("names", required=False)
+            self.splits = self._splits()
         except BaseException:
             self._archive.close()
             raise
@@ -85,6 +100,7 @@ class ResponseFile:
                 None if self.groups is None else self.groups[start:stop].tolist(),
                 row_digests(block),
                 self._names(start, stop),
+                None if self.splits is None else self.splits[start:stop].tolist(),
             )
             start = stop
 
@@ -137,6 +153,16 @@ class ResponseFile:
         if name == "labels" and (text == "").any():
             raise InputError(f"{self.path}: the label of row {int(np.flatnonzero(text == '')[0])} is empty.")
         return text
+
+    def _splits(self) -> NDArray[np.str_] | None:
+        """The split of each row by its one spelling, where the file tells."""
+        column = self._column("splits", required=False)
+        if column is None:
+            return None
+        odd = sorted(set(column.tolist()) - {*SPLITS, ""})
+        if odd:
+            raise InputError(f"{self.path}: a split is {odd[0]!r}; expected one of {', '.join(SPLITS)}, or nothing.")
+        return np.array([SPLITS.get(name, "") for name in column.tolist()], dtype=np.str_)
 
     def _check_size(self) -> None:
         head = self._header
@@ -209,3 +235,39 @@ def _unreadable(path: Path, name: str, error: Exception) -> str:
     if "pickle" in str(error) or "Object arrays" in str(error):
         return f"{path}: {name} are Python objects, which are not read for safety; save them as strings or numbers."
     return f"{path}: the array {name!r} is damaged ({error})."
+
+
+def write_responses(path: Path, batches: Iterable[ResponseBatch], width: int, *, labelled: bool = True) -> int:
+    """Write `responses`, `names`, and `labels`, `groups` and `splits` where there are any; the number of rows.
+
+    Rows go to disk as they come, so that memory does not grow with them. The file appears whole or not at all.
+    """
+    columns: dict[str, list[str]] = {"names": [], "labels": [], "groups": [], "splits": []}
+    with drafted_file(path) as draft, tempfile.TemporaryFile(dir=path.parent) as rows:
+        for batch in batches:
+            rows.write(np.ascontiguousarray(batch.responses, dtype=np.float32).tobytes())
+            for name, column in columns.items():
+                column += getattr(batch, name) or []
+        count = len(columns["names"])
+        if not count:
+            raise InputError("No image could be read, so there are no responses to write.")
+        told = [name for name, column in columns.items() if any(column) and (labelled or name != "labels")]
+        rows.seek(0)
+        with zipfile.ZipFile(draft, "x", zipfile.ZIP_STORED, allowZip64=True) as archive:
+            _copy(archive, rows, (count, width))
+            for name in told:
+                _add(archive, name, np.array(columns[name], dtype=np.str_))
+    return count
+
+
+def _copy(archive: zipfile.ZipFile, rows: IO[bytes], shape: tuple[int, int]) -> None:
+    with archive.open("responses.npy", "w", force_zip64=True) as member:
+        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        npy.write_array_header_1_0(member, header)
+        shutil.copyfileobj(rows, member, 1 << 20)
+
+
+def _add(archive: zipfile.ZipFile, name: str, column: NDArray[np.str_]) -> None:
+    content = io.BytesIO()
+    npy.write_array(content, column, allow_pickle=False)
+    archive.writestr(f"{name}.npy", content.getvalue())

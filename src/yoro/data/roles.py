@@ -1,54 +1,192 @@
-"""Which images are fitted, and which are kept to validate on."""
+"""Which images are fitted, validated on and tested: the one answer, for every verb and for the bench.
+
+Data are marked by the folders or the column they come with: train, val, test. What has no mark counts as training
+data. Data given for one purpose (`--val`, `--test`, and what `evaluate` measures on) serve it with the split of that
+name if they have it; a test split serves no other purpose, whoever gives it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from yoro.data.examples import Dataset, Example
 from yoro.data.find import find
-from yoro.data.splits import Indices, describe_hold_out, few_shot, hold_out
+from yoro.data.responses import ResponseBatch, ResponseFile
+from yoro.data.splits import MOST_VALIDATION, describe_hold_out, draw_few, hold_tenth
+from yoro.data.streams import ResponseData, ResponseStream, is_response_data, open_responses
+from yoro.discriminant.rules import MEMBERS, lacking, working_rules
 from yoro.errors import InputError, SelectionError
 
-HOLD_OUT = 0.1  # of the images of each class, where a rule needs validation data and none are given
-MOST_VALIDATION = 4  # images a class beside a few-shot draw, as in the paper
+ROLES = ("train", "val", "test")
+USES = {  # what each verb does with the splits of its data; it leaves the others alone
+    "fit": ("train", "val"),
+    "update": ("train", "val"),
+    "forget": ("train", "val"),
+    "refine": ("train", "val"),
+    "compare": ROLES,
+    "bench": ROLES,
+}
+SERVES = {"val": ("val", "train"), "test": ("test", "val", "train")}  # by which split data given for a role serve it
+PURPOSE = {"val": "validate on", "test": "test on"}
+CALLED = {"train": "training", "val": "validation", "test": "test"}
 
 
-def choose_examples(
+@dataclass(frozen=True)
+class Rows:
+    """Rows of response data: all of them, or those with some marks."""
+
+    data: ResponseData
+    count: int
+    marks: frozenset[str] | None = None
+
+    def __len__(self) -> int:
+        return self.count
+
+    def stream(self) -> ResponseStream:
+        """One traversal, with labels."""
+        whole, marks = open_responses(self.data, labelled=True), self.marks
+        if marks is None:
+            return whole
+        return ResponseStream(lambda _: (_marked(batch, marks) for batch in whole), self.count)
+
+
+Part = list[Example] | Rows
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What is fitted, validated on and tested, before any of it is read; and sentences on what was left alone."""
+
+    train: Part = field(default_factory=list)
+    val: Part = field(default_factory=list)
+    test: Part = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+
+
+def find_roles(verb: str, data: object, *, val: object | None = None, test: object | None = None) -> Roles:
+    """The roles of a verb's data, and of data given for one role."""
+    parts, notes = _by_mark(data)
+    if not len(parts["train"]):
+        splits = ", ".join(role for role in ROLES if len(parts[role]))
+        raise InputError(f"The data have the splits {splits} but no training images to fit.")
+    given = {"val": val, "test": test}
+    for role in ROLES:
+        own = len(parts[role])
+        if given.get(role) is not None:
+            if own:
+                notes.append(
+                    f"The {own:,} images of the data's own {CALLED[role]} split are left alone: others were given."
+                )
+            parts[role], said = _serving(role, given[role])
+            parts[role] = _renamed(parts[role], given[role], parts["train"])
+            notes += said
+        elif own and role not in USES[verb]:
+            notes.append(f"The {own:,} images of the {CALLED[role]} split are left alone.")
+            parts[role] = []
+    return Roles(parts["train"], parts["val"], parts["test"], tuple(notes))
+
+
+def to_measure(data: object) -> tuple[Part, list[str]]:
+    """What a model is measured on: the test split, else the validation split, else all."""
+    return _serving("test", data)
+
+
+def to_change(verb: str, data: object, rule: str | float) -> tuple[list[Part], list[str]]:
+    """What is added to a model or taken out of it: what a fit by its rule would have fitted."""
+    roles = find_roles(verb, data)
+    if rule != "validation" or not len(roles.val):
+        return [part for part in (roles.train, roles.val) if len(part)], list(roles.notes)
+    told = f"The {len(roles.val):,} images of the validation split are left alone: the model's rule validates on them."
+    return [roles.train], [*roles.notes, told]
+
+
+def to_fit(
     data: object, val: object | None, *, rule: str | float, seed: int, shots: int | None = None
-) -> tuple[list[Example], list[Example], list[str]]:
-    """Images to fit, images to validate on, and sentences on what was found and done.
+) -> tuple[list[Part], Part, list[str]]:
+    """What is fitted, what is validated on, and sentences on what was found and done.
 
     Only the rule "validation" validates; under every other rule images that were marked for it are
     fitted too, except beside a few-shot draw, which is of exactly `shots` images a class.
     """
-    found = find(data)
-    notes = list(found.notes)
-    train = list(found.select("train") if "train" in found.splits else _without(found, ("val", "test")))
-    held = [e for e in found if e.split == "val"] if val is None else _renamed(find(val), val, train)
-    own = sum(example.split == "val" for example in found) if val is not None else 0
-    if own:
-        notes.append(f"The {own:,} images of the data's own validation split are left alone: others were given.")
-    tests = sum(example.split == "test" for example in found)
-    if tests:
-        notes.append(f"The {tests:,} images of the test split are left alone.")
+    roles = find_roles("fit", data, val=val)
+    train, held, notes = roles.train, roles.val, list(roles.notes)
+    if isinstance(train, Rows) or isinstance(held, Rows):
+        return _rows_to_fit(train, held, rule, notes)
     if shots is not None:
         train, held = _few(train, held, shots, seed, rule)
         notes.append(f"{shots} images a class are drawn, seed {seed}; classes that have fewer give all.")
     elif held and rule != "validation":
-        notes.append(fitted_too(len(held), rule))
+        notes.append(_fitted_too(len(held), rule))
         train, held = train + held, []
-    classes = {example.label for example in train}
-    notes.insert(0, f"Found {len(train):,} images of {len(classes)} classes to fit.")
+    notes.insert(0, f"Found {len(train):,} images of {len({example.label for example in train})} classes to fit.")
     if rule == "validation" and not held:
         train, held, note = _held_out(train, seed)
         notes.append(note)
-    return train, held, notes
+    return [train], held, notes
 
 
-def fitted_too(count: int, rule: str | float) -> str:
-    """What is said where validation data are not held out."""
+def by_role(examples: Iterable[Example]) -> dict[str, list[Example]]:
+    """Examples by their mark; those without one are training images."""
+    parts: dict[str, list[Example]] = {role: [] for role in ROLES}
+    for example in examples:
+        parts[example.split or "train"].append(example)
+    return parts
+
+
+def _by_mark(data: object) -> tuple[dict[str, Part], list[str]]:
+    """The parts of data by mark, and what there is to say of them."""
+    if not is_response_data(data):
+        found = find(data)
+        return dict(by_role(found)), [*found.notes, *_unmarked(found)]
+    if not isinstance(data, str | Path):
+        count = len(data[0]) if isinstance(data, tuple) else 0
+        return {"train": Rows(data, count), "val": [], "test": []}, []  # type: ignore[arg-type]
+    with ResponseFile(data) as file:
+        if file.splits is None:
+            return {"train": Rows(data, len(file)), "val": [], "test": []}, []
+        counts = Counter(file.splits.tolist())
+    marks = {"train": frozenset({"train", ""}), "val": frozenset({"val"}), "test": frozenset({"test"})}
+    rows = {role: Rows(data, sum(counts[mark] for mark in mine), mine) for role, mine in marks.items()}
+    return {role: part if len(part) else [] for role, part in rows.items()}, []
+
+
+def _unmarked(found: Dataset) -> list[str]:
+    """Where some images are marked and some are not, which are which."""
+    odd = sum(example.split is None for example in found) if found.splits else 0
+    return [f"The {odd:,} images without a split count as training images."] if odd else []
+
+
+def _serving(role: str, data: object) -> tuple[Part, list[str]]:
+    """The part of data given for one role that serves it, and what was left alone."""
+    parts, notes = _by_mark(data)
+    chosen = next((split for split in SERVES[role] if len(parts[split])), None)
+    if chosen is None:
+        raise InputError(
+            f"The data given to {PURPOSE[role]} hold a test split alone, and test images are only ever tested on. "
+            "Give other images."
+        )
+    rest = [f"{len(part):,} {CALLED[split]}" for split, part in parts.items() if split != chosen and len(part)]
+    if rest:
+        what = f"the {len(parts[chosen]):,} {CALLED[chosen]} images are taken to {PURPOSE[role]}"
+        notes.append(f"Of the data given, {what}; left alone: {' and '.join(rest)} images.")
+    return parts[chosen], notes
+
+
+def _rows_to_fit(train: Part, held: Part, rule: str | float, notes: list[str]) -> tuple[list[Part], Part, list[str]]:
+    """The same for responses, which are fitted as they are."""
+    if isinstance(train, Rows) != isinstance(held, Rows) and len(held):
+        raise InputError("Images and responses cannot be fitted together; give both as images, or both as responses.")
+    if rule == "validation" and not len(held):
+        raise lacking("validation", MEMBERS)
+    if rule == "validation" or not len(held):
+        return [train], held, notes
+    return [train, held], [], [*notes, _fitted_too(len(held), rule)]
+
+
+def _fitted_too(count: int, rule: str | float) -> str:
     return f"The {count:,} validation examples are fitted too: the rule {str(rule)!r} needs none held out."
 
 
@@ -64,41 +202,28 @@ def _few(
     return drawn, draw_few(pool, min(shots, MOST_VALIDATION), seed) if pool else []
 
 
-def draw_few(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
-    """`count` images of each class, or all of a class that has fewer, in the order given; names decide which."""
-    labels = [example.label or "" for example in examples]
-    names = [example.name for example in examples]
-    return [examples[i] for i in few_shot(labels, count, seed, names=names)]
-
-
-def hold_tenth(examples: Sequence[Example], seed: int, *, grouped: bool = True) -> tuple[Indices, Indices]:
-    """Indices of the images to fit and of a tenth of each class to hold out; names decide which, groups stay whole."""
-    labels = [example.label or "" for example in examples]
-    groups = [example.group for example in examples] if grouped else None
-    return hold_out(labels, HOLD_OUT, seed, groups, names=[example.name for example in examples])
-
-
 def _held_out(train: list[Example], seed: int) -> tuple[list[Example], list[Example], str]:
     kept, out = hold_tenth(train, seed)
     labels = [example.label or "" for example in train]
     if not len(out):
         raise SelectionError(
             "The rule 'validation' needs validation images, and the classes are too small to hold any out. "
-            "Rules that work here: loo, oas, rblw, ledoit-wolf, a number from 0 to 1."
+            f"Rules that work here: {working_rules(MEMBERS)}."
         )
     return [train[i] for i in kept], [train[i] for i in out], describe_hold_out(labels, kept, out, seed)
 
 
-def _renamed(held: Dataset, val: object, train: list[Example]) -> list[Example]:
-    """Validation examples under names that no training example has, so that a name tells which is meant."""
-    if {example.name for example in held}.isdisjoint(example.name for example in train):
-        return list(held)
-    place = str(val) if isinstance(val, str | Path) else "validation"
-    return [replace(example, name=f"{place}: {example.name}") for example in held]
+def _renamed(part: Part, given: object, train: Part) -> Part:
+    """Examples under names that no training example has, so that a name tells which is meant."""
+    if isinstance(part, Rows) or isinstance(train, Rows):
+        return part
+    if {example.name for example in part}.isdisjoint(example.name for example in train):
+        return part
+    place = str(given) if isinstance(given, str | Path) else "validation"
+    return [replace(example, name=f"{place}: {example.name}") for example in part]
 
 
-def _without(found: Dataset, splits: tuple[str, ...]) -> list[Example]:
-    rest = [example for example in found if example.split not in splits]
-    if not rest:
-        raise InputError(f"The data have the splits {', '.join(found.splits)} but no training images to fit.")
-    return rest
+def _marked(batch: ResponseBatch, marks: frozenset[str]) -> ResponseBatch:
+    """The rows of a batch that have one of these marks."""
+    splits: Sequence[str] = batch.splits or [""] * len(batch)
+    return batch.take([i for i, split in enumerate(splits) if split in marks])

@@ -9,9 +9,13 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.data.examples import Example
 from yoro.errors import InputError
 
 Indices = NDArray[np.intp]
+
+HOLD_OUT = 0.1  # of the images of each class, where a rule needs validation data and none are given
+MOST_VALIDATION = 4  # images a class beside a few-shot draw, as in the paper
 
 
 def hold_out(
@@ -49,6 +53,20 @@ def few_shot(labels: Sequence[str], k: int, seed: int, *, names: Sequence[str] |
     _check_lengths(labels, names=names)
     drawn = [_generator(seed, label).permutation(members)[:k] for label, members in _members(labels, names).items()]
     return np.sort(np.concatenate(drawn)).astype(np.intp) if drawn else np.empty(0, dtype=np.intp)
+
+
+def draw_few(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
+    """`count` images of each class, or all of a class that has fewer, in the order given; names decide which."""
+    labels = [example.label or "" for example in examples]
+    names = [example.name for example in examples]
+    return [examples[i] for i in few_shot(labels, count, seed, names=names)]
+
+
+def hold_tenth(examples: Sequence[Example], seed: int, *, grouped: bool = True) -> tuple[Indices, Indices]:
+    """Indices of the images to fit and of a tenth of each class to hold out; names decide which, groups stay whole."""
+    labels = [example.label or "" for example in examples]
+    groups = [example.group for example in examples] if grouped else None
+    return hold_out(labels, HOLD_OUT, seed, groups, names=[example.name for example in examples])
 
 
 def describe_hold_out(labels: Sequence[str], kept: Indices, held: Indices, seed: int) -> str:

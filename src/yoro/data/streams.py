@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
 
 from yoro.data.loading import OnePass
 from yoro.data.responses import ROWS, ResponseBatch, ResponseFile
@@ -31,8 +33,46 @@ class ResponseStream:
 
     def __iter__(self) -> Iterator[ResponseBatch]:
         for batch in self._batches:
-            self.images += len(batch.names)
+            self.images += len(batch)
             yield batch
+
+    def shown(self, what: str, progress: bool) -> Iterator[ResponseBatch]:
+        """The batches with a bar on stderr: rate and time left; it stays silent in logs."""
+        with tqdm(total=self.total, desc=what, unit="img", disable=None if progress else True, leave=False) as bar:
+            for batch in self:
+                yield batch
+                bar.update(len(batch))
+
+
+@dataclass(frozen=True)
+class Collected:
+    """A whole stream in memory: responses (n, width), with labels and group names ("" for none), (n,) each."""
+
+    responses: NDArray[np.floating]
+    labels: NDArray[np.str_]
+    groups: tuple[str, ...]
+    names: tuple[str, ...]
+    digests: tuple[bytes, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, rows: NDArray[np.intp]) -> Collected:
+        """Some of it."""
+        groups, names, digests = (tuple(c[i] for i in rows.tolist()) for c in (self.groups, self.names, self.digests))
+        return Collected(self.responses[rows], self.labels[rows], groups, names, digests)
+
+
+def collect(stream: ResponseStream, what: str, *, width: int = 0, progress: bool = False) -> Collected:
+    """All of a labelled stream; `width` is that of an empty one."""
+    batches = list(stream.shown(what, progress))
+    return Collected(
+        np.concatenate([batch.responses for batch in batches]) if batches else np.empty((0, width), dtype=np.float32),
+        np.array([label for batch in batches for label in batch.labels or []], dtype=np.str_),
+        tuple(group for batch in batches for group in batch.groups or [""] * len(batch)),
+        tuple(name for batch in batches for name in batch.names),
+        tuple(digest for batch in batches for digest in batch.digests),
+    )
 
 
 def is_response_data(data: object) -> bool:

@@ -16,7 +16,6 @@ from yoro.mappings.batches import DIGEST
 
 Array = NDArray[np.float64]
 
-CAPACITY = 8192  # 33 MB of float32 at width 1000
 UNBOUNDED = int(np.iinfo(np.uint64).max)
 
 
@@ -42,7 +41,7 @@ class Reservoir:
     one of the union. Entries of one group share a key: a group is kept whole or not at all.
     """
 
-    def __init__(self, capacity: int = CAPACITY, seed: int = 0) -> None:
+    def __init__(self, capacity: int, seed: int = 0) -> None:
         self.capacity = capacity
         self.seed = seed
         self.threshold = UNBOUNDED
@@ -94,12 +93,24 @@ class Reservoir:
         """Take entries back out, once for each time they are named; others are ignored."""
         gone = Counter(zip(digests, (str(label) for label in labels), strict=True))
         keep = np.ones(self._size, dtype=bool)
-        for i in range(self._size):
+        heads = self._digests[: self._size].view(np.uint64)[:, 0]
+        wanted = np.frombuffer(b"".join(digests), dtype=np.uint64).reshape(-1, DIGEST // 8)[:, 0]
+        for i in np.flatnonzero(np.isin(heads, wanted)).tolist():  # those that may be meant
             entry = (self._digests[i].tobytes(), self._labels[i])
             if gone[entry] > 0:
                 gone[entry] -= 1
                 keep[i] = False
         self._keep(keep)
+
+    def copy(self) -> Reservoir:
+        """An independent copy."""
+        result = Reservoir(self.capacity, self.seed)
+        result._make_room(self._responses[:0])
+        result._labels, result._groups = self._labels.copy(), self._groups.copy()
+        for name in ("_responses", "_keys", "_digests", "_weights"):
+            getattr(result, name)[: self._size] = getattr(self, name)[: self._size]
+        result.threshold, result._size = self.threshold, self._size
+        return result
 
     def merge(self, other: Reservoir) -> Reservoir:
         """The reservoir of the union of what two have seen."""

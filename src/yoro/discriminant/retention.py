@@ -21,9 +21,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from yoro.discriminant.selection import PAPER_GRID, Validation
+from yoro.discriminant.evidence import Validation
+from yoro.discriminant.rules import check_shrinkage
+from yoro.discriminant.selection import PAPER_GRID
 from yoro.discriminant.shrinkage import low_rank_spectrum
-from yoro.discriminant.solve import check_shrinkage, solve_once, solve_path
+from yoro.discriminant.solve import solve_once, solve_path
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import SelectionError
 from yoro.mappings.affine import AffineMapping

@@ -8,65 +8,30 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.discriminant.calibration import Prior, doubtful_loss, fit_blend, fit_temperature
+from yoro.discriminant.calibration import doubtful_loss, fit_blend, fit_temperature
+from yoro.discriminant.evidence import Choice, Evidence
 from yoro.discriminant.leave_one_out import LeaveOneOut, Scored
 from yoro.discriminant.reservoir import Members
-from yoro.discriminant.shrinkage import Spectrum, dense_spectrum, ledoit_wolf, oas, rblw
-from yoro.discriminant.solve import check_shrinkage, solve_path
+from yoro.discriminant.rules import MEMBERS, VALIDATION, check_rule, check_shrinkage, lacking, working_rules
+from yoro.discriminant.shrinkage import ledoit_wolf, oas, rblw
+from yoro.discriminant.solve import solve_path
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, SelectionError
-from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes, row_digests
 
 Array = NDArray[np.float64]
-Validation = tuple[NDArray[np.floating], NDArray[np.str_]]  # responses and labels
 
 PAPER_GRID = (0.01, 0.03, 0.1, 0.3, 0.5, 0.8)
 FINE_GRID = tuple(sorted({*PAPER_GRID, *(round(10 ** (-i / 4), 5) for i in range(13))}))  # 0.001 to 1
-RULES = ("loo", "validation", "k-fold", "oas", "rblw", "ledoit-wolf")
 FOLDS = 5
 ROUNDING = 1e-12  # losses closer than this, relatively, are equal
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A shrinkage, by which rule it was chosen, and how every candidate fared.
-
-    `scores` are numbers of correct answers under `validation`, and mean negative log-likelihoods
-    under `loo` and `k-fold`; closed formulas have no candidates. `alpha` is the weight of the
-    zero-shot head beside the mapping.
-    """
-
-    rule: str
-    shrinkage: float
-    temperature: float = 1.0
-    candidates: tuple[float, ...] = ()
-    scores: tuple[float, ...] = ()
-    alpha: float = 0.0
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a rule may use: statistics and spectrum always, members and validation data if there are any.
-
-    `head` is a mapping whose opinion is added to that of BDM, if that helps.
-    """
-
-    statistics: ResponseStatistics
-    spectrum: Spectrum
-    members: Members | None = None
-    validation: Validation | None = None
-    prior: Prior = "empirical"
-    decompose: Callable[[ResponseStatistics], Spectrum] = dense_spectrum
-    head: AffineMapping | None = None
-
-
 def select_shrinkage(rule: str | float, evidence: Evidence) -> Choice:
     """Choose a shrinkage by a rule's name, or take the number given."""
+    rule = check_rule(rule)
     if not isinstance(rule, str):
-        return _at_shrinkage("fixed", check_shrinkage(rule), evidence)
-    if rule not in RULES:
-        raise InputError(f"{rule!r} is no shrinkage rule; expected one of {', '.join(RULES)}, or a number from 0 to 1.")
+        return _at_shrinkage("fixed", rule, evidence)
     if evidence.spectrum.degenerate and (rule != "validation" or evidence.head is None):
         return _by_head(rule, evidence)  # no spread within classes: every shrinkage gives the same mapping
     if rule == "validation":
@@ -81,7 +46,7 @@ def select_shrinkage(rule: str | float, evidence: Evidence) -> Choice:
 def by_validation(evidence: Evidence, candidates: Sequence[float] = PAPER_GRID) -> Choice:
     """The paper's rule: most correct answers on validation responses, ties to the smaller shrinkage."""
     if evidence.validation is None:
-        raise _lacking("validation", "validation responses", evidence)
+        raise lacking("validation", *_have(evidence))
     responses, labels = evidence.validation
     truth = class_codes(labels.tolist(), evidence.statistics.classes)
     grid = sorted(candidates)
@@ -94,14 +59,14 @@ def by_validation(evidence: Evidence, candidates: Sequence[float] = PAPER_GRID) 
 def by_leave_one_out(evidence: Evidence, candidates: Sequence[float] = FINE_GRID) -> Choice:
     """Least exact leave-one-out negative log-likelihood at a fitted temperature, ties to the larger."""
     if not evidence.members:
-        raise _lacking("loo", "individual responses", evidence)
+        raise lacking("loo", *_have(evidence))
     left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
     if evidence.head is not None and len(left_out) < len(evidence.statistics.classes):
         return _by_head("loo", evidence)
     if not len(left_out):
         raise SelectionError(
             "No kept response can be left out: each is the last of its class, or its group is. "
-            f"Rules that work here: {_working(evidence, besides='loo')}."
+            f"Rules that work here: {working_rules(*_have(evidence), besides='loo')}."
         )
     grid = sorted(candidates, reverse=True)  # from the largest down, so that a tie stays with the larger
     opinion = _opinion(evidence, left_out.rows)
@@ -115,7 +80,7 @@ def by_folds(evidence: Evidence, candidates: Sequence[float] = FINE_GRID, folds:
     statistics are subtracted from the full ones, so nothing is traversed again.
     """
     if not evidence.members:
-        raise _lacking("k-fold", "individual responses", evidence)
+        raise lacking("k-fold", *_have(evidence))
     members, classes = evidence.members, evidence.statistics.classes
     scored: dict[float, list[Scored]] = {check_shrinkage(rho): [] for rho in sorted(candidates, reverse=True)}
     order: list[NDArray[np.intp]] = []
@@ -134,7 +99,8 @@ def by_folds(evidence: Evidence, candidates: Sequence[float] = FINE_GRID, folds:
             scored[rho].append(Scored(mapping(members.responses[rows]), truth, members.weights[rows]))
     if not scored or not next(iter(scored.values())):
         raise SelectionError(
-            f"No class has images in two folds. Rules that work here: {_working(evidence, besides='k-fold')}."
+            "No class has images in two folds. "
+            f"Rules that work here: {working_rules(*_have(evidence), besides='k-fold')}."
         )
     opinion = _opinion(evidence, np.concatenate(order))
     return _best("k-fold", list(scored), (_joined(parts) for parts in scored.values()), opinion, _loss)
@@ -252,7 +218,7 @@ def _closed_formula(rule: str, evidence: Evidence) -> float:
     if rule == "rblw":
         return rblw(evidence.spectrum)
     if not evidence.members:
-        raise _lacking("ledoit-wolf", "individual responses", evidence)
+        raise lacking("ledoit-wolf", *_have(evidence))
     statistics, members = evidence.statistics, evidence.members
     means = statistics.means[class_codes(members.labels.tolist(), statistics.classes)]
     residuals = (members.responses - means) @ evidence.spectrum.basis
@@ -286,14 +252,7 @@ def _joined(parts: list[Scored]) -> Scored:
     )
 
 
-def _working(evidence: Evidence, besides: str) -> str:
-    able = ["loo", "k-fold", "ledoit-wolf"] if evidence.members else []
-    able += ["validation"] if evidence.validation is not None else []
-    able += ["oas", "rblw", "a number from 0 to 1"]
-    return ", ".join(rule for rule in able if rule != besides)
-
-
-def _lacking(rule: str, what: str, evidence: Evidence) -> SelectionError:
-    return SelectionError(
-        f"The rule {rule!r} needs {what}, and there are none. Rules that work here: {_working(evidence, besides=rule)}."
-    )
+def _have(evidence: Evidence) -> tuple[str, ...]:
+    """What there is besides the statistics, as `rules` names it."""
+    there = {MEMBERS: evidence.members, VALIDATION: evidence.validation}
+    return tuple(what for what, found in there.items() if found is not None and len(found))

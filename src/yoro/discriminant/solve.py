@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dposv
 
 from yoro.discriminant.calibration import Prior, log_prior
+from yoro.discriminant.rules import check_shrinkage
 from yoro.discriminant.shrinkage import Spectrum, dense_spectrum, low_rank_spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import DegenerateWarning, InputError
@@ -121,10 +122,3 @@ def unfold(mapping: AffineMapping, spectrum: Spectrum, texts: ArrayLike, scale: 
     inverse = np.linalg.pinv(spectrum.basis)  # (rank, dimension)
     weights = scale * np.asarray(texts, dtype=np.float64) @ (inverse.T @ (inverse @ mapping.weights))
     return AffineMapping(weights, mapping.bias, mapping.classes)
-
-
-def check_shrinkage(rho: float) -> float:
-    """A shrinkage between 0 and 1, or an error."""
-    if not 0.0 <= rho <= 1.0:
-        raise InputError(f"A shrinkage of {rho} was given; expected a number from 0 to 1.")
-    return float(rho)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
@@ -70,11 +69,13 @@ def _move_into_place(draft: Path, target: Path) -> None:
 
 def _exchange(one: Path, other: Path) -> bool:
     """Swap two directories atomically (Linux renameat2); False where that is not to be had."""
-    with contextlib.suppress(OSError, AttributeError):
-        library = ctypes.CDLL(None, use_errno=True)
-        at_cwd, exchange = -100, 2
-        if library.renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0:
-            return True
-        if ctypes.get_errno() not in (errno.ENOSYS, errno.EINVAL):
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):  # no C library that has it
+        return False
+    at_cwd, exchange = -100, 2
+    if rename(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0:
+        return True
+    if ctypes.get_errno() not in (errno.ENOSYS, errno.EINVAL):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return False

@@ -22,8 +22,8 @@ def checked_export(classifier: Classifier) -> tuple[bytes, float]:
     pipeline, model = classifier.pipeline, classifier.model
     card = {
         "yoro.version": __version__,
-        "yoro.source": str(model.source.get("name")),
-        "yoro.licence_of_source": str(model.source.get("licence") or "unknown"),
+        "yoro.source": model.origin.name,
+        "yoro.licence_of_source": str(model.origin.source.get("licence") or "unknown"),
     }
     graph = export_onnx(
         pipeline.source, pipeline.prompt, pipeline.geometry, model.mapping, model.choice.temperature, card=card

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.examples import Example
 from yoro.data.find import find
+from yoro.data.roles import Part, Rows, to_change, to_measure
 from yoro.data.streams import ResponseStream, is_response_data, open_responses
 from yoro.discriminant.calibration import Prior, log_probabilities
-from yoro.discriminant.reservoir import Reservoir
-from yoro.discriminant.selection import Choice
-from yoro.discriminant.statistics import ResponseStatistics
-from yoro.errors import InputError, SourceError
-from yoro.machine import peak_memory
-from yoro.model.ledger import Ledger
+from yoro.discriminant.rules import MEMBERS, RULES
+from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation, Tally, refuse_strangers
-from yoro.model.one_pass import Gathered, shown
-from yoro.model.pipeline import Pipeline, Reading, differing, reopen_pipeline
+from yoro.model.model import Model, Verb
+from yoro.model.one_pass import gather
+from yoro.model.pipeline import Pipeline, reopen_pipeline
+from yoro.model.settings import HERE, Loading, SolveSettings
 from yoro.model.solve import solve
-from yoro.model.store import Model, read_model, write_model
-from yoro.text.banks import Sentences
-from yoro.text.encoded_bank import Wording, extended, need_texts
+from yoro.model.store import read_model, write_model
+from yoro.text.encoded_bank import EncodedBank, extended, need_texts
+from yoro.text.settings import Attributes
 
 Array = NDArray[np.float64]
+Skipped = list[tuple[str, str]]  # names of images that could not be read, and why
 
 
 @dataclass(frozen=True)
@@ -40,6 +37,33 @@ class Answers:
     names: list[str]
     log_probabilities: Array
     labels: list[str] | None
+
+
+class AnswerStream:
+    """Answers batch by batch, so that memory does not grow with the data; they can be traversed once."""
+
+    def __init__(self, classifier: Classifier, stream: ResponseStream, *, labelled: bool, progress: bool) -> None:
+        self._model, self._stream = classifier.model, stream
+        self._labelled, self._progress = labelled, progress
+
+    @property
+    def skipped(self) -> Skipped:
+        """What could not be read so far, and why."""
+        return self._stream.skipped
+
+    def __iter__(self) -> Iterator[Answers]:
+        what = "evaluating" if self._labelled else "predicting"
+        for batch in self._stream.shown(what, self._progress):
+            logs = log_probabilities(self._model.mapping(batch.responses), self._model.choice.temperature)
+            yield Answers(batch.names, logs, batch.labels if self._labelled else None)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a verb did to a classifier: sentences that a user may want to know, and what could not be read."""
+
+    notes: tuple[str, ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()
 
 
 def load(path: str | Path, *, source: str | None = None, device: str = "auto") -> Classifier:
@@ -59,17 +83,8 @@ class Classifier:
     """
 
     def __init__(
-        self,
-        model: Model,
-        *,
-        pipeline: Pipeline | None = None,
-        source: str | None = None,
-        device: str = "auto",
-        notes: list[str] | None = None,
+        self, model: Model, *, pipeline: Pipeline | None = None, source: str | None = None, device: str = "auto"
     ) -> None:
-        self.notes = notes or []  # sentences on what the last verb did that a user may want to know
-        self.skipped: list[tuple[str, str]] = []  # images the last verb could not read, and why
-        self.fitted: list[Example] = []  # the images of a fit just made, in the order of the ledger; not saved
         self._model, self._pipeline = model, pipeline
         self._source, self._device = source, device
 
@@ -86,78 +101,82 @@ class Classifier:
     @property
     def pipeline(self) -> Pipeline:
         """How images become responses; opened when first needed."""
-        if self._model.source.get("name") == "responses":
-            raise SourceError(
-                "This model was fitted on responses alone and cannot read images; give it responses (.npz)."
-            )
         if self._pipeline is None:
-            self._pipeline = reopen_pipeline(self._model, self._source, device=self._device)
+            self._pipeline = reopen_pipeline(self._model.origin, self._source, device=self._device)
         return self._pipeline
 
-    def predict(self, data: object, *, reading: Reading | None = None) -> list[str]:
+    def predict(self, data: object, *, loading: Loading = HERE) -> list[str]:
         """The name of the best class for each image or response; one that cannot be read is an error."""
-        best = self.predict_proba(data, reading=reading).argmax(axis=1)
+        best = self.predict_proba(data, loading=loading).argmax(axis=1)
         return [self.classes[i] for i in best]
 
-    def predict_proba(self, data: object, *, reading: Reading | None = None) -> Array:
+    def predict_proba(self, data: object, *, loading: Loading = HERE) -> Array:
         """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step."""
-        strict = replace(reading or Reading(workers=0), strict=True)
-        parts = [np.exp(answers.log_probabilities) for answers in self.answers(data, reading=strict)]
+        answers = self.answers(data, loading=replace(loading, strict=True))
+        parts = [np.exp(batch.log_probabilities) for batch in answers]
         return np.concatenate(parts) if parts else np.empty((0, len(self.classes)))
 
-    def answers(
-        self, data: object, *, labelled: bool = False, progress: bool = False, reading: Reading | None = None
-    ) -> Iterator[Answers]:
-        """Log probabilities batch by batch, so that memory does not grow with the data."""
-        stream = self._open(data, labelled=labelled, reading=reading)
-        for batch in shown(stream, "evaluating" if labelled else "predicting", progress):
-            scores = self._model.mapping(batch.responses)
-            labels = batch.labels if labelled else None
-            yield Answers(batch.names, log_probabilities(scores, self._model.choice.temperature), labels)
-        self.skipped = stream.skipped
+    def answers(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> AnswerStream:
+        """Log probabilities of images without labels, or whose labels are not read."""
+        if is_response_data(data):
+            stream = open_responses(data, labelled=False)  # type: ignore[arg-type]
+        else:
+            self._check_readable(data)
+            stream = self.pipeline.stream(find(data, labelled=False).examples, loading)
+        return AnswerStream(self, stream, labelled=False, progress=progress)
 
-    def evaluate(self, data: object, *, progress: bool = False, reading: Reading | None = None) -> Evaluation:
-        """Accuracy and other figures on labelled data."""
-        tally = Tally(self.classes)
-        for answers in self.answers(data, labelled=True, progress=progress, reading=reading):
-            tally.update(answers.log_probabilities, answers.labels or [])
-        return tally.result()
+    def evaluate(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> Evaluation:
+        """Accuracy and other figures on labelled data; of data with splits, on the test split."""
+        part, notes = self.to_measure(data)
+        answers, tally = self.measured(part, loading=loading, progress=progress), Tally(self.classes)
+        for batch in answers:
+            tally.update(batch.log_probabilities, batch.labels or [])
+        return replace(tally.result(), skipped=tuple(answers.skipped), notes=tuple(notes))
+
+    def to_measure(self, data: object) -> tuple[Part, list[str]]:
+        """The part of labelled data that the classifier is measured on, and sentences on what is left alone."""
+        self._check_readable(data)
+        return to_measure(data)
+
+    def measured(self, part: Part, *, loading: Loading = HERE, progress: bool = False) -> AnswerStream:
+        """Log probabilities of labelled examples or rows, with their labels."""
+        if not isinstance(part, Rows):
+            refuse_strangers({example.label or "" for example in part}, self.classes)
+        return AnswerStream(self, self._stream(part, loading), labelled=True, progress=progress)
 
     def update(
-        self,
-        data: object,
-        *,
-        attributes: str | Path | Sentences | None = None,
-        progress: bool = False,
-        reading: Reading | None = None,
-    ) -> None:
+        self, data: object, *, attributes: Attributes = None, loading: Loading = HERE, progress: bool = False
+    ) -> Change:
         """Add labelled data; classes not seen before appear.
 
         On an image-text source, new classes need sentences: `attributes` as in `fit`, or of the
         kind that the model was fitted with, if that was "templates" or "names".
         """
-        started = time.perf_counter()
-        wording = self._model.wording
-        if wording is not None and not is_response_data(data):
-            data = find_examples(data, labelled=True, fitting=True)
-            wording = self._described({example.label or "" for example in data}, attributes)
+        verb = self._verb("update")
+        self._check_readable(data)
+        parts, notes = to_change("update", data, self._model.choice.asked)
+        labels = {example.label or "" for part in parts if not isinstance(part, Rows) for example in part}
+        words = self._described(labels, attributes)
         gathered, before = self._gathered(), len(self._model.ledger)
-        gathered.absorb(self._open(data, labelled=True, reading=reading, fitting=True), progress=progress)
-        entries = list(gathered.ledger.entries())
-        known = set(entries[:before])
-        again = sum(entry in known for entry in entries[before:])
-        notes = [f"{again:,} examples were fitted before and now count once more."] if again else []
-        if wording is self._model.wording:  # of responses the classes are known only now
-            wording = self._described(gathered.statistics.classes, attributes)
-        self._settle(gathered, event("update", gathered.images, started), notes, wording=wording)
+        for part in parts:
+            gather(gathered, self._stream(part, loading), progress=progress)
+        again = gathered.ledger.seen_before(before)
+        if again:
+            notes.append(f"{again:,} examples were fitted before and now count once more.")
+        if words is self._model.words:  # of responses the classes are known only now
+            words = self._described(gathered.statistics.classes, attributes)
+        return self._settle(gathered, replace(verb, images=gathered.images), notes, words=words)
 
-    def forget(self, data: object, *, progress: bool = False, reading: Reading | None = None) -> None:
+    def forget(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> Change:
         """Take labelled data back out, as if they had never been fitted; only what was fitted can be."""
-        started = time.perf_counter()
-        gone = Gathered(ResponseStatistics(), Ledger(), None)
-        names: list[str] = []
-        gone.absorb(self._open(data, labelled=True, reading=reading, fitting=True), progress=progress, names=names)
-        digests, labels = zip(*gone.ledger.entries(), strict=True) if names else ((), ())
+        verb = self._verb("forget")
+        self._check_readable(data)
+        parts, notes = to_change("forget", data, self._model.choice.asked)
+        gone, names = Gathered(), list[str]()
+        for part in parts:
+            gather(gone, self._stream(part, loading), progress=progress, names=names)
+        entries = gone.ledger.entries()
+        digests, labels = [digest for digest, _ in entries], [label for _, label in entries]
         gathered = self._gathered()
         gathered.ledger.check(digests, labels, names)
         gathered.statistics = gathered.statistics - gone.statistics
@@ -166,36 +185,34 @@ class Classifier:
             gathered.reservoir.remove(digests, labels)
         gathered.skipped = gone.skipped
         lost = sorted(set(self.classes) - set(gathered.statistics.classes))
-        gone_too = "the class is gone" if self._model.wording is None else "it is known by its sentences alone"
-        notes = [f"No example of {', '.join(map(repr, lost))} is left, so {gone_too}."] if lost else []
-        self._settle(gathered, event("forget", gone.images, started), notes)
+        if lost:
+            then = "the class is gone" if self._model.words is None else "it is known by its sentences alone"
+            notes.append(f"No example of {', '.join(map(repr, lost))} is left, so {then}.")
+        return self._settle(gathered, replace(verb, images=gone.images), notes)
 
-    def relabel(self, names: dict[str, str]) -> None:
+    def relabel(self, names: dict[str, str]) -> Change:
         """Rename classes; classes given the same name are joined, exactly."""
-        started = time.perf_counter()
-        gathered = self._gathered()
+        verb, gathered = self._verb("relabel"), self._gathered()
         gathered.statistics = gathered.statistics.rename(names)
         gathered.ledger.rename(names)
         if gathered.reservoir is not None:
             gathered.reservoir.rename(names)
-        wording = self._model.wording and self._model.wording.renamed(names)
-        prior = _renamed_prior(self._model.prior, names)
-        self._settle(gathered, event("relabel", 0, started), [], prior, wording=wording)
+        words = self._model.words and self._model.words.renamed(names)
+        return self._settle(gathered, verb, [], words=words, prior=_renamed_prior(self._model.prior, names))
 
-    def merge(self, other: Classifier) -> None:
+    def merge(self, other: Classifier) -> Change:
         """Add everything another classifier on the same source was fitted on."""
-        started = time.perf_counter()
-        mine, theirs = self._model, other._model
-        _check_same_reading(mine, theirs)
+        verb, mine, theirs = self._verb("merge"), self._model, other._model
+        mine.origin.check_same(theirs.origin)
         gathered = self._gathered()
         gathered.statistics = gathered.statistics + theirs.statistics
-        twice = len(set(mine.ledger.entries()) & set(theirs.ledger.entries()))
+        twice = mine.ledger.shared(theirs.ledger)
         gathered.ledger = gathered.ledger.merge(theirs.ledger)
         if gathered.reservoir is not None:
             gathered.reservoir = None if theirs.reservoir is None else gathered.reservoir.merge(theirs.reservoir)
         notes = [f"{twice:,} examples are in both models and now count twice."] if twice else []
-        wording = mine.wording and theirs.wording and mine.wording.joined(theirs.wording)
-        self._settle(gathered, event("merge", len(theirs.ledger), started), notes, wording=wording)
+        words = mine.words and theirs.words and mine.words.joined(theirs.words)
+        return self._settle(gathered, replace(verb, images=len(theirs.ledger)), notes, words=words)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the model directory, atomically."""
@@ -205,99 +222,52 @@ class Classifier:
         """Keep no individual responses; the shrinkage then stays as it is under later changes."""
         self._model = replace(self._model, reservoir=None)
 
-    def _open(
-        self, data: object, *, labelled: bool, reading: Reading | None = None, fitting: bool = False
-    ) -> ResponseStream:
-        if is_response_data(data):
-            return open_responses(data, labelled=labelled)  # type: ignore[arg-type]
-        pipeline = self.pipeline  # before the data are looked at: without it nothing can be read
-        examples = find_examples(data, labelled=labelled, fitting=fitting)
-        if labelled and not fitting:
-            refuse_strangers({example.label or "" for example in examples}, self.classes)
-        return pipeline.stream(examples, reading or Reading(workers=0))
+    def _check_readable(self, data: object) -> None:
+        """Open the pipeline for images before they are looked at: without it nothing can be read."""
+        if not is_response_data(data):
+            self.pipeline  # noqa: B018
 
-    def _described(self, classes: Iterable[str], attributes: str | Path | Sentences | None) -> Wording | None:
-        """The wording with sentences for classes that have none yet; those need the text tower."""
-        wording = self._model.wording
-        if wording is None or set(classes) <= set(wording.bank.classes):
-            return wording
-        return extended(wording, classes, attributes, need_texts(self.pipeline.source, "a new class"))
+    def _stream(self, part: Part, loading: Loading) -> ResponseStream:
+        return part.stream() if isinstance(part, Rows) else self.pipeline.stream(part, loading)
+
+    def _verb(self, name: str) -> Verb:
+        return Verb(name, before=tuple(self._model.history))
+
+    def _described(self, classes: Iterable[str], attributes: Attributes) -> EncodedBank | None:
+        """The sentences with those of classes that have none yet; for that the text tower is needed."""
+        words = self._model.words
+        if words is None or set(classes) <= set(words.bank.classes):
+            return words
+        return extended(words, classes, attributes, need_texts(self.pipeline.source, "a new class"))
 
     def _gathered(self) -> Gathered:
         """An independent copy of what was gathered: a verb that fails leaves the classifier as it was."""
-        model, kept = self._model, self._model.reservoir
-        copy = None if kept is None else kept.merge(Reservoir(kept.capacity, kept.seed))
-        return Gathered(model.statistics.copy(), model.ledger.merge(Ledger()), copy)
+        model = self._model
+        return Gathered(model.statistics.copy(), model.ledger.copy(), model.reservoir and model.reservoir.copy())
 
     def _settle(
         self,
         gathered: Gathered,
-        happened: dict[str, object],
+        verb: Verb,
         notes: list[str],
-        prior: Prior | None = None,
         *,
-        wording: Wording | None = None,
-    ) -> None:
-        model = self._model
-        wording = wording or model.wording
-        old = model.choice
-        rule: str | float = old.shrinkage if old.rule == "fixed" else old.rule
-        keep: Choice | None = None
-        if rule == "validation" or (rule in ("loo", "k-fold", "ledoit-wolf") and gathered.reservoir is None):
+        words: EncodedBank | None = None,
+        prior: Prior | None = None,
+    ) -> Change:
+        """Solve anew from what was gathered, by the rule of the fit where it still can be asked."""
+        model, rule, keep = self._model, self._model.choice.asked, None
+        lacks = isinstance(rule, str) and RULES[rule] == MEMBERS and gathered.reservoir is None
+        if rule == "validation" or lacks:
             why = "validation data are" if rule == "validation" else "individual responses are"
-            notes = [*notes, f"The shrinkage stays at {old.shrinkage:g}: {why} not kept. To choose anew, fit again."]
-            keep = old
-        solved = solve(gathered, rule, prior or model.prior, model.protocol, keep=keep, wording=wording)
-        self._model = replace(
-            solved, source=model.source, transform=model.transform, prompt=model.prompt,
-            prompt_arrays=model.prompt_arrays, history=[*model.history, happened],
-        )  # fmt: skip
-        self.notes, self.skipped = notes, gathered.skipped
+            at = f"{model.choice.shrinkage:g}"
+            notes = [*notes, f"The shrinkage stays at {at}: {why} not kept. To choose anew, fit again."]
+            keep = model.choice
+        settings = SolveSettings(rule, prior or model.prior, model.protocol)
+        self._model = solve(gathered, settings, model.origin, words=words or model.words, keep=keep, verb=verb)
+        return Change(tuple(notes), tuple(gathered.skipped))
 
 
-def find_examples(data: object, *, labelled: bool, fitting: bool = False) -> list[Example]:
-    """Examples of a data set; of one with splits, those that fit the purpose.
-
-    What is added to a model or taken out comes from all splits but the test split; what a model
-    is measured on comes from the test split, else from the validation split. Data without labels
-    are taken whole.
-    """
-    found = find(data, labelled=labelled)
-    if not labelled or not found.splits:
-        return list(found)
-    if fitting:
-        return [example for example in found if example.split != "test"]
-    return list(found.select(next(split for split in ("test", "val", "train") if split in found.splits)))
-
-
-def event(verb: str, images: int, started: float) -> dict[str, object]:
-    """An entry of the history."""
-    return {
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
-        "verb": verb,
-        "images": images,
-        "passes": int(images > 0),
-        "seconds": round(time.perf_counter() - started, 3),
-        "peak_memory_mb": round(peak_memory(), 1),
-    }
-
-
-def _check_same_reading(mine: Model, theirs: Model) -> None:
-    """Only responses that mean the same can be added up; where a source lies does not matter."""
-    for what in ("source", "transform", "prompt"):
-        one, two = getattr(mine, what) or {}, getattr(theirs, what) or {}
-        odd = differing(one, two)
-        if odd:
-            raise InputError(
-                f"The models differ in the {odd[0]} of their {what}: {one.get(odd[0])!r} and {two.get(odd[0])!r}. "
-                "Only models that read the same responses can be merged."
-            )
-    prompts = [{key: value.tobytes() for key, value in model.prompt_arrays.items()} for model in (mine, theirs)]
-    if prompts[0] != prompts[1]:
-        raise InputError("The models differ in their trained prompts; only models that read the same can be merged.")
-
-
-def _renamed_prior(prior: Prior, names: dict[str, str]) -> Prior:
+def _renamed_prior(prior: Prior, names: Mapping[str, str]) -> Prior:
     if isinstance(prior, str):
         return prior
     joined: Counter[str] = Counter()

@@ -11,14 +11,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from yoro.discriminant.calibration import Prior, log_probabilities
-from yoro.discriminant.reservoir import CAPACITY, Reservoir
-from yoro.discriminant.selection import Choice, Evidence, select_shrinkage
+from yoro.discriminant.evidence import Choice, Evidence
+from yoro.discriminant.reservoir import Reservoir
+from yoro.discriminant.rules import MEMBERS, working_rules
+from yoro.discriminant.selection import select_shrinkage
 from yoro.discriminant.shrinkage import dense_spectrum
-from yoro.discriminant.solve import solve_path
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, SelectionError
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import row_digests
+from yoro.model.settings import SolveSettings
 
 Array = NDArray[np.float64]
 
@@ -58,7 +60,12 @@ class DiscriminantMapping(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self, shrinkage: str | float = "loo", prior: Prior = "empirical", *, reservoir: int = CAPACITY, seed: int = 0
+        self,
+        shrinkage: str | float = SolveSettings.shrinkage,
+        prior: Prior = "empirical",
+        *,
+        reservoir: int = SolveSettings.reservoir,
+        seed: int = SolveSettings.seed,
     ) -> None:
         self.shrinkage = shrinkage
         self.prior = prior
@@ -199,13 +206,13 @@ class DiscriminantMapping(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.shrinkage == "validation" and validation is None:
             raise SelectionError(
                 "The rule 'validation' needs fit(X, y, validation=(X_val, y_val)). "
-                "Rules that work without: loo, k-fold, oas, rblw, ledoit-wolf, a number from 0 to 1."
+                f"Rules that work without: {working_rules(MEMBERS)}."
             )
         held = None if validation is None else (np.asarray(validation[0]), np.asarray(validation[1]).astype(np.str_))
         spectrum = dense_spectrum(self.statistics_)
         evidence = Evidence(self.statistics_, spectrum, self._reservoir.members(), held, self._named_prior())
         choice = select_shrinkage(self.shrinkage, evidence)
-        mapping = solve_path(self.statistics_, spectrum, [choice.shrinkage], prior=evidence.prior)[0]
+        mapping = evidence.mapping(choice)
         columns = [mapping.classes.index(name) for name in self.classes_.astype(np.str_).tolist()]
         ordered = AffineMapping(
             mapping.weights[:, columns], mapping.bias[columns], tuple(mapping.classes[c] for c in columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -12,27 +12,34 @@ from numpy.typing import NDArray
 from yoro.errors import InputError, StatisticsError
 from yoro.mappings.batches import DIGEST
 
+Rows = NDArray[np.intp]
+FIRST = 1024  # entries that room is made for at the start
+
 
 class Ledger:
-    """Twenty bytes for each image that was added: its content digest and its label."""
+    """Twenty bytes for each image that was added: its content digest and its label.
+
+    Entries are found by the first half of their digest, all at once; only those found are looked at one by one.
+    """
 
     def __init__(self) -> None:
-        self._digests = bytearray()
-        self._codes: list[int] = []
-        self._names: dict[str, int] = {}
+        self._size = 0
+        self._digests = np.empty((FIRST, DIGEST), dtype=np.uint8)
+        self._codes = np.empty(FIRST, dtype=np.int32)  # index of the label among the names
+        self._names: dict[str, int] = {}  # in the order in which they were first added
 
     def __len__(self) -> int:
-        return len(self._codes)
+        return self._size
 
     def add(self, digests: Sequence[bytes], labels: Sequence[str]) -> None:
         """Note that these contents were added under these labels."""
-        for digest, label in zip(digests, labels, strict=True):
-            self._digests += digest
-            self._codes.append(self._names.setdefault(str(label), len(self._names)))
+        codes = [self._names.setdefault(str(label), len(self._names)) for label in labels]
+        content = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(len(codes), DIGEST)
+        self._append(content, np.array(codes, dtype=np.int32))
 
     def check(self, digests: Sequence[bytes], labels: Sequence[str], names: Sequence[str]) -> None:
         """Raise unless every one of these was added, as often as it is named, under its label."""
-        have = Counter(self.entries())
+        have = Counter(self._entries(self._rows_of(digests)))
         missing = []
         for digest, label, name in zip(digests, labels, names, strict=True):
             have[digest, str(label)] -= 1
@@ -40,8 +47,8 @@ class Ledger:
                 missing.append((digest, str(label), name))
         if missing:
             digest, label, name = missing[0]
-            other = next((known for content, known in self.entries() if content == digest and known != label), None)
-            hint = f"it was added as {other!r}" if other else "its content was never added"
+            others = [known for _, known in self._entries(self._rows_of([digest])) if known != label]
+            hint = f"it was added as {others[0]!r}" if others else "its content was never added"
             raise StatisticsError(
                 f"{len(missing)} of {len(names)} cannot be removed; the first is {name} of class {label!r}: {hint}. "
                 "Only what was added can be removed."
@@ -50,43 +57,72 @@ class Ledger:
     def remove(self, digests: Sequence[bytes], labels: Sequence[str]) -> None:
         """Strike these out, once each; `check` has seen them before."""
         gone = Counter((digest, str(label)) for digest, label in zip(digests, labels, strict=True))
-        kept = Ledger()
-        for digest, label in self.entries():
-            if gone[digest, label] > 0:
-                gone[digest, label] -= 1
-            else:
-                kept.add([digest], [label])
-        self._digests, self._codes, self._names = kept._digests, kept._codes, kept._names
+        keep = np.ones(self._size, dtype=bool)
+        rows = self._rows_of(digests)
+        for row, entry in zip(rows.tolist(), self._entries(rows), strict=True):
+            if gone[entry] > 0:
+                gone[entry] -= 1
+                keep[row] = False
+        content, codes, names = self._digests[: self._size][keep], self._codes[: self._size][keep], list(self._names)
+        used = {int(code): names[code] for code in dict.fromkeys(codes.tolist())}
+        self._size, self._names = 0, {}
+        self._extend(content, codes, used)
 
     def merge(self, other: Ledger) -> Ledger:
         """Both together."""
         result = Ledger()
         for part in (self, other):
-            for digest, label in part.entries():
-                result.add([digest], [label])
+            names = dict(enumerate(part._names))
+            result._extend(part._digests[: part._size], part._codes[: part._size], names)
         return result
 
-    def rename(self, names: dict[str, str]) -> None:
+    def copy(self) -> Ledger:
+        """An independent copy."""
+        return self.merge(Ledger())
+
+    def rename(self, names: Mapping[str, str]) -> None:
         """Give classes other names."""
-        renamed = Ledger()
-        for digest, label in self.entries():
-            renamed.add([digest], [names.get(label, label)])
-        self._codes, self._names = renamed._codes, renamed._names
+        codes, renamed = self._codes[: self._size].copy(), {i: names.get(n, n) for i, n in enumerate(self._names)}
+        content, self._size, self._names = self._digests[: self._size].copy(), 0, {}
+        self._extend(content, codes, renamed)
 
-    def contents(self) -> set[bytes]:
-        """The digests of everything that was added."""
-        return {digest for digest, _ in self.entries()}
+    def holds(self, digests: Sequence[bytes]) -> list[bool]:
+        """Whether each content was added, under any label."""
+        known = set(self.digests(self._rows_of(digests)))
+        return [digest in known for digest in digests]
 
-    def entries(self) -> Iterable[tuple[bytes, str]]:
-        """(digest, label) of everything that was added, in order."""
-        labels = list(self._names)
-        for i, code in enumerate(self._codes):
-            yield bytes(self._digests[DIGEST * i : DIGEST * (i + 1)]), labels[code]
+    def shared(self, other: Ledger) -> int:
+        """How many entries, content and label, both have; each counts once."""
+        mine = set(self._entries(self._rows_of(other.digests())))
+        return len(mine & set(other._entries(range(len(other)))))
+
+    def seen_before(self, start: int) -> int:
+        """How many entries from `start` on repeat one before it."""
+        later = list(self._entries(range(start, self._size)))
+        rows = self._rows_of([digest for digest, _ in later])
+        earlier = set(self._entries(rows[rows < start]))
+        return sum(entry in earlier for entry in later)
+
+    def repeated(self) -> list[tuple[int, bytes, str]]:
+        """Row, content and label of everything whose content was added more than once."""
+        heads = self._heads()
+        _, inverse, counts = np.unique(heads, return_inverse=True, return_counts=True)
+        rows = np.flatnonzero(counts[inverse] > 1) if len(heads) else np.empty(0, dtype=np.intp)
+        return [(int(row), *entry) for row, entry in zip(rows, self._entries(rows), strict=True)]
+
+    def entries(self) -> list[tuple[bytes, str]]:
+        """Content and label of everything that was added, in order."""
+        return list(self._entries(range(self._size)))
+
+    def digests(self, rows: Iterable[int] | None = None) -> list[bytes]:
+        """The contents of some rows, or of all, in order."""
+        chosen = self._digests[: self._size] if rows is None else self._digests[np.fromiter(rows, dtype=np.intp)]
+        return [row.tobytes() for row in chosen]
 
     def to_arrays(self) -> tuple[dict[str, NDArray[np.generic]], list[str]]:
         """Arrays and label names that `from_arrays` takes back."""
-        digests = np.frombuffer(bytes(self._digests), dtype=np.uint8).reshape(-1, DIGEST)
-        return {"digests": digests, "digest_labels": np.array(self._codes, dtype=np.int32)}, list(self._names)
+        digests, codes = self._digests[: self._size].copy(), self._codes[: self._size].copy()
+        return {"digests": digests, "digest_labels": codes}, list(self._names)
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[np.generic]], names: Sequence[object]) -> Self:
@@ -99,7 +135,37 @@ class Ledger:
         if not sound or (len(codes) and (codes.min() < 0 or codes.max() >= len(names))):
             raise InputError("The list of fitted contents is damaged.")
         result = cls()
-        result._digests = bytearray(digests.tobytes())
-        result._codes = codes.tolist()
-        result._names = {str(name): i for i, name in enumerate(names)}
+        result._extend(digests.astype(np.uint8), codes.astype(np.int32), {i: str(n) for i, n in enumerate(names)})
         return result
+
+    def _extend(self, content: NDArray[np.uint8], codes: NDArray[np.int32], names: Mapping[int, str]) -> None:
+        """Add entries whose codes are keys of `names`; two keys may have one name."""
+        table = np.zeros(max(names, default=-1) + 1, dtype=np.int32)
+        for code, name in names.items():
+            table[code] = self._names.setdefault(name, len(self._names))
+        self._append(content, table[codes] if len(codes) else codes)
+
+    def _append(self, content: NDArray[np.uint8], codes: NDArray[np.int32]) -> None:
+        stop = self._size + len(codes)
+        if stop > len(self._codes):
+            more = max(stop, 2 * len(self._codes)) - len(self._codes)
+            self._digests = np.pad(self._digests, ((0, more), (0, 0)))
+            self._codes = np.pad(self._codes, (0, more))
+        self._digests[self._size : stop], self._codes[self._size : stop] = content, codes
+        self._size = stop
+
+    def _heads(self) -> NDArray[np.uint64]:
+        """The first half of every digest as one number."""
+        heads: NDArray[np.uint64] = self._digests[: self._size].view(np.uint64)[:, 0]
+        return heads
+
+    def _rows_of(self, digests: Sequence[bytes]) -> Rows:
+        """The rows, ascending, whose digests begin as one of these does; equal digests are among them."""
+        wanted = np.frombuffer(b"".join(digests), dtype=np.uint64).reshape(-1, DIGEST // 8)[:, 0]
+        return np.flatnonzero(np.isin(self._heads(), wanted))
+
+    def _entries(self, rows: Iterable[int]) -> Iterator[tuple[bytes, str]]:
+        """(digest, label) of some rows."""
+        names = list(self._names)
+        for row in rows:
+            yield self._digests[row].tobytes(), names[self._codes[row]]

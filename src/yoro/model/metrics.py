@@ -40,10 +40,12 @@ class Evaluation:
     calibration_error: float
     per_class: tuple[ClassFigures, ...]
     confusion: tuple[tuple[int, ...], ...]  # rows: true class, columns: answer, both in the order of per_class
+    skipped: tuple[tuple[str, str], ...] = ()  # images that could not be read, and why
+    notes: tuple[str, ...] = ()  # sentences on what was measured on
 
     def to_json(self) -> dict[str, object]:
         """Plain values for a machine to read."""
-        return asdict(self)
+        return asdict(self) | {"skipped": [name for name, _ in self.skipped]}
 
 
 class Tally:

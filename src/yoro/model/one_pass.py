@@ -1,199 +1,176 @@
-"""One pass over a stream: statistics, reservoir and ledger, with checkpoints to go on from after a kill."""
+"""The one pass: labelled data in, a model out."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import time
-import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import cast
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-import numpy as np
-from numpy.typing import NDArray
-from tqdm import tqdm
+from threadpoolctl import threadpool_limits
 
-from yoro.data.duplicates import Duplicates, find_duplicates
+from yoro.data.duplicates import find_duplicates
 from yoro.data.examples import Example
+from yoro.data.find import find
 from yoro.data.responses import ResponseBatch
-from yoro.data.streams import ResponseStream
-from yoro.discriminant.reservoir import Reservoir
-from yoro.discriminant.statistics import ResponseStatistics
-from yoro.errors import StoreError, YoroError
-from yoro.files.atomic import drafted_folder, write_file
-from yoro.files.tensors import read_tensors, write_tensors
-from yoro.model.ledger import Ledger
+from yoro.data.roles import Rows, to_fit
+from yoro.data.streams import ResponseStream, collect
+from yoro.discriminant.evidence import Validation
+from yoro.errors import InputError
+from yoro.model.checkpoint import Checkpoint, fingerprint
+from yoro.model.gathered import Gathered
+from yoro.model.model import Model, Origin, Verb
+from yoro.model.pipeline import Pipeline, make_pipeline
+from yoro.model.settings import FitSettings
+from yoro.model.solve import solve
+from yoro.text.encoded_bank import encoded_bank_of
 
-KIND = "yoro-checkpoint"
 TOGETHER = 256  # responses that go into the statistics at once; a kill costs at most their forward passes
-SECONDS_BETWEEN = 5.0  # checkpoints; more if writing one takes long
-SHARE_OF_TIME = 0.02  # at most this much of the time goes into checkpoints
+SHOWN = 5  # sentences of one kind in the notes
 
 
-@dataclass
-class Gathered:
-    """What one or more passes leave behind."""
+@dataclass(frozen=True)
+class Fitted:
+    """What came of a pass: the model, how images are read, and what there is to know besides."""
 
-    statistics: ResponseStatistics
-    ledger: Ledger
-    reservoir: Reservoir | None
-    images: int = 0
-    skipped: list[tuple[str, str]] = field(default_factory=list)  # what could not be read, and why
-
-    def absorb(
-        self,
-        stream: ResponseStream,
-        *,
-        progress: bool = False,
-        checkpoint: Checkpoint | None = None,
-        names: list[str] | None = None,
-    ) -> None:
-        """Add a stream; the names of what was added are appended to `names`."""
-        done, skipped = 0, 0  # examples dealt with and passed over, as far as they are in the statistics
-        waiting: list[ResponseBatch] = []
-        whole = True  # whether what was waiting went in completely
-        try:
-            for batch in shown(stream, "fitting", progress):
-                waiting.append(batch)
-                if names is not None:
-                    names.extend(batch.names)
-                if sum(len(part.names) for part in waiting) >= TOGETHER:
-                    whole = False
-                    self._add(waiting)
-                    waiting, done, skipped, whole = [], stream.position, len(stream.skipped), True
-                    if checkpoint is not None:
-                        checkpoint.write_if_due(self, done, stream.skipped[:skipped])
-        except BaseException:
-            if checkpoint is not None and whole:  # Ctrl-C, a source that vanished: keep what was paid for
-                checkpoint.write(self, done, stream.skipped[:skipped])
-            raise
-        self._add(waiting)
-        if checkpoint is not None and checkpoint.used:
-            checkpoint.write(self, stream.position, stream.skipped)  # what follows takes time too
-        self.skipped += stream.skipped
-
-    def _add(self, batches: list[ResponseBatch]) -> None:
-        """Add batches as one: a product over many rows costs little more than over a few."""
-        if not batches:
-            return
-        responses = np.concatenate([batch.responses for batch in batches])
-        labels = [label for batch in batches for label in batch.labels or []]
-        digests = [digest for batch in batches for digest in batch.digests]
-        groups = [group for batch in batches for group in batch.groups or [""] * len(batch.names)]
-        self.statistics.update(responses, labels)
-        self.ledger.add(digests, labels)
-        if self.reservoir is not None:
-            self.reservoir.add(responses, labels, digests, groups=groups)
-        self.images += len(labels)
+    model: Model
+    pipeline: Pipeline | None = None
+    examples: list[Example] = field(default_factory=list)  # that were fitted, in the order of the ledger
+    held: list[Example] = field(default_factory=list)  # that were kept to validate on
+    notes: list[str] = field(default_factory=list)  # sentences on what was found and done
+    skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
 
 
-class Checkpoint:
-    """A folder beside the output that holds what was gathered so far; it fits one run only, by its fingerprint."""
-
-    def __init__(self, folder: Path, fingerprint: str, done: int = 0) -> None:
-        self.folder = folder
-        self._fingerprint = fingerprint
-        self._done = done  # examples dealt with before this stream
-        self._next = time.monotonic() + SECONDS_BETWEEN
-        self._last = -1
-
-    @property
-    def used(self) -> bool:
-        """Whether this run has been long enough to be kept."""
-        return self._last >= 0
-
-    def write_if_due(self, gathered: Gathered, done: int, skipped: list[tuple[str, str]]) -> None:
-        """Write if the last one is long enough ago."""
-        if time.monotonic() >= self._next:
-            self.write(gathered, done, skipped)
-
-    def write(self, gathered: Gathered, done: int, skipped: list[tuple[str, str]]) -> None:
-        """Write what was gathered, how many examples of the stream that was, and what was skipped; atomically.
-
-        A disk that is full must not end a pass that goes well: it goes on, and says so.
-        """
-        position = self._done + done
-        if gathered.reservoir is None or position == self._last or not gathered.images:
-            return
-        started = time.monotonic()
-        try:
-            self._write(gathered, gathered.reservoir, position, gathered.skipped + skipped)
-            self._last = position
-        except (StoreError, OSError) as error:
-            warnings.warn(f"No checkpoint could be written ({error}); the pass goes on without.", stacklevel=2)
-        took = time.monotonic() - started
-        self._next = time.monotonic() + max(SECONDS_BETWEEN, took / SHARE_OF_TIME)
-
-    def _write(self, gathered: Gathered, reservoir: Reservoir, position: int, skipped: list[tuple[str, str]]) -> None:
-        ledger_arrays, names = gathered.ledger.to_arrays()
-        facts: dict[str, object] = {"kind": KIND, "classes": list(gathered.statistics.classes), "names": names}
-        arrays, kept = reservoir.to_arrays()
-        state = {
-            "fingerprint": self._fingerprint,
-            "position": position,
-            "images": gathered.images,
-            "skipped": skipped,
-        }
-        with drafted_folder(self.folder) as draft:
-            write_tensors(draft / "statistics.safetensors", gathered.statistics.to_arrays() | ledger_arrays, facts)
-            write_tensors(draft / "reservoir.safetensors", arrays, {"kind": KIND} | kept)
-            write_file(draft / "state.json", json.dumps(state).encode())
-
-    def read(self) -> tuple[Gathered, int] | None:
-        """What an earlier run gathered and how many examples it dealt with; None if there is nothing."""
-        if not (self.folder / "state.json").is_file():
-            return None
-        try:
-            state = json.loads((self.folder / "state.json").read_bytes())
-            if state["fingerprint"] != self._fingerprint:
-                raise StoreError(
-                    f"{self.folder} belongs to another run: other images, settings or source. "
-                    "Fit without --resume to start anew."
-                )
-            arrays, facts = read_tensors(self.folder / "statistics.safetensors", KIND)
-            statistics = ResponseStatistics.from_arrays(arrays, cast("list[object]", facts["classes"]))
-            ledger = Ledger.from_arrays(arrays, cast("list[object]", facts["names"]))
-            kept = read_tensors(self.folder / "reservoir.safetensors", KIND)
-            reservoir = Reservoir.from_arrays(*kept, statistics.width)
-            skipped = [(str(name), str(reason)) for name, reason in state["skipped"]]
-            self._done = int(state["position"])
-        except (KeyError, ValueError, TypeError, OSError) as error:
-            if isinstance(error, YoroError):
-                raise
-            raise StoreError(f"{self.folder} is damaged ({error}). Fit without --resume to start anew.") from error
-        return Gathered(statistics, ledger, reservoir, int(state["images"]), skipped), self._done
+def fit_images(data: object, val: object | None, settings: FitSettings) -> Fitted:
+    """Read every image to fit once, and solve."""
+    verb, sentences = Verb("fit"), settings.sentences
+    train, held, names, notes = _chosen(data, val, settings)
+    pipeline = make_pipeline(settings.pipeline)
+    for note in notes:
+        settings.tell(note)
+    words, odd = encoded_bank_of(
+        pipeline.source, names, replace(sentences, zero_shot=sentences.zero_shot and not settings.solve.paper),
+        asked=sentences.asked(settings.shots), seed=settings.solve.seed, progress=settings.progress,
+    )  # fmt: skip
+    for note in odd:
+        settings.tell(note)
+    gathered = _pass(train, pipeline, settings)
+    validation = None
+    if held and settings.solve.shrinkage == "validation":
+        validation = hold(pipeline.stream(held, settings.loading), gathered, settings.progress)
+    verb = replace(verb, images=gathered.images)
+    model = solve(gathered, settings.solve, pipeline.origin(), words=words, validation=validation, verb=verb)
+    broken = {name for name, _ in gathered.skipped}
+    fitted = [example for example in train if example.name not in broken]
+    twice = _duplicates(fitted, gathered)
+    for note in twice:
+        settings.tell(note)
+    return Fitted(model, pipeline, fitted, held, [*notes, *odd, *twice], gathered.skipped)
 
 
-def fingerprint(examples: Sequence[Example], settings: dict[str, object]) -> str:
-    """Digest of everything that the outcome of a pass depends on; files by name, size and time."""
-    hasher = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
-    for example in examples:
-        stamp: object = None
-        if isinstance(example.image, Path) and example.image.exists():
-            found = example.image.stat()
-            stamp = found.st_size, found.st_mtime_ns
-        hasher.update(json.dumps([example.name, example.label, example.group, stamp]).encode())
-    return hasher.hexdigest()
+def fit_responses(data: object, val: object | None, settings: FitSettings) -> Fitted:
+    """Read every row to fit once, and solve."""
+    asked = settings.sentences.asked(settings.shots)
+    if asked or settings.shots is not None:
+        raise InputError(f"{asked or '--shots'} is for images; responses are fitted as they are.")
+    verb, rule = Verb("fit"), settings.solve.shrinkage
+    train, held, notes = to_fit(data, val, rule=rule, seed=settings.solve.seed)
+    gathered, validation = Gathered.empty(settings.solve.reservoir, settings.solve.seed), None
+    for part in train:
+        assert isinstance(part, Rows)
+        gather(gathered, part.stream(), progress=settings.progress)
+    if isinstance(held, Rows):
+        validation = hold(held.stream(), gathered, settings.progress)
+    for note in notes:
+        settings.tell(note)
+    verb = replace(verb, images=gathered.images)
+    return Fitted(solve(gathered, settings.solve, Origin(), validation=validation, verb=verb), notes=notes)
 
 
-def duplicates_in(ledger: Ledger, names: Sequence[str]) -> Duplicates:
-    """Contents that were added twice; `names` are those of the ledger's entries, in order."""
-    digests: NDArray[np.generic] = ledger.to_arrays()[0]["digests"]
-    repeated = np.zeros(len(digests), dtype=bool)
-    if len(digests):
-        _, inverse, counts = np.unique(digests, axis=0, return_inverse=True, return_counts=True)
-        repeated = counts[inverse.reshape(-1)] > 1
-    chosen = [(entry, name) for entry, name, again in zip(ledger.entries(), names, repeated, strict=True) if again]
-    return find_duplicates(
-        (digest.hex() for (digest, _), _ in chosen), (label for (_, label), _ in chosen), (name for _, name in chosen)
-    )
+def gather(
+    gathered: Gathered,
+    stream: ResponseStream,
+    *,
+    progress: bool = False,
+    checkpoint: Checkpoint | None = None,
+    names: list[str] | None = None,
+) -> None:
+    """Add a stream to what was gathered; the names of what was added are appended to `names`."""
+    done, skipped = 0, 0  # examples dealt with and passed over, as far as they are in the statistics
+    waiting: list[ResponseBatch] = []
+    whole = True  # whether what was waiting went in completely
+    try:
+        for batch in stream.shown("fitting", progress):
+            waiting.append(batch)
+            if names is not None:
+                names.extend(batch.names)
+            if sum(map(len, waiting)) >= TOGETHER:
+                whole = False
+                gathered.add(waiting)
+                waiting, done, skipped, whole = [], stream.position, len(stream.skipped), True
+                if checkpoint is not None:
+                    checkpoint.write_if_due(gathered, done, stream.skipped[:skipped])
+    except BaseException:
+        if checkpoint is not None and whole:  # Ctrl-C, a source that vanished: keep what was paid for
+            checkpoint.write(gathered, done, stream.skipped[:skipped])
+        raise
+    gathered.add(waiting)
+    if checkpoint is not None and checkpoint.used:
+        checkpoint.write(gathered, stream.position, stream.skipped)  # what follows takes time too
+    gathered.skipped += stream.skipped
 
 
-def shown(stream: ResponseStream, what: str, progress: bool) -> Iterator[ResponseBatch]:
-    """The stream with a bar on stderr: rate and time left; it stays silent in logs."""
-    with tqdm(total=stream.total, desc=what, unit="img", disable=None if progress else True, leave=False) as bar:
-        for batch in stream:
-            yield batch
-            bar.update(len(batch.names))
+def hold(stream: ResponseStream, gathered: Gathered, progress: bool) -> Validation:
+    """Validation responses, kept to be scored under every candidate."""
+    held = collect(stream, "validation", width=gathered.statistics.width, progress=progress)
+    gathered.skipped += stream.skipped
+    return held.responses, held.labels
+
+
+def _chosen(
+    data: object, val: object | None, settings: FitSettings
+) -> tuple[list[Example], list[Example], set[str], list[str]]:
+    """Images to fit and to validate on, all class names, and what there is to say."""
+    named = set(settings.sentences.classes)
+    if data is None and (settings.shots != 0 or not named):
+        raise InputError("No data came. Give labelled images, or shots=0 and the classes by name (--classes FILE).")
+    if settings.shots == 0:
+        named |= set(find(data).classes if data is not None else ())
+        return [], [], named, [f"{len(named)} classes by name; no image is fitted."]
+    solving = settings.solve
+    rule = "validation" if settings.refine else solving.shrinkage  # what decides on a refinement is held out
+    train, held, notes = to_fit(data, val, rule=rule, seed=solving.seed, shots=settings.shots)
+    if any(isinstance(part, Rows) for part in (*train, held)):
+        raise InputError("A prompt is trained on images, not on responses; give folders or lists of images.")
+    examples = [example for part in train if isinstance(part, list) for example in part]
+    kept = held if isinstance(held, list) else []
+    return examples, kept, named | {example.label or "" for example in examples}, notes
+
+
+def _pass(examples: Sequence[Example], pipeline: Pipeline, settings: FitSettings) -> Gathered:
+    """The one pass over the images, from the start or from a checkpoint."""
+    gathered, done = Gathered.empty(settings.solve.reservoir, settings.solve.seed), 0
+    if settings.shots == 0:
+        return gathered
+    place = None
+    if settings.checkpoint is not None:
+        facts = {**pipeline.describe(), "reservoir": settings.solve.reservoir, "seed": settings.solve.seed}
+        place = Checkpoint(settings.checkpoint, fingerprint(examples, facts))
+        gathered, done = (place.read() if settings.resume else None) or (gathered, 0)
+    with threadpool_limits(1, user_api="blas"):  # the cores belong to decoding and the forward pass
+        stream = pipeline.stream(examples[done:], settings.loading)
+        gather(gathered, stream, progress=settings.progress, checkpoint=place)
+    if gathered.images == 0:
+        raise InputError(f"None of the {len(examples):,} images could be read; the first: {gathered.skipped[0][1]}")
+    return gathered
+
+
+def _duplicates(examples: Sequence[Example], gathered: Gathered) -> list[str]:
+    """Sentences on images that are there twice."""
+    again = gathered.ledger.repeated()
+    names = [examples[row].name for row, _, _ in again]
+    found = find_duplicates((digest.hex() for _, digest, _ in again), (label for _, _, label in again), names)
+    notes = [str(conflict) for conflict in found.conflicts[:SHOWN]]
+    if len(found.conflicts) > SHOWN:
+        notes.append(f"{len(found.conflicts) - SHOWN} more images stand under two labels.")
+    if found.repeats:
+        notes.append(f"Twice in their class: {len(found.repeats):,} images, such as {found.repeats[0].name!r}.")
+    return notes

@@ -12,25 +12,14 @@ from yoro.data.loading import load
 from yoro.data.responses import ResponseBatch
 from yoro.data.streams import ResponseStream
 from yoro.errors import ImageError, SourceError
-from yoro.prompts.prompt import Prompt, make_prompt
+from yoro.model.model import Json, Origin, differing
+from yoro.model.settings import Loading, PipelineSettings
+from yoro.prompts.prompt import Prompt, make_prompt, parse_frame
 from yoro.prompts.restore import restore_prompt
 from yoro.sources import open_source, runs_code
 
 if TYPE_CHECKING:
-    from yoro.model.store import Model
     from yoro.sources import ResponseSource
-
-DEFAULT_SOURCE = "embedded:lite0"
-BATCH = 32  # images decoded and composed together
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How images are read: settings that change the time it takes and never the numbers."""
-
-    batch_size: int = BATCH
-    workers: int | None = None  # decoding processes; None is one for each core
-    strict: bool = False  # stop at the first image that cannot be read
 
 
 @dataclass(frozen=True)
@@ -41,18 +30,18 @@ class Pipeline:
     prompt: Prompt
     geometry: Geometry
 
-    def stream(self, examples: Sequence[Example], reading: Reading) -> ResponseStream:
+    def stream(self, examples: Sequence[Example], loading: Loading) -> ResponseStream:
         """One traversal of the examples; those that cannot be read are named in `skipped`."""
-        return ResponseStream(lambda stream: self._batches(examples, reading, stream), len(examples))
+        return ResponseStream(lambda stream: self._batches(examples, loading, stream), len(examples))
 
     def _batches(
-        self, examples: Sequence[Example], reading: Reading, stream: ResponseStream
+        self, examples: Sequence[Example], loading: Loading, stream: ResponseStream
     ) -> Iterator[ResponseBatch]:
-        batches = load(examples, self.geometry, batch_size=reading.batch_size, workers=reading.workers)
+        batches = load(examples, self.geometry, batch_size=loading.batch_size, workers=loading.workers)
         try:
             for batch in batches:
                 for index, message in batch.failures:
-                    if reading.strict:
+                    if loading.strict:
                         raise ImageError(message)
                     stream.skipped.append((examples[index].name, message))
                 stream.position += len(batch.indices) + len(batch.failures)
@@ -65,59 +54,55 @@ class Pipeline:
                     [example.group or "" for example in chosen],
                     [bytes.fromhex(digest) for digest in batch.digests],
                     [example.name for example in chosen],
+                    [example.split or "" for example in chosen],
                 )
         finally:
             batches.close()
 
-    def describe(self) -> dict[str, dict[str, object]]:
-        """What a model must record to read images the same way again."""
+    def describe(self) -> dict[str, Json]:
+        """What must be the same for images to be read the same way."""
         return {
             "source": self.source.describe(),
             "prompt": self.prompt.config(),
             "transform": dict(self.geometry.config()),
         }
 
+    def origin(self) -> Origin:
+        """What a model records of it."""
+        return Origin(**self.describe(), prompt_arrays=dict(self.prompt.arrays()))
 
-def make_pipeline(
-    source: str = DEFAULT_SOURCE,
-    *,
-    read: str = "logits",
-    prompt: str = "watermark",
-    frame: str | float = "grey",
-    image_side: int | None = None,
-    device: str = "auto",
-    threads: int | None = None,
-) -> Pipeline:
+
+def make_pipeline(settings: PipelineSettings | None = None, *, threads: int | None = None) -> Pipeline:
     """A pipeline by names, as a user gives them."""
-    opened = open_source(source, read=read, device=device, threads=threads)
-    start = make_prompt(prompt, opened.side, mean=opened.mean, std=opened.std, image_side=image_side, frame=frame)
-    fits = cast("Mapping[str, object]", opened.describe()["geometry"])
-    return Pipeline(opened, start, Geometry.from_config({"side": start.image_side, "reduced": True, **fits}))
+    chosen = settings or PipelineSettings()
+    source = open_source(chosen.source, read=chosen.read, device=chosen.device, threads=threads)
+    frame = parse_frame(chosen.frame) if isinstance(chosen.frame, str) else chosen.frame
+    prompt = make_prompt(
+        chosen.prompt, source.side, mean=source.mean, std=source.std, image_side=chosen.image_side, frame=frame
+    )
+    fits = cast("Mapping[str, object]", source.describe()["geometry"])
+    return Pipeline(source, prompt, Geometry.from_config({"side": prompt.image_side, "reduced": True, **fits}))
 
 
-def differing(one: Mapping[str, object], two: Mapping[str, object]) -> list[str]:
-    """Keys in which two descriptions of a source differ; where it lies does not matter."""
-    return sorted(key for key in {*one, *two} - {"name", "licence"} if one.get(key) != two.get(key))
-
-
-def reopen_pipeline(model: Model, source: str | None = None, *, device: str = "auto") -> Pipeline:
+def reopen_pipeline(origin: Origin, source: str | None = None, *, device: str = "auto") -> Pipeline:
     """The pipeline a model was fitted with; `source` tells where its weights are now, if they moved.
 
     The weights must be the same, by digest. A source that is code is run only if it is named anew:
     a model from a stranger must not choose what is executed.
     """
-    recorded = model.source
-    name = source or str(recorded.get("name"))
+    if not origin.images:
+        raise SourceError("This model was fitted on responses alone and cannot read images; give it responses (.npz).")
+    name = source or origin.name
     if source is None and runs_code(name):
         raise SourceError(
             f"This model was fitted on {name!r}, which runs code. Name it to allow that: --source {name} (source=...)."
         )
-    opened = open_source(name, read=str(recorded.get("read", "logits")), device=device)
-    odd = differing(opened.describe(), recorded)
+    opened = open_source(name, read=str(origin.source.get("read", "logits")), device=device)
+    odd = differing(opened.describe(), origin.source)
     if odd:
         raise SourceError(
             f"{name!r} is not what this model was fitted on: its {odd[0]} differs. "
             f"The model's responses would mean something else; give the original with --source, or fit again."
         )
-    prompt = restore_prompt(model.prompt or {}, model.prompt_arrays)
-    return Pipeline(opened, prompt, Geometry.from_config(model.transform or {}))
+    prompt = restore_prompt(origin.prompt or {}, origin.prompt_arrays)
+    return Pipeline(opened, prompt, Geometry.from_config(origin.transform or {}))

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import Prior
+from yoro.discriminant.evidence import Choice
 from yoro.discriminant.reservoir import Reservoir
-from yoro.discriminant.selection import Choice
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, StoreError
 from yoro.files.atomic import drafted_folder, write_file
@@ -21,36 +19,15 @@ from yoro.files.tensors import parse_tensors, write_tensors
 from yoro.mappings.affine import AffineMapping
 from yoro.model.card import model_card
 from yoro.model.ledger import Ledger
+from yoro.model.model import Arrays, Json, Model, Origin
 from yoro.text.banks import Bank, check_sentences
-from yoro.text.encoded_bank import Wording
+from yoro.text.encoded_bank import EncodedBank
 from yoro.version import __version__
 
 FORMAT = 2  # what this version reads; a model without sentences is still written as format 1
 LARGEST_FILE = 4 * 2**30  # bytes of one file that loading will touch
 LARGEST_CONFIG = 64 * 2**20
 BANK = "bank.json"  # the sentences, readable as a bank again
-Json = dict[str, object]
-Arrays = dict[str, NDArray[np.generic]]
-
-
-@dataclass
-class Model:
-    """Everything a classifier is made of, as data."""
-
-    statistics: ResponseStatistics
-    mapping: AffineMapping
-    choice: Choice
-    ledger: Ledger
-    reservoir: Reservoir | None = None
-    prior: Prior = "empirical"
-    protocol: str = "default"
-    delta: float = 0.0
-    source: Json = field(default_factory=lambda: {"name": "responses"})
-    transform: Json | None = None
-    prompt: Json | None = None
-    prompt_arrays: Arrays = field(default_factory=dict)
-    history: list[Json] = field(default_factory=list)
-    wording: Wording | None = None  # of a model on an image-text source
 
 
 def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
@@ -59,8 +36,8 @@ def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
     check_target(target, force=force)
     with drafted_folder(target) as draft:
         digests = {name: _write_part(draft / name, *part) for name, part in _parts(model).items()}
-        if model.wording is not None:
-            sentences = json.dumps(model.wording.bank.sentences, indent=1, ensure_ascii=False).encode()
+        if model.words is not None:
+            sentences = json.dumps(model.words.bank.sentences, indent=1, ensure_ascii=False).encode()
             write_file(draft / BANK, sentences)
             digests[BANK] = hashlib.sha256(sentences).hexdigest()
         config = _config(model, digests)
@@ -121,10 +98,10 @@ def _parts(model: Model) -> dict[str, tuple[Arrays, Json]]:
     if model.reservoir is not None:
         arrays, facts = model.reservoir.to_arrays()
         parts["reservoir.safetensors"] = arrays, {"kind": "yoro-reservoir"} | facts
-    if model.wording is not None:
-        parts["bank.safetensors"] = {"vectors": model.wording.vectors}, {"kind": "yoro-bank"}
-    if model.prompt_arrays:
-        parts["prompt.safetensors"] = model.prompt_arrays, {"kind": "yoro-prompt"}
+    if model.words is not None:
+        parts["bank.safetensors"] = {"vectors": model.words.vectors}, {"kind": "yoro-bank"}
+    if model.origin.prompt_arrays:
+        parts["prompt.safetensors"] = model.origin.prompt_arrays, {"kind": "yoro-prompt"}
     return parts
 
 
@@ -136,13 +113,13 @@ def _write_part(path: Path, arrays: Arrays, metadata: Json) -> str:
 def _config(model: Model, digests: dict[str, str]) -> Json:
     counts = dict(zip(model.statistics.classes, model.statistics.counts.tolist(), strict=True))
     config: Json = {
-        "format": 1 if model.wording is None else 2,
+        "format": 1 if model.words is None else 2,
         "classes": list(model.mapping.classes),
         "counts": counts,
         "width": model.mapping.width,
-        "source": model.source,
-        "transform": model.transform,
-        "prompt": model.prompt,
+        "source": model.origin.source,
+        "transform": model.origin.transform,
+        "prompt": model.origin.prompt,
         "prior": dict(model.prior) if not isinstance(model.prior, str) else model.prior,
         "protocol": model.protocol,
         "shrinkage": model.choice.shrinkage,
@@ -157,9 +134,8 @@ def _config(model: Model, digests: dict[str, str]) -> Json:
         "versions": {"yoro": __version__, "numpy": np.__version__},
         "digests": digests,
     }
-    if model.wording is not None:
-        wording = model.wording
-        config["bank"] = wording.bank.facts() | {"scale": wording.scale, "votes": wording.votes}
+    if model.words is not None:
+        config["bank"] = model.words.bank.facts() | {"scale": model.words.scale, "votes": model.words.votes}
         config["alpha"] = model.choice.alpha
     return config | {"digest": _config_digest(config)}
 
@@ -256,16 +232,18 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
         prior=cast(Prior, config["prior"]),
         protocol=str(config["protocol"]),
         delta=_number(config["delta"], 0, 1e300),
-        source=dict(cast(Json, config["source"])),
-        transform=cast("Json | None", config["transform"]),
-        prompt=cast("Json | None", config["prompt"]),
-        prompt_arrays=parts["prompt.safetensors"][0] if "prompt.safetensors" in parts else {},
+        origin=Origin(
+            dict(cast(Json, config["source"])),
+            cast("Json | None", config["transform"]),
+            cast("Json | None", config["prompt"]),
+            parts["prompt.safetensors"][0] if "prompt.safetensors" in parts else {},
+        ),
         history=list(cast("list[Json]", config["history"])),
-        wording=_wording(config, parts, statistics),
+        words=_words(config, parts, statistics),
     )
 
 
-def _wording(config: Json, parts: dict[str, tuple[Arrays, Json]], statistics: ResponseStatistics) -> Wording | None:
+def _words(config: Json, parts: dict[str, tuple[Arrays, Json]], statistics: ResponseStatistics) -> EncodedBank | None:
     if "bank" not in config:
         return None
     facts, vectors = cast(Json, config["bank"]), parts["bank.safetensors"][0]["vectors"]
@@ -280,9 +258,9 @@ def _wording(config: Json, parts: dict[str, tuple[Arrays, Json]], statistics: Re
         raise InputError("the vectors of the bank do not fit its sentences.")
     if not set(statistics.classes) <= set(bank.classes) or any(not items for items in bank.sentences.values()):
         raise InputError("the bank does not fit the classes.")
-    wording = Wording(bank, vectors.astype(np.float32), _number(facts["scale"], 1e-9, 1e9), bool(facts["votes"]))
-    wording.descriptions  # noqa: B018  # refuses vectors that are not finite
-    return wording
+    words = EncodedBank(bank, vectors.astype(np.float32), _number(facts["scale"], 1e-9, 1e9), bool(facts["votes"]))
+    words.descriptions  # noqa: B018  # refuses vectors that are not finite
+    return words
 
 
 def _mapping(arrays: Arrays, config: Json) -> AffineMapping:

@@ -18,7 +18,7 @@ from yoro.errors import InputError, YoroError
 from yoro.mappings.batches import Codes, class_codes
 from yoro.peers.contract import Array, Method, Task, check_scores, make_ready, make_task
 from yoro.peers.methods import find_methods
-from yoro.peers.responses import Material
+from yoro.peers.responses import SharedResponses
 
 SEEDS = 3
 
@@ -77,7 +77,7 @@ class _Test:
 
 
 def compare(
-    material: Material,
+    shared: SharedResponses,
     *,
     methods: Sequence[str] | None = None,
     seeds: int = SEEDS,
@@ -90,8 +90,8 @@ def compare(
 
     Parameters
     ----------
-    material
-        The responses, from `read_material`.
+    shared
+        The responses, from `read_responses`.
     methods
         Names; None is all of them.
     seeds
@@ -101,7 +101,7 @@ def compare(
     texts, scale
         Text vectors (m, width) of each class and the scale of their cosines (100 unless told), where
         the responses are image vectors of a model with a text tower. By default those of the
-        material. Where there are none, methods that need texts say so.
+        shared. Where there are none, methods that need texts say so.
     tell
         Called with the seed and the name of each method as its turn comes.
 
@@ -111,15 +111,15 @@ def compare(
     chosen = find_methods(methods)
     if seeds < 1:
         raise InputError(f"{seeds} seeds were asked for; expected at least 1.")
-    if texts is None and material.wording is not None:
-        texts, scale = material.wording.by_class(), material.wording.scale if scale is None else scale
+    if texts is None and shared.words is not None:
+        texts, scale = shared.words.by_class(), shared.words.scale if scale is None else scale
     facts: dict[str, str] = {}
     trials: dict[str, list[_Trial]] = {method.name: [] for method in chosen}
     reasons: dict[str, str] = {}
     with threadpool_limits(1):
         for seed in range(seeds):  # one draw in memory at a time
-            task, test = _draw(material, seed, shots, texts, 100.0 if scale is None else scale)
-            facts = facts or _facts(material, task, len(test.truth), shots, seeds)
+            task, test = _draw(shared, seed, shots, texts, 100.0 if scale is None else scale)
+            facts = facts or _facts(shared, task, len(test.truth), shots, seeds)
             for method in (one for one in chosen if one.name not in reasons):
                 tell(f"seed {seed}, {method.name}")
                 outcome = _outcome(method, task, test)
@@ -133,11 +133,11 @@ def compare(
 
 
 def _draw(
-    material: Material, seed: int, shots: int | None, texts: Mapping[str, ArrayLike] | None, scale: float
+    shared: SharedResponses, seed: int, shots: int | None, texts: Mapping[str, ArrayLike] | None, scale: float
 ) -> tuple[Task, _Test]:
     """The task of one seed, and what it is tested on."""
-    train, test = material.draw(seed, shots)
-    held = None if material.val is None else (material.val.responses, material.val.labels)
+    train, test = shared.draw(seed, shots)
+    held = None if shared.val is None else (shared.val.responses, shared.val.labels)
     groups = train.groups if any(train.groups) else None
     task = make_task(train.responses, train.labels, validation=held, texts=texts, scale=scale, groups=groups, seed=seed)
     return task, _Test(test.responses.astype(np.float64), class_codes(test.labels.tolist(), task.classes))
@@ -219,18 +219,18 @@ def _sentence(message: str, longest: int = 200) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
-def _facts(material: Material, task: Task, tested: int, shots: int | None, seeds: int) -> dict[str, str]:
+def _facts(shared: SharedResponses, task: Task, tested: int, shots: int | None, seeds: int) -> dict[str, str]:
     texts = task.texts and f"{len(task.texts.flat):,}"
-    if texts and material.wording:
-        texts += f" ({material.wording.bank.origin})"
+    if texts and shared.words:
+        texts += f" ({shared.words.bank.origin})"
     return {
-        "Source": material.source,
-        "Width of a response": f"{material.width:,}",
+        "Source": shared.source,
+        "Width of a response": f"{shared.width:,}",
         "Classes": f"{len(task.classes):,}",
         **({"Sentences": texts} if texts else {}),
         "Training images": f"{len(task.truth):,}" + (f" ({shots} a class)" if shots else ""),
-        "Validation images": f"{len(material.val):,}" if material.val else "held out by the methods that need them",
-        "Test images": f"{tested:,}" + ("" if material.test else " (held out by each seed)"),
+        "Validation images": f"{len(shared.val):,}" if shared.val else "held out by the methods that need them",
+        "Test images": f"{tested:,}" + ("" if shared.test else " (held out by each seed)"),
         "Seeds": str(seeds),
-        "Pass over the images": f"{material.images:,} in {material.seconds:.1f} s, once for all methods",
+        "Pass over the images": f"{shared.images:,} in {shared.seconds:.1f} s, once for all methods",
     }

@@ -156,7 +156,6 @@ def make_task(
     responses: ArrayLike,
     labels: ArrayLike,
     *,
-    classes: Sequence[str] | None = None,
     validation: tuple[ArrayLike, ArrayLike] | None = None,
     texts: Mapping[str, ArrayLike] | None = None,
     scale: float = 100.0,
@@ -170,12 +169,9 @@ def make_task(
     """
     batch = check_batch(responses, labels)
     refuse_non_finite(batch.responses)
-    names = tuple(sorted({*batch.labels.tolist(), *(classes or ())}))
+    names = tuple(sorted(set(batch.labels.tolist())))
     if len(names) < 2:
         raise InputError(f"The data hold {len(names)} class; a comparison needs at least 2 classes.")
-    empty = sorted(set(names) - set(batch.labels.tolist()))
-    if empty:
-        raise InputError(f"There is no training example of class {empty[0]!r}; every class needs at least one.")
     held = None
     if validation is not None:
         checked = check_batch(*validation)

@@ -17,14 +17,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.discriminant.evidence import Validation, make_evidence
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.retention import ADAPTIVE, CONDITIONAL, select_retention, solve_retained
-from yoro.discriminant.selection import Validation, select_shrinkage
+from yoro.discriminant.selection import select_shrinkage
 from yoro.discriminant.shrinkage import Spectrum, make_spectrum
 from yoro.discriminant.solve import solve_empirical
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
-from yoro.model.solve import chosen_mapping, make_evidence
 from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, as_scorer, gathered, held
 
 
@@ -41,8 +41,8 @@ def fit(task: Task, rule: str = "loo", target: str | None = None, votes: bool = 
         decompose=lambda statistics: spectrum_of(task, statistics, target),
     )  # fmt: skip
     if rule == "validation":
-        known = replace(known, validation=_named(trial))
-    return as_scorer(chosen_mapping(known, select_shrinkage(rule, known)))
+        known = known.validated_on(_named(trial))
+    return as_scorer(known.mapping(select_shrinkage(rule, known)))
 
 
 def fit_images(task: Task) -> Scorer:

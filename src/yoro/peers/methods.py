@@ -7,32 +7,28 @@ from dataclasses import replace
 
 from yoro.errors import InputError, did_you_mean
 from yoro.peers.ape import APE
-from yoro.peers.carprt import CARPRT
 from yoro.peers.contract import Method
 from yoro.peers.deep_slda import DEEP_SLDA
 from yoro.peers.discriminants import BDM
 from yoro.peers.gda import GDA
 from yoro.peers.label_mappings import LABEL_MAPPINGS
-from yoro.peers.lda import SKLEARN_LDA
-from yoro.peers.logistic import LOGISTIC
 from yoro.peers.lpplusplus import LP_PLUS_PLUS
-from yoro.peers.mpe import MPE
-from yoro.peers.nearest_mean import NEAREST_MEAN
-from yoro.peers.nearest_neighbours import NEAREST_NEIGHBOURS
+from yoro.peers.nearest import NEAREST_MEAN, NEAREST_NEIGHBOURS
 from yoro.peers.proker import PROKER
+from yoro.peers.prompt_ensembles import PROMPT_ENSEMBLES
 from yoro.peers.ranpac import RANPAC
 from yoro.peers.ridge import RIDGE
+from yoro.peers.scikit_learn import LOGISTIC, SKLEARN_LDA
 from yoro.peers.timo import TIMO, TIMO_S
 from yoro.peers.tip_adapter import TIP_ADAPTER
 from yoro.peers.tip_adapter_f import TIP_ADAPTER_F
-from yoro.peers.wpe import WPE
 from yoro.user_code import import_here
 
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         *BDM, *LABEL_MAPPINGS, NEAREST_MEAN, NEAREST_NEIGHBOURS, RIDGE, LOGISTIC, SKLEARN_LDA, DEEP_SLDA, RANPAC, GDA,
-        TIP_ADAPTER, TIP_ADAPTER_F, APE, TIMO, TIMO_S, LP_PLUS_PLUS, PROKER, MPE, WPE, CARPRT,
+        TIP_ADAPTER, TIP_ADAPTER_F, APE, TIMO, TIMO_S, LP_PLUS_PLUS, PROKER, *PROMPT_ENSEMBLES,
     )
 }  # fmt: skip
 

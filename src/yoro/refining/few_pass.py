@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from yoro.data.examples import Example
+from yoro.data.roles import Rows, find_roles
+from yoro.data.streams import Collected, collect
 from yoro.discriminant.calibration import fit_temperature
-from yoro.discriminant.reservoir import CAPACITY, Reservoir
+from yoro.discriminant.evidence import mapping_at
 from yoro.discriminant.statistics import ResponseStatistics
+from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
-from yoro.model.classifier import Classifier, event
+from yoro.model.checkpoint import fingerprint
+from yoro.model.classifier import Classifier
+from yoro.model.gathered import Gathered
 from yoro.model.ledger import Ledger
-from yoro.model.one_pass import Gathered, fingerprint, shown
-from yoro.model.pipeline import Pipeline, Reading
-from yoro.model.solve import mapping_at, solve
-from yoro.model.store import Model
+from yoro.model.model import Model, Verb
+from yoro.model.one_pass import gather
+from yoro.model.pipeline import Pipeline
+from yoro.model.settings import HERE, Loading, SolveSettings
+from yoro.model.solve import solve
 from yoro.prompts.trainable import TrainablePrompt
 from yoro.refining.checkpoint import TrainingCheckpoint
 from yoro.refining.heads import MappingHead
@@ -32,13 +36,16 @@ from yoro.refining.images import LabelledImages
 from yoro.refining.loop import Training, best_trained, first_best
 from yoro.refining.policies import make_policy
 from yoro.refining.recipe import Recipe
-from yoro.refining.settings import Settings
-from yoro.refining.splits import refuse_shared, split_examples
+from yoro.refining.settings import RefineRun, RefineSettings
 from yoro.refining.twin import open_twin, reopen_plain
 from yoro.refining.verdict import Refinement, epoch_sentence, judged
 from yoro.sources.torch.gradients import Twin
 
-Tell = Callable[[str], None]
+FITTED = (
+    "It would answer them rightly from memory, and nothing could improve on that. Give other images with --val "
+    "(val=...), or fit and refine in one go, which holds some out: yoro fit DATA --refine 20 (yoro.fit(refine=20))."
+)
+TRAINED = "Give images that are not trained on with --val (val=...)."
 
 
 @dataclass(frozen=True)
@@ -54,91 +61,116 @@ class Held:
 class Ready:
     """All that a refinement starts from; `first` is the one-pass predictor of the training images alone."""
 
-    pipeline: Pipeline  # its source is the twin
     twin: Twin
+    pipeline: Pipeline  # its source is the twin
     train: list[Example]
     held: Held
     first: Model
     skipped: list[tuple[str, str]]
+
+    def images(self, examples: Sequence[Example]) -> LabelledImages:
+        """Examples to train or to validate on."""
+        return LabelledImages(examples, self.first.mapping.classes, self.pipeline.geometry)
+
+    def mapping(self, statistics: ResponseStatistics) -> AffineMapping:
+        """The mapping of other statistics, by the choices of epoch 0."""
+        first, words = self.first, self.first.words
+        descriptions = None if words is None else words.descriptions
+        return mapping_at(statistics, first.choice, first.prior, descriptions, votes=words is None or words.votes)
 
 
 def refine(
     classifier: Classifier,
     data: object,
     val: object | None = None,
-    *,
-    settings: Settings | None = None,
-    reading: Reading | None = None,
-    source: str | None = None,
-    device: str = "auto",
-    checkpoint: str | Path | None = None,
-    resume: bool = False,
-    progress: bool = False,
-    tell: Tell = lambda _: None,
+    settings: RefineSettings | None = None,
+    run: RefineRun | None = None,
 ) -> tuple[Classifier, Refinement]:
     """The classifier refined, or itself if refinement did not help; and what happened.
 
     `data` are the training images and `val` images that the classifier was not fitted on (without it, the
-    val split of `data`). `source` tells where the classifier's source is now, if it moved. `checkpoint` is a
-    folder that is written after each epoch; it is the caller's to remove once the result is saved.
+    val split of `data`).
     """
-    chosen, started = settings or Settings(), time.perf_counter()
-    examples = split_examples(data, val)
-    twin, pipeline = open_twin(classifier.model, source, chosen.canvas, device)
-    tell(f"Refining on {len(examples[0]):,} images, validating on {len(examples[1]):,}, canvas {twin.side}.")
+    chosen, means = settings or RefineSettings(), run or RefineRun()
+    verb = Verb("refine", before=tuple(classifier.model.history))
+    train, held, notes = _images_of(data, val)
+    twin, pipeline = open_twin(classifier.model.origin, means.source, chosen.canvas, means.device)
+    for note in [*notes, f"Refining on {len(train):,} images, validating on {len(held):,}, canvas {twin.side}."]:
+        means.tell(note)
     with threadpool_limits(1, user_api="blas"):  # the cores belong to decoding and the network
-        ready = _prepare(classifier, twin, pipeline, examples, chosen, reading or Reading(workers=0), progress)
+        ready = _prepare(classifier.model, twin, pipeline, (train, held), chosen, means)
         recipe = chosen.recipe(twin.name, ready.first.choice.temperature)
-        training, start = _training(ready, chosen, recipe, progress)
-    given = _right(classifier, ready, reading)
+        training, start = _training(ready, chosen, recipe, means.progress)
+    given = _right(classifier, ready, means.loading)
+    stamp = None if means.checkpoint is None else TrainingCheckpoint(means.checkpoint, _stamp(ready, recipe, start))
     outcome = training.run(
-        _images(ready, ready.train),
-        _images(ready, ready.held.examples),
-        checkpoint=None if checkpoint is None else TrainingCheckpoint(Path(checkpoint), _stamp(ready, recipe, start)),
-        resume=resume,
-        tell=lambda records, best: tell(epoch_sentence(records, best, recipe.epochs)),
+        ready.images(ready.train),
+        ready.images(ready.held.examples),
+        checkpoint=stamp,
+        resume=means.resume,
+        tell=lambda records, best: means.tell(epoch_sentence(records, best, recipe.epochs)),
     )
     refinement = judged(outcome, given, recipe, ready.skipped, always=not chosen.epoch_zero)
-    tell(refinement.why)
+    means.tell(refinement.why)
     if not refinement.kept:
         return classifier, refinement
-    model = _refined_model(classifier.model, ready, training, chosen, device, progress)
-    happened = event("refine", len(ready.train), started) | {"passes": len(outcome.records) + 1}
-    model[0].history = [*classifier.model.history, happened | {"refinement": refinement.to_json()}]
-    return Classifier(model[0], pipeline=model[1], notes=[refinement.why]), refinement
+    more = {"passes": len(outcome.records) + 1, "refinement": refinement.to_json()}
+    verb = replace(verb, images=len(ready.train), more=more)
+    model, plain = _refined_model(ready, training, chosen, means, verb)
+    if classifier.model.reservoir is None:
+        model = replace(model, reservoir=None)
+    return Classifier(model, pipeline=plain), refinement
+
+
+def _images_of(data: object, val: object | None) -> tuple[list[Example], list[Example], list[str]]:
+    """Training and validation examples: `val`, or the val split of the data; and what was left alone."""
+    roles = find_roles("refine", data, val=val)
+    if isinstance(roles.train, Rows) or isinstance(roles.val, Rows):
+        raise InputError("A prompt is trained on images, not on responses; give folders or lists of images.")
+    if not roles.val:
+        raise InputError(
+            "Refinement needs validation images to decide by: give them with --val (val=...), or as a folder 'val' "
+            "beside 'train'."
+        )
+    return roles.train, roles.val, list(roles.notes)
 
 
 def _prepare(
-    classifier: Classifier,
+    model: Model,
     twin: Twin,
     pipeline: Pipeline,
     examples: tuple[list[Example], list[Example]],
-    settings: Settings,
-    reading: Reading,
-    progress: bool,
+    settings: RefineSettings,
+    run: RefineRun,
 ) -> Ready:
     """Read everything once in torch: refuse what was fitted, and fit the predictor of epoch 0."""
-    stream = pipeline.stream(examples[1], reading)
-    parts = list(shown(stream, "validation", progress))
-    digests = [digest for part in parts for digest in part.digests]
-    names = [name for part in parts for name in part.names]
-    refuse_shared(classifier.model.ledger.contents(), digests, names, fitted=True)
-    responses = np.concatenate([np.empty((0, twin.width), np.float32), *(part.responses for part in parts)])
-    labels = np.array([label for part in parts for label in part.labels or []], dtype=np.str_)
-    held = Held(_readable(examples[1], stream.skipped), responses.astype(np.float32), labels)
-    gathered = Gathered(ResponseStatistics(), Ledger(), Reservoir(CAPACITY, settings.seed))
-    gathered.absorb(pipeline.stream(examples[0], reading), progress=progress)
-    refuse_shared(gathered.ledger.contents(), digests, names, fitted=False)
-    model = classifier.model
-    old = model.choice
-    rule: str | float = "validation" if settings.paper else old.shrinkage if old.rule == "fixed" else old.rule
-    validation = held.responses, held.labels
-    first = solve(gathered, rule, model.prior, settings.protocol, validation=validation, wording=model.wording)
-    train = _readable(examples[0], gathered.skipped)
-    return Ready(pipeline, twin, train, held, first, [*gathered.skipped, *stream.skipped])
+    train, held = examples
+    stream = pipeline.stream(held, run.loading)
+    kept = collect(stream, "validation", width=twin.width, progress=run.progress)
+    _refuse_shared(model.ledger, kept, fitted=True)
+    gathered = Gathered.empty(SolveSettings.reservoir, settings.seed)
+    gather(gathered, pipeline.stream(train, run.loading), progress=run.progress)
+    _refuse_shared(gathered.ledger, kept, fitted=False)
+    solving = SolveSettings("validation" if settings.paper else model.choice.asked, model.prior, settings.protocol)
+    seen = Held(_readable(held, stream.skipped), kept.responses.astype(np.float32), kept.labels)
+    validation = seen.responses, seen.labels
+    first = solve(gathered, solving, pipeline.origin(), validation=validation, words=model.words)
+    skipped = [*gathered.skipped, *stream.skipped]
+    return Ready(twin, pipeline, _readable(train, gathered.skipped), seen, first, skipped)
 
 
-def _training(ready: Ready, settings: Settings, recipe: Recipe, progress: bool) -> tuple[Training, AffineMapping]:
+def _refuse_shared(ledger: Ledger, held: Collected, *, fitted: bool) -> None:
+    """Raise if contents of validation images are among those that the model was fitted on, or is trained on."""
+    shared = [name for name, known in zip(held.names, ledger.holds(held.digests), strict=True) if known]
+    if shared:
+        what = "the model was fitted on" if fitted else "are among the training images"
+        raise InputError(
+            f"{len(shared):,} of {len(held):,} validation images {what}, such as {shared[0]!r}. "
+            f"{FITTED if fitted else TRAINED}"
+        )
+
+
+def _training(ready: Ready, settings: RefineSettings, recipe: Recipe, progress: bool) -> tuple[Training, AffineMapping]:
     """The training with BDM as its head; the shrinkage stays that of epoch 0.
 
     On an image-text source the head is folded to (dimension, classes): similarities are never formed.
@@ -149,7 +181,7 @@ def _training(ready: Ready, settings: Settings, recipe: Recipe, progress: bool) 
         start,
         make_policy(settings.mapping, settings.beta),
         collect=lambda: ResponseStatistics(classes),
-        solve=lambda statistics: _solved(ready.first, statistics),
+        solve=ready.mapping,
         device=ready.twin.device,
     )
     prompt = TrainablePrompt(ready.pipeline.prompt, ready.twin.device)
@@ -162,66 +194,52 @@ def _augmented_start(ready: Ready, recipe: Recipe) -> AffineMapping:
     augmentation = recipe.augmentation
     if augmentation is None:
         return ready.first.mapping
-    images = _images(ready, ready.train)
+    images = ready.images(ready.train)
     statistics = ResponseStatistics(images.classes)
     for pixels, codes in images.batches(recipe.batch_size, look=lambda image: augmentation.draw(recipe.seed, 0, image)):
         responses = ready.twin.respond(ready.pipeline.prompt.compose(pixels))
         statistics.update(responses, [images.classes[code] for code in codes])
-    return _solved(ready.first, statistics)
+    return ready.mapping(statistics)
 
 
-def _solved(first: Model, statistics: ResponseStatistics) -> AffineMapping:
-    """The mapping of other statistics, by the choices of epoch 0."""
-    return mapping_at(statistics, first.choice, first.prior, first.wording)
-
-
-def _images(ready: Ready, examples: Sequence[Example]) -> LabelledImages:
-    return LabelledImages(examples, ready.first.mapping.classes, ready.pipeline.geometry)
-
-
-def _right(classifier: Classifier, ready: Ready, reading: Reading | None) -> int:
+def _right(classifier: Classifier, ready: Ready, loading: Loading) -> int:
     """Validation images that the classifier as it came answers rightly."""
     model, held = classifier.model, ready.held
-    same = ready.pipeline.describe() == {"source": model.source, "prompt": model.prompt, "transform": model.transform}
-    if same:
+    if ready.pipeline.describe() == model.origin.describe():
         return int((model.mapping.predict(held.responses) == held.labels).sum())
-    stream = classifier.pipeline.stream(held.examples, reading or Reading(workers=0))
+    stream = classifier.pipeline.stream(held.examples, loading)
     return sum(int((model.mapping.predict(part.responses) == np.array(part.labels)).sum()) for part in stream)
 
 
 def _refined_model(
-    old: Model, ready: Ready, training: Training, settings: Settings, device: str, progress: bool
+    ready: Ready, training: Training, settings: RefineSettings, run: RefineRun, verb: Verb
 ) -> tuple[Model, Pipeline]:
     """The model of the chosen epoch: its mapping as it was validated, and statistics of the trained prompt.
 
     The statistics come from one more pass through the normal path, so that the model can be updated and made
     to forget, exactly; doing so solves the mapping anew.
     """
-    prompt = training.prompt
+    prompt, head = training.prompt, training.head
     assert isinstance(prompt, TrainablePrompt)
-    pipeline = reopen_plain(ready.twin, ready.pipeline, prompt.to_prompt(), device)
-    gathered = Gathered(ResponseStatistics(), Ledger(), Reservoir(CAPACITY, settings.seed))
-    gathered.absorb(pipeline.stream(ready.train, Reading(workers=0)), progress=progress)
-    head = training.head
     assert isinstance(head, MappingHead)
+    pipeline = reopen_plain(ready.twin, ready.pipeline, prompt.to_prompt(), run.device)
+    gathered = Gathered.empty(SolveSettings.reservoir, settings.seed)
+    gather(gathered, pipeline.stream(ready.train, HERE), progress=run.progress)
     temperature = 1.0
     if not settings.paper:
-        held = pipeline.stream(ready.held.examples, Reading(workers=0))
+        held = pipeline.stream(ready.held.examples, HERE)
         scores = np.concatenate([head.mapping(part.responses) for part in held])
         truth = class_codes(ready.held.labels.tolist(), head.classes)
         temperature = fit_temperature(scores, truth, np.ones(len(truth)))
-    described = pipeline.describe()
     model = replace(
         ready.first,
         statistics=gathered.statistics,
         ledger=gathered.ledger,
-        reservoir=gathered.reservoir if old.reservoir is not None else None,
+        reservoir=gathered.reservoir,
         mapping=head.mapping,
         choice=replace(ready.first.choice, temperature=temperature),
-        source=described["source"],
-        prompt=described["prompt"],
-        transform=described["transform"],
-        prompt_arrays=dict(pipeline.prompt.arrays()),
+        origin=pipeline.origin(),
+        history=verb.history(),
     )
     return model, pipeline
 

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
+from yoro.refining.settings import RefineSettings
 
 Array = NDArray[np.float64]
 
-BETA = 0.9  # the paper's smoothing coefficient
+BETA = RefineSettings.beta
 
 
 class Policy(Protocol):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from yoro.data.views import WEAK, Augmentation
 from yoro.errors import InputError
+from yoro.refining.settings import RefineSettings
 
 if TYPE_CHECKING:
     import torch
@@ -21,7 +22,7 @@ GAMMA = 0.1
 class Recipe:
     """How a prompt is trained. The defaults are the paper's for full data, but for the batch of 256 of ResNet-18."""
 
-    epochs: int = 20
+    epochs: int = RefineSettings.epochs
     batch_size: int = 64
     optimiser: Literal["adam", "sgd"] = "adam"
     learning_rate: float = 0.01  # of the prompt

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from yoro.data.views import Augmentation
 from yoro.errors import InputError, SourceError
-from yoro.refining.policies import BETA
-from yoro.refining.recipe import Recipe
+from yoro.model.settings import HERE, PROTOCOLS, Loading, Tell, silence
+
+if TYPE_CHECKING:
+    from yoro.refining.recipe import Recipe
 
 PAPER_RATE = 0.01
 PAPER_RATE_CLIP = 0.1
@@ -19,7 +21,7 @@ DEFAULT_BATCH = 32
 
 
 @dataclass(frozen=True)
-class Settings:
+class RefineSettings:
     """Settings of YORO-FP; None leaves a number to the protocol.
 
     epochs, mapping, beta : how long, and how the mapping is carried on (momentum, refresh or frozen).
@@ -35,7 +37,7 @@ class Settings:
 
     epochs: int = 20
     mapping: str = "momentum"
-    beta: float = BETA
+    beta: float = 0.9  # the paper's smoothing coefficient
     protocol: str = "default"
     canvas: int | None = None
     learning_rate: float | None = None
@@ -50,7 +52,7 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.protocol not in ("default", "paper"):
+        if self.protocol not in PROTOCOLS:
             raise InputError(f"{self.protocol!r} is no protocol; expected 'default' or 'paper'.")
         if self.paper and (self.warm_up or self.temperature not in (None, 1.0) or self.augmented_start):
             raise InputError(
@@ -76,6 +78,9 @@ class Settings:
 
     def recipe(self, source: str, fitted: float) -> Recipe:
         """The recipe for a source, given the temperature that epoch 0 was fitted with."""
+        from yoro.data.views import Augmentation
+        from yoro.refining.recipe import Recipe
+
         network = source.partition(":")[2].partition("?")[0].partition("/")[0].partition(".")[0]
         paper_batch = PAPER_BATCHES.get(network, 64)
         return Recipe(
@@ -95,6 +100,24 @@ class Settings:
         if not self.paper:
             return DEFAULT_RATE
         return PAPER_RATE_CLIP if source.startswith("open_clip:") else PAPER_RATE
+
+
+@dataclass(frozen=True)
+class RefineRun:
+    """With what a refinement is run: settings that change no number.
+
+    source : where the classifier's source is now, if it moved.
+    checkpoint, resume : a folder that is written after each epoch, and whether to go on from it. It is the caller's to
+        remove once the result is saved.
+    """
+
+    loading: Loading = HERE
+    source: str | None = None
+    device: str = "auto"
+    checkpoint: Path | None = None
+    resume: bool = False
+    progress: bool = False
+    tell: Tell = silence
 
 
 def check_torch(what: str = "Refinement") -> None:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
 
 from yoro.data.geometry import Geometry
 from yoro.errors import InputError, SourceError
-from yoro.model.pipeline import Pipeline, differing
-from yoro.model.store import Model
+from yoro.model.model import Origin, differing
+from yoro.model.pipeline import Pipeline
 from yoro.prompts.prompt import Prompt, make_prompt
 from yoro.prompts.restore import restore_prompt
 from yoro.sources import open_source
 from yoro.sources.torch.gradients import Twin, open_differentiable
 
 
-def open_twin(model: Model, source: str | None, canvas: int | None, device: str) -> tuple[Twin, Pipeline]:
+def open_twin(origin: Origin, source: str | None, canvas: int | None, device: str) -> tuple[Twin, Pipeline]:
     """The model's source with gradients, and the pipeline of it; `canvas` asks for another side than the model's."""
-    recorded = model.source
-    if recorded.get("name") == "responses":
+    recorded = origin.source
+    if not origin.images:
         raise SourceError("This model was fitted on responses alone: there are no images to put a prompt on.")
     side = None if canvas == recorded.get("side") else canvas
-    name = source or str(recorded.get("name"))
+    name = source or origin.name
     twin = open_differentiable(name, read=str(recorded.get("read", "logits")), device=device, side=side)
     odd = [key for key in differing(twin.describe(), recorded) if side is None or key != "side"]
     if odd:
@@ -30,8 +28,8 @@ def open_twin(model: Model, source: str | None, canvas: int | None, device: str)
             f"{name!r} is not what this model was fitted on: its {odd[0]} differs. "
             "Give the original with --source, or fit again."
         )
-    prompt = restore_prompt(model.prompt or {}, model.prompt_arrays)
-    geometry = Geometry.from_config(model.transform or {})
+    prompt = restore_prompt(origin.prompt or {}, origin.prompt_arrays)
+    geometry = Geometry.from_config(origin.transform or {})
     if side is not None:
         prompt = _resized(prompt, side)
         geometry = replace(geometry, side=prompt.image_side)
@@ -43,7 +41,7 @@ def reopen_plain(twin: Twin, pipeline: Pipeline, prompt: Prompt, device: str) ->
     described = twin.describe()
     embedded = twin.name.startswith("embedded:")  # runs on the CPU, whatever the training ran on
     source = open_source(twin.name, read=str(described["read"]), device="auto" if embedded else device)
-    odd = differing(cast("Mapping[str, object]", source.describe()), described)
+    odd = differing(source.describe(), described)
     if odd:
         raise SourceError(f"{twin.name!r} changed while it was trained through: its {odd[0]} differs.")
     return Pipeline(source, prompt, pipeline.geometry)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from yoro.discriminant.selection import Choice
+from yoro.discriminant.evidence import Choice
 from yoro.model.metrics import Evaluation
 from yoro.reports.axes import Frame
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,15 +11,13 @@ import numpy as np
 from yoro.data.decoding import decode
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
-from yoro.data.streams import is_response_data
 from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.leave_one_out import LeaveOneOut
 from yoro.errors import ImageError
-from yoro.model.classifier import Answers, Classifier, find_examples
+from yoro.model.classifier import Answers, Classifier
 from yoro.model.metrics import Evaluation, Tally
-from yoro.model.pipeline import Reading
-from yoro.model.solve import evidence
-from yoro.model.store import Model
+from yoro.model.model import Model
+from yoro.model.settings import HERE, Loading
 from yoro.reports.report import MOST_MISTAKES, Mistake, report_html, thumbnail
 
 THUMBNAIL = 112
@@ -36,15 +34,14 @@ class _Wrong:
 
 
 def evaluation_report(
-    classifier: Classifier, data: object, *, reading: Reading, progress: bool = False
+    classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False
 ) -> tuple[Evaluation, str]:
     """Figures on labelled data, and the page about them."""
-    examples = [] if is_response_data(data) else list(find_examples(data, labelled=True))
-    tally = Tally(classifier.classes)
-    answers = classifier.answers(examples or data, labelled=True, progress=progress, reading=reading)
+    part, notes = classifier.to_measure(data)
+    tally, answers = Tally(classifier.classes), classifier.measured(part, loading=loading, progress=progress)
     wrong = _worst(_wrong(_tallied(answers, tally), classifier.classes))
-    evaluation = tally.result()
-    pictures = {example.name: example for example in examples}
+    evaluation = replace(tally.result(), skipped=tuple(answers.skipped), notes=tuple(notes))
+    pictures = {example.name: example for example in part} if isinstance(part, list) else {}
     basis = f"{evaluation.n:,} labelled examples of {data}"
     page = report_html(
         f"Evaluation: {len(classifier.classes)} classes",
@@ -57,13 +54,13 @@ def evaluation_report(
     return evaluation, page
 
 
-def fit_report(classifier: Classifier, data: str) -> str | None:
+def fit_report(classifier: Classifier, examples: Sequence[Example], data: str) -> str | None:
     """The page about a fit, by exact leave-one-out answers; None if nothing can be left out."""
     model = classifier.model
     members = model.reservoir.members() if model.reservoir is not None else None
     if not members:
         return None
-    known = evidence(model.statistics, model.reservoir, model.prior, model.wording)
+    known = model.evidence()
     left_out = LeaveOneOut(known.statistics, known.spectrum, members, prior=model.prior)
     if not len(left_out):
         return None
@@ -71,8 +68,7 @@ def fit_report(classifier: Classifier, data: str) -> str | None:
     if known.head is not None:
         opinion = known.head(members.responses[left_out.rows])
         scored = replace(scored, scores=scored.scores + model.choice.alpha * opinion)
-    digests = [entry[0] for entry in model.ledger.entries()]
-    pictures = dict(zip(digests, classifier.fitted, strict=False))
+    pictures = dict(zip(model.ledger.digests(), examples, strict=False))
     names = [members.digests[row].hex() for row in left_out.rows]
     labels = [classifier.classes[i] for i in scored.truth]
     tally = Tally(classifier.classes)
@@ -127,8 +123,8 @@ def _mistakes(wrong: list[_Wrong], pictures: dict[str, Example]) -> list[Mistake
 def _facts(model: Model) -> dict[str, str]:
     last = model.history[0] if model.history else {}
     return {
-        "Source": f"{model.source.get('name')}, width {model.statistics.width}",
-        "Prompt": str((model.prompt or {}).get("prompt", "none")),
+        "Source": f"{model.origin.name}, width {model.statistics.width}",
+        "Prompt": str((model.origin.prompt or {}).get("prompt", "none")),
         "Classes": f"{len(model.mapping.classes):,}",
         "Fitted examples": f"{model.statistics.total:,.0f}",
         "Passes over the training data": str(last.get("passes", "")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from yoro.model.store import Model
+from yoro.model.model import Model
 from yoro.prompts.prompt import Prompt
 from yoro.prompts.restore import restore_prompt
 from yoro.reports.charts import data_uri, epoch_curve, name, text
@@ -40,8 +40,8 @@ def refinement_html(facts: Mapping[str, object], prompt: Prompt, source: str) ->
 
 def prompt_html(model: Model) -> str:
     """The page of a model's prompt, and of its last refinement if there was one."""
-    prompt = restore_prompt(model.prompt or {}, model.prompt_arrays)
-    source = str(model.source.get("name"))
+    prompt = restore_prompt(model.origin.prompt or {}, model.origin.prompt_arrays)
+    source = model.origin.name
     told = [entry["refinement"] for entry in model.history if isinstance(entry.get("refinement"), dict)]
     if told:
         return refinement_html(cast("Mapping[str, object]", told[-1]), prompt, source)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from yoro.discriminant.selection import Choice
+from yoro.discriminant.evidence import Choice
 from yoro.errors import InputError
 from yoro.model.metrics import ClassFigures, Evaluation
 from yoro.reports.charts import CELLS, confusion_matrix, data_uri, matrix_colours, name, shares, shrinkage_curve, text

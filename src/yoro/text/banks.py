@@ -15,8 +15,8 @@ import numpy as np
 
 from yoro.data.examples import class_name, listed, shown
 from yoro.errors import InputError
+from yoro.text.settings import EACH, Attributes
 
-EACH = 20  # sentences a class, as in the paper
 SHORTEST = 20  # characters; what is shorter is a stub, used only where a class has nothing else
 LARGEST_FILE = 64 * 2**20  # bytes
 LARGEST_BANK = 10**6  # sentences
@@ -46,8 +46,6 @@ TEMPLATES = (
     "what tells {a} from things that look like it.",
 )
 BUILT_IN = ("templates", "names")
-
-Sentences = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ class Bank:
 
 
 def make_bank(
-    classes: Iterable[str], attributes: str | Path | Sentences | None, *, each: int = EACH, seed: int = 0
+    classes: Iterable[str], attributes: Attributes, *, each: int = EACH, seed: int = 0
 ) -> tuple[Bank, list[str]]:
     """A bank for these classes, and sentences on what was odd about it.
 
@@ -105,8 +103,6 @@ def make_bank(
     wanted = sorted(set(classes))
     if not wanted:
         raise InputError("There are no classes to find sentences for.")
-    if each < 1:
-        raise InputError(f"{each} sentences a class were asked for; expected at least 1.")
     if attributes is None or attributes == "templates":
         sentences = {name: tuple(fill_template(text, name) for text in TEMPLATES[:each]) for name in wanted}
         return Bank(sentences, "templates", each, seed), []

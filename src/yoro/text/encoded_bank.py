@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +13,12 @@ from yoro.discriminant.descriptions import Descriptions
 from yoro.errors import InputError, SourceError
 from yoro.sources.contract import DualEncoder, ResponseSource, is_dual
 from yoro.sources.text_cache import cached_vectors
-from yoro.text.banks import BUILT_IN, EACH, Bank, Sentences, make_bank
+from yoro.text.banks import BUILT_IN, Bank, make_bank
+from yoro.text.settings import Attributes, SentenceSettings
 
 
 @dataclass(frozen=True)
-class Wording:
+class EncodedBank:
     """A bank and its vectors, row by row as `Bank.flat` has the sentences.
 
     The sentences are the coordinates of the responses. Where they vote, they also take part in the
@@ -39,11 +39,11 @@ class Wording:
         """The vectors (m, dimension) of each class."""
         return {name: np.stack(rows) for name, rows in self._rows().items()}
 
-    def joined(self, other: Wording) -> Wording:
+    def joined(self, other: EncodedBank) -> EncodedBank:
         """Both in one; a class of both must have the same sentences in both."""
         return self._arranged(self.bank.joined(other.bank), {**other._rows(), **self._rows()})
 
-    def renamed(self, names: Mapping[str, str]) -> Wording:
+    def renamed(self, names: Mapping[str, str]) -> EncodedBank:
         """Classes under new names; classes given one name pool their sentences."""
         pooled: dict[str, list[NDArray[np.float32]]] = {}
         for name, rows in self._rows().items():
@@ -56,7 +56,7 @@ class Wording:
             rows.setdefault(name, []).append(vector)
         return rows
 
-    def _arranged(self, bank: Bank, rows: Mapping[str, list[NDArray[np.float32]]]) -> Wording:
+    def _arranged(self, bank: Bank, rows: Mapping[str, list[NDArray[np.float32]]]) -> EncodedBank:
         vectors = np.stack([vector for name in bank.classes for vector in rows[name]])
         return replace(self, bank=bank, vectors=vectors)
 
@@ -71,33 +71,31 @@ def need_texts(source: ResponseSource, what: str) -> DualEncoder:
     return source
 
 
-def make_wording(
+def make_encoded_bank(
     source: DualEncoder,
     classes: Iterable[str],
-    attributes: str | Path | Sentences | None = None,
+    settings: SentenceSettings | None = None,
     *,
-    each: int = EACH,
     seed: int = 0,
-    votes: bool = True,
     progress: bool = False,
-) -> tuple[Wording, list[str]]:
-    """Sentences for these classes, encoded; and what was odd about them. Parameters as in `make_bank`."""
-    bank, notes = make_bank(classes, attributes, each=each, seed=seed)
-    return Wording(bank, encode_bank(source, bank, progress=progress), source.logit_scale, votes), notes
+) -> tuple[EncodedBank, list[str]]:
+    """Sentences for these classes, encoded; and what was odd about them."""
+    chosen = settings or SentenceSettings()
+    bank, notes = make_bank(classes, chosen.attributes, each=chosen.sentences, seed=seed)
+    vectors = encode_bank(source, bank, progress=progress)
+    return EncodedBank(bank, vectors, source.logit_scale, chosen.zero_shot), notes
 
 
-def wording_of(
+def encoded_bank_of(
     source: ResponseSource,
     classes: Iterable[str],
-    attributes: str | Path | Sentences | None = None,
+    settings: SentenceSettings,
     *,
     asked: str | None = None,
-    each: int = EACH,
     seed: int = 0,
-    votes: bool = True,
     progress: bool = False,
-) -> tuple[Wording | None, list[str]]:
-    """As `make_wording` for an image-text source; None for any other, which must not be asked for sentences.
+) -> tuple[EncodedBank | None, list[str]]:
+    """As `make_encoded_bank` for an image-text source; None for any other, which must not be asked for sentences.
 
     `asked` is the option by which the user asked for them. A source that is read at its features
     needs none: there the image vectors are the responses.
@@ -110,7 +108,7 @@ def wording_of(
         if asked:
             raise InputError(f"{source.name!r} is read at 'features', without sentences; leave {asked} or --read out.")
         return None, []
-    return make_wording(source, classes, attributes, each=each, seed=seed, votes=votes, progress=progress)
+    return make_encoded_bank(source, classes, settings, seed=seed, progress=progress)
 
 
 def encode_bank(source: DualEncoder, bank: Bank, *, progress: bool = False) -> NDArray[np.float32]:
@@ -119,18 +117,17 @@ def encode_bank(source: DualEncoder, bank: Bank, *, progress: bool = False) -> N
     return cached_vectors(digest, bank.flat()[0], source.dimension, source.encode_texts, progress=progress)
 
 
-def extended(
-    wording: Wording, classes: Iterable[str], attributes: str | Path | Sentences | None, source: DualEncoder
-) -> Wording:
-    """The wording with sentences for classes it does not know yet, from `attributes` or as its others were made."""
-    new = sorted(set(classes) - set(wording.bank.classes))
+def extended(encoded: EncodedBank, classes: Iterable[str], attributes: Attributes, source: DualEncoder) -> EncodedBank:
+    """The bank with sentences for classes it does not know yet, from `attributes` or as its others were made."""
+    new = sorted(set(classes) - set(encoded.bank.classes))
     if not new:
-        return wording
-    bank = wording.bank
+        return encoded
+    bank = encoded.bank
     if attributes is None and bank.origin not in BUILT_IN:
         raise InputError(
             f"The model has no sentences for the new {listed(new)}; its others came from {bank.origin!r}. "
             "Give a bank that has them with --attributes (attributes=...), or 'templates'."
         )
-    more, _ = make_wording(source, new, attributes or bank.origin, each=bank.each, seed=bank.seed)
-    return wording.joined(more)
+    settings = SentenceSettings(attributes or bank.origin, bank.each)
+    more, _ = make_encoded_bank(source, new, settings, seed=bank.seed)
+    return encoded.joined(more)

@@ -12,7 +12,8 @@ import urllib.request
 from collections.abc import Callable, Iterable
 
 from yoro.errors import InputError, SourceError
-from yoro.text.banks import EACH, spoken, tidied
+from yoro.text.banks import spoken, tidied
+from yoro.text.settings import EACH
 
 SECONDS = 120.0
 LARGEST_ANSWER = 4 * 2**20  # bytes

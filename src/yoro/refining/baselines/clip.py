@@ -21,7 +21,6 @@ from yoro.refining.baselines.autovp import CLIP, FullMapping, RawPadding
 from yoro.refining.baselines.clip_heads import ALPHA, NEAREST, AttributeHead, label_head
 from yoro.refining.baselines.clip_texts import (
     SOURCE_TEMPLATES,
-    Attributes,
     Similarities,
     Vectors,
     bank_vectors,
@@ -38,7 +37,7 @@ from yoro.refining.loop import Choose, Training, first_best
 from yoro.refining.recipe import Recipe
 from yoro.sources.contract import DualEncoder
 from yoro.sources.torch.gradients import DifferentiableSource, Twin
-from yoro.text.banks import EACH
+from yoro.text.settings import EACH, Attributes
 
 EPOCHS = 200
 BATCH = 64

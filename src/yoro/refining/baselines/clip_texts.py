@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,11 +13,11 @@ from yoro.errors import InputError
 from yoro.sources.contract import DualEncoder
 from yoro.sources.text_cache import cached_vectors
 from yoro.sources.torch.gradients import DifferentiableSource
-from yoro.text.banks import EACH, Sentences, fill_template
-from yoro.text.encoded_bank import make_wording
+from yoro.text.banks import fill_template
+from yoro.text.encoded_bank import make_encoded_bank
+from yoro.text.settings import EACH, Attributes, SentenceSettings
 
 Vectors = NDArray[np.float32]
-Attributes = str | Path | Sentences | None  # as `make_bank` takes them
 
 LABEL_TEMPLATE = "This is a photo of {name}."  # of VP and AR
 DEFAULT_TEMPLATE = "This is a photo of a {name}."  # the first of BLM's and AutoVP's 81
@@ -67,8 +66,8 @@ def bank_vectors(
     texts: DualEncoder, classes: Sequence[str], attributes: Attributes, *, each: int = EACH, seed: int = 0
 ) -> tuple[Vectors, list[str]]:
     """Unit vectors (classes, sentences, dimension) of a bank, the classes sorted by name; and what was odd about it."""
-    wording, notes = make_wording(texts, classes, attributes, each=each, seed=seed)
-    return wording.vectors.reshape(len(classes), -1, texts.dimension), notes
+    encoded, notes = make_encoded_bank(texts, classes, SentenceSettings(attributes, each), seed=seed)
+    return encoded.vectors.reshape(len(classes), -1, texts.dimension), notes
 
 
 class Similarities:

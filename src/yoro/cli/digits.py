@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from sklearn.datasets import load_digits
 
+from yoro.data.find import find
 from yoro.data.splits import hold_out
 from yoro.fit import fit
 from yoro.machine import peak_memory
@@ -19,7 +20,8 @@ from yoro.mappings.bayesian import bayesian_mapping, plus_table
 from yoro.mappings.cooccurrence import CoOccurrence
 from yoro.mappings.frequency import frequency_mapping
 from yoro.model.classifier import Classifier
-from yoro.model.pipeline import Pipeline, Reading
+from yoro.model.pipeline import Pipeline
+from yoro.model.settings import HERE
 
 HELD_OUT = 0.3
 SIDE = 64  # of the pictures written; the digits themselves have 8 x 8 pixels
@@ -71,9 +73,7 @@ def demonstrate(folder: Path, *, progress: bool = False) -> Demonstration:
 
 def respond(pipeline: Pipeline, pictures: list[NDArray[np.uint8]]) -> NDArray[np.floating]:
     """Responses (n, width) to pictures in memory."""
-    from yoro.data.find import find
-
-    stream = pipeline.stream(find(pictures, labelled=False).examples, Reading(workers=0))
+    stream = pipeline.stream(find(pictures, labelled=False).examples, HERE)
     return np.concatenate([batch.responses for batch in stream])
 
 

@@ -1,4 +1,4 @@
-"""k nearest neighbours by cosine, with k chosen by leave-one-out on the training data."""
+"""The nearest: class means by Euclidean distance, or k neighbours by cosine, k chosen by leave-one-out."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.mappings.batches import Codes
-from yoro.peers.contract import Array, Method, Scorer, Task, correct, unit
+from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, class_means, correct, unit
 
 NEIGHBOURS = (1, 3, 5, 10, 20)
 ROWS = 1024  # responses compared at a time
+
+
+def fit_means(task: Task) -> Scorer:
+    """Half the squared distance to each class mean, less what all classes share."""
+    means = class_means(task.responses, task.truth, len(task.classes))
+    return LinearScores(means.T, -0.5 * (means**2).sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -70,4 +76,5 @@ def fit_with(task: Task, neighbours: int) -> Scorer:
     return Votes(task.responses, task.truth, len(task.classes), neighbours)
 
 
+NEAREST_MEAN = Method("ncm", fit_means, about="nearest class mean")
 NEAREST_NEIGHBOURS = Method("knn", fit, ("stored data",), about="k nearest neighbours, k by leave-one-out")

@@ -1,0 +1,112 @@
+"""`yoro update`, `forget`, `relabel` and `merge`: a saved model changed exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from yoro.cli.options import (
+    Data,
+    Elsewhere,
+    LoadingOptions,
+    ModelPath,
+    Moved,
+    MovedOptions,
+    Out,
+    Reads,
+    UsageError,
+    WriteOptions,
+    Writes,
+)
+from yoro.cli.output import change_model, say, spoken_warnings
+
+
+def update(
+    model: ModelPath,
+    data: Data,
+    /,
+    *,
+    out: Elsewhere = None,
+    attributes: Annotated[
+        str | None, Parameter(metavar="BANK", help="Sentences for new classes of a model on an image-text source.")
+    ] = None,
+    moved: Moved = MovedOptions(),
+    loading: Reads = LoadingOptions(),
+    output: Writes = WriteOptions(),
+) -> None:
+    """Add labelled data to a model, exactly; new classes may appear."""
+    from yoro.model.classifier import load
+
+    classifier = load(model, source=moved.source, device=moved.device)
+    change_model(
+        classifier, model, out,
+        lambda: classifier.update(data, attributes=attributes, loading=loading, progress=not output.quiet),
+        force=output.force, quiet=output.quiet,
+    )  # fmt: skip
+
+
+def forget(
+    model: ModelPath,
+    data: Data,
+    /,
+    *,
+    out: Elsewhere = None,
+    moved: Moved = MovedOptions(),
+    loading: Reads = LoadingOptions(),
+    output: Writes = WriteOptions(),
+) -> None:
+    """Take labelled data back out of a model, as if they had never been fitted."""
+    from yoro.model.classifier import load
+
+    classifier = load(model, source=moved.source, device=moved.device)
+    change_model(
+        classifier, model, out, lambda: classifier.forget(data, loading=loading, progress=not output.quiet),
+        force=output.force, quiet=output.quiet,
+    )  # fmt: skip
+
+
+def relabel(
+    model: ModelPath,
+    /,
+    *names: Annotated[str, Parameter(name="OLD=NEW", help="Old and new names.")],
+    out: Elsewhere = None,
+    output: Writes = WriteOptions(),
+) -> None:
+    """Rename classes; classes given the same name are joined, exactly."""
+    table: dict[str, str] = {}
+    for pair in names:
+        old, equals, new = pair.partition("=")
+        if not (old and equals and new):
+            raise UsageError(f"{pair!r} is no renaming; expected OLD=NEW.")
+        if table.setdefault(old, new) != new:
+            raise UsageError(f"{old!r} is given two new names.")
+    if not table:
+        raise UsageError("No renaming came; expected OLD=NEW.")
+    from yoro.model.classifier import load
+
+    classifier = load(model)
+    change_model(classifier, model, out, lambda: classifier.relabel(table), force=output.force, quiet=output.quiet)
+
+
+def merge(
+    *models: Annotated[Path, Parameter(name="A.yoro B.yoro", help="Saved models.")],
+    out: Out,
+    output: Writes = WriteOptions(),
+) -> None:
+    """Merge models of one source into the model of all their data, exactly."""
+    from yoro.model.classifier import load
+    from yoro.model.store import check_target
+
+    if len(models) < 2:
+        raise UsageError("At least two models are needed.")
+    check_target(out, force=output.force)
+    merged, notes = load(models[0]), list[str]()
+    with spoken_warnings(output.quiet):
+        for path in models[1:]:
+            notes += merged.merge(load(path)).notes
+    merged.save(out, force=output.force)
+    for note in notes:
+        say(note, output.quiet)
+    say(f"{out}: {merged.model.statistics.total:,.0f} examples, {len(merged.classes)} classes.", output.quiet)

@@ -1,0 +1,56 @@
+"""The rules that choose a shrinkage, by name, with what each needs besides the statistics."""
+
+from __future__ import annotations
+
+from yoro.errors import InputError, SelectionError
+
+MEMBERS = "individual responses"
+VALIDATION = "validation data"
+RULES: dict[str, str | None] = {
+    "loo": MEMBERS,
+    "validation": VALIDATION,
+    "k-fold": MEMBERS,
+    "oas": None,
+    "rblw": None,
+    "ledoit-wolf": MEMBERS,
+}
+NUMBER = "a number from 0 to 1"
+
+
+def check_rule(rule: str | float) -> str | float:
+    """The name of a rule, or a shrinkage; a number may be written out.
+
+    >>> check_rule("oas"), check_rule("0.1"), check_rule(1)
+    ('oas', 0.1, 1.0)
+    """
+    if rule in RULES:
+        return rule
+    try:
+        return check_shrinkage(float(rule))
+    except ValueError:
+        raise InputError(f"{rule!r} is no shrinkage rule; expected one of {', '.join(RULES)}, or {NUMBER}.") from None
+
+
+def check_shrinkage(rho: float) -> float:
+    """A shrinkage between 0 and 1, or an error."""
+    if not 0.0 <= rho <= 1.0:
+        raise InputError(f"A shrinkage of {rho} was given; expected {NUMBER}.")
+    return float(rho)
+
+
+def working_rules(*have: str, besides: str = "") -> str:
+    """The rules that work with what there is, as they are told.
+
+    >>> working_rules(MEMBERS, besides="loo")
+    'k-fold, oas, rblw, ledoit-wolf, a number from 0 to 1'
+    """
+    able = [rule for rule, need in RULES.items() if (need is None or need in have) and rule != besides]
+    return ", ".join([*able, NUMBER])
+
+
+def lacking(rule: str, *have: str) -> SelectionError:
+    """The error that a rule lacks what it needs, with the rules that do not."""
+    return SelectionError(
+        f"The rule {rule!r} needs {RULES[rule]}, and there are none. "
+        f"Rules that work here: {working_rules(*have, besides=rule)}."
+    )

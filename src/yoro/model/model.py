@@ -1,0 +1,124 @@
+"""A model as data: all that a classifier is made of."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.discriminant.calibration import Prior
+from yoro.discriminant.evidence import Choice, Evidence, make_evidence
+from yoro.discriminant.reservoir import Reservoir
+from yoro.discriminant.statistics import ResponseStatistics
+from yoro.errors import InputError
+from yoro.machine import peak_memory
+from yoro.mappings.affine import AffineMapping
+from yoro.model.ledger import Ledger
+from yoro.text.encoded_bank import EncodedBank
+
+Json = dict[str, object]
+Arrays = dict[str, NDArray[np.generic]]
+
+PLACES = frozenset({"name", "licence"})  # what a source is called and where it lies makes no response different
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where responses come from: source, transform and prompt as they are recorded, and a trained prompt's arrays."""
+
+    source: Json = field(default_factory=lambda: {"name": "responses"})
+    transform: Json | None = None
+    prompt: Json | None = None
+    prompt_arrays: Arrays = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What the source is called."""
+        return str(self.source.get("name"))
+
+    @property
+    def images(self) -> bool:
+        """Whether the responses are to images, not given as numbers."""
+        return self.name != "responses"
+
+    def describe(self) -> dict[str, Json | None]:
+        """Source, prompt and transform, as `Pipeline.describe` gives them."""
+        return {"source": self.source, "prompt": self.prompt, "transform": self.transform}
+
+    def check_same(self, other: Origin) -> None:
+        """Raise unless responses of the two mean the same."""
+        for what in ("source", "transform", "prompt"):
+            one, two = getattr(self, what) or {}, getattr(other, what) or {}
+            odd = differing(one, two)
+            if odd:
+                raise InputError(
+                    f"The models differ in the {odd[0]} of their {what}: {one.get(odd[0])!r} and {two.get(odd[0])!r}. "
+                    "Only models that read the same responses can be merged."
+                )
+        arrays = [{key: value.tobytes() for key, value in one.prompt_arrays.items()} for one in (self, other)]
+        if arrays[0] != arrays[1]:
+            raise InputError(
+                "The models differ in their trained prompts; only models that read the same can be merged."
+            )
+
+
+def differing(one: Json, two: Json) -> list[str]:
+    """Keys in which two descriptions of a source differ; where it lies does not matter."""
+    return sorted(key for key in {*one, *two} - PLACES if one.get(key) != two.get(key))
+
+
+@dataclass
+class Model:
+    """Everything a classifier is made of."""
+
+    statistics: ResponseStatistics
+    mapping: AffineMapping
+    choice: Choice
+    ledger: Ledger
+    reservoir: Reservoir | None = None
+    prior: Prior = "empirical"
+    protocol: str = "default"
+    delta: float = 0.0
+    origin: Origin = field(default_factory=Origin)
+    history: list[Json] = field(default_factory=list)
+    words: EncodedBank | None = None  # of a model on an image-text source
+
+    def evidence(self) -> Evidence:
+        """What is known, as leave-one-out and the rules take it."""
+        return known(self.statistics, self.reservoir, self.prior, self.words)
+
+
+def known(
+    statistics: ResponseStatistics, reservoir: Reservoir | None, prior: Prior, words: EncodedBank | None
+) -> Evidence:
+    """The evidence of statistics, of the responses kept, and of sentences if there are any."""
+    members = reservoir.members() if reservoir is not None and len(reservoir) else None
+    if words is None:
+        return make_evidence(statistics, members, prior)
+    return make_evidence(statistics, members, prior, words.descriptions, votes=words.votes)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb at work on a model: what it is called, when it began, how many images it moved, and what came before."""
+
+    name: str
+    images: int = 0
+    before: tuple[Json, ...] = ()
+    more: Json = field(default_factory=dict)  # what else is recorded of it
+    started: float = field(default_factory=time.perf_counter)
+
+    def history(self) -> list[Json]:
+        """The history with the verb at its end, as far as it has come."""
+        now: Json = {
+            "when": datetime.now(UTC).isoformat(timespec="seconds"),
+            "verb": self.name,
+            "images": self.images,
+            "passes": int(self.images > 0),
+            "seconds": round(time.perf_counter() - self.started, 3),
+            "peak_memory_mb": round(peak_memory(), 1),
+        }
+        return [*self.before, now | self.more]

@@ -1,0 +1,148 @@
+"""What a user may choose, in small groups; each default stands here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Self
+
+from yoro.discriminant.rules import check_rule
+from yoro.errors import InputError, did_you_mean
+from yoro.text.settings import SentenceSettings
+
+Tell = Callable[[str], None]  # called with each sentence for the user as soon as it is known
+
+PROTOCOLS = ("default", "paper")
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How image files are read: settings that change the time it takes and never the numbers.
+
+    batch_size : images read together.
+    workers : processes that decode them; None is one for each core.
+    strict : whether an image that cannot be read is an error.
+    """
+
+    batch_size: int = 32
+    workers: int | None = None
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise InputError(f"The batch size is {self.batch_size}; expected at least 1.")
+        if self.workers is not None and self.workers < 0:
+            raise InputError(f"{self.workers} workers were asked for; expected 0 or more.")
+
+
+HERE = Loading(workers=0)  # a library starts no process by itself
+
+
+@dataclass(frozen=True)
+class PipelineSettings:
+    """How an image becomes a response.
+
+    source : the frozen model that reads images, `prefix:rest`.
+    read : at its "logits" or "features".
+    prompt, frame, image_side : "watermark", "padding" or "legacy-padding"; how a padding's frame starts ("grey",
+        "black", "mean" or a number), and the side of the image within it.
+    device : "auto", "cpu", "cuda" or "mps".
+    """
+
+    source: str = "embedded:lite0"
+    read: str = "logits"
+    prompt: str = "watermark"
+    frame: str | float = "grey"
+    image_side: int | None = None
+    device: str = "auto"
+
+
+@dataclass(frozen=True)
+class SolveSettings:
+    """What decides the mapping once the responses are known.
+
+    shrinkage : a rule's name ("loo", "validation", "k-fold", "oas", "rblw", "ledoit-wolf") or a number from 0 to 1.
+    prior : class priors: "empirical", "uniform", or a weight for every class.
+    protocol : "paper" is the paper and nothing else: the validation rule on its grid, logits, empirical priors,
+        plain softmax.
+    reservoir : how many individual responses are kept, to choose anew after a change.
+    seed : of every draw.
+    """
+
+    shrinkage: str | float = "loo"
+    prior: str | Mapping[str, float] = "empirical"
+    protocol: str = "default"
+    reservoir: int = 8192  # 33 MB of float32 at width 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shrinkage", check_rule(self.shrinkage))
+        if self.protocol not in PROTOCOLS:
+            raise InputError(f"{self.protocol!r} is no protocol; expected 'default' or 'paper'.")
+        if not self.paper:
+            return
+        if self.shrinkage not in ("loo", "validation") or self.prior != "empirical":
+            raise InputError(
+                "The paper's protocol chooses the shrinkage by validation and uses empirical priors; "
+                "leave these options out."
+            )
+        object.__setattr__(self, "shrinkage", "validation")
+
+    @property
+    def paper(self) -> bool:
+        """Whether this is the paper and nothing else."""
+        return self.protocol == "paper"
+
+
+def silence(_: str) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """Everything a user may choose of a fit, in groups.
+
+    shots : fit only this many images a class, drawn by the seed; beside them the rule "validation" draws at most four
+        a class. 0 fits no image: an image-text source then answers by its sentences.
+    refine : epochs of prompt training after the pass (YORO-FP; needs the extra torch). Validation images are then
+        held out under every rule: they decide whether the refined model is returned, or the one-pass model unchanged.
+    checkpoint, resume : a folder that keeps what was gathered so far, and whether to go on from it. It is the
+        caller's to remove once the classifier is saved.
+    progress : whether bars are shown on stderr.
+    tell : called with each sentence for the user as soon as it is known.
+    """
+
+    pipeline: PipelineSettings = field(default_factory=PipelineSettings)
+    solve: SolveSettings = field(default_factory=SolveSettings)
+    sentences: SentenceSettings = field(default_factory=SentenceSettings)
+    loading: Loading = HERE
+    shots: int | None = None
+    refine: int = 0
+    checkpoint: Path | None = None
+    resume: bool = False
+    progress: bool = False
+    tell: Tell = silence
+
+    def __post_init__(self) -> None:
+        if self.solve.paper and self.pipeline.read != "logits":
+            raise InputError("The paper's protocol reads logits; leave the reading out.")
+        if self.shots is not None and self.shots < 0:
+            raise InputError(f"{self.shots} images a class were asked for; expected 0 or more.")
+        if self.refine < 0:
+            raise InputError(f"{self.refine} epochs of refinement were asked for; expected 0 or more.")
+
+    @classmethod
+    def of(cls, **options: object) -> Self:
+        """The settings of options by their names, whichever group they belong to."""
+        groups = {"pipeline": PipelineSettings, "solve": SolveSettings, "sentences": SentenceSettings}
+        known = {f.name: (name, kind) for name, kind in groups.items() for f in fields(kind)}
+        known |= {f.name: ("loading", Loading) for f in fields(Loading)}
+        known |= {f.name: ("", cls) for f in fields(cls) if f.name not in (*groups, "loading")}
+        chosen: dict[str, dict[str, object]] = {"": {}, "loading": {"workers": HERE.workers}}
+        for name, value in options.items():
+            if name not in known:
+                raise InputError(f"There is no option {name!r}. {did_you_mean(name, known)}")
+            chosen.setdefault(known[name][0], {})[name] = value
+        made = {name: kind(**chosen.get(name, {})) for name, kind in {**groups, "loading": Loading}.items()}
+        return cls(**made, **chosen[""])  # type: ignore[arg-type]

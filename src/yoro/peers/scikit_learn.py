@@ -1,0 +1,59 @@
+"""Scikit-learn's own: logistic regression on standardised responses, and its linear discriminant.
+
+The discriminant is not BDM under another name: each class's covariance is standardised, shrunk by Ledoit and Wolf's
+formula and scaled back by itself, and these are averaged with the priors as weights.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+
+import numpy as np
+
+from yoro.errors import InputError
+from yoro.peers.contract import LinearScores, Method, Scorer, Task, both_columns
+
+ITERATIONS = 1000
+
+
+def fit_logistic(task: Task) -> Scorer:
+    """Scikit-learn's defaults (an L2 penalty with C = 1) but for more iterations; two classes get two columns."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler  # here, so that the list of methods loads quickly
+
+    steps = make_pipeline(StandardScaler(), LogisticRegression(max_iter=ITERATIONS))
+    steps.fit(task.responses, task.truth)
+    scaler, model = steps[0], steps[-1]
+    rows, bias = both_columns(np.asarray(model.coef_), np.asarray(model.intercept_))
+    weights = rows / scaler.scale_
+    return LinearScores(weights.T, bias - weights @ scaler.mean_)
+
+
+def fit_discriminant(task: Task) -> Scorer:
+    """`LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")`."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    if not (task.counts > 1).any():
+        raise InputError("one image a class leaves no covariance")
+    model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(task.responses, task.truth)
+    weights, bias = both_columns(np.asarray(model.coef_), np.asarray(model.intercept_))
+    return LinearScores(weights.T, bias)
+
+
+LOGISTIC = Method(
+    "logistic",
+    fit_logistic,
+    ("stored data",),
+    ITERATIONS,
+    about="scikit-learn's logistic regression",
+    prepare=partial(import_module, "sklearn.linear_model"),
+)
+SKLEARN_LDA = Method(
+    "sklearn-lda",
+    fit_discriminant,
+    ("stored data",),
+    about="scikit-learn's discriminant, shrinkage='auto'",
+    prepare=partial(import_module, "sklearn.discriminant_analysis"),
+)
