@@ -14,6 +14,7 @@ from yoro.discriminant.selection import Choice
 from yoro.errors import InputError
 from yoro.model.metrics import Evaluation, Tally
 from yoro.reports.charts import shrinkage_curve, text
+from yoro.reports.evaluation import fit_report
 from yoro.reports.report import MOST_MISTAKES, Mistake, report_html, thumbnail
 
 VOID = {"meta", "br", "img", "wbr", "link", "hr", "input"}
@@ -265,3 +266,14 @@ def test_report_on_real_answers(digits):
     html = report_html("digits", figures, classifier.model.choice, [], {"Passes": "1"}, basis="597 held-out images")
     assert_self_contained(html)
     assert f"chosen: {classifier.model.choice.shrinkage:g}" in html
+
+
+def test_the_last_change_of_a_model_is_its_last_not_its_first(digits):
+    responses, labels = digits
+    classifier = yoro.fit((responses[:1200], labels[:1200]))
+    first = Page(fit_report(classifier, "digits")).text
+    assert re.search(r"Last change\s*fit, 1200 images, [\d.]+ s, peak memory [\d.]+ MB\n", first)
+    classifier.update((responses[1200:1500], labels[1200:1500]))
+    classifier.forget((responses[:10], labels[:10]))
+    later = Page(fit_report(classifier, "digits")).text
+    assert re.search(r"Last change\s*forget, 10 images, [\d.]+ s, peak memory [\d.]+ MB; 3 changes so far\n", later)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -125,16 +125,23 @@ def _mistakes(wrong: list[_Wrong], pictures: dict[str, Example]) -> list[Mistake
 
 
 def _facts(model: Model) -> dict[str, str]:
-    last = model.history[0] if model.history else {}
-    return {
+    facts = {
         "Source": f"{model.source.get('name')}, width {model.statistics.width}",
         "Prompt": str((model.prompt or {}).get("prompt", "none")),
         "Classes": f"{len(model.mapping.classes):,}",
         "Fitted examples": f"{model.statistics.total:,.0f}",
-        "Passes over the training data": str(last.get("passes", "")),
-        "Seconds": str(last.get("seconds", "")),
-        "Peak memory": f"{last.get('peak_memory_mb', '')} MB",
+        "Last change": _last_change(model.history),
         "Shrinkage": f"{model.choice.shrinkage:g}, by {model.choice.rule}",
         "Temperature": f"{model.choice.temperature:.3g}",
         "Protocol": model.protocol,
     }
+    return {key: value for key, value in facts.items() if value}
+
+
+def _last_change(history: Sequence[Mapping[str, object]]) -> str:
+    """What was done last to a model, as far as its history tells, and how many changes there were."""
+    if not history:
+        return ""
+    forms = {"verb": "{}", "images": "{} images", "seconds": "{} s", "peak_memory_mb": "peak memory {} MB"}
+    told = ", ".join(form.format(history[-1][key]) for key, form in forms.items() if key in history[-1])
+    return told if len(history) == 1 else f"{told}; {len(history):,} changes so far"
