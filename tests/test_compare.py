@@ -20,8 +20,9 @@ from yoro.peers.compare import compare
 from yoro.peers.contract import Method, unit
 from yoro.peers.methods import METHODS
 from yoro.peers.responses import read_responses
-from yoro.reports.axes import percent_axis, spread
 from yoro.reports.comparison import comparison_html
+from yoro.reports.cost_plot import percent_axis
+from yoro.reports.svg import spread
 
 QUICK = "bdm,bdm-validation,bdm-oas,bdm-empirical,flm,blm,blm+,rlm,ncm,knn,ridge,logistic,sklearn-lda,gda,deep-slda"
 BANK = {

@@ -4,6 +4,7 @@ import base64
 import io
 import re
 from html.parser import HTMLParser
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ import yoro
 from yoro.discriminant.selection import Choice
 from yoro.errors import InputError
 from yoro.model.metrics import Evaluation, Tally
-from yoro.reports.charts import shrinkage_curve, text
-from yoro.reports.report import MOST_MISTAKES, Mistake, report_html, thumbnail
+from yoro.reports.evaluation import MOST_MISTAKES, Mistake, fit_report, report_html, shrinkage_curve, thumbnail
+from yoro.reports.page import text
+from yoro.reports.svg import element
 
 VOID = {"meta", "br", "img", "wbr", "link", "hr", "input"}
 HOSTILE = ["<script>alert(1)</script>", "\"><img src=x onerror='alert(1)'>", "a&b;</td>", "' onload='x", "http://evil/"]
@@ -141,6 +143,20 @@ def test_names_that_are_no_text_or_far_too_long_are_tamed():
     assert len(html) < 60_000
 
 
+def test_what_a_template_prints_is_tamed_without_asking():
+    rule = "<u>\x00" + "r" * 100_000
+    html = page(["cat", "dog"], Choice(rule, 0.1, 1.0, (0.1,), (1.0,)))
+    assert f"under the rule &lt;u&gt;\ufffd{'r' * 56}…{'r' * 60};" in html
+    for template in resources.files("yoro.reports").joinpath("templates").iterdir():
+        assert not re.search(r"\|\s*safe|autoescape", template.read_text()), template.name
+
+
+def test_words_of_a_drawing_stay_words():
+    drawing = element("text", "<b>\x1b", "&", class_='" onload="x', x=1.25, text_anchor=None)
+    assert drawing == '<text class="&#34; onload=&#34;x" x="1.2">&lt;b&gt;\ufffd&amp;</text>'
+    assert element("g", element("line")) == "<g><line/></g>"
+
+
 @pytest.mark.parametrize("names", [["cat", "dog", "fox"], [f"class {i}" for i in range(397)]])
 def test_report_without_choice_mistakes_and_facts_leaves_them_out(names):
     for choice in (None, Choice("oas", 0.07)):
@@ -265,3 +281,16 @@ def test_report_on_real_answers(digits):
     html = report_html("digits", figures, classifier.model.choice, [], {"Passes": "1"}, basis="597 held-out images")
     assert_self_contained(html)
     assert f"chosen: {classifier.model.choice.shrinkage:g}" in html
+
+
+def test_the_last_change_of_a_model_is_its_last_not_its_first(digits):
+    responses, labels = digits
+    classifier = yoro.fit((responses[:1200], labels[:1200]))
+    first = Page(fit_report(classifier, "digits")).text
+    assert re.search(r"Last change\s*fit, 1200 images, [\d.]+\u00a0s, peak memory [\d.]+\u00a0MB\n", first)
+    classifier.update((responses[1200:1500], labels[1200:1500]))
+    classifier.forget((responses[:10], labels[:10]))
+    later = Page(fit_report(classifier, "digits")).text
+    assert re.search(
+        r"Last change\s*forget, 10 images, [\d.]+\u00a0s, peak memory [\d.]+\u00a0MB; 3 changes so far\n", later
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -69,22 +70,13 @@ def run(place, tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(place))
 
     def call(*words, code=0):
-        with pytest.raises(SystemExit) if code else _nothing() as ended:
+        with pytest.raises(SystemExit) if code else nullcontext() as ended:
             main([str(word) for word in words])
-        if code:
-            assert ended.value.code == code
+        assert code == (ended.value.code if code else 0)
         return capsys.readouterr().err
 
     yield call
     sys.modules.pop("colours", None)
-
-
-class _nothing:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return False
 
 
 CALLABLE = ("--source", "callable:colours:respond")
@@ -110,7 +102,7 @@ def expected(place, wanted):
 def test_fit_reads_what_it_may_and_no_test_image(place, run, tmp_path, layout):
     words, wanted = LAYOUTS[layout]
     said = run("fit", *paths(place, words), "--out", "m.yoro", *CALLABLE)
-    fitted = set(d.hex() for d in yoro.load(tmp_path / "m.yoro").model.ledger.digests())
+    fitted = {d.hex() for d in yoro.load(tmp_path / "m.yoro").model.ledger.digests()}
     assert fitted == expected(place, wanted)
     assert not fitted & contents(*place.glob("*/test"))
     assert ("left alone" in said) == (layout != "plain")
@@ -120,7 +112,7 @@ def test_fit_reads_what_it_may_and_no_test_image(place, run, tmp_path, layout):
 def test_fit_by_validation_holds_the_validation_split_out(place, run, tmp_path, layout):
     words, wanted = LAYOUTS[layout]
     run("fit", *paths(place, words), "--out", "m.yoro", "--protocol", "paper", *CALLABLE)
-    fitted = set(d.hex() for d in yoro.load(tmp_path / "m.yoro").model.ledger.digests())
+    fitted = {d.hex() for d in yoro.load(tmp_path / "m.yoro").model.ledger.digests()}
     kept = {name: tuple(s for s in splits if s != "val") for name, splits in wanted.items()}
     assert fitted <= expected(place, kept)
     assert fitted == expected(place, kept) or layout == "plain"  # of a plain folder a tenth is held out

@@ -1,31 +1,67 @@
-"""Reports of a fit and of an evaluation: what the page of `report` is filled with."""
+"""The pages about a fit and about an evaluation: figures, confusions, the worst mistakes, every class."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+from PIL import Image
 
 from yoro.data.decoding import decode
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
 from yoro.discriminant.calibration import log_probabilities
+from yoro.discriminant.evidence import Choice
 from yoro.discriminant.leave_one_out import LeaveOneOut
-from yoro.errors import ImageError
+from yoro.errors import ImageError, InputError
 from yoro.model.classifier import Answers, Classifier
 from yoro.model.metrics import Evaluation, Tally
 from yoro.model.model import Model
 from yoro.model.settings import HERE, Loading
-from yoro.reports.report import MOST_MISTAKES, Mistake, report_html, thumbnail
+from yoro.reports.page import PNG, render
+from yoro.reports.svg import curve, logarithmic_axis
 
-THUMBNAIL = 112
+Counts = NDArray[np.int64]  # (classes, classes): rows are true classes, columns answers
+
+CELLS = 40  # classes up to which a matrix is a table of numbers; above, a picture
+LEVELS = 10  # of colour in that table, styled in report.css
+LARGEST_PICTURE = 1000  # pixels of a side; with more classes, neighbours share a pixel
+RIGHT, WRONG = (46, 118, 220), (226, 96, 26)  # colours of a picture, seen on white and on black
+MOST_MISTAKES = 24  # thumbnails on a page
+MOST_CONFUSIONS = 20  # listed beside a picture; beside a table of numbers half as many
+MOST_BYTES = 65_536  # of one thumbnail; one made by `thumbnail` has about 4,000
+SIDE = 112  # pixels of a thumbnail
+JPEG = b"\xff\xd8\xff"
 
 
 @dataclass(frozen=True)
-class _Wrong:
-    """A wrong answer before its picture is made."""
+class Mistake:
+    """A wrong answer: the file's name, the true class, the answer and its probability, a small JPEG or PNG."""
+
+    name: str
+    truth: str
+    answer: str
+    probability: float
+    thumbnail: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.thumbnail) > MOST_BYTES:
+            raise InputError(
+                f"The thumbnail of {self.name!r} has {len(self.thumbnail):,} bytes; "
+                f"expected at most {MOST_BYTES:,}. Make it with yoro.reports.evaluation.thumbnail."
+            )
+        if not self.thumbnail.startswith((JPEG, PNG)):
+            raise InputError(f"The thumbnail of {self.name!r} is neither a JPEG nor a PNG.")
+
+
+class Wrong(NamedTuple):
+    """A wrong answer before its picture is made; in this order, the most certain is the largest."""
 
     probability: float
     name: str
@@ -33,30 +69,96 @@ class _Wrong:
     answer: str
 
 
+def thumbnail(image: NDArray[np.uint8], side: int = SIDE) -> bytes:
+    """A JPEG of an image (height, width, 3) whose longer side is at most `side`; small images stay as they are."""
+    pixels = np.asarray(image)
+    if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8 or not pixels.size:
+        raise InputError(f"An image of shape {pixels.shape}, {pixels.dtype} was given; expected (h, w, 3), uint8.")
+    picture = Image.fromarray(pixels)
+    picture.thumbnail((side, side), Image.Resampling.LANCZOS)
+    stream = io.BytesIO()
+    picture.save(stream, "JPEG", quality=85, optimize=True)
+    return stream.getvalue()
+
+
 def evaluation_report(
     classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False
 ) -> tuple[Evaluation, str]:
     """Figures on labelled data, and the page about them."""
     part, notes = classifier.to_measure(data)
-    tally, answers = Tally(classifier.classes), classifier.measured(part, loading=loading, progress=progress)
-    wrong = _worst(_wrong(_tallied(answers, tally), classifier.classes))
-    evaluation = replace(tally.result(), skipped=tuple(answers.skipped), notes=tuple(notes))
-    pictures = {example.name: example for example in part} if isinstance(part, list) else {}
-    basis = f"{evaluation.n:,} labelled examples of {data}"
-    page = report_html(
-        f"Evaluation: {len(classifier.classes)} classes",
-        evaluation,
-        classifier.model.choice,
-        _mistakes(wrong, pictures),
-        _facts(classifier.model),
-        basis=basis,
+    examples, answers = (
+        part if isinstance(part, list) else [],
+        classifier.measured(part, loading=loading, progress=progress),
     )
-    return evaluation, page
-
-
-def fit_report(classifier: Classifier, examples: Sequence[Example], data: str) -> str | None:
-    """The page about a fit, by exact leave-one-out answers; None if nothing can be left out."""
+    evaluation, worst = _judged(answers, classifier.classes)
+    evaluation = replace(evaluation, skipped=tuple(answers.skipped), notes=tuple(notes))
     model = classifier.model
+    title = f"Evaluation: {len(classifier.classes)} classes"
+    mistakes = _mistakes(worst, {example.name: example for example in examples})
+    basis = f"{evaluation.n:,} labelled examples of {data}"
+    return evaluation, report_html(title, evaluation, model.choice, mistakes, _facts(model), basis=basis)
+
+
+def fit_report(classifier: Classifier, fitted: Sequence[Example], data: str) -> str | None:
+    """The page about a fit, by exact leave-one-out answers; None if nothing can be left out."""
+    model, classes = classifier.model, classifier.classes
+    answers = _left_out(model, classes)
+    if answers is None:
+        return None
+    evaluation, worst = _judged([answers], classes)
+    digests = [entry[0].hex() for entry in model.ledger.entries()]
+    mistakes = _mistakes(worst, dict(zip(digests, fitted, strict=False)))
+    basis = f"Exact leave-one-out answers for {evaluation.n:,} of {model.statistics.total:,.0f} fitted examples"
+    title = f"Fit: {len(classes)} classes from {data}"
+    return report_html(title, evaluation, model.choice, mistakes, _facts(model), basis=basis)
+
+
+def report_html(
+    title: str,
+    evaluation: Evaluation,
+    choice: Choice | None,
+    mistakes: Sequence[Mistake],
+    facts: Mapping[str, str],
+    *,
+    basis: str,
+) -> str:
+    """The whole page, to be written as UTF-8.
+
+    It asks for no other file, runs no script, and is bounded in size: of the mistakes the 24 most
+    certain are shown. `basis` says what the figures were measured on, such as "597 held-out images".
+    """
+    counts = np.array(evaluation.confusion, dtype=np.int64)
+    names = [figures.name for figures in evaluation.per_class]
+    few = len(names) <= CELLS
+    picture, shared = (None, 1) if few else _matrix_picture(counts)
+    return render(
+        "evaluation.html",
+        title=title,
+        basis=basis,
+        evaluation=evaluation,
+        facts=facts,
+        matrix=_matrix_rows(counts, names) if few else [],
+        picture=picture,
+        classes_of_a_pixel=shared,
+        confusions=_most_frequent(counts, names, MOST_CONFUSIONS // 2 if few else MOST_CONFUSIONS),
+        mistakes=sorted(mistakes, key=lambda mistake: (-mistake.probability, mistake.name))[:MOST_MISTAKES],
+        n_mistakes=len(mistakes),
+        classes=sorted(evaluation.per_class, key=lambda figures: (figures.n == 0, figures.f1, figures.name)),
+        choice=choice,
+        curve=shrinkage_curve(choice) if choice else "",
+    )
+
+
+def shrinkage_curve(choice: Choice) -> Markup:
+    """How every candidate fared, over the logarithm of the shrinkage; empty without candidates."""
+    counted = choice.rule == "validation"
+    titles = "shrinkage", "correct answers" if counted else "negative log-likelihood"
+    points = zip(choice.candidates, choice.scores, strict=True)
+    return curve(points, logarithmic_axis, titles, choice.shrinkage, whole=counted)
+
+
+def _left_out(model: Model, classes: tuple[str, ...]) -> Answers | None:
+    """Answers for the examples that are kept, each by the model without it; named by their digests."""
     members = model.reservoir.members() if model.reservoir is not None else None
     if not members:
         return None
@@ -68,69 +170,99 @@ def fit_report(classifier: Classifier, examples: Sequence[Example], data: str) -
     if known.head is not None:
         opinion = known.head(members.responses[left_out.rows])
         scored = replace(scored, scores=scored.scores + model.choice.alpha * opinion)
-    pictures = dict(zip(model.ledger.digests(), examples, strict=False))
     names = [members.digests[row].hex() for row in left_out.rows]
-    labels = [classifier.classes[i] for i in scored.truth]
-    tally = Tally(classifier.classes)
-    answers = Answers(names, log_probabilities(scored.scores, model.choice.temperature), labels)
-    wrong = _worst(_wrong(_tallied([answers], tally), classifier.classes))
-    evaluation = tally.result()
-    return report_html(
-        f"Fit: {len(classifier.classes)} classes from {data}",
-        evaluation,
-        model.choice,
-        _mistakes(wrong, {digest.hex(): example for digest, example in pictures.items()}),
-        _facts(model),
-        basis=f"Exact leave-one-out answers for {evaluation.n:,} of {model.statistics.total:,.0f} fitted examples",
-    )
+    labels = [classes[i] for i in scored.truth]
+    return Answers(names, log_probabilities(scored.scores, model.choice.temperature), labels)
 
 
-def _tallied(answers: Iterable[Answers], tally: Tally) -> Iterator[Answers]:
+def _judged(answers: Iterable[Answers], classes: tuple[str, ...]) -> tuple[Evaluation, list[Wrong]]:
+    """The figures of all answers, and the mistakes made with most certainty."""
+    tally = Tally(classes)
+    worst: list[Wrong] = []
     for batch in answers:
-        tally.update(batch.log_probabilities, batch.labels or [])
-        yield batch
-
-
-def _wrong(answers: Iterable[Answers], classes: tuple[str, ...]) -> Iterator[_Wrong]:
-    for batch in answers:
+        labels = batch.labels or []
+        tally.update(batch.log_probabilities, labels)
         best = batch.log_probabilities.argmax(axis=1)
-        sure = np.exp(batch.log_probabilities[np.arange(len(best)), best])
-        for name, label, i, probability in zip(batch.names, batch.labels or [], best, sure, strict=True):
-            if classes[i] != label:
-                yield _Wrong(float(probability), name, label, classes[i])
+        sure = np.exp(batch.log_probabilities.max(axis=1))
+        wrong = [
+            Wrong(float(probability), name, label, classes[i])
+            for name, label, i, probability in zip(batch.names, labels, best, sure, strict=True)
+            if classes[i] != label
+        ]
+        worst = heapq.nlargest(MOST_MISTAKES, [*worst, *wrong])
+    return tally.result(), worst
 
 
-def _worst(wrong: Iterable[_Wrong]) -> list[_Wrong]:
-    """The mistakes made with most certainty."""
-    return heapq.nlargest(MOST_MISTAKES, wrong, key=lambda mistake: (mistake.probability, mistake.name))
-
-
-def _mistakes(wrong: list[_Wrong], pictures: dict[str, Example]) -> list[Mistake]:
+def _mistakes(worst: Iterable[Wrong], pictures: Mapping[str, Example]) -> list[Mistake]:
     """With thumbnails; responses alone have no pictures to show."""
     mistakes = []
-    for item in wrong:
-        example = pictures.get(item.name)
+    for wrong in worst:
+        example = pictures.get(wrong.name)
         if example is None:
             continue
         try:
-            small = thumbnail(decode(example.image, Geometry(2 * THUMBNAIL, "squash")), THUMBNAIL)
+            small = thumbnail(decode(example.image, Geometry(2 * SIDE, "squash")))
         except ImageError:  # gone or changed since it was read
             continue
-        mistakes.append(Mistake(example.name, item.truth, item.answer, item.probability, small))
+        mistakes.append(Mistake(example.name, wrong.truth, wrong.answer, wrong.probability, small))
     return mistakes
 
 
+def _matrix_rows(counts: Counts, names: Sequence[str]) -> list[tuple[str, list[tuple[int, str]]]]:
+    """The rows of a table: the true class, then for each answer a count and how its cell is coloured."""
+    levels = np.ceil(LEVELS * _shares(counts)).astype(int).tolist()
+    return [
+        (name, [(count, f"{'r' if i == j else 'w'} l{levels[i][j]}") for j, count in enumerate(row)])
+        for i, (name, row) in enumerate(zip(names, counts.tolist(), strict=True))
+    ]
+
+
+def _matrix_picture(counts: Counts) -> tuple[bytes, int]:
+    """A PNG with a pixel for each cell, or for each square of cells; and how many classes share a pixel."""
+    step = -(-len(counts) // LARGEST_PICTURE)  # rounded up
+    starts = np.arange(0, len(counts), step)
+    blocks = np.add.reduceat(np.add.reduceat(counts, starts, axis=0), starts, axis=1)
+    pixels = np.zeros((*blocks.shape, 4), dtype=np.uint8)
+    pixels[..., :3] = np.where(np.eye(len(blocks), dtype=bool)[..., None], RIGHT, WRONG)
+    pixels[..., 3] = np.where(blocks > 0, np.round(255 * (0.45 + 0.55 * _shares(blocks))), 0)
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG", optimize=True)
+    return stream.getvalue(), step
+
+
+def _most_frequent(counts: Counts, names: Sequence[str], most: int) -> list[tuple[str, str, int, float]]:
+    """The most frequent confusions: true class, answer, images, and their share of the images of the true class."""
+    shares, wrong = _shares(counts), counts * ~np.eye(len(counts), dtype=bool)
+    truths, answers = np.nonzero(wrong)
+    order = np.argsort(-wrong[truths, answers], kind="stable")[:most]
+    pairs = zip(truths[order].tolist(), answers[order].tolist(), strict=True)
+    return [(names[i], names[j], int(wrong[i, j]), float(shares[i, j])) for i, j in pairs]
+
+
+def _shares(counts: Counts) -> NDArray[np.float64]:
+    """Share of each answer among the images of the true class; zero for a class without images."""
+    result: NDArray[np.float64] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return result
+
+
 def _facts(model: Model) -> dict[str, str]:
-    last = model.history[0] if model.history else {}
-    return {
+    facts = {
         "Source": f"{model.origin.name}, width {model.statistics.width}",
         "Prompt": str((model.origin.prompt or {}).get("prompt", "none")),
         "Classes": f"{len(model.mapping.classes):,}",
         "Fitted examples": f"{model.statistics.total:,.0f}",
-        "Passes over the training data": str(last.get("passes", "")),
-        "Seconds": str(last.get("seconds", "")),
-        "Peak memory": f"{last.get('peak_memory_mb', '')} MB",
+        "Last change": _last_change(model.history),
         "Shrinkage": f"{model.choice.shrinkage:g}, by {model.choice.rule}",
         "Temperature": f"{model.choice.temperature:.3g}",
         "Protocol": model.protocol,
     }
+    return {key: value for key, value in facts.items() if value}
+
+
+def _last_change(history: Sequence[Mapping[str, object]]) -> str:
+    """What was done last to a model, as far as its history tells, and how many changes there were."""
+    if not history:
+        return ""
+    forms = {"verb": "{}", "images": "{} images", "seconds": "{}\u00a0s", "peak_memory_mb": "peak memory {}\u00a0MB"}
+    told = ", ".join(form.format(history[-1][key]) for key, form in forms.items() if key in history[-1])
+    return told if len(history) == 1 else f"{told}; {len(history):,} changes so far"

@@ -8,34 +8,27 @@ from typing import cast
 from yoro.model.model import Model
 from yoro.prompts.prompt import Prompt
 from yoro.prompts.restore import restore_prompt
-from yoro.reports.charts import data_uri, epoch_curve, name, text
+from yoro.reports.page import render
 from yoro.reports.prompt_pictures import prompt_picture
-from yoro.reports.report import facts_list, page
+from yoro.reports.svg import curve, epoch_axis
 
 
 def refinement_html(facts: Mapping[str, object], prompt: Prompt, source: str) -> str:
     """The page; `facts` are those of `Refinement.to_json`, `prompt` the model's after it."""
-    validation = [100 * share for share in cast("list[float]", facts["validation"])]
-    losses = cast("list[float | None]", facts["loss"])
     chosen = cast(int, facts["epoch"])
-    verdict = "kept" if facts["kept"] else "not kept"
-    trained = [(epoch, loss) for epoch, loss in enumerate(losses) if loss is not None]
-    sections = [
-        f'<header><h1>Refinement: {verdict}</h1>\n<p class="quiet">{text(facts["why"], 400)}</p></header>',
-        facts_list(_facts(facts, prompt, source)),
-        _section(
-            "Validation accuracy",
-            "Per cent of the validation images; epoch 0 is the predictor before any training.",
-            epoch_curve(list(enumerate(validation)), "accuracy, %", chosen),
-        ),
-        _section(
-            "Training loss",
-            "Mean over the training images, each before the update it contributed to.",
-            epoch_curve(trained, "loss", chosen),
-        ),
-        _drawing(prompt),
-    ]
-    return page(f"Refinement: {verdict}", sections)
+    validation = [(epoch, 100 * share) for epoch, share in enumerate(cast("list[float]", facts["validation"]))]
+    losses = enumerate(cast("list[float | None]", facts["loss"]))
+    trained = [(epoch, loss) for epoch, loss in losses if loss is not None]
+    return render(
+        "refinement.html",
+        title=f"Refinement: {'kept' if facts['kept'] else 'not kept'}",
+        why=facts["why"],
+        facts=_facts(facts, prompt, source),
+        accuracy=curve(validation, epoch_axis, ("epoch", "accuracy, %"), chosen),
+        loss=curve(trained, epoch_axis, ("epoch", "loss"), chosen),
+        prompt=prompt.name,
+        picture=prompt_picture(prompt),
+    )
 
 
 def prompt_html(model: Model) -> str:
@@ -45,8 +38,8 @@ def prompt_html(model: Model) -> str:
     told = [entry["refinement"] for entry in model.history if isinstance(entry.get("refinement"), dict)]
     if told:
         return refinement_html(cast("Mapping[str, object]", told[-1]), prompt, source)
-    facts = {"Source": source, "Prompt": _described(prompt)}
-    return page("Prompt", [f"<header><h1>{name('Prompt')}</h1></header>", facts_list(facts), _drawing(prompt)])
+    content = {"facts": {"Source": source, "Prompt": _described(prompt)}, "why": "", "accuracy": "", "loss": ""}
+    return render("refinement.html", title="Prompt", prompt=prompt.name, picture=prompt_picture(prompt), **content)
 
 
 def _facts(facts: Mapping[str, object], prompt: Prompt, source: str) -> dict[str, str]:
@@ -66,18 +59,3 @@ def _facts(facts: Mapping[str, object], prompt: Prompt, source: str) -> dict[str
 
 def _described(prompt: Prompt) -> str:
     return f"{prompt.name}, canvas {prompt.side}, image {prompt.image_side}, {prompt.n_values:,} values"
-
-
-def _section(title: str, told: str, drawing: str) -> str:
-    return f'<section><h2>{title}</h2>\n<p class="quiet">{told}</p>\n{drawing}</section>' if drawing else ""
-
-
-def _drawing(prompt: Prompt) -> str:
-    picture = data_uri(prompt_picture(prompt), "png")
-    told = (
-        "On grey, as a watermark is laid over the image."
-        if prompt.name == "watermark"
-        else ("The frame around the image, which goes where the squares are.")
-    )
-    about = "Three panels: the prompt before training, after it, and the change."
-    return _section("The prompt", told, f'<img class="picture" alt="{about}" src="{picture}">')

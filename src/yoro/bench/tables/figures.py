@@ -6,49 +6,25 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from yoro.bench.plan import Setting
 from yoro.bench.results import Result
 from yoro.bench.tables.beside import Beside
 from yoro.bench.tables.board import Board, dataset_title, setting_title
 from yoro.bench.tables.diagnostics import groups
 from yoro.bench.tables.summary import kept_share, mean, sample_deviation
-from yoro.reports.axes import Frame, spread
-from yoro.reports.charts import text
-from yoro.reports.cost_plot import PLOT_STYLE, Point, cost_plot, fitted
+from yoro.reports import svg
+from yoro.reports.cost_plot import Point, cost_plot
+from yoro.reports.page import render
 
 MOST_CURVES = 12  # pairs of panels; more are counted, not drawn
-COLOURS = 8  # distinct ones; then they come again, dashed
+COLOURS = 8  # distinct ones, styled in bench.css; then they come again, dashed
 DOTS = 25  # epochs on an axis up to which each is a dot
-PANEL = Frame(50, 390, 40, 250)  # within 520 x 300; names stand on the right
-PANEL_WIDTH, PANEL_HEIGHT, GAP = 520, 300, 16
-BAR, STEP, BARS = 16, 26, Frame(190, 560, 30, 0)  # thickness of a bar, from one to the next, where bars stand
-
-# Okabe and Ito's colours, which colour-blind readers tell apart, darker on white and lighter on black.
-LIGHT = ("#0072b2", "#c04e00", "#00805e", "#a8437f", "#7d6400", "#2f8fc4", "#6b3fa0", "#555b63")
-DARK = ("#4aa8e8", "#ff8f4a", "#2fc79a", "#e58fc0", "#e2c23c", "#9bd4f5", "#b99af0", "#b4bac2")
-STYLE = (
-    PLOT_STYLE
-    + ":root { " + " ".join(f"--c{i}: {c};" for i, c in enumerate(LIGHT)) + " }\n"
-    + "@media (prefers-color-scheme: dark) { :root { "
-    + " ".join(f"--c{i}: {c};" for i, c in enumerate(DARK)) + " } }\n"
-    + "".join(f".k{i} {{ --mine: var(--c{i}); }}\n" for i in range(COLOURS))
-    + """
-.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: .5rem 1rem; }
-.panels .plot, .shares { max-width: 44rem; }
-.plot .path { fill: none; stroke: var(--mine); stroke-width: 2; stroke-linejoin: round; }
-.plot .dashed { stroke-dasharray: 6 3; }
-.plot .dot { fill: var(--mine); }
-.plot .tie { stroke: var(--mine); stroke-dasharray: 1 3; fill: none; }
-.plot text.mine { fill: var(--mine); font-weight: 600; }
-.plot .level { stroke: var(--ink); stroke-width: 1.5; }
-.plot .kept { fill: rgb(var(--right)); }
-.plot .refined { fill: rgb(var(--wrong) / .55); }
-.key.refined { background: rgb(var(--wrong) / .55); }
-.plot .unknown { fill: none; stroke: var(--line); }
-.plot .paper { stroke: var(--ink); stroke-width: 2.5; }
-.plot .group { fill: var(--ink); font-weight: 600; }
-"""
-)  # fmt: skip
+PANEL, PANEL_SIZE = svg.Frame(50, 390, 40, 250), (520, 300)  # names stand on the right
+GAP = 16  # between two names
+BAR, STEP = 16, 26  # thickness of a bar, from one to the next
+LEFT, RIGHT, BARS_WIDTH = 190, 560, 720  # where bars stand, of the width of their drawing
 
 
 @dataclass(frozen=True)
@@ -60,30 +36,20 @@ class Line:
     points: tuple[tuple[int, float], ...]
 
 
-def figure_sections(board: Board) -> list[str]:
+def figure_sections(board: Board) -> list[Markup]:
     """The figures that a plan shows, each as a section of HTML, in its order."""
     return [FIGURES[word](board) for word in board.plan.show if word in FIGURES]
 
 
-def curves(board: Board) -> str:
+def curves(board: Board) -> Markup:
     """Training loss and validation accuracy over the epochs, for every dataset of every setting that has them."""
-    drawn: list[str] = []
-    more = 0
-    for setting in board.plan.settings:
-        for dataset in setting.datasets:
-            if not _trained(board, setting, dataset):
-                continue
-            if len(drawn) == MOST_CURVES:
-                more += 1
-                continue
-            drawn.append(f"<h3>{text(dataset_title(dataset))}, {text(setting_title(board.plan, setting))}</h3>\n"
-                         f'<div class="panels">{_pair(board, setting, dataset)}</div>')  # fmt: skip
-    told = (
-        "Means over the seeds. The level line is the validation accuracy of the one pass, without any training; dots "
-        "only lead to a name."
-    )
-    rest = [f'<p class="quiet">{more} more are not drawn.</p>'] if more else []
-    return _section("Over the epochs", told, "\n".join([*drawn, *rest]), "No finished run was trained over epochs.")
+    pairs = [(setting, dataset) for setting in board.plan.settings for dataset in setting.datasets]
+    trained = [pair for pair in pairs if _trained(board, *pair)]
+    drawn = [
+        (dataset_title(dataset), setting_title(board.plan, setting), _panels(board, setting, dataset))
+        for setting, dataset in trained[:MOST_CURVES]
+    ]
+    return Markup(render("bench_curves.html", drawn=drawn, more=len(trained) - len(drawn)))
 
 
 def epoch_means(runs: Sequence[Result], *, loss: bool) -> tuple[tuple[int, float], ...]:
@@ -97,46 +63,39 @@ def epoch_means(runs: Sequence[Result], *, loss: bool) -> tuple[tuple[int, float
     return tuple((epoch, mean(values)) for epoch, values in sorted(found.items()) if len(values) == len(runs))
 
 
-def line_panel(lines: Sequence[Line], label: str, level: tuple[str, float] | None = None) -> str:
+def line_panel(lines: Sequence[Line], label: str, level: tuple[str, float] | None = None) -> Markup:
     """Curves as SVG, named at their ends; `level` is a horizontal line with its name. Empty without values."""
     drawn = [line for line in lines if line.points]
     if not drawn:
-        return ""
+        return Markup("")
+    epochs = [epoch for line in drawn for epoch, _ in line.points]
     values = [value for line in drawn for _, value in line.points] + ([level[1]] if level else [])
-    up, ticks = PANEL.linear(values)
-    first = min(line.points[0][0] for line in drawn)
-    last = max(line.points[-1][0] for line in drawn)
-    across, epochs = PANEL.epochs(first, last)
-    parts = [
-        PANEL.grid_up(up, ticks),
-        PANEL.grid_across(across, epochs),
-        f'<text x="4" y="16">{text(label)}</text>',
-        f'<text x="{(PANEL.left + PANEL.right) / 2:.1f}" y="{PANEL.foot + 40}" text-anchor="middle">epoch</text>',
-    ]
-    ends = [(across(line.points[-1][0]), up(line.points[-1][1])) for line in drawn]
-    ends += [(PANEL.right, up(level[1]))] if level else []
-    places = spread([y for _, y in ends], GAP, PANEL.head - 10, PANEL.foot + 10)
+    chart = svg.Chart(PANEL, svg.epoch_axis(epochs), svg.linear_axis(values))
+    ends = chart.places(line.points[-1] for line in drawn) + ([(PANEL.right, chart.y(level[1]))] if level else [])
+    heights = svg.spread([y for _, y in ends], GAP, PANEL.head - 10, PANEL.foot + 10)
+    parts = [chart.ground("epoch", label)]
     if level:
-        parts.append(f'<path class="level" d="M{PANEL.left} {ends[-1][1]:.1f}H{PANEL.right}"/>')
-        parts.append(_name(fitted(level[0]), "name", places[-1]))
-        parts.append(f'<path class="lead" fill="none" d="{_tie(ends[-1], places[-1])}"/>')
-    for line, end, place in zip(drawn, ends, places, strict=False):
-        route = " ".join(f"{across(epoch):.1f},{up(value):.1f}" for epoch, value in line.points)
-        dashed = " dashed" if line.colour >= COLOURS else ""
-        dots = "".join(
-            f'<circle class="dot" cx="{across(epoch):.1f}" cy="{up(value):.1f}" r="2.5"/>'
-            for epoch, value in (line.points if last - first <= DOTS else ())
-        )
-        parts.append(
-            f'<g class="k{line.colour % COLOURS}"><path class="tie" d="{_tie(end, place)}"/>'
-            f'<polyline class="path{dashed}" points="{route}"/>{dots}{_name(fitted(line.title), "mine", place)}</g>'
-        )
-    about = f"{text(label)} over the epochs of {len(drawn)} methods: {', '.join(text(line.title) for line in drawn)}."
-    size = f"0 0 {PANEL_WIDTH} {PANEL_HEIGHT}"
-    return f'<svg class="plot" viewBox="{size}" role="img" aria-label="{about}">{"".join(parts)}</svg>'
+        parts.append(svg.line("level", (PANEL.left, ends[-1][1]), ends[-1]))
+        parts += _named(level[0], "name", "lead", ends[-1], heights[-1])
+    for line, end, height in zip(drawn, ends, heights, strict=False):
+        places = chart.places(line.points)
+        route = svg.polyline("path dashed" if line.colour >= COLOURS else "path", places)
+        dots = [svg.dot("dot", place, 2.5) for place in places] if max(epochs) - min(epochs) <= DOTS else []
+        tied = _named(line.title, "mine", "tie", end, height)
+        parts.append(svg.element("g", *tied, route, *dots, class_=f"k{line.colour % COLOURS}"))
+    about = f"{label} over the epochs of {len(drawn)} methods: {', '.join(line.title for line in drawn)}."
+    return svg.drawing("plot", PANEL_SIZE, parts, about)
 
 
-def shares(board: Board) -> str:
+def _named(title: str, kind: str, tie: str, end: svg.Place, height: float) -> list[Markup]:
+    """A name at a height beside the panel, and a way to it from the end of its line."""
+    return [
+        svg.polyline(tie, [end, (PANEL.right - 6, end[1]), (PANEL.right + 6, height)]),
+        svg.label(svg.shortened(title), (PANEL.right + 10, height + 4), kind=kind),
+    ]
+
+
+def shares(board: Board) -> Markup:
     """Bars of the share of runs that keep epoch 0, by setting and by settings together; the paper's share as a tick."""
     beside, rows = Beside(board.plan), []
     for group in groups(board.plan):
@@ -150,50 +109,44 @@ def shares(board: Board) -> str:
             lines.append((board.title(method), share, None if paper is None else paper.value / 100))
         if lines:
             rows.append((group.title, lines))
-    told = (
-        '<span class="keys"><span class="key right"></span>epoch 0 kept,</span> '
-        '<span class="keys"><span class="key refined"></span>a later epoch chosen.</span> '
-        "The number is the share that keeps epoch 0."
-    )
-    marked = any(paper is not None for _, lines in rows for *_, paper in lines)
-    told += " An upright line is the share in the paper." if marked else ""
-    drawing = share_bars(rows) if rows else ""
-    return _section("Runs that keep epoch 0", told, drawing, "No finished run of this plan refines anything.")
+    beside_paper = any(paper is not None for _, lines in rows for *_, paper in lines)
+    return Markup(render("bench_shares.html", bars=share_bars(rows) if rows else "", beside_paper=beside_paper))
 
 
-def share_bars(rows: Sequence[tuple[str, Sequence[tuple[str, float | None, float | None]]]]) -> str:
+def share_bars(rows: Sequence[tuple[str, Sequence[tuple[str, float | None, float | None]]]]) -> Markup:
     """Stacked bars as SVG from (group, [(title, share, the paper's share)]); a share of None is an empty bar."""
     parts, y = [], 8.0
-    length = BARS.right - BARS.left
     for group, lines in rows:
-        parts.append(f'<text class="group" x="4" y="{y + 14:.1f}">{fitted(group, 90)}</text>')
+        parts.append(svg.label(svg.shortened(group, 90), (4, y + 14), kind="group"))
         y += STEP
         for title, share, paper in lines:
-            middle = y + BAR / 2
-            parts.append(
-                f'<text x="{BARS.left - 10}" y="{middle + 4:.1f}" text-anchor="end">{fitted(title, 26)}</text>'
-            )
-            if share is None:
-                parts.append(f'<rect class="unknown" x="{BARS.left}" y="{y}" width="{length}" height="{BAR}"/>')
-                shown = "\u2013 runs are missing"
-            else:
-                kept = share * length
-                parts.append(f'<rect class="kept" x="{BARS.left}" y="{y}" width="{kept:.1f}" height="{BAR}"/>')
-                rest = f'x="{BARS.left + kept:.1f}" y="{y}" width="{length - kept:.1f}" height="{BAR}"'
-                parts.append(f'<rect class="refined" {rest}/>')
-                shown = f"{100 * share:.1f} %"
-            if paper is not None:
-                parts.append(f'<path class="paper" d="M{BARS.left + paper * length:.1f} {y - 3}v{BAR + 6}"/>')
-                shown += f" (paper {100 * paper:.1f})"
-            parts.append(f'<text class="name" x="{BARS.right + 10}" y="{middle + 4:.1f}">{shown}</text>')
+            parts += _share_bar(title, share, paper, y)
             y += STEP
         y += 6
     about = f"Share of runs that keep epoch 0, {sum(len(lines) for _, lines in rows)} bars."
-    size = f"0 0 720 {y:.0f}"
-    return f'<svg class="plot shares" viewBox="{size}" role="img" aria-label="{about}">{"".join(parts)}</svg>'
+    return svg.drawing("plot shares", (BARS_WIDTH, y), parts, about)
 
 
-def cost(board: Board) -> str:
+def _share_bar(title: str, share: float | None, paper: float | None, y: float) -> list[Markup]:
+    """A bar between its title and its numbers, with the paper's share as an upright line."""
+    parts = [svg.label(svg.shortened(title, 26), (LEFT - 10, y + BAR / 2 + 4), "end")]
+    length = RIGHT - LEFT
+    if share is None:
+        parts.append(svg.element("rect", class_="unknown", x=LEFT, y=y, width=length, height=BAR))
+        shown = "\u2013 runs are missing"
+    else:
+        for kind, start, end in (("kept", 0.0, share), ("refined", share, 1.0)):
+            width = (end - start) * length
+            parts.append(svg.element("rect", class_=kind, x=LEFT + start * length, y=y, width=width, height=BAR))
+        shown = f"{100 * share:.1f} %"
+    if paper is not None:
+        x = LEFT + paper * length
+        parts.append(svg.line("paper", (x, y - 3), (x, y + BAR + 3)))
+        shown += f" (paper {100 * paper:.1f})"
+    return [*parts, svg.label(shown, (RIGHT + 10, y + BAR / 2 + 4), kind="name")]
+
+
+def cost(board: Board) -> Markup:
     """Accuracy against seconds, a plot for each setting; methods with missing runs are named below."""
     drawn = []
     for setting in board.plan.settings:
@@ -208,27 +161,23 @@ def cost(board: Board) -> str:
             around = sample_deviation(shares_of) or 0.0
             ours = method == board.plan.baseline
             points.append(Point(board.title(method), seconds, mean(shares_of), around, ours=ours))
-        drawn.append(f"<h3>{text(setting_title(board.plan, setting))}</h3>")
-        drawn += [cost_plot(points, "seconds to fit or train, mean over the datasets")] if points else []
-        drawn += (
-            [f'<p class="quiet">Not drawn, for lack of runs: {text(", ".join(lacking), 400)}.</p>'] if lacking else []
-        )
-    told = (
-        "Accuracy averaged over the datasets, with a bar of one deviation over the seeds, against the mean "
-        "seconds of a run on a logarithmic axis; validation and test are not counted. Triangles at the foot lie lower "
-        "than the axis goes."
-    )
-    return _section("Accuracy against cost", told, "\n".join(drawn), "")
+        plot = cost_plot(points, "seconds to fit or train, mean over the datasets") if points else ""
+        drawn.append((setting_title(board.plan, setting), plot, lacking))
+    return Markup(render("bench_cost.html", drawn=drawn))
 
 
-def _pair(board: Board, setting: Setting, dataset: str) -> str:
+def _panels(board: Board, setting: Setting, dataset: str) -> list[Markup]:
+    """The loss and the accuracy of every trained method."""
     colours = {name: i for i, name in enumerate(n for n in board.plan.uses if n != board.plan.baseline)}
-    chosen = _trained(board, setting, dataset)
-    losses = [Line(board.title(m), colours.get(m, 0), epoch_means(runs, loss=True)) for m, runs in chosen.items()]
-    judged = [Line(board.title(m), colours.get(m, 0), epoch_means(runs, loss=False)) for m, runs in chosen.items()]
-    return line_panel(losses, "training loss") + line_panel(
-        judged, "validation accuracy, %", _level(board, setting, dataset)
+    losses, judged = (
+        [
+            Line(board.title(method), colours.get(method, 0), epoch_means(runs, loss=loss))
+            for method, runs in _trained(board, setting, dataset).items()
+        ]
+        for loss in (True, False)
     )
+    level = _level(board, setting, dataset)
+    return [line_panel(losses, "training loss"), line_panel(judged, "validation accuracy, %", level)]
 
 
 def _trained(board: Board, setting: Setting, dataset: str) -> dict[str, list[Result]]:
@@ -255,20 +204,4 @@ def _refines(board: Board, settings: Sequence[Setting], method: str) -> bool:
     )
 
 
-def _tie(end: tuple[float, float], place: float) -> str:
-    """A way from the end of a line to its name."""
-    return f"M{end[0]:.1f} {end[1]:.1f}H{PANEL.right - 6:.1f}L{PANEL.right + 6:.1f} {place:.1f}"
-
-
-def _name(title: str, kind: str, place: float) -> str:
-    return f'<text class="{kind}" x="{PANEL.right + 10}" y="{place + 4:.1f}">{title}</text>'
-
-
-def _section(title: str, told: str, drawing: str, empty: str) -> str:
-    if not drawing and not empty:
-        return ""
-    shown = drawing or f'<p class="quiet">{empty}</p>'
-    return f"<section><h2>{title}</h2>\n" + (f'<p class="quiet">{told}</p>\n' if drawing else "") + f"{shown}</section>"
-
-
-FIGURES: dict[str, Callable[[Board], str]] = {"curves": curves, "shares": shares, "cost": cost}
+FIGURES: dict[str, Callable[[Board], Markup]] = {"curves": curves, "shares": shares, "cost": cost}

@@ -1,0 +1,212 @@
+"""The ground of drawings, as SVG: axes and their ticks, a grid, lines, points, and names that do not overlap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from yoro.reports.page import SENTENCE, text
+
+Place = tuple[float, float]  # from the left and from the head of a drawing, in its own units
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The ends of an axis and its ticks; a value beyond an end stands at that end."""
+
+    low: float
+    high: float
+    ticks: Sequence[float]
+    scale: Callable[[float], float] = float  # in which the ends are given and places are even
+    written: Callable[[float], str] = "{:g}".format
+
+    def share(self, value: float) -> float:
+        """How far along the axis a value stands, from 0 to 1."""
+        return (min(max(self.scale(value), self.low), self.high) - self.low) / (self.high - self.low)
+
+
+def linear_axis(values: Sequence[float], *, whole: bool = False) -> Axis:
+    """From a little below the least value to a little above the largest; `whole` keeps ticks to whole numbers."""
+    low, high = min(values), max(values)
+    margin = 0.08 * (high - low or max(abs(high), 1.0) * 0.1)
+    low, high = low - margin, high + margin
+    raw = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(digit * power for digit in (1, 2, 5, 10) if digit * power >= raw)
+    step = max(step, 1.0) if whole else step
+    return Axis(low, high, [round(i * step, 12) for i in range(math.ceil(low / step), math.floor(high / step) + 1)])
+
+
+def logarithmic_axis(values: Sequence[float]) -> Axis:
+    """From the least value to the largest; zero stands half a decade before the least positive one."""
+    zero = math.log10(min((v for v in values if v > 0), default=1.0)) - 0.5
+
+    def scale(value: float) -> float:
+        return math.log10(value) if value > 0 else zero
+
+    low, high = scale(min(values)), scale(max(values))
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    digits = (1,) if high - low >= 3 else (1, 3)
+    ticks = [digit * 10.0**decade for decade in range(math.floor(low), math.ceil(high) + 1) for digit in digits]
+    ticks = [tick for tick in ticks if low - 1e-9 <= math.log10(tick) <= high + 1e-9]
+    return Axis(low, high, ([0.0] if min(values) <= 0 else []) + (ticks or [max(values)]), scale)
+
+
+def epoch_axis(epochs: Sequence[float]) -> Axis:
+    """Whole numbers from the first epoch to the last; at most eleven are ticked, at steps a person would choose."""
+    first = int(min(epochs))
+    last = max(int(max(epochs)), first + 1)
+    step = next(s * 10**p for p in range(9) for s in (1, 2, 5) if (last - first) / (s * 10**p) <= 10)
+    return Axis(first, last, range(-(-first // step) * step, last + 1, step))
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The rectangle within the axes of a drawing; values keep `inset` from its sides."""
+
+    left: float
+    right: float
+    head: float
+    foot: float
+    inset: tuple[float, float] = (10, 10)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Two axes in a frame: where values stand, and the ground they stand on."""
+
+    frame: Frame
+    across: Axis
+    up: Axis
+
+    def x(self, value: float) -> float:
+        """Where a value of the level axis stands."""
+        before, after = self.frame.inset
+        width = self.frame.right - self.frame.left - before - after
+        return self.frame.left + before + self.across.share(value) * width
+
+    def y(self, value: float) -> float:
+        """Where a value of the upright axis stands."""
+        return self.frame.foot - self.up.share(value) * (self.frame.foot - self.frame.head)
+
+    def places(self, points: Iterable[tuple[float, float]]) -> list[Place]:
+        """Where pairs of values stand."""
+        return [(self.x(value), self.y(figure)) for value, figure in points]
+
+    def ground(self, across: str, up: str) -> Markup:
+        """Lines from side to side, short ones at the foot, the values at both, and the titles of the axes."""
+        frame = self.frame
+        parts = [label(up, (4, 15)), label(across, ((frame.left + frame.right) / 2, frame.foot + 40), "middle")]
+        for tick in self.up.ticks:
+            y = self.y(tick)
+            parts.append(line("grid", (frame.left, y), (frame.right, y)))
+            parts.append(label(self.up.written(tick), (frame.left - 8, y + 4.5), "end"))
+        for tick in self.across.ticks:
+            x = self.x(tick)
+            parts.append(line("grid", (x, frame.foot), (x, frame.foot + 5)))
+            parts.append(label(self.across.written(tick), (x, frame.foot + 19), "middle"))
+        return Markup("").join(parts)
+
+
+def drawing(kind: str, size: tuple[float, float], parts: Iterable[Markup], about: str) -> Markup:
+    """A whole drawing of a width and a height; `about` is told to those who do not see it."""
+    box = f"0 0 {size[0]:g} {size[1]:g}"
+    return element("svg", *parts, class_=kind, viewBox=box, role="img", aria_label=text(about, 4 * SENTENCE))
+
+
+def element(tag: str, *content: object, **attributes: object) -> Markup:
+    """An element: numbers with one decimal, a stranger's text made safe, attributes of None left out.
+
+    Names of attributes lose a `_` at the end, and others become `-`.
+    """
+    written = Markup("").join(
+        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), _value(value))
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if not content:
+        return Markup("<{}{}/>").format(tag, written)
+    return Markup("<{0}{1}>{2}</{0}>").format(tag, written, Markup("").join(map(text, content)))
+
+
+def _value(value: object) -> Markup:
+    return text(f"{round(value, 1):g}" if isinstance(value, int | float) else value)
+
+
+def line(kind: str, start: Place, end: Place) -> Markup:
+    """A straight line."""
+    return element("line", class_=kind, x1=start[0], x2=end[0], y1=start[1], y2=end[1])
+
+
+def polyline(kind: str, places: Iterable[Place]) -> Markup:
+    """A line from place to place."""
+    return element("polyline", class_=kind, points=Markup(" ".join(f"{x:.1f},{y:.1f}" for x, y in places)))
+
+
+def dot(kind: str, place: Place, radius: float) -> Markup:
+    """A point."""
+    return element("circle", class_=kind, cx=place[0], cy=place[1], r=radius)
+
+
+def label(shown: object, place: Place, anchor: str | None = None, kind: str | None = None) -> Markup:
+    """Words at a place, which is where they start unless an anchor says otherwise."""
+    return element("text", shown, class_=kind, x=place[0], y=place[1], text_anchor=anchor)
+
+
+def shortened(title: str, longest: int = 17) -> Markup:
+    """A title short enough for a column of names, the whole of it as a hint where the pointer rests."""
+    if len(title) <= longest:
+        return text(title)
+    return element("title", title) + text(title[: longest - 1].rstrip() + "…")
+
+
+def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Places near those wanted, at least `gap` apart and in the same order, within `low` and `high` if they fit."""
+    order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
+    placed: list[float] = []
+    for i in order:
+        placed.append(max(wanted[i], placed[-1] + gap if placed else low))
+    limit = high
+    for position in range(len(placed) - 1, -1, -1):  # what ran over the end is pushed back
+        placed[position] = min(placed[position], limit)
+        limit = placed[position] - gap
+    result = [0.0] * len(wanted)
+    for i, place in zip(order, placed, strict=True):
+        result[i] = place
+    return result
+
+
+CURVE, CURVE_SIZE = Frame(58, 462, 44, 214), (480, 260)
+
+
+def curve(
+    points: Iterable[tuple[float, float]],
+    axis: Callable[[Sequence[float]], Axis],
+    titles: tuple[str, str],
+    chosen: float,
+    *,
+    whole: bool = False,
+) -> Markup:
+    """A figure over the values of a setting, the chosen one marked; empty without a finite figure.
+
+    `axis` makes the level axis of the values, `titles` are those of the level and the upright axis,
+    `whole` says that figures are counts.
+    """
+    finite = [(value, figure) for value, figure in points if math.isfinite(figure)]
+    if not finite:
+        return Markup("")
+    values, figures = zip(*finite, strict=True)
+    chart = Chart(CURVE, axis(values), linear_axis(figures, whole=whole))
+    places = chart.places(finite)
+    parts = [chart.ground(*titles), polyline("path", places), *(dot("point", place, 3) for place in places)]
+    if chosen in values:
+        x, y = places[values.index(chosen)]
+        anchor = "start" if x < CURVE_SIZE[0] / 3 else "end" if x > 2 * CURVE_SIZE[0] / 3 else "middle"
+        parts += [line("line", (x, CURVE.head - 6), (x, CURVE.foot)), dot("chosen", (x, y), 6)]
+        parts += [label(f"chosen: {chosen:g}", (x, CURVE.head - 11), anchor, "name")]
+    about = f"Curve of {titles[1]} over {len(finite)} values of the {titles[0]}; {chosen:g} was chosen."
+    return drawing("curve", CURVE_SIZE, parts, about)
