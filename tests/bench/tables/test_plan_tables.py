@@ -8,9 +8,9 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from bench_cases import SMALL, counts, filled, plan_of, plausible, result, setting
 from typer.testing import CliRunner
 
+from bench.bench_cases import SMALL, counts, filled, plan_of, plausible, result, setting
 from yoro.bench.plan import Plan, read_plan
 from yoro.bench.results import Results
 from yoro.bench.tables.layout import Table, TableCell, letter, panels, with_best

@@ -6,8 +6,8 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
-from bench_cases import SMALL, epochs_of, filled, plan_of, plausible, result
 
+from bench.bench_cases import SMALL, epochs_of, filled, plan_of, plausible, result
 from yoro.bench.plan import read_plan
 from yoro.bench.results import Epoch
 from yoro.bench.tables.board import Board
