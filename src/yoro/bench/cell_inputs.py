@@ -11,11 +11,10 @@ from tqdm import tqdm
 
 from yoro.bench.cells import Cell, digest_of
 from yoro.bench.datasets.attribute_files import find_index
-from yoro.bench.datasets.bench_datasets import find_bench_dataset
+from yoro.bench.datasets.bench_datasets import find_at, find_bench_dataset
 from yoro.bench.datasets.contract import BenchDataset, Found
 from yoro.bench.datasets.drawing import Drawn, draw, draw_published
 from yoro.bench.datasets.manifest import Manifest, take_manifest
-from yoro.bench.datasets.pointing import find_at
 from yoro.bench.plan import Plan
 from yoro.bench.results import Results
 from yoro.bench.sentences import Origin

@@ -46,7 +46,7 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Compute every cell of a plan that has no result yet. After a kill, the same command goes on."""
-    from yoro.bench.datasets.places import data_roots
+    from yoro.bench.datasets.finding import data_roots
     from yoro.bench.plan import read_plan
     from yoro.bench.results import Results
 
@@ -135,9 +135,8 @@ def datasets(
 ) -> None:
     """Say which datasets are there, with found and expected counts; nothing is fetched."""
     from yoro.bench.datasets.bench_datasets import find_bench_dataset
-    from yoro.bench.datasets.places import data_roots
-    from yoro.bench.datasets.status import all_status
-    from yoro.bench.datasets.status_text import status_advice, status_table, status_values
+    from yoro.bench.datasets.finding import data_roots
+    from yoro.bench.datasets.status import all_status, status_advice, status_table, status_values
 
     chosen = [find_bench_dataset(name) for name in names] if names else None
     items = all_status(data_roots(data or []), chosen)
