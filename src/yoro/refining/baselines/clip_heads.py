@@ -11,11 +11,9 @@ from yoro.discriminant.descriptions import Descriptions
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.refining.baselines.clip_texts import Vectors
+from yoro.refining.baselines.published import ALPHA, NEAREST
 from yoro.refining.heads import LearnedHead, MappingHead
 from yoro.refining.policies import Frozen
-
-ALPHA = 0.5  # weight of the describing sentences beside the distinguishing ones
-NEAREST = 3  # sentences of a class that count for an image
 
 
 def label_head(
