@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yoro.bench.cells import Cell, Reading
+from yoro.bench.cells import Cell, CellInputs
 from yoro.bench.plan import make_plan, read_plan
 from yoro.bench.tables.paper import published, published_tables
 from yoro.errors import InputError
@@ -104,7 +104,7 @@ def test_the_published_numbers_of_prompts_reach_dvp():
 def test_settings_take_from_the_top_what_they_do_not_say():
     plan = make_plan(SMALL | {"shots": 4, "settings": [SMALL["settings"][0], SMALL["settings"][0] | {
         "name": "other", "shots": 8, "datasets": ["svhn"], "seeds": [7]}]})  # fmt: skip
-    assert [s.reading.shots for s in plan.settings] == [4, 8]
+    assert [s.inputs.shots for s in plan.settings] == [4, 8]
     assert [s.datasets for s in plan.settings] == [("digits",), ("svhn",)]
     assert [s.seeds for s in plan.settings] == [(0, 1, 2), (7,)]
 
@@ -191,7 +191,7 @@ TEXTS = st.text(max_size=5)
 CELL = st.builds(
     Cell, TEXTS, TEXTS, TEXTS, TEXTS, st.integers(0, 9),
     st.dictionaries(TEXTS, st.integers(2) | TEXTS, max_size=3).map(lambda d: tuple(sorted(d.items()))),
-    st.builds(Reading, shots=st.none() | st.integers(1, 16), attributes=TEXTS),
+    st.builds(CellInputs, shots=st.none() | st.integers(1, 16), attributes=TEXTS),
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from yoro.model.pipeline import Pipeline, Reading
 Responses = NDArray[np.float32]
 
 
-class Shelf:
+class ResponseCache:
     """Responses of the images of one dataset through one source and prompt, by the names of the images."""
 
     def __init__(self, folder: Path, rows: int = ROWS) -> None:

@@ -12,7 +12,7 @@ from yoro.cli.talk import AsJson, BatchSize, Device, Force, Quiet, Workers, pars
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from yoro.bench.results import Entry
+    from yoro.bench.results import PlanEntry
 
 app = typer.Typer(
     help="Run plans of datasets, sources, methods and seeds, and write their tables.",
@@ -61,11 +61,11 @@ def run(
         else:
             typer.echo("\n".join(forecast_lines(listed)))
         return
-    from yoro.bench.runner import Means, run_plan
+    from yoro.bench.runner import RunSettings, run_plan
 
-    means = Means(roots, device, workers, batch_size, not quiet, lambda sentence: say(sentence, quiet))
+    run_settings = RunSettings(roots, device, workers, batch_size, not quiet, lambda sentence: say(sentence, quiet))
     try:
-        tally = run_plan(chosen, kept, means)
+        tally = run_plan(chosen, kept, run_settings)
     except KeyboardInterrupt:
         say("Stopped. What is finished stays; the same command goes on from here.", quiet)
         raise
@@ -98,10 +98,10 @@ def table(
     """
     from yoro.bench.plan import read_plan
     from yoro.bench.results import Results, entries
+    from yoro.bench.tables.long_form import long_rows
     from yoro.bench.tables.page import bench_html
-    from yoro.bench.tables.tables import bench_tables
-    from yoro.bench.tables.tidy import tidy_rows
-    from yoro.bench.tables.writing import latex, markdown
+    from yoro.bench.tables.plan_tables import bench_tables
+    from yoro.bench.tables.table_writers import latex, markdown
     from yoro.files.atomic import write_file
     from yoro.files.rows import write_rows
     from yoro.model.store import refuse_existing
@@ -114,9 +114,9 @@ def table(
     if html is not None:
         write_file(html, bench_html(made, found, sentences).encode())
     if as_json and out is None:
-        print_json(tidy_rows(made, found))
+        print_json(long_rows(made, found))
     elif as_json or form == "csv":
-        write_rows(iter(tidy_rows(made, found)), "json" if as_json else "csv", out)
+        write_rows(iter(long_rows(made, found)), "json" if as_json else "csv", out)
     else:
         shown = {"markdown": markdown, "latex": latex}[form](bench_tables(made, found))
         if out is None:
@@ -148,7 +148,7 @@ def datasets(
         typer.echo(f"\n{paragraph}")
 
 
-def _counts(entries: Sequence[Entry]) -> list[str]:
+def _counts(entries: Sequence[PlanEntry]) -> list[str]:
     """A sentence on runs that are not there; none if all are."""
     absent = [entry for entry in entries if entry.result is None]
     if not absent:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from yoro.bench.plan import Setting
 from yoro.bench.results import Result
-from yoro.bench.tables.beside import Beside
-from yoro.bench.tables.board import Board, dataset_title, setting_title
 from yoro.bench.tables.diagnostics import groups
+from yoro.bench.tables.paper import PaperNumbers
+from yoro.bench.tables.run_grid import RunGrid, dataset_title, setting_title
 from yoro.bench.tables.summary import kept_share, mean, sample_deviation
 from yoro.reports.axes import Frame, spread
 from yoro.reports.charts import text
@@ -60,12 +60,12 @@ class Line:
     points: tuple[tuple[int, float], ...]
 
 
-def figure_sections(board: Board) -> list[str]:
+def figure_sections(board: RunGrid) -> list[str]:
     """The figures that a plan shows, each as a section of HTML, in its order."""
     return [FIGURES[word](board) for word in board.plan.show if word in FIGURES]
 
 
-def curves(board: Board) -> str:
+def curves(board: RunGrid) -> str:
     """Training loss and validation accuracy over the epochs, for every dataset of every setting that has them."""
     drawn: list[str] = []
     more = 0
@@ -136,9 +136,9 @@ def line_panel(lines: Sequence[Line], label: str, level: tuple[str, float] | Non
     return f'<svg class="plot" viewBox="{size}" role="img" aria-label="{about}">{"".join(parts)}</svg>'
 
 
-def shares(board: Board) -> str:
+def shares(board: RunGrid) -> str:
     """Bars of the share of runs that keep epoch 0, by setting and by settings together; the paper's share as a tick."""
-    beside, rows = Beside(board.plan), []
+    beside, rows = PaperNumbers(board.plan), []
     for group in groups(board.plan):
         lines = []
         for method in board.plan.uses:
@@ -193,7 +193,7 @@ def share_bars(rows: Sequence[tuple[str, Sequence[tuple[str, float | None, float
     return f'<svg class="plot shares" viewBox="{size}" role="img" aria-label="{about}">{"".join(parts)}</svg>'
 
 
-def cost(board: Board) -> str:
+def cost(board: RunGrid) -> str:
     """Accuracy against seconds, a plot for each setting; methods with missing runs are named below."""
     drawn = []
     for setting in board.plan.settings:
@@ -221,7 +221,7 @@ def cost(board: Board) -> str:
     return _section("Accuracy against cost", told, "\n".join(drawn), "")
 
 
-def _pair(board: Board, setting: Setting, dataset: str) -> str:
+def _pair(board: RunGrid, setting: Setting, dataset: str) -> str:
     colours = {name: i for i, name in enumerate(n for n in board.plan.uses if n != board.plan.baseline)}
     chosen = _trained(board, setting, dataset)
     losses = [Line(board.title(m), colours.get(m, 0), epoch_means(runs, loss=True)) for m, runs in chosen.items()]
@@ -231,13 +231,13 @@ def _pair(board: Board, setting: Setting, dataset: str) -> str:
     )
 
 
-def _trained(board: Board, setting: Setting, dataset: str) -> dict[str, list[Result]]:
+def _trained(board: RunGrid, setting: Setting, dataset: str) -> dict[str, list[Result]]:
     """All runs of each method with epochs, if none is missing."""
     found = {method: board.runs(setting, method, dataset) for method in setting.methods}
     return {name: list(runs.values()) for name, runs in found.items() if runs and all(r.epochs for r in runs.values())}
 
 
-def _level(board: Board, setting: Setting, dataset: str) -> tuple[str, float] | None:
+def _level(board: RunGrid, setting: Setting, dataset: str) -> tuple[str, float] | None:
     base = board.plan.baseline
     runs = board.runs(setting, base, dataset) if base in setting.methods else None
     judged = [run.validation for run in (runs or {}).values()]
@@ -245,7 +245,7 @@ def _level(board: Board, setting: Setting, dataset: str) -> tuple[str, float] | 
     return (board.title(base), mean(shares_of)) if runs and len(shares_of) == len(judged) else None
 
 
-def _refines(board: Board, settings: Sequence[Setting], method: str) -> bool:
+def _refines(board: RunGrid, settings: Sequence[Setting], method: str) -> bool:
     """Whether any run that is there says which epoch it chose."""
     names = {setting.name for setting in settings}
     return any(
@@ -271,4 +271,4 @@ def _section(title: str, told: str, drawing: str, empty: str) -> str:
     return f"<section><h2>{title}</h2>\n" + (f'<p class="quiet">{told}</p>\n' if drawing else "") + f"{shown}</section>"
 
 
-FIGURES: dict[str, Callable[[Board], str]] = {"curves": curves, "shares": shares, "cost": cost}
+FIGURES: dict[str, Callable[[RunGrid], str]] = {"curves": curves, "shares": shares, "cost": cost}

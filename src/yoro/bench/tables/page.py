@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from yoro.bench.plan import Plan
-from yoro.bench.results import Entry
-from yoro.bench.tables.board import Board, dataset_title, setting_title
+from yoro.bench.results import PlanEntry
 from yoro.bench.tables.figures import STYLE as FIGURE_STYLE
 from yoro.bench.tables.figures import figure_sections
-from yoro.bench.tables.layout import Head, Row, Table, panels
-from yoro.bench.tables.tables import bench_tables
-from yoro.bench.tables.writing import Markup, cell_text, paper_text
+from yoro.bench.tables.plan_tables import bench_tables
+from yoro.bench.tables.run_grid import RunGrid, dataset_title, setting_title
+from yoro.bench.tables.table import Head, Table, TableRow, panels
+from yoro.bench.tables.table_writers import Markup, cell_text, paper_text
 from yoro.reports.charts import text
 from yoro.reports.report import facts_list, page
 
@@ -38,9 +38,9 @@ h3 { margin: 1.5rem 0 .4rem; font-size: 1rem; font-weight: 600; overflow-wrap: a
 """
 
 
-def bench_html(plan: Plan, entries: Sequence[Entry], sentences: Sequence[str]) -> str:
+def bench_html(plan: Plan, entries: Sequence[PlanEntry], sentences: Sequence[str]) -> str:
     """The whole page, to be written as UTF-8. `sentences` are those of `yoro.bench.results.entries`."""
-    board, tables = Board(plan, entries), bench_tables(plan, entries)
+    board, tables = RunGrid(plan, entries), bench_tables(plan, entries)
     sections = [
         f"<header><h1>{text(plan.title, LONG)}</h1>\n"
         + (f'<p class="quiet">{text(plan.about, 4 * LONG)}</p>' if plan.about else "")
@@ -58,7 +58,7 @@ def bench_html(plan: Plan, entries: Sequence[Entry], sentences: Sequence[str]) -
     return page(plan.title, sections, FIGURE_STYLE + STYLE)
 
 
-def _facts(board: Board) -> dict[str, str]:
+def _facts(board: RunGrid) -> dict[str, str]:
     plan, entries = board.plan, board.entries
     results = [entry.result for entry in entries if entry.result is not None]
     failed = sum(entry.error is not None for entry in entries)
@@ -70,7 +70,7 @@ def _facts(board: Board) -> dict[str, str]:
         "Settings": "; ".join(setting_title(plan, setting) for setting in plan.settings),
         "Sources": ", ".join(dict.fromkeys(setting.source for setting in plan.settings)),
         "Images": "; ".join(
-            dict.fromkeys(_images(setting.reading.shots, setting.reading.limit) for setting in plan.settings)
+            dict.fromkeys(_images(setting.inputs.shots, setting.inputs.limit) for setting in plan.settings)
         ),
         "Seeds": ", ".join(seeds),
         "Runs": f"{len(results):,} of {len(entries):,} finished, {failed:,} failed, "
@@ -87,7 +87,7 @@ def _images(shots: int | None, limit: str) -> str:
     return f"{some}; at most {limit.replace(',', ', ').replace('=', ' ')} a class" if limit else some
 
 
-def _digests(board: Board, kind: str) -> list[str]:
+def _digests(board: RunGrid, kind: str) -> list[str]:
     """The first digits of the digests that results depend on, by dataset or source."""
     found: dict[str, dict[str, None]] = {}
     for entry in board.entries:
@@ -141,7 +141,7 @@ def _rows(table: Table) -> str:
     return "\n".join(lines)
 
 
-def _line(row: Row, first: Sequence[bool]) -> str:
+def _line(row: TableRow, first: Sequence[bool]) -> str:
     cells = []
     for cell, begins in zip(row.cells, first, strict=True):
         paper = paper_text(cell, HTML)
@@ -170,7 +170,7 @@ def _marks(tables: Sequence[Table]) -> list[str]:
     return [f"({mark}) {sentence}" for mark, sentence in dict(pair for table in tables for pair in table.marks).items()]
 
 
-def _run_notes(board: Board) -> list[str]:
+def _run_notes(board: RunGrid) -> list[str]:
     """What runs said of themselves, each once, with how many said it."""
     said = Counter(note for entry in board.entries if entry.result is not None for note in entry.result.notes)
     return [note if count == 1 else f"{note} ({count:,} runs)" for note, count in said.items()]
