@@ -5,10 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from yoro.bench.cells import Cell, CellInputs
 from yoro.bench.plan import make_plan, read_plan
 from yoro.bench.tables.paper import published, published_tables
 from yoro.errors import InputError
@@ -185,20 +182,6 @@ def test_a_file_that_is_no_plan_is_named(tmp_path: Path):
     broken.write_bytes(b"#" * (2**20 + 1))
     with pytest.raises(InputError, match="at most"):
         read_plan(broken)
-
-
-TEXTS = st.text(max_size=5)
-CELL = st.builds(
-    Cell, TEXTS, TEXTS, TEXTS, TEXTS, st.integers(0, 9),
-    st.dictionaries(TEXTS, st.integers(2) | TEXTS, max_size=3).map(lambda d: tuple(sorted(d.items()))),
-    st.builds(CellInputs, shots=st.none() | st.integers(1, 16), attributes=TEXTS),
-)  # fmt: skip
-
-
-@given(CELL, CELL)
-def test_a_cell_is_named_by_all_it_is_made_of(one: Cell, other: Cell):
-    assert (one.name == other.name) == (one == other)
-    assert Cell.from_key(one.key()) == one
 
 
 def test_the_plans_are_written_for_people():

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from yoro.errors import InputError
 from yoro.text.banks import EACH
@@ -74,16 +75,13 @@ class Cell:
         return digest_of(self.key())
 
     @classmethod
-    def from_key(cls, key: Mapping[str, object]) -> Cell:
+    def from_key(cls, key: Mapping[str, Any]) -> Cell:
         """The cell of a key; an error if it is not one."""
         try:
             fields = dict(key)
-            options = fields.pop("options")
-            reading = fields.pop("reading")
-            assert isinstance(options, Mapping)
-            assert isinstance(reading, Mapping)
-            return cls(**fields, options=tuple(sorted(options.items())), inputs=CellInputs(**reading))  # type: ignore[arg-type]
-        except (KeyError, TypeError, AssertionError) as error:
+            options, reading = dict(fields.pop("options")), fields.pop("reading")
+            return cls(**fields, options=tuple(sorted(options.items())), inputs=CellInputs(**reading))
+        except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"This is no cell of a plan: {error}.") from None
 
 

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from yoro.bench.cell_loading import find_data, manifest_file, stage_of
 from yoro.bench.cells import Cell
 from yoro.bench.datasets.bench_datasets import find_bench_dataset
-from yoro.bench.datasets.contract import BenchDataset
+from yoro.bench.datasets.contract import BenchDataset, split_counts
 from yoro.bench.datasets.manifest import take_manifest
 from yoro.bench.methods.bench_methods import find_method
 from yoro.bench.plan import Plan
@@ -211,6 +211,5 @@ def _look(name: str, plan: Plan, results: Results, roots: Sequence[Path]) -> _Se
         digest = take_manifest(found, manifest_file(results, name), write=False).digest if used else None
     except (InputError, OSError) as error:
         return _Seen(dataset, problem=one_line(error))
-    counts = {split: sum(example.split == split for example in found) for split in ("train", "val", "test")}
-    counted = replace(dataset, counts={s: n for s, n in counts.items() if n}, classes=len(found.classes))
-    return _Seen(counted, digest)
+    counts = {split: n for split, n in split_counts(found).items() if split in ("train", "val", "test")}
+    return _Seen(replace(dataset, counts=counts, classes=len(found.classes)), digest)

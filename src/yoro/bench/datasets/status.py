@@ -135,17 +135,11 @@ def _causes(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
 def _indices(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
     present = [place for seed in SEEDS if (place := find_index(dataset, roots, seed)) is not None]
     state = "present" if len(present) == len(SEEDS) else "partial" if present else "missing"
-    return StatusItem(
-        dataset.name,
-        "few-shot index",
-        False,
-        state,
-        shown(present[0].parent) if present else "",
-        tuple(shown(place) for seed in SEEDS for place in index_places(dataset, roots, seed)),
-        {"files": len(present)},
-        {"files": len(SEEDS)},
-        where="" if state == "present" else INDICES,
-    )
+    looked = tuple(shown(place) for seed in SEEDS for place in index_places(dataset, roots, seed))
+    found, expected = {"files": len(present)}, {"files": len(SEEDS)}
+    folder = shown(present[0].parent) if present else ""
+    where = "" if state == "present" else INDICES
+    return StatusItem(dataset.name, "few-shot index", False, state, folder, looked, found, expected, where=where)
 
 
 def _templates(roots: Sequence[Path]) -> list[StatusItem]:

@@ -89,13 +89,14 @@ def _clip(method: str) -> BenchMethod[ClipOptions]:
     return BenchMethod(name, run, ClipOptions, trains=True, banks=CLIP_BANKS.get(method, ()), about=about)
 
 
+YORO = BenchMethod("yoro", run_one_pass, NoOptions, about="the paper's one pass")
+YORO_FP = BenchMethod("yoro-fp", _few_pass, FewPassOptions, trains=True, about="the pass, refined")
+
+
 def _all_methods() -> dict[str, BenchMethod[Any]]:
     listed: list[BenchMethod[Any]] = [
-        BenchMethod("yoro", run_one_pass, NoOptions, about="the paper's one pass"),
-        BenchMethod("yoro-fp", _few_pass, FewPassOptions, trains=True, about="the pass, refined"),
-        *map(_label_mapping, LABEL_MAPPINGS),
-        *map(_clip, CLIP_METHODS),
-    ]
+        YORO, YORO_FP, *map(_label_mapping, LABEL_MAPPINGS), *map(_clip, CLIP_METHODS)
+    ]  # fmt: skip
     methods = {method.name: method for method in listed}
     peers = {f"one-pass-{name}" if name in methods else name: method for name, method in PEERS.items()}
     return methods | {name: from_peer(name, method) for name, method in peers.items()}

@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from yoro.errors import InputError
-from yoro.refining.baselines.published import (
-    ALPHA,
-    CLIP_RATE,
-    EPOCHS,
-    NEAREST,
-    PROJECTION_RATE,
-    PROMPTS,
-    Granularity,
-)
+from yoro.refining.baselines import published
 from yoro.refining.policies import make_policy
 from yoro.refining.settings import Settings
 
@@ -53,7 +45,7 @@ class TrainingOptions:
     mapping_pass : whether an iterative mapping is gathered in a pass of its own, as published, or from the training.
     """
 
-    epochs: int = EPOCHS
+    epochs: int = published.EPOCHS
     batch_size: int | None = None  # None: 256, and 64 for DTD and Oxford Pets, as published
     select: str = "validation"
     mapping_pass: bool = True
@@ -69,16 +61,16 @@ class ClipOptions:
     prompts : of the clustered DVP. levels, scales, crops, projection_rate : of DGA.
     """
 
-    epochs: int = EPOCHS
+    epochs: int = published.EPOCHS
     select: str = "validation"
-    nearest: int = NEAREST
-    alpha: float = ALPHA
-    prompts: int = PROMPTS
-    levels: int = Granularity.levels
-    scales: int = Granularity.scales
-    crops: int = Granularity.crops
-    projection_rate: float = PROJECTION_RATE
-    learning_rate: float = CLIP_RATE
+    nearest: int = published.NEAREST
+    alpha: float = published.ALPHA
+    prompts: int = published.PROMPTS
+    levels: int = published.Granularity.levels
+    scales: int = published.Granularity.scales
+    crops: int = published.Granularity.crops
+    projection_rate: float = published.PROJECTION_RATE
+    learning_rate: float = published.CLIP_RATE
 
     def __post_init__(self) -> None:
         check(self.epochs, None, self.select)

@@ -53,21 +53,21 @@ def diagnostics(grid: RunGrid, paper: PaperNumbers) -> Table:
     """Every method but the baseline: gain, interval, wins, chosen epochs. Rows stand in groups of settings."""
     base = grid.plan.baseline
     rows = [
-        TableRow(Head(method, grid.title(method), group.title), tuple(_gains(grid, paper, group, method)))
+        _row(grid, paper, group, method, _gains(grid, paper, group, method))
         for group in groups(grid.plan)
         for method in _methods(group)
         if method != base
     ]
     titles = ("Accuracy, %", "Δ, points", "95 % interval", "W/T/L", "Depth", "Median", "Epoch 0 kept")
     columns = tuple(Head(title, title) for title in titles)
-    named = grid.title(base) if base in grid.plan.uses else base
+    named = grid.title(base)
     told = (
         f"Δ is the gain over {named} in points; the interval is a bootstrap of 10,000 draws over the datasets and "
         "settings. W/T/L counts them by exact means over the seeds. Depth is the chosen epoch over all runs, mean ± "
         "sample standard deviation; 0 is the predictor before refinement."
     )
     notes = (told, *_lacking(grid, base))
-    return _marked(Table("diagnostics", f"Gain over {named}", "Method", columns, tuple(rows), notes), grid, paper)
+    return Table("diagnostics", f"Gain over {named}", "Method", columns, tuple(rows), notes)
 
 
 def efficiency(grid: RunGrid, paper: PaperNumbers) -> Table:
@@ -79,36 +79,36 @@ def efficiency(grid: RunGrid, paper: PaperNumbers) -> Table:
         lines = [_costs(grid, paper, group, method) for method in methods]
         best = with_best([line[0] for line in lines])
         for method, line, first in zip(methods, lines, best, strict=True):
-            rows.append(TableRow(Head(method, grid.title(method), group.title), (first, *line[1:])))
+            rows.append(_row(grid, paper, group, method, (first, *line[1:])))
     titles = ("Accuracy, %", "Δ, points", "Epoch 0 kept", "Passes", "Relative time")
     columns = tuple(Head(title, title) for title in titles)
-    named = grid.title(base) if base in grid.plan.uses else base
+    named = grid.title(base)
     told = (
         f"Δ is the gain over {named} in points. Passes are traversals of the training images; time is relative to "
         f"{named} on the same dataset, setting and seed, then averaged. Validation and test are not counted."
     )
     notes = (told, *_lacking(grid, base))
-    return _marked(Table("efficiency", "Accuracy and cost", "Method", columns, tuple(rows), notes), grid, paper)
+    return Table("efficiency", "Accuracy and cost", "Method", columns, tuple(rows), notes)
 
 
 def timing(grid: RunGrid, paper: PaperNumbers) -> Table:
     """Every method: accuracy and seconds, setting by setting."""
     rows: list[TableRow] = []
-    several = len(grid.plan.settings) > 1
     for setting in grid.plan.settings:
-        group = Group(setting_title(grid.plan, setting), (setting,))
-        lines = [
-            (average_cell(grid, paper, group.settings, method), _seconds(grid, paper, setting, method))
-            for method in setting.methods
-        ]
-        best = with_best([line[0] for line in lines])
-        fastest = with_best([line[1] for line in lines], least=True)
+        group = Group(setting_title(grid.plan, setting) if len(grid.plan.settings) > 1 else "", (setting,))
+        best = with_best([average_cell(grid, paper, [setting], method) for method in setting.methods])
+        fastest = with_best([_seconds(grid, paper, setting, method) for method in setting.methods], least=True)
         for method, *cells in zip(setting.methods, best, fastest, strict=True):
-            head = Head(method, grid.title(method), group.title if several else "")
-            rows.append(TableRow(head, (cells[0], cells[1])))
+            rows.append(_row(grid, paper, group, method, cells))
     columns = (Head("accuracy", "Accuracy, %"), Head("seconds", "Seconds"))
     note = f"Seconds of fitting or training; validation and test are not counted. {SEEDS}"
-    return _marked(Table("timing", "Accuracy and time", "Method", columns, tuple(rows), (note,)), grid, paper)
+    return Table("timing", "Accuracy and time", "Method", columns, tuple(rows), (note,))
+
+
+def _row(grid: RunGrid, paper: PaperNumbers, group: Group, method: str, cells: Sequence[TableCell | None]) -> TableRow:
+    """The row of a method in a group, with letters for those of the paper's numbers that its cells have."""
+    head = Head(method, grid.title(method), group.title, paper.mark(method, group.settings))
+    return TableRow(head, tuple(cells))
 
 
 def _methods(group: Group) -> list[str]:
@@ -246,13 +246,3 @@ def _lacking(grid: RunGrid, base: str) -> list[str]:
                 f"{group.title}: {', '.join(lacking)} not summed up, which needs all {needed} datasets and seeds."
             )
     return said
-
-
-def _marked(table: Table, grid: RunGrid, paper: PaperNumbers) -> Table:
-    """The table with letters at the heads of its rows; every method stands in a row here."""
-    by_title = {group.title: group.settings for group in groups(grid.plan)}
-    rows = []
-    for row in table.rows:
-        settings = by_title.get(row.head.group, grid.plan.settings)
-        rows.append(replace(row, head=replace(row.head, mark=paper.mark(row.head.name, settings))))
-    return replace(table, rows=tuple(rows))

@@ -68,8 +68,8 @@ class RunGrid:
         return tuple(name for name in setting.datasets if self.runs(setting, method, name) is None)
 
     def title(self, method: str) -> str:
-        """A method's title in the plan."""
-        return self.plan.uses[method].title
+        """A method's title in the plan; the name of one that the plan does not use."""
+        return self.plan.uses[method].title if method in self.plan.uses else method
 
     def gaps(self) -> list[str]:
         """Sentences on runs that failed or are missing: the first few by name, the rest counted."""
