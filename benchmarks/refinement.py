@@ -23,7 +23,8 @@ from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
 from yoro.prompts.prompt import make_prompt
 from yoro.prompts.trainable import TrainablePrompt
-from yoro.refining.baselines.label_mappings import EPOCHS, baseline_training, published_recipe
+from yoro.refining.baselines.label_mappings import baseline_training, published_recipe
+from yoro.refining.baselines.published import EPOCHS
 from yoro.refining.few_pass import refine
 from yoro.refining.heads import MappingHead
 from yoro.refining.images import Codes, LabelledImages, Pixels

@@ -106,7 +106,7 @@ def test_the_deep_mapping_has_no_bias_and_is_a_matrix_on_the_responses():
 
 
 def test_the_best_test_epoch_leaves_the_untrained_predictor_out():
-    from yoro.bench.methods.published import best_test_epoch
+    from yoro.bench.methods.training import best_test_epoch
     from yoro.refining.checkpoint import EpochRecord
 
     records = [EpochRecord(i, None, count, 10, 0.0) for i, count in enumerate([9, 5, 5, 6, 4])]

@@ -65,7 +65,7 @@ def test_each_method_runs_through_the_embedded_source(method, conse, socket_disa
 
 def test_every_method_has_its_published_number_of_values(conse):
     from yoro.refining.baselines.clip import ClipSettings
-    from yoro.refining.baselines.dga import Granularity
+    from yoro.refining.baselines.published import Granularity
 
     counts = {"vp": 69_840, "blm": 69_840, "ar": 39_936, "attrvr": 39_936, "autovp": 39_936, "dvp-cls": 119_808}
     for method, count in counts.items():
@@ -75,10 +75,11 @@ def test_every_method_has_its_published_number_of_values(conse):
 
 
 def test_recipes_are_the_published_ones():
-    from yoro.refining.baselines.clip import METHODS, clip_recipe
+    from yoro.refining.baselines.clip import BUILDERS, clip_recipe
+    from yoro.refining.baselines.published import CLIP_METHODS
 
-    assert set(METHODS) == set(RATES)
-    for method in METHODS:
+    assert set(CLIP_METHODS) == set(BUILDERS) == set(RATES)
+    for method in CLIP_METHODS:
         recipe = clip_recipe(method)
         assert (recipe.optimiser, recipe.learning_rate, recipe.momentum, recipe.schedule) == ("sgd", 40, 0.9, "cosine")
         assert (recipe.batch_size, clip_recipe(method, shots=1).batch_size) == (64, 16)
@@ -123,7 +124,7 @@ def test_training_equals_torch_sgd_under_a_cosine_of_every_step(clip):
 def test_a_stopped_training_goes_on_to_the_same_end(method, clip, tmp_path):
     from yoro.data.views import Augmentation
     from yoro.refining.baselines.clip import ClipSettings
-    from yoro.refining.baselines.dga import Granularity
+    from yoro.refining.baselines.published import Granularity
     from yoro.refining.checkpoint import TrainingCheckpoint
 
     def stop(records, chosen):

@@ -163,8 +163,9 @@ def test_dga_starts_with_projections_that_change_nothing_and_mixes_as_told():
     import torch
 
     from yoro.refining.baselines.clip_heads import attribute_scores
-    from yoro.refining.baselines.dga import GranularHead, Granularity, fused, rescaled
+    from yoro.refining.baselines.dga import GranularHead, fused, rescaled
     from yoro.refining.baselines.hierarchy import pooled
+    from yoro.refining.baselines.published import Granularity
 
     banks, tree = [unit(3, 4, 8), unit(3, 4, 8, seed=1)], [np.array([0, 0, 1])]
     head = GranularHead(banks, tree, CLASSES, 10.0, Granularity(levels=1, scales=1, crops=2))
@@ -189,7 +190,8 @@ def test_dgas_crops_depend_on_the_image_alone_and_every_prompt_is_learned():
     import torch
 
     from yoro.prompts.prompt import make_prompt
-    from yoro.refining.baselines.dga import Granularity, GranularPrompts
+    from yoro.refining.baselines.dga import GranularPrompts
+    from yoro.refining.baselines.published import Granularity
 
     prompt = make_prompt("padding", 32, mean=(0.5,) * 3, std=(0.5,) * 3, image_side=24)
     prompts = GranularPrompts(prompt, Granularity(levels=2, scales=2, crops=3))

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from yoro.bench.plan import Plan, make_plan
-from yoro.bench.results import Entry, Epoch, Result, Results, entries
+from yoro.bench.results import Epoch, PlanEntry, Result, Results, entries
 
 SMALL = Path(__file__).parents[2] / "configs" / "small.toml"
-Maker = Callable[[Entry], Result | str | None]  # a result, the error of a failure, or None for a run that is missing
+Maker = Callable[[PlanEntry], Result | str | None]  # a result, the error of a failure, or None if the run is missing
 
 
 def plan_of(**changes: object) -> Plan:
@@ -30,14 +30,14 @@ def setting(name: str, **more: object) -> dict[str, object]:
     return {"name": name, "title": name.upper(), "source": "embedded:lite0", "prompt": "padding", **more}
 
 
-def result(entry: Entry, correct: int, tested: int = 100, **more: object) -> Result:
+def result(entry: PlanEntry, correct: int, tested: int = 100, **more: object) -> Result:
     """A result of an entry's cell with this many right answers."""
     given: dict[str, object] = {"seconds": 2.0, "passes": 1, "fitted": 400} | more
     made = Result(entry.cell, {"data": f"{entry.dataset}-0123456789", "source": "weights"}, correct, tested, **given)
     return replace(made, machine={"device": "cpu", "threads": "2"}, finished="2026-07-01T00:00:00Z")
 
 
-def filled(plan: Plan, folder: Path, make: Maker) -> tuple[list[Entry], list[str]]:
+def filled(plan: Plan, folder: Path, make: Maker) -> tuple[list[PlanEntry], list[str]]:
     """The entries of a plan after its runs were written to a folder and read back."""
     results = Results(folder)
     for entry in plan.entries():
@@ -52,7 +52,7 @@ def filled(plan: Plan, folder: Path, make: Maker) -> tuple[list[Entry], list[str
 def counts(table: dict[tuple[str, str], tuple[int, ...]]) -> Maker:
     """Right answers of 100 by method and dataset, one for each seed; -1 is a missing run."""
 
-    def make(entry: Entry) -> Result | None:
+    def make(entry: PlanEntry) -> Result | None:
         correct = table[entry.method, entry.dataset][entry.seed]
         return None if correct < 0 else result(entry, correct)
 
@@ -66,7 +66,7 @@ def epochs_of(n: int, *, best: int, loss: float | None = 1.0) -> tuple[Epoch, ..
     )
 
 
-def plausible(entry: Entry) -> Result:
+def plausible(entry: PlanEntry) -> Result:
     """A result as a bench might give it, from the place alone."""
     number = int(entry.cell.name[:8], 16)
     base = 30 + 45 * (sum(map(ord, entry.dataset)) % 97) / 97

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from yoro.errors import InputError
+from yoro.text.settings import EACH
 
 Scalar = bool | int | float | str
 Options = tuple[tuple[str, Scalar], ...]  # sorted by name
@@ -16,8 +18,8 @@ EDITION = 1  # of what the code computes: raise it when the same cell, or one at
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How images are chosen and read; shared by all methods of a setting. None is the default of its kind.
+class CellInputs:
+    """How the images of a cell are chosen and read, the same for all methods of a setting. None is the usual.
 
     shots : images a class to fit; None takes the whole training split.
     draws : who draws them: "ours", by the seed, or "published", the index file of the seed.
@@ -34,7 +36,7 @@ class Reading:
     limit: str = ""
     grouped: bool = False
     attributes: str = "des"
-    sentences: int = 20
+    sentences: int = EACH
 
     def limits(self) -> dict[str, int]:
         """The limit by split."""
@@ -54,13 +56,18 @@ class Cell:
     method: str  # by its name in the registry of methods
     seed: int
     options: Options = ()  # that are not at their default
-    reading: Reading = Reading()
+    inputs: CellInputs = CellInputs()
 
     def key(self) -> dict[str, object]:
-        """Everything that makes the cell, as plain values; what is at its default is left out."""
-        usual = asdict(Reading())
-        reading = {name: value for name, value in asdict(self.reading).items() if value != usual[name]}
-        return asdict(replace(self, options=())) | {"options": dict(self.options), "reading": reading}
+        """Everything that makes the cell, as plain values; what is at its default is left out.
+
+        Names and results of earlier runs hang on these words: the inputs are called "reading" there.
+        """
+        usual = asdict(CellInputs())
+        reading = {name: value for name, value in asdict(self.inputs).items() if value != usual[name]}
+        made = asdict(self) | {"options": dict(self.options)}
+        del made["inputs"]
+        return made | {"reading": reading}
 
     @property
     def name(self) -> str:
@@ -68,16 +75,13 @@ class Cell:
         return digest_of(self.key())
 
     @classmethod
-    def from_key(cls, key: Mapping[str, object]) -> Cell:
+    def from_key(cls, key: Mapping[str, Any]) -> Cell:
         """The cell of a key; an error if it is not one."""
         try:
             fields = dict(key)
-            options = fields.pop("options")
-            reading = fields.pop("reading")
-            assert isinstance(options, Mapping)
-            assert isinstance(reading, Mapping)
-            return cls(**fields, options=tuple(sorted(options.items())), reading=Reading(**reading))  # type: ignore[arg-type]
-        except (KeyError, TypeError, AssertionError) as error:
+            options, reading = dict(fields.pop("options")), fields.pop("reading")
+            return cls(**fields, options=tuple(sorted(options.items())), inputs=CellInputs(**reading))
+        except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"This is no cell of a plan: {error}.") from None
 
 

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from yoro.bench.cells import Cell
+from yoro.bench.datasets.attribute_files import read_templates
 from yoro.bench.datasets.contract import BenchDataset
 from yoro.bench.datasets.drawing import Drawn
-from yoro.bench.methods.options import NoOptions
-from yoro.bench.response_cache import Shelf
+from yoro.bench.response_cache import ResponseCache
 from yoro.bench.results import Epoch
-from yoro.bench.sentences import Origin, make_sentences
 from yoro.data.examples import Example
-from yoro.discriminant.selection import Validation
-from yoro.discriminant.statistics import ResponseStatistics
-from yoro.errors import InputError
-from yoro.mappings.batches import class_codes
-from yoro.model.ledger import Ledger
-from yoro.model.one_pass import Gathered
+from yoro.discriminant.evidence import Validation
+from yoro.model.model import Model
 from yoro.model.pipeline import Pipeline
-from yoro.model.solve import solve
-from yoro.model.store import Model
-from yoro.peers.contract import Method, Task, check_scores, make_ready, make_task
-from yoro.sources.contract import is_dual
-from yoro.text.encoded_bank import Wording
+from yoro.peers.contract import Task, make_task
+from yoro.sources.contract import DualEncoder, is_dual
+from yoro.text.banks import Bank, fill_template
+from yoro.text.encoded_bank import EncodedBank, encode_bank, make_encoded_bank
+from yoro.text.settings import SentenceSettings
+
+Origin = str | Path  # "templates", "names", a bank {class: [sentences]} in JSON, or templates in a text file
+SEED = 0  # of the draw of sentences: a plan has the same bank for every seed
 
 
 @dataclass(frozen=True)
@@ -50,10 +46,10 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Ground:
+class Context:
     """One cell with everything it needs.
 
-    shelf : responses of all its images.
+    cache : responses of all its images.
     sentences : what an image-text source compares images with; more than one where a method reads several banks.
     scratch : a folder for the checkpoints of a training, which may have been interrupted before.
     """
@@ -62,7 +58,7 @@ class Ground:
     dataset: BenchDataset
     drawn: Drawn
     pipeline: Pipeline
-    shelf: Shelf
+    cache: ResponseCache
     sentences: tuple[Origin, ...]
     scratch: Path
     device: str = "auto"
@@ -74,18 +70,18 @@ class Ground:
         return tuple(sorted({example.label or "" for example in self.drawn.train}))
 
     @cached_property
-    def wording(self) -> Wording | None:
+    def words(self) -> EncodedBank | None:
         """The sentences of an image-text source, with their vectors; None for any other source."""
-        source, reading = self.pipeline.source, self.cell.reading
-        if not is_dual(source) or reading.read == "features" or not self.sentences:
+        source, inputs = self.pipeline.source, self.cell.inputs
+        if not is_dual(source) or inputs.read == "features" or not self.sentences:
             return None
-        return make_sentences(source, self.classes, self.sentences[0], reading.sentences, self.progress)
+        return make_sentences(source, self.classes, self.sentences[0], inputs.sentences, self.progress)
 
     def task(self) -> Task:
         """The cell as the methods of `yoro.peers` take it."""
-        words, drawn = self.wording, self.drawn
+        words, drawn = self.words, self.drawn
         return make_task(
-            self.shelf.responses(drawn.train), labels(drawn.train), validation=self.validation,
+            self.cache.responses(drawn.train), labels(drawn.train), validation=self.validation,
             texts=None if words is None else words.by_class(), scale=100.0 if words is None else words.scale,
             seed=self.cell.seed,
         )  # fmt: skip
@@ -94,16 +90,16 @@ class Ground:
     def validation(self) -> Validation | None:
         """Responses and labels to validate on."""
         held = self.drawn.val
-        return (self.shelf.responses(held), labels(held)) if held else None
+        return (self.cache.responses(held), labels(held)) if held else None
 
     @property
     def pass_seconds(self) -> float:
         """What one forward pass over the training images takes: their share of the pass that all methods share."""
-        return self.shelf.seconds_an_image * len(self.drawn.train)
+        return self.cache.seconds_an_image * len(self.drawn.train)
 
     def right(self, model: Model, examples: Sequence[Example]) -> int:
-        """How many images the model answers rightly, by their responses on the shelf."""
-        return int((model.mapping.predict(self.shelf.responses(examples)) == labels(examples)).sum())
+        """How many images the model answers rightly, by their cached responses."""
+        return int((model.mapping.predict(self.cache.responses(examples)) == labels(examples)).sum())
 
 
 def labels(examples: Sequence[Example]) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
@@ -111,42 +107,19 @@ def labels(examples: Sequence[Example]) -> np.ndarray[tuple[int], np.dtype[np.st
     return np.array([example.label or "" for example in examples], dtype=np.str_)
 
 
-def fit_one_pass(ground: Ground) -> tuple[Model, float]:
-    """The paper's one-pass predictor by the product's own path, and the seconds that it took after the pass."""
-    validation, wording = ground.validation, ground.wording  # texts are encoded before the clock starts
-    if validation is None:
-        raise InputError("There are no validation images to choose the shrinkage by.")
-    started = time.perf_counter()
-    gathered = Gathered(ResponseStatistics(), Ledger(), None)
-    with threadpool_limits(1, user_api="blas"):
-        gathered.absorb(ground.shelf.stream(ground.drawn.train))
-        model = solve(gathered, "validation", "empirical", "paper", validation=validation, wording=wording)
-    described = ground.pipeline.describe()
-    model.source, model.prompt, model.transform = described["source"], described["prompt"], described["transform"]
-    model.prompt_arrays = dict(ground.pipeline.prompt.arrays())
-    return model, time.perf_counter() - started
+def is_list(origin: Origin) -> bool:
+    """Whether this is a file of templates."""
+    return isinstance(origin, Path) and origin.suffix.lower() == ".txt"
 
 
-def run_one_pass(ground: Ground, _: NoOptions) -> Answer:
-    """YORO: one pass, the shrinkage by validation."""
-    model, seconds = fit_one_pass(ground)
-    held, test = ground.drawn.val, ground.drawn.test
-    return Answer(
-        ground.right(model, test), ground.pass_seconds + seconds, 1,
-        (ground.right(model, held), len(held)), shrinkage=model.choice.shrinkage,
-    )  # fmt: skip
-
-
-def fit_responses(method: Method, ground: Ground, _: NoOptions) -> Answer:
-    """A method of `yoro.peers` on the shared responses."""
-    task = ground.task()
-    make_ready(method, task)
-    with threadpool_limits(1, user_api="blas"):
-        started = time.perf_counter()
-        scorer = method.fit(task)
-        seconds = time.perf_counter() - started
-        test = ground.drawn.test
-        scores = scorer(ground.shelf.responses(test).astype(np.float64))
-    check_scores(scores, len(test), len(task.classes))
-    correct = int((scores.argmax(axis=1) == class_codes(labels(test).tolist(), task.classes)).sum())
-    return Answer(correct, ground.pass_seconds + seconds, method.passes)
+def make_sentences(
+    source: DualEncoder, classes: Iterable[str], origin: Origin, each: int, progress: bool
+) -> EncodedBank:
+    """Sentences of the classes with their vectors; of a file of templates all are taken, in its order."""
+    if not is_list(origin):
+        settings = SentenceSettings(origin, each, zero_shot=False)
+        return make_encoded_bank(source, classes, settings, seed=SEED, progress=progress)[0]
+    templates = read_templates(Path(origin))
+    filled = {name: tuple(fill_template(template, name) for template in templates) for name in sorted(classes)}
+    bank = Bank(filled, Path(origin).name, len(templates), SEED)
+    return EncodedBank(bank, encode_bank(source, bank, progress=progress), source.logit_scale, votes=False)

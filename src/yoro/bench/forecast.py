@@ -8,17 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from yoro.bench.cell_inputs import find_data, manifest_file, stage_of
+from yoro.bench.cell_loading import find_data, manifest_file, stage_of
 from yoro.bench.cells import Cell
 from yoro.bench.datasets.bench_datasets import find_bench_dataset
-from yoro.bench.datasets.contract import BenchDataset
+from yoro.bench.datasets.contract import BenchDataset, split_counts
 from yoro.bench.datasets.manifest import take_manifest
 from yoro.bench.methods.bench_methods import find_method
 from yoro.bench.plan import Plan
-from yoro.bench.progress import spell
-from yoro.bench.results import Entry, Results
-from yoro.data.roles import HOLD_OUT, MOST_VALIDATION
+from yoro.bench.results import PlanEntry, Results
+from yoro.bench.runner import duration_text
+from yoro.data.splits import HOLD_OUT, MOST_VALIDATION
 from yoro.errors import InputError, one_line
+from yoro.refining.baselines.published import ITERATIVE
 
 State = Literal["finished", "to run", "data changed", "no data"]
 STATES: tuple[State, ...] = get_args(State)
@@ -44,7 +45,7 @@ class Counted:
 class Forecast:
     """A cell, whether it would run, and about how many seconds that takes (with its share of shared responses)."""
 
-    entry: Entry
+    entry: PlanEntry
     state: State
     seconds: float = 0.0
     why: str = ""  # it cannot run, or failed before
@@ -81,7 +82,7 @@ def forecast(plan: Plan, results: Results, roots: Sequence[Path]) -> list[Foreca
         if seen.dataset is not None and seen.dataset.counts:
             counted = count_images(entry.cell, seen.dataset)
             seconds = training_cost(entry.cell, counted, rates)
-            key = entry.dataset, *stage_of(entry.cell), entry.seed if entry.cell.reading.shots else None
+            key = entry.dataset, *stage_of(entry.cell), entry.seed if entry.cell.inputs.shots else None
             if key not in read:
                 seconds += (counted.train + counted.val + counted.test) * rates.seconds(entry.cell.source)
                 read.add(key)
@@ -93,15 +94,15 @@ def forecast(plan: Plan, results: Results, roots: Sequence[Path]) -> list[Foreca
 
 def count_images(cell: Cell, dataset: BenchDataset) -> Counted:
     """Images of a cell, by the numbers that the dataset is known to have."""
-    counts, reading = dataset.counts, cell.reading
+    counts, inputs = dataset.counts, cell.inputs
     train, val, test = (counts.get(split, 0) for split in ("train", "val", "test"))
     if not val:
         val = round(HOLD_OUT * train)
         train -= val
-    if reading.shots:
-        train = min(train, reading.shots * dataset.classes)
-        val = min(val, min(reading.shots, MOST_VALIDATION) * dataset.classes)
-    limits = {split: limit * dataset.classes for split, limit in reading.limits().items()}
+    if inputs.shots:
+        train = min(train, inputs.shots * dataset.classes)
+        val = min(val, min(inputs.shots, MOST_VALIDATION) * dataset.classes)
+    limits = {split: limit * dataset.classes for split, limit in inputs.limits().items()}
     return Counted(*(min(n, limits.get(split, n)) for split, n in (("train", train), ("val", val), ("test", test))))
 
 
@@ -118,7 +119,7 @@ def training_cost(cell: Cell, counted: Counted, rates: Rates) -> float:
     if cell.method == "dga":
         looks = 1 + options.scales * options.crops + options.levels
     forward, both = rates.seconds(cell.source), rates.training_seconds(cell.source)
-    gathering = forward if cell.method in ("ilm", "blm", "blm+") and options.mapping_pass else 0.0
+    gathering = forward if cell.method in ITERATIVE and options.mapping_pass else 0.0
     an_epoch = counted.train * (both + gathering) + counted.val * forward
     return looks * (epochs * an_epoch + (counted.test + counted.train) * forward)
 
@@ -169,14 +170,15 @@ def forecast_lines(listed: Sequence[Forecast]) -> list[str]:
         seeds = " ".join(str(one.entry.seed) for one in mine)
         states = ", ".join(dict.fromkeys(one.state for one in mine))
         seconds = sum(one.seconds for one in mine)
-        lines.append(f"{place}  seeds {seeds}  {states}" + (f", about {spell(seconds)}" if seconds >= 1 else ""))
+        about = f", about {duration_text(seconds)}" if seconds >= 1 else ""
+        lines.append(f"{place}  seeds {seeds}  {states}{about}")
     return [*lines, *_totals(listed), *_problems(listed)]
 
 
 def _totals(listed: Sequence[Forecast]) -> list[str]:
     counts = {state: sum(one.state == state for one in listed) for state in STATES}
-    now = spell(sum(one.seconds for one in listed if one.state in ("to run", "data changed")))
-    later = spell(sum(one.seconds for one in listed if one.state == "no data"))
+    now = duration_text(sum(one.seconds for one in listed if one.state in ("to run", "data changed")))
+    later = duration_text(sum(one.seconds for one in listed if one.state == "no data"))
     beside = f", and {later} more where data are missing" if counts["no data"] else ""
     return [
         f"{len(listed)} cells: " + ", ".join(f"{n} {state}" for state, n in counts.items() if n) + ".",
@@ -209,6 +211,5 @@ def _look(name: str, plan: Plan, results: Results, roots: Sequence[Path]) -> _Se
         digest = take_manifest(found, manifest_file(results, name), write=False).digest if used else None
     except (InputError, OSError) as error:
         return _Seen(dataset, problem=one_line(error))
-    counts = {split: sum(example.split == split for example in found) for split in ("train", "val", "test")}
-    counted = replace(dataset, counts={s: n for s, n in counts.items() if n}, classes=len(found.classes))
-    return _Seen(counted, digest)
+    counts = {split: n for split, n in split_counts(found).items() if split in ("train", "val", "test")}
+    return _Seen(replace(dataset, counts=counts, classes=len(found.classes)), digest)

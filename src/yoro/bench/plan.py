@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import cast
 
-from yoro.bench.cells import Cell, Options, Reading, Scalar
+from yoro.bench.cells import Cell, CellInputs, Options, Scalar
 from yoro.bench.methods.bench_methods import find_method
-from yoro.bench.results import Entry
+from yoro.bench.results import PlanEntry
 from yoro.bench.tables.paper import published_tables
 from yoro.errors import InputError, did_you_mean
 from yoro.prompts.prompt import PROMPTS
@@ -18,8 +18,8 @@ from yoro.prompts.prompt import PROMPTS
 LARGEST = 2**20  # bytes of a plan
 SHOWN = ("datasets", "settings", "methods", "diagnostics", "efficiency", "timing", "curves", "shares", "cost")
 SPLITS = ("train", "val", "test")
-READING = tuple(f.name for f in fields(Reading))
-SHARED = ("datasets", "methods", "seeds", *READING)  # may stand at the top or in a setting
+INPUTS = tuple(f.name for f in fields(CellInputs))
+SHARED = ("datasets", "methods", "seeds", *INPUTS)  # may stand at the top or in a setting
 TOP = ("title", "about", "paper", "show", "settings", "method", "data", "baseline", *SHARED)
 SETTING = ("name", "title", "source", "prompt", *SHARED)
 METHOD = ("use", "title", "for", "attributes")  # besides the options of the method itself
@@ -55,7 +55,7 @@ class Setting:
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
     seeds: tuple[int, ...]
-    reading: Reading
+    inputs: CellInputs
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ class Plan:
     baseline: str = "yoro"  # the method that others are compared with
     data: Mapping[str, str] = field(default_factory=dict)  # where a dataset is, if not under a root
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[PlanEntry]:
         """Every cell in its place: setting by setting, dataset by dataset, method by method, seed by seed."""
         return [
-            Entry(setting.name, name, dataset, seed, self._cell(setting, dataset, self.uses[name], seed))
+            PlanEntry(setting.name, name, dataset, seed, self._cell(setting, dataset, self.uses[name], seed))
             for setting in self.settings
             for dataset in setting.datasets
             for name in setting.methods
@@ -107,10 +107,10 @@ class Plan:
         return tuple(dict.fromkeys(name for setting in self.settings for name in setting.datasets))
 
     def _cell(self, setting: Setting, dataset: str, use: Use, seed: int) -> Cell:
-        reading = setting.reading
+        inputs = setting.inputs
         if use.attributes is not None:
-            reading = replace(reading, attributes=use.attributes)
-        return Cell(dataset, setting.source, setting.prompt, use.method, seed, use.options_for(dataset), reading)
+            inputs = replace(inputs, attributes=use.attributes)
+        return Cell(dataset, setting.source, setting.prompt, use.method, seed, use.options_for(dataset), inputs)
 
 
 def read_plan(path: str | Path) -> Plan:
@@ -150,10 +150,10 @@ def make_plan(content: Mapping[str, object]) -> Plan:
         _text(content.get("title"), "title"),
         made,
         uses,
-        _words(content.get("show", ["datasets"]), SHOWN, "ways to show results"),
-        _text(content.get("about", ""), "about"),
+        _words(content.get("show", list(Plan.show)), SHOWN, "ways to show results"),
+        _text(content.get("about", Plan.about), "about"),
         _words(content.get("paper", []), published_tables(), "tables of the paper"),
-        _text(content.get("baseline", "yoro"), "baseline"),
+        _text(content.get("baseline", Plan.baseline), "baseline"),
         _places(content.get("data", {})),
     )
 
@@ -179,12 +179,12 @@ def _setting(given: Mapping[str, object], top: Mapping[str, object], number: int
     source = _text(whole.get("source"), f"source of {name}")
     title = _text(whole.get("title", name) if "title" in given else name, f"title of {name}")
     return Setting(
-        name, title, source, prompt, datasets, methods, tuple(cast("list[int]", seeds)), _reading(whole, name)
+        name, title, source, prompt, datasets, methods, tuple(cast("list[int]", seeds)), _inputs(whole, name)
     )
 
 
-def _reading(given: Mapping[str, object], name: str) -> Reading:
-    chosen = {key: given[key] for key in READING if key in given}
+def _inputs(given: Mapping[str, object], name: str) -> CellInputs:
+    chosen = {key: given[key] for key in INPUTS if key in given}
     for key, value in chosen.items():
         sound, expected = KINDS[key]
         if not sound(value):
@@ -193,7 +193,7 @@ def _reading(given: Mapping[str, object], name: str) -> Reading:
     chosen["limit"] = ",".join(f"{part}={limit[part]}" for part in SPLITS if part in limit)
     if "frame" in chosen:
         chosen["frame"] = str(chosen["frame"])
-    return Reading(**chosen)  # type: ignore[arg-type]
+    return CellInputs(**chosen)  # type: ignore[arg-type]
 
 
 def _whole(value: object) -> bool:

@@ -14,13 +14,13 @@ from yoro.data.responses import ROWS, ResponseBatch
 from yoro.data.streams import ResponseStream
 from yoro.errors import ImageError, StoreError
 from yoro.files.atomic import drafted_file
-from yoro.model.one_pass import shown
-from yoro.model.pipeline import Pipeline, Reading
+from yoro.model.pipeline import Pipeline
+from yoro.model.settings import Loading
 
 Responses = NDArray[np.float32]
 
 
-class Shelf:
+class ResponseCache:
     """Responses of the images of one dataset through one source and prompt, by the names of the images."""
 
     def __init__(self, folder: Path, rows: int = ROWS) -> None:
@@ -41,7 +41,7 @@ class Shelf:
         """Time to decode one image and to ask the source, as it was measured."""
         return self.seconds / max(len(self), 1)
 
-    def read(self, examples: Sequence[Example], pipeline: Pipeline, reading: Reading, *, progress: bool) -> int:
+    def read(self, examples: Sequence[Example], pipeline: Pipeline, loading: Loading, *, progress: bool) -> int:
         """Ask the source for those images that are not here yet; their number.
 
         An image that cannot be read is an error: a result without it would be a result on other data.
@@ -50,8 +50,8 @@ class Shelf:
         for start in range(0, len(missing), self._rows):
             part = missing[start : start + self._rows]
             began = time.perf_counter()
-            stream = pipeline.stream(part, reading)
-            batches = list(shown(stream, f"reading {start:,} of {len(missing):,}", progress))
+            stream = pipeline.stream(part, loading)
+            batches = list(stream.shown(f"reading {start:,} of {len(missing):,}", progress))
             if stream.skipped:
                 raise ImageError(
                     f"{len(stream.skipped)} of {len(part)} images cannot be read; the first: {stream.skipped[0][1]}"

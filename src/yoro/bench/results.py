@@ -79,7 +79,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Entry:
+class PlanEntry:
     """A cell in its place in a plan, and what came of it so far."""
 
     setting: str
@@ -167,7 +167,7 @@ class Results:
         return found
 
 
-def entries(plan: Plan, results: Results) -> tuple[list[Entry], list[str]]:
+def entries(plan: Plan, results: Results) -> tuple[list[PlanEntry], list[str]]:
     """Every cell of a plan with its newest result, and sentences on what does not belong together."""
     listed = []
     for entry in plan.entries():
@@ -177,7 +177,7 @@ def entries(plan: Plan, results: Results) -> tuple[list[Entry], list[str]]:
     return listed, [*results.odd, *_mixed(listed, results)]
 
 
-def _mixed(listed: Sequence[Entry], results: Results) -> list[str]:
+def _mixed(listed: Sequence[PlanEntry], results: Results) -> list[str]:
     """Sentences on datasets and sources whose results come from different copies."""
     said = []
     for what in ("data", "source"):

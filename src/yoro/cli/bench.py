@@ -24,7 +24,7 @@ from yoro.model.settings import PipelineSettings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from yoro.bench.results import Entry
+    from yoro.bench.results import PlanEntry
 
 app = App("bench", sort_key=101, help="Run plans of datasets, sources, methods and seeds, and write their tables.")
 
@@ -121,10 +121,10 @@ def table(
     """
     from yoro.bench.plan import read_plan
     from yoro.bench.results import Results, entries
+    from yoro.bench.tables.long_form import long_rows
     from yoro.bench.tables.page import bench_html
-    from yoro.bench.tables.tables import bench_tables
-    from yoro.bench.tables.tidy import tidy_rows
-    from yoro.bench.tables.writing import latex, markdown
+    from yoro.bench.tables.plan_tables import bench_tables
+    from yoro.bench.tables.table_writers import latex, markdown
     from yoro.files.atomic import write_file
     from yoro.files.rows import write_rows
     from yoro.model.store import refuse_existing
@@ -137,9 +137,9 @@ def table(
     if output.html is not None:
         write_file(output.html, bench_html(made, found, sentences).encode())
     if output.as_json and out is None:
-        print_json(tidy_rows(made, found))
+        print_json(long_rows(made, found))
     elif output.as_json or form == "csv":
-        write_rows(iter(tidy_rows(made, found)), "json" if output.as_json else "csv", out)
+        write_rows(iter(long_rows(made, found)), "json" if output.as_json else "csv", out)
     else:
         shown = {"markdown": markdown, "latex": latex}[form](bench_tables(made, found))
         if out is None:
@@ -158,8 +158,7 @@ def datasets(
 ) -> None:
     """Say which datasets are there, with found and expected counts; nothing is fetched."""
     from yoro.bench.datasets import data_roots, find_bench_dataset
-    from yoro.bench.datasets.status import all_status
-    from yoro.bench.datasets.status_text import status_advice, status_table, status_values
+    from yoro.bench.datasets.status import all_status, status_advice, status_table, status_values
 
     chosen = [find_bench_dataset(name) for name in names] if names else None
     items = all_status(data_roots(data or []), chosen)
@@ -171,7 +170,7 @@ def datasets(
         print(f"\n{paragraph}")
 
 
-def _counts(entries: Sequence[Entry]) -> list[str]:
+def _counts(entries: Sequence[PlanEntry]) -> list[str]:
     """A sentence on runs that are not there; none if all are."""
     absent = [entry for entry in entries if entry.result is None]
     if not absent:

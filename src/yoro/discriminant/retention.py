@@ -69,7 +69,6 @@ class DenseRemainder:
         self._matrix, self._factor, self._waiting = matrix.copy(), np.empty((len(matrix), TOGETHER)), 0
 
     def take(self, pick: int) -> None:
-        """See `Remainder.take`."""
         before = self._factor[:, : self._waiting]
         column = self._matrix[pick] - before @ before[pick]
         column /= np.sqrt(self.left[pick])
@@ -92,7 +91,6 @@ class LowRankRemainder:
         self.left = noise + np.einsum("ij,jk,ik->i", rows, middle, rows, optimize=True)
 
     def take(self, pick: int) -> None:
-        """See `Remainder.take`."""
         towards = self._middle @ self._rows[pick]
         variance = self.left[pick]
         column = self._rows @ towards

@@ -37,6 +37,7 @@ class Loading:
 
 
 HERE = Loading(workers=0)  # a library starts no process by itself
+STRICT = Loading(workers=0, strict=True)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,6 @@ class Refined(Cache):
     channels: NDArray[np.intp]
 
     def votes(self, vectors: Array) -> Array:
-        """See `Cache.votes`."""
         return super().votes(unit(vectors[:, self.channels]))
 
 

@@ -29,18 +29,14 @@ class PromptSet:
         return sum(prompt.n_values for prompt in self.prompts)
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """See `VisualPrompt.parameters`."""
         return [prompt.program for prompt in self.prompts]
 
     def respond(self, source: Respond, images: torch.Tensor) -> torch.Tensor:
-        """See `VisualPrompt.respond`."""
         return torch.cat([prompt.respond(source, images) for prompt in self.prompts], dim=1)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """See `VisualPrompt.arrays`."""
         return {f"program.{place}": prompt.arrays()["program"] for place, prompt in enumerate(self.prompts)}
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        """See `VisualPrompt.restore`."""
         for place, prompt in enumerate(self.prompts):
             prompt.restore({"program": arrays[f"program.{place}"]})

@@ -77,19 +77,15 @@ class TrainablePrompt:
         return canvas + (self.addend() if addend is None else addend)
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """See `VisualPrompt.parameters`."""
         return [self.program]
 
     def respond(self, source: Respond, images: torch.Tensor) -> torch.Tensor:
-        """See `VisualPrompt.respond`."""
         return source(self.compose(images))
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """See `VisualPrompt.arrays`."""
         return {"program": self.program.detach().cpu().numpy().copy()}
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        """See `VisualPrompt.restore`."""
         with torch.no_grad():
             self.program.copy_(torch.from_numpy(np.array(arrays["program"])))
 

@@ -85,11 +85,9 @@ class MappingHead(Generic[C]):
         self._put(mapping)
 
     def score(self, responses: torch.Tensor) -> torch.Tensor:
-        """See `Head.score`."""
         return responses.to(self._dtype) @ self._weights + self._bias
 
     def observe(self, responses: NDArray[np.float32], labels: Sequence[str]) -> None:
-        """See `Head.observe`."""
         if self._policy.solves:
             self._waiting.append((responses, labels))
             if sum(len(names) for _, names in self._waiting) >= BLOCK:
@@ -108,15 +106,12 @@ class MappingHead(Generic[C]):
         self._forget()
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """See `Head.parameters`."""
         return []
 
     def arrays(self) -> Arrays:
-        """See `Head.arrays`."""
         return {"weights": self.mapping.weights.copy(), "bias": self.mapping.bias.copy()}
 
     def restore(self, arrays: Arrays) -> None:
-        """See `Head.restore`."""
         weights, bias = (np.asarray(arrays[key], dtype=np.float64) for key in ("weights", "bias"))
         self._put(AffineMapping(weights, bias, self.classes))
         self._forget()
@@ -152,15 +147,12 @@ class LearnedHead:
         """Nothing is left to do."""
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """See `Head.parameters`."""
         return list(self._learned.values())
 
     def arrays(self) -> Arrays:
-        """See `Head.arrays`."""
         return {name: value.detach().cpu().numpy().copy() for name, value in self._learned.items()}
 
     def restore(self, arrays: Arrays) -> None:
-        """See `Head.restore`."""
         with torch.no_grad():
             for name, value in self._learned.items():
                 value.copy_(torch.from_numpy(np.array(arrays[name])))
@@ -188,5 +180,4 @@ class LinearHead(LearnedHead):
         return AffineMapping(weights, np.zeros(len(self.classes)), self.classes)
 
     def score(self, responses: torch.Tensor) -> torch.Tensor:
-        """See `Head.score`."""
         return responses @ self._matrix.T

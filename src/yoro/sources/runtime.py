@@ -81,7 +81,6 @@ class GraphSource:
         self._sessions: dict[type[np.generic], onnxruntime.InferenceSession] = {}
 
     def respond(self, images: Images) -> Responses:
-        """See `ResponseSource.respond`."""
         check_images(images, self.side)
         if not len(images):
             return np.empty((0, self.width), np.float32)
@@ -101,7 +100,6 @@ class GraphSource:
         return check_responses(run_session(session, part, self.name), len(part), self.width, self.name)
 
     def describe(self) -> dict[str, object]:
-        """See `ResponseSource.describe`."""
         return self._identity.as_dict()
 
     def onnx_model(self) -> onnx.ModelProto:

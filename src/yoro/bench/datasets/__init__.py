@@ -1,10 +1,9 @@
 """The datasets of the bench: found in whatever layout they were unpacked, counted, and never guessed."""
 
-from yoro.bench.datasets.bench_datasets import DATASETS, find_bench_dataset
+from yoro.bench.datasets.bench_datasets import DATASETS, find_at, find_bench_dataset
 from yoro.bench.datasets.contract import BenchDataset, Found
 from yoro.bench.datasets.drawing import Drawn, draw, draw_published
-from yoro.bench.datasets.places import data_roots
-from yoro.bench.datasets.pointing import find_at
+from yoro.bench.datasets.finding import data_roots
 
 __all__ = [
     "DATASETS",

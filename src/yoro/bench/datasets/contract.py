@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from yoro.data.examples import Dataset
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.data.examples import Dataset, Example
 from yoro.errors import DatasetError, InputError
 
 
@@ -18,6 +21,15 @@ class Found:
     dataset: Dataset
     place: str  # a folder or package, for users
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A dataset as one place has it; `problem` says what is missing of it."""
+
+    dataset: Dataset
+    place: str
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,3 +125,21 @@ def check_counts(found: Found, expected: BenchDataset) -> None:
         if expected.split_file:
             text += f" Use '{expected.split_file}'. {expected.where}"
     raise DatasetError(text, state="another split" if others else "partial", looked=[found.place], found=counts)
+
+
+def view_examples(
+    pixels: NDArray[np.uint8], labels: Sequence[int], names: Sequence[str], split: str, *, first: int = 0
+) -> list[Example]:
+    """Examples "split/00017" that are views of images (n, height, width[, 3]), numbered from `first`.
+
+    `labels` are positions in the class `names`.
+    """
+    if len(pixels) != len(labels):
+        raise InputError(f"{len(pixels):,} images of the split {split!r} came with {len(labels):,} labels.")
+    wrong = next((label for label in labels if not 0 <= label < len(names)), None)
+    if wrong is not None:
+        raise InputError(f"A label of the split {split!r} is {wrong}; expected 0 to {len(names) - 1}.")
+    return [
+        Example(image, names[label], f"{split}/{number:05d}", split=split)
+        for number, (image, label) in enumerate(zip(pixels, labels, strict=True), first)
+    ]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from yoro.data.coop import read_split
 from yoro.data.examples import Dataset, Example, shown
-from yoro.data.roles import MOST_VALIDATION, draw_few, hold_tenth
+from yoro.data.roles import by_role
+from yoro.data.splits import MOST_VALIDATION, draw_few, hold_tenth
 from yoro.errors import InputError
 
 TEST_SEED = 0  # so that every seed is tested on the same images
@@ -41,10 +42,7 @@ def draw(
     Validation images are the dataset's own, else 10 % of each class of train.
     """
     limit = _checked(limit or {})
-    parts: dict[str, list[Example]] = {"train": [], "val": [], "test": []}
-    for example in sorted(dataset, key=_order):
-        if example.split in parts and example.label is not None:
-            parts[example.split].append(example)
+    parts = by_role(sorted((example for example in dataset if example.label is not None), key=_order))
     for split in ("train", "test"):
         if not parts[split]:
             raise InputError(

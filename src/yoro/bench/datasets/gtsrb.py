@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from yoro.bench.datasets.copies import Copy
+from yoro.bench.datasets.contract import Copy
 from yoro.data.examples import Dataset, Example, shown
 from yoro.errors import DatasetError
 

@@ -16,7 +16,7 @@ from yoro.files.atomic import write_file
 
 LARGEST_CACHE = 256 << 20  # bytes
 
-Entry = tuple[int, int, str]  # size, mtime in ns (0 for what is no file), sha256
+FileStamp = tuple[int, int, str]  # size, mtime in ns (0 for what is no file), sha256
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def take_manifest(
     with each name.
     """
     known = {} if file is None else _read_cache(file)
-    entries: dict[str, Entry] = {}
+    entries: dict[str, FileStamp] = {}
     rows = []
     for example in dataset:
         entry = _entry(example, known.get(example.name))
@@ -59,7 +59,7 @@ def take_manifest(
     )
 
 
-def _entry(example: Example, known: Entry | None) -> Entry:
+def _entry(example: Example, known: FileStamp | None) -> FileStamp:
     if not isinstance(example.image, Path):
         return _memory_entry(example.image)
     try:
@@ -72,7 +72,7 @@ def _entry(example: Example, known: Entry | None) -> Entry:
         raise InputError(f"'{shown(example.image)}' cannot be read: {error.strerror or error}.") from error
 
 
-def _memory_entry(image: Picture) -> Entry:
+def _memory_entry(image: Picture) -> FileStamp:
     if isinstance(image, bytes):
         return len(image), 0, hashlib.sha256(image).hexdigest()
     pixels = np.ascontiguousarray(image)
@@ -81,7 +81,7 @@ def _memory_entry(image: Picture) -> Entry:
     return int(pixels.nbytes), 0, hasher.hexdigest()
 
 
-def _read_cache(file: Path) -> dict[str, Entry]:
+def _read_cache(file: Path) -> dict[str, FileStamp]:
     """The cache, or nothing if it is not there or not one."""
     try:
         if file.stat().st_size > LARGEST_CACHE:
@@ -89,7 +89,7 @@ def _read_cache(file: Path) -> dict[str, Entry]:
         content = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
-    entries: dict[str, Entry] = {}
+    entries: dict[str, FileStamp] = {}
     for name, entry in content.items() if isinstance(content, dict) else ():
         if not isinstance(entry, list) or [type(value) for value in entry] != [int, int, str]:
             return {}

@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from yoro.bench.datasets.arrays import view_examples
 from yoro.bench.datasets.cifar import CIFAR10
-from yoro.bench.datasets.contract import Found
-from yoro.bench.datasets.copies import Copy
+from yoro.bench.datasets.contract import Copy, Found, view_examples
 from yoro.data.examples import Dataset, Example, shown
 from yoro.data.splits import hold_out
 from yoro.errors import DatasetError

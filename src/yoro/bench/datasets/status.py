@@ -1,9 +1,9 @@
-"""What of each dataset is there, what is not, and where to get it."""
+"""What of each dataset is there, what is not, and where to get it; for people and for machines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from yoro.bench.datasets.attribute_files import (
@@ -19,15 +19,15 @@ from yoro.bench.datasets.attribute_files import (
 )
 from yoro.bench.datasets.bench_datasets import DATASETS
 from yoro.bench.datasets.contract import BenchDataset, split_counts, unchecked
-from yoro.bench.datasets.splitfiles import SplitFile
+from yoro.bench.datasets.split_files import SplitFileFinder
 from yoro.data.examples import shown
 from yoro.errors import DatasetError, InputError
 from yoro.text.banks import read_sentences
 
-__all__ = ["Item", "all_status", "find_bank", "status"]
-
 CAUSES = ("cse_1", "cse_2", "cse_3")
 SEEDS = (1, 2, 3)
+HEADER = ("dataset", "what", "state", "found / expected")
+SHARED = "(all)"
 STAND_INS = {
     "imagenet": "The published CLIP runs of BLM and AutoVP use ImageNet's 80 templates; 80 of ours stand in "
     "(yoro.refining.baselines.clip_texts), and the numbers may differ.",
@@ -37,7 +37,7 @@ STAND_INS = {
 
 
 @dataclass(frozen=True)
-class Item:
+class StatusItem:
     """One thing that a dataset needs or may have."""
 
     dataset: str  # its name; empty for what all share
@@ -57,14 +57,14 @@ class Item:
         return self.state == "present"
 
 
-def all_status(roots: Sequence[Path], datasets: Iterable[BenchDataset] | None = None) -> list[Item]:
+def all_status(roots: Sequence[Path], datasets: Iterable[BenchDataset] | None = None) -> list[StatusItem]:
     """Items of the datasets given, by default of all; and the template lists, if any of them is for image-text runs."""
     chosen = list(DATASETS.values() if datasets is None else datasets)
     shared = _templates(roots) if any(dataset.bank is not None for dataset in chosen) else []
     return [*(item for dataset in chosen for item in status(dataset, roots)), *shared]
 
 
-def status(dataset: BenchDataset, roots: Sequence[Path]) -> list[Item]:
+def status(dataset: BenchDataset, roots: Sequence[Path]) -> list[StatusItem]:
     """Items of one dataset: images, split file, sentences, few-shot indices; those that it can have."""
     items = [_images(dataset, roots)]
     if dataset.split_file is not None:
@@ -75,83 +75,157 @@ def status(dataset: BenchDataset, roots: Sequence[Path]) -> list[Item]:
     return items
 
 
-def _images(dataset: BenchDataset, roots: Sequence[Path]) -> Item:
+def _images(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
     expected = {**dataset.counts, **({"classes": dataset.classes} if dataset.classes else {})}
+    item = StatusItem(dataset.name, "images", True, "present", expected=expected)
     try:
         found = dataset.find(roots)
     except InputError as error:
         known = error if isinstance(error, DatasetError) else DatasetError(str(error))
-        looked, counts, where = known.looked, known.found, dataset.where
-        return Item(dataset.name, "images", True, known.state, "", looked, counts, expected, str(error), where)
+        return replace(item, state=known.state, looked=known.looked, found=known.found, problem=str(error),
+                       where=dataset.where)  # fmt: skip
     counts = {**split_counts(found.dataset), "classes": len(found.dataset.classes)}
-    return Item(
-        dataset.name, "images", True, "present", found.place, (found.place,), counts, expected, " ".join(found.notes)
-    )
+    return replace(item, place=found.place, looked=(found.place,), found=counts, problem=" ".join(found.notes))
 
 
-def _split_file(dataset: BenchDataset, roots: Sequence[Path]) -> Item:
-    look = unchecked(dataset)
-    places = look.places(roots) if isinstance(look, SplitFile) else []
+def _split_file(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
+    finder = unchecked(dataset)
+    places = finder.places(roots) if isinstance(finder, SplitFileFinder) else []
     present = [shown(place) for place in places if place.is_file()]
-    looked = tuple(shown(place) for place in places)
+    item = StatusItem(dataset.name, "split file", True, "present", looked=tuple(shown(place) for place in places))
     if present:
-        return Item(dataset.name, "split file", True, "present", present[0], looked)
-    problem = f"'{dataset.split_file}' is not there."
-    return Item(dataset.name, "split file", True, "missing", "", looked, problem=problem, where=dataset.where)
+        return replace(item, place=present[0])
+    return replace(item, state="missing", problem=f"'{dataset.split_file}' is not there.", where=dataset.where)
 
 
-def _sentences(dataset: BenchDataset, roots: Sequence[Path], kind: str, *, needed: bool) -> Item:
-    name, expected = f"sentences {kind}", {"classes": dataset.classes}
+def _sentences(dataset: BenchDataset, roots: Sequence[Path], kind: str, *, needed: bool) -> StatusItem:
     looked = tuple(shown(place) for place in bank_places(dataset, roots, kind))
+    expected = {"classes": dataset.classes}
+    item = StatusItem(dataset.name, f"sentences {kind}", needed, "present", looked=looked, expected=expected)
     try:
         place = find_bank(dataset, roots, kind)
         found = {"classes": len(read_sentences(place))}
     except InputError as error:
         state = error.state if isinstance(error, DatasetError) else "broken"
-        return Item(dataset.name, name, needed, state, "", looked, {}, expected, str(error), BANKS)
-    if found != expected:
-        problem = f"'{shown(place)}' describes {found['classes']} classes; expected {dataset.classes}."
-        return Item(dataset.name, name, needed, "partial", shown(place), looked, found, expected, problem, BANKS)
-    return Item(dataset.name, name, needed, "present", shown(place), looked, found, expected)
+        return replace(item, state=state, problem=str(error), where=BANKS)
+    item = replace(item, place=shown(place), found=found)
+    if found == expected:
+        return item
+    problem = f"'{item.place}' describes {found['classes']} classes; expected {dataset.classes}."
+    return replace(item, state="partial", problem=problem, where=BANKS)
 
 
-def _causes(dataset: BenchDataset, roots: Sequence[Path]) -> Item:
+def _causes(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
     """The three files of causes as one item; they are used together or not at all."""
     items = [_sentences(dataset, roots, kind, needed=False) for kind in CAUSES]
     wrong = [item for item in items if not item.present]
     worst = wrong[0] if wrong else items[0]
-    found, expected = {"files": len(items) - len(wrong)}, {"files": len(items)}
-    state = "partial" if wrong and found["files"] and worst.state == "missing" else worst.state
-    looked = tuple(place for item in items for place in item.looked)
-    return Item(
-        dataset.name, "sentences cse", False, state, items[0].place, looked, found, expected, worst.problem, worst.where
+    found = {"files": len(items) - len(wrong)}
+    return replace(
+        worst,
+        kind="sentences cse",
+        state="partial" if wrong and found["files"] and worst.state == "missing" else worst.state,
+        place=items[0].place,
+        looked=tuple(place for item in items for place in item.looked),
+        found=found,
+        expected={"files": len(items)},
     )
 
 
-def _indices(dataset: BenchDataset, roots: Sequence[Path]) -> Item:
+def _indices(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
     present = [place for seed in SEEDS if (place := find_index(dataset, roots, seed)) is not None]
-    looked = tuple(shown(place) for seed in SEEDS for place in index_places(dataset, roots, seed))
     state = "present" if len(present) == len(SEEDS) else "partial" if present else "missing"
+    looked = tuple(shown(place) for seed in SEEDS for place in index_places(dataset, roots, seed))
     found, expected = {"files": len(present)}, {"files": len(SEEDS)}
     folder = shown(present[0].parent) if present else ""
     where = "" if state == "present" else INDICES
-    return Item(dataset.name, "few-shot index", False, state, folder, looked, found, expected, where=where)
+    return StatusItem(dataset.name, "few-shot index", False, state, folder, looked, found, expected, where=where)
 
 
-def _templates(roots: Sequence[Path]) -> list[Item]:
-    items = []
-    for name, count in TEMPLATES.items():
-        places = template_places(roots, name)
-        place = next((place for place in places if place.is_file()), None)
-        looked, kind = tuple(map(shown, places)), f"templates {name}"
-        if place is None:
-            where = f"Put the {count} into 'templates/{name}.txt' under a data root, one a line, '{{}}' for the class."
-            items.append(Item("", kind, False, "missing", "", looked, {}, {"lines": count}, STAND_INS[name], where))
+def _templates(roots: Sequence[Path]) -> list[StatusItem]:
+    return [_template_list(name, count, roots) for name, count in TEMPLATES.items()]
+
+
+def _template_list(name: str, count: int, roots: Sequence[Path]) -> StatusItem:
+    places = template_places(roots, name)
+    item = StatusItem(
+        "", f"templates {name}", False, "missing", looked=tuple(map(shown, places)), expected={"lines": count}
+    )
+    place = next((place for place in places if place.is_file()), None)
+    if place is None:
+        where = f"Put the {count} into 'templates/{name}.txt' under a data root, one a line, '{{}}' for the class."
+        return replace(item, problem=STAND_INS[name], where=where)
+    item = replace(item, place=shown(place))
+    try:
+        lines = len(read_templates(place))
+    except InputError as error:
+        return replace(item, state="broken", problem=str(error))
+    return replace(item, state="present" if lines == count else "partial", found={"lines": lines})
+
+
+def status_table(items: Sequence[StatusItem]) -> str:
+    """One line an item, aligned; the name of a dataset stands at its first."""
+    rows = [HEADER]
+    last = None
+    for item in items:
+        state = item.state if item.present or item.needed else f"{item.state} (optional)"
+        rows.append(("" if item.dataset == last else item.dataset or SHARED, item.kind, state, _counts(item)))
+        last = item.dataset
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join(lines)
+
+
+def status_advice(items: Sequence[StatusItem]) -> list[str]:
+    """What is to be done about what is not there: a paragraph an item; files beside the images one a kind."""
+    broken = {item.dataset for item in items if item.kind == "images" and not item.present}
+    paragraphs = []
+    beside: dict[tuple[str, str], list[StatusItem]] = {}
+    for item in items:
+        if item.present or (item.kind == "split file" and item.dataset in broken):  # the images' problem tells of it
             continue
-        try:
-            found = {"lines": len(read_templates(place))}
-            state = "present" if found["lines"] == count else "partial"
-            items.append(Item("", kind, False, state, shown(place), looked, found, {"lines": count}))
-        except InputError as error:
-            items.append(Item("", kind, False, "broken", shown(place), looked, {}, {"lines": count}, str(error)))
-    return items
+        if item.kind in ("images", "split file") or (item.problem and item.state != "missing"):
+            paragraphs.append(f"{item.dataset or SHARED}, {item.kind}: {_sentence(item)}")
+        else:
+            beside.setdefault((item.kind, item.where), []).append(item)
+    return [*paragraphs, *(_joint(kind, where, missing) for (kind, where), missing in beside.items())]
+
+
+def status_values(items: Sequence[StatusItem]) -> list[dict[str, object]]:
+    """StatusItems as JSON-able values."""
+    return [{**asdict(item), "looked": list(item.looked), "present": item.present} for item in items]
+
+
+def _counts(item: StatusItem) -> str:
+    keys = item.expected or item.found
+    if not keys:
+        return ""
+    if not item.found:
+        return f"- / {_joined(item.expected.values())}" + _units(keys)
+    if not item.expected:
+        return _joined(item.found.values()) + _units(keys)
+    found = ", ".join(
+        "-" if key == "classes" and key not in item.found else f"{item.found.get(key, 0):,}" for key in keys
+    )
+    return f"{found} / {_joined(item.expected.values())}" + _units(keys)
+
+
+def _joined(numbers: Iterable[int]) -> str:
+    return ", ".join(f"{number:,}" for number in numbers)
+
+
+def _units(keys: Iterable[str]) -> str:
+    return f"  ({', '.join(keys)})"
+
+
+def _joint(kind: str, where: str, missing: Sequence[StatusItem]) -> str:
+    """One paragraph on what several datasets lack."""
+    names = ", ".join(item.dataset for item in missing if item.dataset)
+    places = f"Looked for '{missing[0].looked[0]}' and others." if missing[0].looked else ""
+    told = " ".join(filter(None, ["" if names else missing[0].problem, where, places]))
+    return f"{kind} ({names}): {told}" if names else f"{kind}: {told}"
+
+
+def _sentence(item: StatusItem) -> str:
+    told = item.problem
+    return told if not item.where or item.where in told else f"{told} {item.where}"

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.bench.datasets.arrays import view_examples
-from yoro.bench.datasets.copies import Copy
+from yoro.bench.datasets.contract import Copy, view_examples
 from yoro.data.examples import Dataset, shown
 from yoro.errors import DatasetError
 

@@ -1,1 +1,1 @@
-"""Methods of the bench, and how each is run."""
+"""Methods of the bench by name (`bench_methods`), their `options`, and how they run: in `one_pass`, by `training`."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from yoro.errors import InputError
+from yoro.refining.baselines import published
+from yoro.refining.policies import make_policy
+from yoro.refining.settings import RefineSettings
 
 
 @dataclass(frozen=True)
@@ -20,19 +23,18 @@ class FewPassOptions:
         epoch is kept whatever it is worth, which is how the paper's legacy column was probably made.
     """
 
-    epochs: int = 20
-    mapping: str = "momentum"  # or refresh, frozen
-    beta: float = 0.9
-    protocol: str = "paper"  # or default
-    learning_rate: float | None = None
-    batch_size: int | None = None
-    augment: bool = True
-    epoch_zero: bool = True
+    epochs: int = RefineSettings.epochs
+    mapping: str = RefineSettings.mapping
+    beta: float = RefineSettings.beta
+    protocol: str = "paper"  # where a refinement of the product has "default"
+    learning_rate: float | None = RefineSettings.learning_rate
+    batch_size: int | None = RefineSettings.batch_size
+    augment: bool = RefineSettings.augment
+    epoch_zero: bool = RefineSettings.epoch_zero
 
     def __post_init__(self) -> None:
         check(self.epochs, self.batch_size)
-        if self.mapping not in ("momentum", "refresh", "frozen"):
-            raise InputError(f"{self.mapping!r} is no way to carry a mapping on; there are momentum, refresh, frozen.")
+        make_policy(self.mapping)
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class TrainingOptions:
     mapping_pass : whether an iterative mapping is gathered in a pass of its own, as published, or from the training.
     """
 
-    epochs: int = 200
+    epochs: int = published.EPOCHS
     batch_size: int | None = None  # None: 256, and 64 for DTD and Oxford Pets, as published
     select: str = "validation"
     mapping_pass: bool = True
@@ -57,19 +59,18 @@ class ClipOptions:
     """A published reprogramming method for image-text models; the defaults are the published ones.
 
     prompts : of the clustered DVP. levels, scales, crops, projection_rate : of DGA.
-    learning_rate : instead of the published 40.
     """
 
-    epochs: int = 200
+    epochs: int = published.EPOCHS
     select: str = "validation"
-    nearest: int = 3
-    alpha: float = 0.5
-    prompts: int = 3
-    levels: int = 2
-    scales: int = 1
-    crops: int = 5
-    projection_rate: float = 0.01
-    learning_rate: float = 40.0
+    nearest: int = published.NEAREST
+    alpha: float = published.ALPHA
+    prompts: int = published.PROMPTS
+    levels: int = published.Granularity.levels
+    scales: int = published.Granularity.scales
+    crops: int = published.Granularity.crops
+    projection_rate: float = published.PROJECTION_RATE
+    learning_rate: float = published.CLIP_RATE
 
     def __post_init__(self) -> None:
         check(self.epochs, None, self.select)

@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from yoro.bench.plan import Setting
 from yoro.bench.results import Result
-from yoro.bench.tables.beside import Beside
-from yoro.bench.tables.board import Board, dataset_title, setting_title
 from yoro.bench.tables.diagnostics import groups
+from yoro.bench.tables.paper import PaperNumbers
+from yoro.bench.tables.run_grid import RunGrid, dataset_title, setting_title
 from yoro.bench.tables.summary import kept_share, mean, sample_deviation
 from yoro.reports import svg
 from yoro.reports.cost_plot import Point, cost_plot
@@ -36,17 +36,17 @@ class Line:
     points: tuple[tuple[int, float], ...]
 
 
-def figure_sections(board: Board) -> list[Markup]:
+def figure_sections(grid: RunGrid) -> list[Markup]:
     """The figures that a plan shows, each as a section of HTML, in its order."""
-    return [FIGURES[word](board) for word in board.plan.show if word in FIGURES]
+    return [FIGURES[word](grid) for word in grid.plan.show if word in FIGURES]
 
 
-def curves(board: Board) -> Markup:
+def curves(grid: RunGrid) -> Markup:
     """Training loss and validation accuracy over the epochs, for every dataset of every setting that has them."""
-    pairs = [(setting, dataset) for setting in board.plan.settings for dataset in setting.datasets]
-    trained = [pair for pair in pairs if _trained(board, *pair)]
+    pairs = [(setting, dataset) for setting in grid.plan.settings for dataset in setting.datasets]
+    trained = [pair for pair in pairs if _trained(grid, *pair)]
     drawn = [
-        (dataset_title(dataset), setting_title(board.plan, setting), _panels(board, setting, dataset))
+        (dataset_title(dataset), setting_title(grid.plan, setting), _panels(grid, setting, dataset))
         for setting, dataset in trained[:MOST_CURVES]
     ]
     return Markup(render("bench_curves.html", drawn=drawn, more=len(trained) - len(drawn)))
@@ -95,18 +95,18 @@ def _named(title: str, kind: str, tie: str, end: svg.Place, height: float) -> li
     ]
 
 
-def shares(board: Board) -> Markup:
+def shares(grid: RunGrid) -> Markup:
     """Bars of the share of runs that keep epoch 0, by setting and by settings together; the paper's share as a tick."""
-    beside, rows = Beside(board.plan), []
-    for group in groups(board.plan):
+    beside, rows = PaperNumbers(grid.plan), []
+    for group in groups(grid.plan):
         lines = []
-        for method in board.plan.uses:
-            if not group.runs_method(method) or not _refines(board, group.settings, method):
+        for method in grid.plan.uses:
+            if not group.runs_method(method) or not _refines(grid, group.settings, method):
                 continue
-            runs = board.all_runs(group.settings, method)
+            runs = grid.all_runs(group.settings, method)
             share = None if runs is None else kept_share([run.depth for run in runs if run.depth is not None])
             paper = beside.average(group.settings, method, "kept_epoch_0")
-            lines.append((board.title(method), share, None if paper is None else paper.value / 100))
+            lines.append((grid.title(method), share, None if paper is None else paper.value / 100))
         if lines:
             rows.append((group.title, lines))
     beside_paper = any(paper is not None for _, lines in rows for *_, paper in lines)
@@ -146,62 +146,62 @@ def _share_bar(title: str, share: float | None, paper: float | None, y: float) -
     return [*parts, svg.label(shown, (RIGHT + 10, y + BAR / 2 + 4), kind="name")]
 
 
-def cost(board: Board) -> Markup:
+def cost(grid: RunGrid) -> Markup:
     """Accuracy against seconds, a plot for each setting; methods with missing runs are named below."""
     drawn = []
-    for setting in board.plan.settings:
+    for setting in grid.plan.settings:
         points, lacking = [], []
         for method in setting.methods:
-            averages, runs = board.averages(setting, method), board.all_runs([setting], method)
+            averages, runs = grid.averages(setting, method), grid.all_runs([setting], method)
             if averages is None or runs is None:
-                lacking.append(board.title(method))
+                lacking.append(grid.title(method))
                 continue
             shares_of = [value / 100 for value in averages.values()]
             seconds = mean([run.seconds for run in runs])
             around = sample_deviation(shares_of) or 0.0
-            ours = method == board.plan.baseline
-            points.append(Point(board.title(method), seconds, mean(shares_of), around, ours=ours))
+            ours = method == grid.plan.baseline
+            points.append(Point(grid.title(method), seconds, mean(shares_of), around, ours=ours))
         plot = cost_plot(points, "seconds to fit or train, mean over the datasets") if points else ""
-        drawn.append((setting_title(board.plan, setting), plot, lacking))
+        drawn.append((setting_title(grid.plan, setting), plot, lacking))
     return Markup(render("bench_cost.html", drawn=drawn))
 
 
-def _panels(board: Board, setting: Setting, dataset: str) -> list[Markup]:
+def _panels(grid: RunGrid, setting: Setting, dataset: str) -> list[Markup]:
     """The loss and the accuracy of every trained method."""
-    colours = {name: i for i, name in enumerate(n for n in board.plan.uses if n != board.plan.baseline)}
+    colours = {name: i for i, name in enumerate(n for n in grid.plan.uses if n != grid.plan.baseline)}
     losses, judged = (
         [
-            Line(board.title(method), colours.get(method, 0), epoch_means(runs, loss=loss))
-            for method, runs in _trained(board, setting, dataset).items()
+            Line(grid.title(method), colours.get(method, 0), epoch_means(runs, loss=loss))
+            for method, runs in _trained(grid, setting, dataset).items()
         ]
         for loss in (True, False)
     )
-    level = _level(board, setting, dataset)
+    level = _level(grid, setting, dataset)
     return [line_panel(losses, "training loss"), line_panel(judged, "validation accuracy, %", level)]
 
 
-def _trained(board: Board, setting: Setting, dataset: str) -> dict[str, list[Result]]:
+def _trained(grid: RunGrid, setting: Setting, dataset: str) -> dict[str, list[Result]]:
     """All runs of each method with epochs, if none is missing."""
-    found = {method: board.runs(setting, method, dataset) for method in setting.methods}
+    found = {method: grid.runs(setting, method, dataset) for method in setting.methods}
     return {name: list(runs.values()) for name, runs in found.items() if runs and all(r.epochs for r in runs.values())}
 
 
-def _level(board: Board, setting: Setting, dataset: str) -> tuple[str, float] | None:
-    base = board.plan.baseline
-    runs = board.runs(setting, base, dataset) if base in setting.methods else None
+def _level(grid: RunGrid, setting: Setting, dataset: str) -> tuple[str, float] | None:
+    base = grid.plan.baseline
+    runs = grid.runs(setting, base, dataset) if base in setting.methods else None
     judged = [run.validation for run in (runs or {}).values()]
     shares_of = [100 * right / total for right, total in (pair for pair in judged if pair) if total]
-    return (board.title(base), mean(shares_of)) if runs and len(shares_of) == len(judged) else None
+    return (grid.title(base), mean(shares_of)) if runs and len(shares_of) == len(judged) else None
 
 
-def _refines(board: Board, settings: Sequence[Setting], method: str) -> bool:
+def _refines(grid: RunGrid, settings: Sequence[Setting], method: str) -> bool:
     """Whether any run that is there says which epoch it chose."""
     names = {setting.name for setting in settings}
     return any(
         entry.result is not None and entry.result.depth is not None
-        for entry in board.entries
+        for entry in grid.entries
         if entry.method == method and entry.setting in names
     )
 
 
-FIGURES: dict[str, Callable[[Board], Markup]] = {"curves": curves, "shares": shares, "cost": cost}
+FIGURES: dict[str, Callable[[RunGrid], Markup]] = {"curves": curves, "shares": shares, "cost": cost}

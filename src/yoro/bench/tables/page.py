@@ -8,41 +8,41 @@ from collections.abc import Sequence
 import markupsafe
 
 from yoro.bench.plan import Plan
-from yoro.bench.results import Entry
-from yoro.bench.tables.board import Board, dataset_title, setting_title
+from yoro.bench.results import PlanEntry
 from yoro.bench.tables.figures import figure_sections
-from yoro.bench.tables.layout import Table, panels
-from yoro.bench.tables.tables import bench_tables
-from yoro.bench.tables.writing import Markup, cell_text, paper_text
+from yoro.bench.tables.plan_tables import bench_tables
+from yoro.bench.tables.run_grid import RunGrid, dataset_title, setting_title
+from yoro.bench.tables.table import Table, panels
+from yoro.bench.tables.table_writers import Markup, cell_text, paper_text
 from yoro.reports.page import render, text
 
 HTML = Markup(markupsafe.Markup("<b>{}</b>").format, text, "\u2009±\u2009", percent="\u2009%")
 
 
-def bench_html(plan: Plan, entries: Sequence[Entry], sentences: Sequence[str]) -> str:
+def bench_html(plan: Plan, entries: Sequence[PlanEntry], sentences: Sequence[str]) -> str:
     """The whole page, to be written as UTF-8. `sentences` are those of `yoro.bench.results.entries`."""
-    board, tables = Board(plan, entries), bench_tables(plan, entries)
+    grid, tables = RunGrid(plan, entries), bench_tables(plan, entries)
     return render(
         "bench.html",
         title=plan.title,
         about=plan.about,
         warnings=sentences,
-        facts=_facts(board),
+        facts=_facts(grid),
         tables=tables,
         parts=lambda table: [_part(part) for part in panels(table)],
         ours=lambda cell: cell_text(cell, HTML),
         papers=lambda cell: paper_text(cell, HTML),
         marks=_marks(tables),
-        figures=figure_sections(board),
-        failed=board.absent(entry for entry in entries if entry.error is not None),
-        missing=board.absent(entry for entry in entries if entry.result is None and entry.error is None),
-        notes=_run_notes(board),
-        digests=[*_digests(board, "data"), *_digests(board, "source")],
+        figures=figure_sections(grid),
+        failed=grid.absent(entry for entry in entries if entry.error is not None),
+        missing=grid.absent(entry for entry in entries if entry.result is None and entry.error is None),
+        notes=_run_notes(grid),
+        digests=[*_digests(grid, "data"), *_digests(grid, "source")],
     )
 
 
-def _facts(board: Board) -> dict[str, str]:
-    plan, entries = board.plan, board.entries
+def _facts(grid: RunGrid) -> dict[str, str]:
+    plan, entries = grid.plan, grid.entries
     results = [entry.result for entry in entries if entry.result is not None]
     failed = sum(entry.error is not None for entry in entries)
     finished = sorted(result.finished for result in results if result.finished)
@@ -53,7 +53,7 @@ def _facts(board: Board) -> dict[str, str]:
         "Settings": "; ".join(setting_title(plan, setting) for setting in plan.settings),
         "Sources": ", ".join(dict.fromkeys(setting.source for setting in plan.settings)),
         "Images": "; ".join(
-            dict.fromkeys(_images(setting.reading.shots, setting.reading.limit) for setting in plan.settings)
+            dict.fromkeys(_images(setting.inputs.shots, setting.inputs.limit) for setting in plan.settings)
         ),
         "Seeds": ", ".join(seeds),
         "Runs": f"{len(results):,} of {len(entries):,} finished, {failed:,} failed, "
@@ -70,10 +70,10 @@ def _images(shots: int | None, limit: str) -> str:
     return f"{some}; at most {limit.replace(',', ', ').replace('=', ' ')} a class" if limit else some
 
 
-def _digests(board: Board, kind: str) -> list[str]:
+def _digests(grid: RunGrid, kind: str) -> list[str]:
     """The first digits of the digests that results depend on, by dataset or source."""
     found: dict[str, dict[str, None]] = {}
-    for entry in board.entries:
+    for entry in grid.entries:
         if entry.result is not None and entry.result.depends.get(kind):
             name = dataset_title(entry.dataset) if kind == "data" else entry.cell.source
             found.setdefault(name, {})[entry.result.depends[kind][:8]] = None
@@ -96,7 +96,7 @@ def _marks(tables: Sequence[Table]) -> list[str]:
     return [f"({mark}) {sentence}" for mark, sentence in dict(pair for table in tables for pair in table.marks).items()]
 
 
-def _run_notes(board: Board) -> list[str]:
+def _run_notes(grid: RunGrid) -> list[str]:
     """What runs said of themselves, each once, with how many said it."""
-    said = Counter(note for entry in board.entries if entry.result is not None for note in entry.result.notes)
+    said = Counter(note for entry in grid.entries if entry.result is not None for note in entry.result.notes)
     return [note if count == 1 else f"{note} ({count:,} runs)" for note, count in said.items()]

@@ -32,7 +32,6 @@ class RawPadding(TrainablePrompt):
         self._mean = torch.tensor(prompt.mean, device=device).view(3, 1, 1)
 
     def addend(self, program: torch.Tensor | None = None) -> torch.Tensor:
-        """See `TrainablePrompt.addend`."""
         shown = self.program if program is None else program
         return (self._mean + shown * self._std) * self._mask
 
@@ -61,5 +60,4 @@ class FullMapping(LearnedHead):
         super().__init__(classes, {"weight": self.weight, "bias": self.bias})
 
     def score(self, responses: torch.Tensor) -> torch.Tensor:
-        """See `Head.score`."""
         return responses @ self.weight.T + self.bias

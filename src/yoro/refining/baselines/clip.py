@@ -18,7 +18,7 @@ from yoro.prompts.prompt import Prompt, make_prompt
 from yoro.prompts.several import PromptSet
 from yoro.prompts.trainable import TrainablePrompt, VisualPrompt
 from yoro.refining.baselines.autovp import CLIP, FullMapping, RawPadding
-from yoro.refining.baselines.clip_heads import ALPHA, NEAREST, AttributeHead, label_head
+from yoro.refining.baselines.clip_heads import AttributeHead, label_head
 from yoro.refining.baselines.clip_texts import (
     SOURCE_TEMPLATES,
     Similarities,
@@ -27,10 +27,20 @@ from yoro.refining.baselines.clip_texts import (
     label_vectors,
     source_vectors,
 )
-from yoro.refining.baselines.dga import GranularHead, Granularity, GranularPrompts
-from yoro.refining.baselines.dvp import PROMPTS, RoutedSentences, caused, clustered, dvp_head
+from yoro.refining.baselines.dga import GranularHead, GranularPrompts
+from yoro.refining.baselines.dvp import RoutedSentences, caused, clustered, dvp_head
 from yoro.refining.baselines.hierarchy import super_classes
 from yoro.refining.baselines.label_mappings import baseline_head
+from yoro.refining.baselines.published import (
+    ALPHA,
+    CLIP_METHODS,
+    CLIP_RATE,
+    EPOCHS,
+    NEAREST,
+    PROJECTION_RATE,
+    PROMPTS,
+    Granularity,
+)
 from yoro.refining.heads import Head
 from yoro.refining.images import LabelledImages
 from yoro.refining.loop import Choose, Training, first_best
@@ -39,11 +49,8 @@ from yoro.sources.contract import DualEncoder
 from yoro.sources.torch.gradients import DifferentiableSource, Twin
 from yoro.text.settings import EACH, Attributes
 
-EPOCHS = 200
 BATCH = 64
 BATCH_ONE_SHOT = 16
-RATE = 40.0
-PROJECTION_RATE = 0.01  # of DGA's projections; published with 0.001 on SUN397, EuroSAT, Food101, Pets and ImageNet
 WATERMARK = 30 / 224  # of the canvas: 30 pixels of 224
 STRONG = Augmentation(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3))  # torchvision's own random resized crop
 WATERMARKED = ("vp", "blm", "blm+")
@@ -116,8 +123,8 @@ def clip_recipe(
         schedule_epochs=max(1, epochs) if idle else None,
         batch_size=BATCH_ONE_SHOT if shots == 1 else BATCH,
         optimiser="sgd",
-        learning_rate=RATE,
-        head_learning_rate=PROJECTION_RATE if method == "dga" else RATE,
+        learning_rate=CLIP_RATE,
+        head_learning_rate=PROJECTION_RATE if method == "dga" else CLIP_RATE,
         schedule="cosine",
         augmentation=None if method in UNAUGMENTED else replace(STRONG, flip=flip),
         head_clip=CLIP if method == "autovp" else None,
@@ -226,12 +233,11 @@ BUILDERS: dict[str, Callable[[_Task], _Parts]] = {
     "attrvr": _attributes,
     "dvp-cls": _clustered,
     "dvp-cse": _caused,
-    "blm": _bayesian,
-    "blm+": _bayesian,
     "autovp": _autovp,
     "dga": _dga,
+    "blm": _bayesian,
+    "blm+": _bayesian,
 }
-METHODS = tuple(BUILDERS)
 BANKS = {  # least, most, and that in words
     "attrvr": (1, 2, "1 or 2"),
     "dvp-cls": (1, 1, "1"),
@@ -305,5 +311,5 @@ def _check_match(texts: DualEncoder, source: Twin, train: LabelledImages, prompt
 
 
 def _check(method: str) -> None:
-    if method not in METHODS:
-        raise InputError(f"{method!r} is no CLIP baseline; there are {', '.join(METHODS)}.")
+    if method not in CLIP_METHODS:
+        raise InputError(f"{method!r} is no CLIP baseline; there are {', '.join(CLIP_METHODS)}.")

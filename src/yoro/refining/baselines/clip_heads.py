@@ -11,11 +11,9 @@ from yoro.discriminant.descriptions import Descriptions
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.refining.baselines.clip_texts import Vectors
+from yoro.refining.baselines.published import ALPHA, NEAREST
 from yoro.refining.heads import LearnedHead, MappingHead
 from yoro.refining.policies import Frozen
-
-ALPHA = 0.5  # weight of the describing sentences beside the distinguishing ones
-NEAREST = 3  # sentences of a class that count for an image
 
 
 def label_head(
@@ -49,7 +47,6 @@ class AttributeHead(LearnedHead):
         self._scale, self._alpha, self._nearest = scale, alpha, nearest
 
     def score(self, responses: torch.Tensor) -> torch.Tensor:
-        """See `Head.score`."""
         return self._scale * attribute_scores(responses, self._banks, self._alpha, self._nearest)
 
 

@@ -88,7 +88,6 @@ class Similarities:
         self._texts = scale * torch.from_numpy(vectors).to(images.device).T  # (dimension, texts)
 
     def __call__(self, pixels: torch.Tensor) -> torch.Tensor:
-        """See `DifferentiableSource`."""
         return self._images(pixels) @ self._texts
 
 

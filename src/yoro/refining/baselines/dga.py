@@ -19,7 +19,6 @@ are drawn anew each time, in tests too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from zlib import crc32
 
 import numpy as np
@@ -31,28 +30,16 @@ from yoro.errors import InputError
 from yoro.prompts.prompt import Prompt
 from yoro.prompts.several import PromptSet
 from yoro.prompts.trainable import Respond, TrainablePrompt
-from yoro.refining.baselines.clip_heads import ALPHA, NEAREST, attribute_scores, check_banks
+from yoro.refining.baselines.clip_heads import attribute_scores, check_banks
 from yoro.refining.baselines.clip_texts import Vectors
 from yoro.refining.baselines.hierarchy import Groups, pooled
+from yoro.refining.baselines.published import ALPHA, NEAREST, Granularity
 from yoro.refining.heads import LearnedHead
 
 MIXTURE = 0.7  # weight of the classes' own scores beside those by super-classes
 ENTROPY = 0.9  # nats; crops less certain than this are left out
 SUPER_RATE = 0.5  # of the prompts of super-classes, as a share of the learning rate: 20 beside 40
 LEAST = 1e-12  # keeps a mean score of zero from dividing
-
-
-@dataclass(frozen=True)
-class Granularity:
-    """How many levels of super-classes, scales beside the whole image, and crops at each. The default is Flowers'."""
-
-    levels: int = 2
-    scales: int = 1
-    crops: int = 5
-
-    def __post_init__(self) -> None:
-        if self.levels < 1 or self.scales < 0 or self.crops < 1:
-            raise InputError(f"{self} cannot be; expected at least one level, no scale or more, and one crop or more.")
 
 
 class GranularPrompts(PromptSet):
@@ -73,7 +60,6 @@ class GranularPrompts(PromptSet):
         self._granularity, self._seed = granularity, seed
 
     def respond(self, source: Respond, images: torch.Tensor) -> torch.Tensor:
-        """See `VisualPrompt.respond`."""
         scales = self._granularity.scales + 1
         whole, levels = self.prompts[0], self.prompts[scales:]
         mean = torch.stack([whole.program, *(prompt.program for prompt in levels)]).mean(dim=0)

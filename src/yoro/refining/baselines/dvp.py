@@ -13,12 +13,10 @@ from sklearn.cluster import KMeans
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
-from yoro.refining.baselines.clip_heads import NEAREST
 from yoro.refining.baselines.clip_texts import Vectors
+from yoro.refining.baselines.published import NEAREST, PROMPTS
 from yoro.refining.heads import MappingHead
 from yoro.refining.policies import Refresh
-
-PROMPTS = 3  # of the clustered DVP; published with 1 on EuroSAT, 2 on Food101 and UCF101
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]

@@ -14,16 +14,13 @@ from yoro.mappings.cooccurrence import CoOccurrence
 from yoro.mappings.frequency import frequency_mapping
 from yoro.mappings.random import random_mapping
 from yoro.prompts.trainable import TrainablePrompt
+from yoro.refining.baselines.published import BATCH, EPOCHS, ITERATIVE, LABEL_MAPPINGS
 from yoro.refining.heads import Head, LinearHead, MappingHead
 from yoro.refining.images import LabelledImages
 from yoro.refining.loop import Choose, Training, first_best
 from yoro.refining.policies import Frozen, Refresh
 from yoro.refining.recipe import Recipe
 from yoro.sources.torch.gradients import DifferentiableSource
-
-METHODS = ("rlm", "flm", "ilm", "blm", "blm+", "deep")
-EPOCHS = 200
-BATCH = 256  # the published one; 64 for DTD and Oxford Pets
 
 Solve = Callable[[CoOccurrence], AffineMapping]
 
@@ -42,13 +39,12 @@ def published_recipe(
     gather it from the responses of the training itself, as the published fast variant does.
     """
     _check(method)
-    iterative = method in ("ilm", "blm", "blm+")
     return Recipe(
         epochs=epochs,
         batch_size=batch_size,
         schedule="milestones",
         augmentation=None,
-        mapping_pass=iterative and mapping == "pass",
+        mapping_pass=method in ITERATIVE and mapping == "pass",
         seed=seed,
     )
 
@@ -98,5 +94,6 @@ def _counted(
 
 
 def _check(method: str) -> None:
-    if method not in METHODS:
-        raise InputError(f"{method!r} is no label mapping trained with a prompt; there are {', '.join(METHODS)}.")
+    if method not in LABEL_MAPPINGS:
+        known = ", ".join(LABEL_MAPPINGS)
+        raise InputError(f"{method!r} is no label mapping trained with a prompt; there are {known}.")

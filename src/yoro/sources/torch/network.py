@@ -72,14 +72,12 @@ class TorchSource:
         return self._module(normalised.contiguous(memory_format=self.memory_format))
 
     def respond(self, images: Images) -> Responses:
-        """See `ResponseSource.respond`."""
         check_images(images, self.side)
         if not len(images):
             return np.empty((0, self.width), np.float32)
         return self._forward(images, self.width)
 
     def describe(self) -> dict[str, object]:
-        """See `ResponseSource.describe`."""
         return self._identity.as_dict()
 
     def onnx_model(self) -> onnx.ModelProto:

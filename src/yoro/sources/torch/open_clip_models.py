@@ -69,7 +69,6 @@ class OpenClipSource:
         self._images, self._texts = images, texts
 
     def respond(self, images: Images) -> Responses:
-        """See `ResponseSource.respond`."""
         return self._images.respond(images)
 
     def encode_images(self, images: Images) -> Responses:
@@ -94,7 +93,6 @@ class OpenClipSource:
         return np.concatenate(parts)
 
     def describe(self) -> dict[str, object]:
-        """See `ResponseSource.describe`."""
         return self._images.describe()
 
     def onnx_model(self) -> onnx.ModelProto:

@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from dataset_cases import COUNTS, LAYOUTS, make_gtsrb, make_published
-from yoro.bench.datasets.attribute_files import KINDS, find_index, read_templates
+from bench.datasets.dataset_cases import COUNTS, LAYOUTS, make_gtsrb, make_published
+from yoro.bench.datasets.attribute_files import KINDS, find_bank, find_index, read_templates
 from yoro.bench.datasets.bench_datasets import DATASETS
 from yoro.bench.datasets.drawing import draw_published
-from yoro.bench.datasets.status import all_status, find_bank, status
-from yoro.bench.datasets.status_text import status_advice, status_table
+from yoro.bench.datasets.status import all_status, status, status_advice, status_table
 from yoro.cli.app import app
 from yoro.errors import DatasetError, InputError
 

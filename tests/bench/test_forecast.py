@@ -13,7 +13,7 @@ from yoro.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.bench.forecast import count_images, forecast, forecast_lines, measured_rates
 from yoro.bench.plan import make_plan, read_plan
 from yoro.bench.results import Results
-from yoro.bench.runner import Means, run_plan
+from yoro.bench.runner import RunSettings, run_plan
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -93,7 +93,7 @@ def test_the_estimate_uses_what_was_measured(tmp_path: Path):
         "settings": [{"name": "a", "source": "embedded:lite0?side=64", "prompt": "watermark"}],
     }  # fmt: skip
     results = Results(tmp_path / "results")
-    run_plan(make_plan(content), results, Means())
+    run_plan(make_plan(content), results, RunSettings())
     rates = measured_rates(make_plan(content), results)
     measured = results.of(make_plan(content).entries()[0].cell)[0].image_seconds
     assert rates.seconds("embedded:lite0?side=64") == measured > 0

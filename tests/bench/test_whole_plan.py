@@ -16,7 +16,7 @@ import pytest
 
 from yoro.bench.plan import read_plan
 from yoro.bench.results import Results, entries
-from yoro.bench.tables.writing import DASH
+from yoro.bench.tables.table_writers import DASH
 
 ROOT = Path(__file__).parents[2]
 CELLS = 3 * 2 * 9 * 2  # datasets, sources, methods, seeds

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.io import savemat
 
-from dataset_cases import (
+from bench.datasets.dataset_cases import (
     COUNTS,
     LAYOUTS,
     TWO,
@@ -31,11 +31,10 @@ from dataset_cases import (
     save_image,
     tiny,
 )
-from yoro.bench.datasets.bench_datasets import DATASETS, find_bench_dataset
+from yoro.bench.datasets.bench_datasets import DATASETS, find_at, find_bench_dataset
 from yoro.bench.datasets.cifar import PACKING_10, read_part
 from yoro.bench.datasets.contract import BenchDataset, Found, split_counts
-from yoro.bench.datasets.places import data_roots
-from yoro.bench.datasets.pointing import find_at
+from yoro.bench.datasets.finding import data_roots
 from yoro.data.examples import Dataset
 from yoro.errors import DatasetError, InputError
 

@@ -44,7 +44,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A row; a cell is None where the plan has nothing. A summary is set apart from the rows that it sums up."""
 
     head: Head
@@ -65,7 +65,7 @@ class Table:
     title: str
     corner: str
     columns: tuple[Head, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
     marks: tuple[tuple[str, str], ...] = ()

@@ -16,12 +16,12 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from yoro.bench.cell_inputs import open_pipeline
+from yoro.bench.cell_loading import open_pipeline
 from yoro.bench.forecast import forecast
 from yoro.bench.plan import Plan, make_plan
-from yoro.bench.response_cache import Shelf
+from yoro.bench.response_cache import ResponseCache
 from yoro.bench.results import Results, entries
-from yoro.bench.runner import Means, run_plan
+from yoro.bench.runner import RunSettings, run_plan
 from yoro.errors import StoreError
 
 PLAN = {
@@ -37,7 +37,7 @@ torch_needed = pytest.mark.torch
 
 def run(plan: Plan, folder: Path, roots: list[Path] | None = None) -> tuple[object, list[str]]:
     said: list[str] = []
-    return run_plan(plan, Results(folder), Means(roots or [], tell=said.append)), said
+    return run_plan(plan, Results(folder), RunSettings(roots or [], tell=said.append)), said
 
 
 def cell_files(folder: Path) -> dict[str, bytes]:
@@ -94,14 +94,14 @@ def test_finished_cells_are_never_computed_again(finished: Path):
 
 
 def test_responses_are_read_once_for_all_methods_and_seeds(finished: Path):
-    shelves = list((finished / "responses").iterdir())
-    assert len(shelves) == 1
-    shelf = Shelf(shelves[0])
+    folders = list((finished / "responses").iterdir())
+    assert len(folders) == 1
+    cache = ResponseCache(folders[0])
     seeds = 2 * (80 + 30) + 80  # what each seed draws, and test images that are the same
-    assert 80 + 110 < len(shelf) <= seeds
-    stamps = {path: path.stat().st_mtime_ns for path in shelves[0].iterdir()}
+    assert 80 + 110 < len(cache) <= seeds
+    stamps = {path: path.stat().st_mtime_ns for path in folders[0].iterdir()}
     run(make_plan(PLAN | {"methods": ["ridge"]}), finished)
-    assert {path: path.stat().st_mtime_ns for path in shelves[0].iterdir()} == stamps
+    assert {path: path.stat().st_mtime_ns for path in folders[0].iterdir()} == stamps
 
 
 def test_a_draw_is_written_as_a_split_file_that_can_be_read_again(photos: Path, tmp_path: Path):
@@ -136,9 +136,9 @@ def test_a_method_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "broken_method.py").write_text("from yoro.peers.nearest_mean import NEAREST_MEAN as METHOD\n")
     code = (
         "from pathlib import Path\nfrom yoro.bench.plan import make_plan\nfrom yoro.bench.results import Results\n"
-        "from yoro.bench.runner import Means, run_plan\n"
+        "from yoro.bench.runner import RunSettings, run_plan\n"
         f"print(run_plan(make_plan({PLAN | {'methods': ['broken_method:METHOD'], 'seeds': [0]}!r}), "
-        f"Results(Path('results')), Means()))"
+        f"Results(Path('results')), RunSettings()))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "1 computed" in done.stdout
@@ -237,7 +237,7 @@ def test_damaged_results_are_said_and_computed_again(computed: Path, finished: P
     files[1].write_text(json.dumps(json.loads(files[1].read_text()) | {"correct": 10**6}))
     files[2].write_text(json.dumps(json.loads(files[2].read_text()) | {"edition": 0}))
     results = Results(finished)
-    assert run_plan(make_plan(PLAN), results, Means()).computed == 3
+    assert run_plan(make_plan(PLAN), results, RunSettings()).computed == 3
     assert len(results.odd) == 3
     assert "another edition" in " ".join(results.odd)
     assert {k: json.loads(v)["correct"] for k, v in cell_files(computed).items()} == {
@@ -245,10 +245,10 @@ def test_damaged_results_are_said_and_computed_again(computed: Path, finished: P
     }
 
 
-def test_a_damaged_shelf_is_an_error_that_says_what_to_do(tmp_path: Path):
+def test_a_damaged_cache_is_an_error_that_says_what_to_do(tmp_path: Path):
     (tmp_path / "00000.npz").write_bytes(b"PK nothing")
     with pytest.raises(StoreError, match="Remove it: the images are read again"):
-        Shelf(tmp_path)
+        ResponseCache(tmp_path)
 
 
 @torch_needed

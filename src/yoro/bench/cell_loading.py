@@ -1,4 +1,4 @@
-"""From what a plan names to what a cell needs: the dataset as it lies here, a pipeline, a draw, digests of them."""
+"""Opens what a cell names: the dataset as it lies here, a pipeline, a draw, sentences; and digests of them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from pathlib import Path
 from tqdm import tqdm
 
 from yoro.bench.cells import Cell, digest_of
-from yoro.bench.datasets.attribute_files import find_index
-from yoro.bench.datasets.bench_datasets import find_bench_dataset
+from yoro.bench.context import Origin
+from yoro.bench.datasets.attribute_files import find_bank, find_index, template_places
+from yoro.bench.datasets.bench_datasets import find_at, find_bench_dataset
 from yoro.bench.datasets.contract import BenchDataset, Found
 from yoro.bench.datasets.drawing import Drawn, draw, draw_published
 from yoro.bench.datasets.manifest import Manifest, take_manifest
-from yoro.bench.datasets.pointing import find_at
+from yoro.bench.methods.bench_methods import find_method
 from yoro.bench.plan import Plan
 from yoro.bench.results import Results
-from yoro.bench.sentences import Origin
 from yoro.data.examples import Dataset, listed
 from yoro.errors import InputError
 from yoro.model.pipeline import Pipeline, make_pipeline
-from yoro.prompts.prompt import parse_frame
+from yoro.model.settings import PipelineSettings
+from yoro.text.banks import BUILT_IN
 from yoro.user_code import import_here
+
+PUBLISHED = "des"  # what a plan says to leave the choice of sentences to the method
 
 
 @dataclass(frozen=True)
@@ -74,41 +77,55 @@ def altered(manifest: Manifest) -> str:
 
 def stage_of(cell: Cell) -> tuple[object, ...]:
     """What cells must have in common to share responses."""
-    return cell.source, cell.prompt, cell.reading.read, cell.reading.frame, cell.reading.image_side
+    return cell.source, cell.prompt, cell.inputs.read, cell.inputs.frame, cell.inputs.image_side
 
 
 def open_pipeline(cell: Cell, dataset: BenchDataset, device: str) -> Pipeline:
     """The source of a cell behind its prompt; legacy padding has the image side of the dataset."""
-    reading = cell.reading
-    side = reading.image_side
+    inputs = cell.inputs
+    side = inputs.image_side
     if side is None and cell.prompt == "legacy-padding":
         side = dataset.legacy_side
-    frame = "grey" if cell.prompt == "watermark" else parse_frame(reading.frame)
-    return make_pipeline(
-        cell.source, read=reading.read, prompt=cell.prompt, frame=frame, image_side=side, device=device
-    )
+    frame = PipelineSettings.frame if cell.prompt == "watermark" else inputs.frame
+    return make_pipeline(PipelineSettings(cell.source, inputs.read, cell.prompt, frame, side, device))
 
 
 def draw_images(cell: Cell, opened: Opened, index: Path | None) -> Drawn:
     """The images of a cell, by its seed or by the published index."""
     if index is not None:
         return draw_published(opened.images, index)
-    reading = cell.reading
-    return draw(opened.images, seed=cell.seed, shots=reading.shots, limit=reading.limits(), grouped=reading.grouped)
+    inputs = cell.inputs
+    return draw(opened.images, seed=cell.seed, shots=inputs.shots, limit=inputs.limits(), grouped=inputs.grouped)
 
 
 def published_index(cell: Cell, dataset: BenchDataset, roots: Sequence[Path]) -> Path | None:
     """The published draw of a cell's seed, where the plan asks for it."""
-    reading = cell.reading
-    if reading.draws != "published":
+    inputs = cell.inputs
+    if inputs.draws != "published":
         return None
-    index = find_index(dataset, roots, cell.seed, reading.shots or 0)
+    index = find_index(dataset, roots, cell.seed, inputs.shots or 0)
     if index is None:
         raise InputError(
-            f"{dataset.title}: no published draw of {reading.shots} images a class for seed {cell.seed} was found; "
+            f"{dataset.title}: no published draw of {inputs.shots} images a class for seed {cell.seed} was found; "
             '`yoro bench datasets` says where it is looked for. Our own draws have draws = "ours".'
         )
     return index
+
+
+def choose_sentences(cell: Cell, dataset: BenchDataset, roots: Sequence[Path]) -> tuple[Origin, ...]:
+    """What the method reads on an image-text source: its published kinds, or what the setting says instead."""
+    kinds, said = find_method(cell.method).banks, cell.inputs.attributes
+    if kinds and said != PUBLISHED:
+        return (said if said in BUILT_IN else Path(said),)
+    return tuple(_published_sentences(kind, dataset, roots) for kind in kinds)
+
+
+def _published_sentences(kind: str, dataset: BenchDataset, roots: Sequence[Path]) -> Origin:
+    """A bank by its kind; a list of templates that is not there is replaced by ours."""
+    word, _, name = kind.partition(" ")
+    if word != "templates":
+        return find_bank(dataset, roots, kind)
+    return next((place for place in template_places(roots, name) if place.is_file()), "templates")
 
 
 def digests(

@@ -5,10 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from yoro.bench.cells import Cell, Reading
 from yoro.bench.plan import make_plan, read_plan
 from yoro.bench.tables.paper import published, published_tables
 from yoro.errors import InputError
@@ -104,7 +101,7 @@ def test_the_published_numbers_of_prompts_reach_dvp():
 def test_settings_take_from_the_top_what_they_do_not_say():
     plan = make_plan(SMALL | {"shots": 4, "settings": [SMALL["settings"][0], SMALL["settings"][0] | {
         "name": "other", "shots": 8, "datasets": ["svhn"], "seeds": [7]}]})  # fmt: skip
-    assert [s.reading.shots for s in plan.settings] == [4, 8]
+    assert [s.inputs.shots for s in plan.settings] == [4, 8]
     assert [s.datasets for s in plan.settings] == [("digits",), ("svhn",)]
     assert [s.seeds for s in plan.settings] == [(0, 1, 2), (7,)]
 
@@ -185,20 +182,6 @@ def test_a_file_that_is_no_plan_is_named(tmp_path: Path):
     broken.write_bytes(b"#" * (2**20 + 1))
     with pytest.raises(InputError, match="at most"):
         read_plan(broken)
-
-
-TEXTS = st.text(max_size=5)
-CELL = st.builds(
-    Cell, TEXTS, TEXTS, TEXTS, TEXTS, st.integers(0, 9),
-    st.dictionaries(TEXTS, st.integers(2) | TEXTS, max_size=3).map(lambda d: tuple(sorted(d.items()))),
-    st.builds(Reading, shots=st.none() | st.integers(1, 16), attributes=TEXTS),
-)  # fmt: skip
-
-
-@given(CELL, CELL)
-def test_a_cell_is_named_by_all_it_is_made_of(one: Cell, other: Cell):
-    assert (one.name == other.name) == (one == other)
-    assert Cell.from_key(one.key()) == one
 
 
 def test_the_plans_are_written_for_people():

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from yoro.bench.plan import Plan, Setting
-from yoro.bench.results import Entry, Result
-from yoro.bench.tables.beside import Beside
-from yoro.bench.tables.board import Board
+from yoro.bench.results import PlanEntry, Result
+from yoro.bench.tables.paper import PaperNumbers
+from yoro.bench.tables.run_grid import RunGrid
 from yoro.bench.tables.summary import depth, kept_share, mean, sample_deviation
 
 Value = str | int | float | None
@@ -17,17 +17,17 @@ FIGURES = (
 )  # fmt: skip
 
 
-def tidy_rows(plan: Plan, entries: Sequence[Entry]) -> list[dict[str, object]]:
+def long_rows(plan: Plan, entries: Sequence[PlanEntry]) -> list[dict[str, object]]:
     """Accuracies in percent, differences in points, times in seconds; None where runs are missing.
 
     `seeds` is how many runs the plan has, `finished` how many of them there are.
     """
-    board, beside = Board(plan, entries), Beside(plan)
-    found: dict[tuple[str, str, str], list[Entry]] = {}
+    grid, paper = RunGrid(plan, entries), PaperNumbers(plan)
+    found: dict[tuple[str, str, str], list[PlanEntry]] = {}
     for entry in entries:
         found.setdefault((entry.setting, entry.method, entry.dataset), []).append(entry)
     return [
-        _row(board, beside, setting, method, dataset, found.get((setting.name, method, dataset), []))
+        _row(grid, paper, setting, method, dataset, found.get((setting.name, method, dataset), []))
         for setting in plan.settings
         for dataset in setting.datasets
         for method in setting.methods
@@ -35,10 +35,10 @@ def tidy_rows(plan: Plan, entries: Sequence[Entry]) -> list[dict[str, object]]:
 
 
 def _row(
-    board: Board, beside: Beside, setting: Setting, method: str, dataset: str, entries: Sequence[Entry]
+    grid: RunGrid, paper: PaperNumbers, setting: Setting, method: str, dataset: str, entries: Sequence[PlanEntry]
 ) -> dict[str, object]:
-    runs = board.runs(setting, method, dataset)
-    paper = beside.number(setting, method, dataset)
+    runs = grid.runs(setting, method, dataset)
+    printed = paper.number(setting, method, dataset)
     shown = _figures(list(runs.values()) if runs else [])
     accuracy = shown["accuracy"]
     errors = list(dict.fromkeys(entry.error for entry in entries if entry.error is not None))
@@ -46,14 +46,14 @@ def _row(
         "setting": setting.name,
         "dataset": dataset,
         "method": method,
-        "title": board.title(method),
+        "title": grid.title(method),
         "seeds": len(setting.seeds),
         "finished": sum(entry.result is not None for entry in entries),
         **shown,
-        "paper_table": paper.table if paper else None,
-        "paper": paper.value if paper else None,
-        "paper_deviation": paper.deviation if paper else None,
-        "difference": accuracy - paper.value if paper and isinstance(accuracy, float) else None,
+        "paper_table": printed.table if printed else None,
+        "paper": printed.value if printed else None,
+        "paper_deviation": printed.deviation if printed else None,
+        "difference": accuracy - printed.value if printed and isinstance(accuracy, float) else None,
         "error": "; ".join(errors) or None,
     }
 

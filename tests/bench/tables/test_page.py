@@ -6,13 +6,13 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
-from bench_cases import SMALL, epochs_of, filled, plan_of, plausible, result
 
+from bench.bench_cases import SMALL, epochs_of, filled, plan_of, plausible, result
 from yoro.bench.plan import read_plan
 from yoro.bench.results import Epoch
-from yoro.bench.tables.board import Board
 from yoro.bench.tables.figures import Line, cost, curves, epoch_means, line_panel, share_bars, shares
 from yoro.bench.tables.page import bench_html
+from yoro.bench.tables.run_grid import RunGrid
 
 BAD = '<script>alert("x")</script>'
 ALL = ["datasets", "settings", "methods", "diagnostics", "efficiency", "timing", "curves", "shares", "cost"]
@@ -145,7 +145,7 @@ def test_curves_of_any_length_keep_their_names_apart(n):
 def test_curves_without_a_finite_loss_show_the_accuracy_alone(tmp_path):
     plan = plan_of(datasets=["dtd"], seeds=[0], methods=["yoro-fp"])
     entries, _ = filled(plan, tmp_path, lambda e: result(e, 70, depth=0, epochs=epochs_of(4, best=2, loss=None)))
-    drawn = curves(Board(plan, entries))
+    drawn = curves(RunGrid(plan, entries))
     assert drawn.count("<svg") == 1
     assert "training loss" not in drawn
     assert 'class="level"' not in drawn  # the plan has no one-pass baseline
@@ -153,20 +153,20 @@ def test_curves_without_a_finite_loss_show_the_accuracy_alone(tmp_path):
 
 def test_the_level_of_the_one_pass_is_its_validation(tmp_path):
     plan = plan_of(datasets=["dtd"])
-    drawn = curves(Board(plan, filled(plan, tmp_path, trained)[0]))
+    drawn = curves(RunGrid(plan, filled(plan, tmp_path, trained)[0]))
     assert drawn.count('class="level"') == 1
 
 
 def test_many_curves_are_counted_rather_than_drawn(tmp_path):
     plan = plan_of(datasets=[f"set{i}" for i in range(15)])
-    drawn = curves(Board(plan, filled(plan, tmp_path, trained)[0]))
+    drawn = curves(RunGrid(plan, filled(plan, tmp_path, trained)[0]))
     assert drawn.count("<svg") == 24
     assert "3 more are not drawn." in drawn
 
 
 def test_bars_show_the_share_of_runs_that_keep_epoch_0(tmp_path):
     plan = plan_of()
-    drawn = shares(Board(plan, filled(plan, tmp_path, trained)[0]))
+    drawn = shares(RunGrid(plan, filled(plan, tmp_path, trained)[0]))
     assert "50.0 %" in drawn  # seed 0 keeps it, seed 1 does not
     bars = ElementTree.fromstring(re.search(r"<svg.*?</svg>", drawn, re.S)[0])
     widths = {e.get("class"): float(e.get("width")) for e in bars.iter("rect")}
@@ -184,7 +184,7 @@ def test_the_paper_s_share_is_a_tick_and_a_missing_share_an_empty_bar():
 @pytest.mark.parametrize("correct", [0, 70, 100])
 def test_a_cost_plot_of_one_method_and_equal_values(tmp_path, correct):
     plan = plan_of(methods=["yoro"], seeds=[0])
-    drawn = cost(Board(plan, filled(plan, tmp_path, lambda e: result(e, correct, seconds=0.0))[0]))
+    drawn = cost(RunGrid(plan, filled(plan, tmp_path, lambda e: result(e, correct, seconds=0.0))[0]))
     assert f"{correct:.1f} YORO" in drawn
     assert "nan" not in drawn
 
@@ -192,6 +192,6 @@ def test_a_cost_plot_of_one_method_and_equal_values(tmp_path, correct):
 def test_a_long_title_is_cut_in_the_figure_and_whole_in_its_hint(tmp_path):
     title = "A method with a very long title indeed"
     plan = plan_of(methods=["yoro"], method={"yoro": {"title": title}})
-    drawn = cost(Board(plan, filled(plan, tmp_path, lambda e: result(e, 70))[0]))
+    drawn = cost(RunGrid(plan, filled(plan, tmp_path, lambda e: result(e, 70))[0]))
     assert f"<title>{title}</title>" in drawn
     assert "A method with a…" in drawn

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from dataset_cases import tiny
+from bench.datasets.dataset_cases import tiny
 from yoro.bench.datasets.bench_datasets import DATASETS
 from yoro.bench.datasets.contract import split_counts
 from yoro.bench.datasets.drawing import draw

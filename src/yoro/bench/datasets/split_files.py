@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from yoro.bench.datasets.contract import Found, said_counts, split_counts
-from yoro.bench.datasets.copies import Copy, choose_copy
-from yoro.bench.datasets.looking import read_class_folders
-from yoro.bench.datasets.places import dataset_folders, identity, not_found
+from yoro.bench.datasets.contract import Copy, Found, said_counts, split_counts
+from yoro.bench.datasets.finding import choose_copy, dataset_folders, identity, not_found, read_class_folders
 from yoro.data.coop import FOLDERS, Row, locate, read_split
 from yoro.data.examples import Dataset, Example, shown
 from yoro.data.folders import is_image
@@ -20,7 +18,7 @@ SPLIT_FOLDERS = ("splits", "data_splits")  # of a root, where split files may be
 
 
 @dataclass(frozen=True)
-class SplitFile:
+class SplitFileFinder:
     """See `BenchDataset.find`: images in one of several folders, the split file beside them or elsewhere."""
 
     name: str
@@ -28,8 +26,7 @@ class SplitFile:
     file: str
     folders: tuple[str, ...]  # names of the dataset's folder under a root
     images: tuple[str, ...] = ()  # where images lie in that folder, beside `coop.FOLDERS`
-    where: str = ""
-    hint: str = ""  # what else is to be known where the split file or images are missing
+    where: str = ""  # to get it
 
     def __call__(self, roots: Sequence[Path]) -> Found:
         """The one copy under the roots."""
@@ -47,8 +44,7 @@ class SplitFile:
         if present:
             return choose_copy(self.name, self.title, [self._copy(rows, [], list(rows), present[0])])
         beside = f"Its split file is there: '{shown(split)}'." if split is not None else ""
-        told = " ".join(filter(None, [beside, self.where, self.hint]))
-        raise not_found(self.title, roots, self.folders, (), told)
+        raise not_found(self.title, roots, self.folders, (), f"{beside} {self.where}".strip())
 
     def places(self, roots: Sequence[Path]) -> list[Path]:
         """Where the split file may be, in the order of looking."""
@@ -98,7 +94,7 @@ class SplitFile:
         problem = (
             f"'{shown(folder)}' has {'only some' if examples else 'none'} of the images of '{self.file}': "
             f"found {found}; expected {said_counts(wanted)}. "
-            f"The first that is missing is {missing[0].place!r}. {self.where} {self.hint}"
+            f"The first that is missing is {missing[0].place!r}. {self.where}"
         )
         return Copy(dataset, shown(folder), problem.strip())
 
@@ -109,7 +105,7 @@ class SplitFile:
         looked = [shown(place) for place in self.places(roots)]
         return DatasetError(
             f"{self.title}: '{shown(folder)}' is there, but its split file '{self.file}' is missing. It was looked for "
-            f"as {', '.join(repr(place) for place in looked)}. {self.where} {self.hint}".strip(),
+            f"as {', '.join(repr(place) for place in looked)}. {self.where}".strip(),
             state="no split file",
             looked=looked,
         )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from yoro.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.bench.plan import Plan, Setting
-from yoro.bench.results import Entry, Result
+from yoro.bench.results import PlanEntry, Result
 from yoro.bench.tables.summary import exact_mean, mean
 from yoro.errors import InputError
 
@@ -16,10 +16,10 @@ LISTED = 6  # datasets named in one sentence
 LONGEST = 160  # characters of an error within a note
 
 
-class Board:
-    """Entries by setting, method and dataset. What is not whole has no mean: it is asked for, and is None."""
+class RunGrid:
+    """The runs of a plan by setting, method and dataset. A mean of what is not whole is None."""
 
-    def __init__(self, plan: Plan, entries: Sequence[Entry]) -> None:
+    def __init__(self, plan: Plan, entries: Sequence[PlanEntry]) -> None:
         self.plan = plan
         self.entries = tuple(entries)
         self._runs: dict[tuple[str, str, str], dict[int, Result]] = {}
@@ -68,8 +68,8 @@ class Board:
         return tuple(name for name in setting.datasets if self.runs(setting, method, name) is None)
 
     def title(self, method: str) -> str:
-        """A method's title in the plan."""
-        return self.plan.uses[method].title
+        """A method's title in the plan; the name of one that the plan does not use."""
+        return self.plan.uses[method].title if method in self.plan.uses else method
 
     def gaps(self) -> list[str]:
         """Sentences on runs that failed or are missing: the first few by name, the rest counted."""
@@ -83,7 +83,7 @@ class Board:
                 said.append(f"{count} {word}: {_first(self.absent(chosen))}")
         return said
 
-    def absent(self, entries: Iterable[Entry]) -> list[str]:
+    def absent(self, entries: Iterable[PlanEntry]) -> list[str]:
         """Places in words and their errors; seeds of one place that share an error stand together."""
         alike: dict[tuple[str, str | None], list[int]] = {}
         for entry in entries:
@@ -95,6 +95,20 @@ class Board:
             f"{place}, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
             + (f": {shortened(error)}" if error is not None else "")
             for (place, error), seeds in alike.items()
+        ]
+
+    def incomplete(self) -> list[str]:
+        """Sentences on averages that are not computed; methods that lack the same datasets share one."""
+        alike: dict[tuple[str, int, tuple[str, ...]], list[str]] = {}
+        for setting in self.plan.settings:
+            for method in setting.methods if len(setting.datasets) > 1 else ():
+                if lacking := self.missing_datasets(setting, method):
+                    place = setting_title(self.plan, setting), len(setting.datasets), lacking
+                    alike.setdefault(place, []).append(self.title(method))
+        return [
+            f"The average of {', '.join(methods)} in {title} needs all {size} datasets; "
+            f"{len(lacking)} {'is' if len(lacking) == 1 else 'are'} missing: {_names(lacking)}."
+            for (title, size, lacking), methods in alike.items()
         ]
 
     def chosen_on_test(self) -> list[str]:
@@ -111,22 +125,6 @@ def comparable(settings: Sequence[Setting], method: str) -> bool:
     """Whether every setting has the method, and the same seeds."""
     seeds = set(settings[0].seeds)
     return all(method in setting.methods and set(setting.seeds) == seeds for setting in settings)
-
-
-def incomplete(missing: Mapping[tuple[str, str], tuple[str, ...]], sizes: Mapping[str, int]) -> list[str]:
-    """Sentences on averages that are not computed, from {(setting, method): datasets}, by their titles.
-
-    Methods that lack the same datasets share a sentence.
-    """
-    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (setting, method), datasets in missing.items():
-        if datasets:
-            alike.setdefault((setting, datasets), []).append(method)
-    return [
-        f"The average of {', '.join(methods)} in {setting} needs all {sizes[setting]} datasets; "
-        f"{len(lacking)} {'is' if len(lacking) == 1 else 'are'} missing: {_names(lacking)}."
-        for (setting, lacking), methods in alike.items()
-    ]
 
 
 def setting_title(plan: Plan, setting: Setting) -> str:

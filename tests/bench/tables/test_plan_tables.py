@@ -8,15 +8,15 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from bench_cases import SMALL, counts, filled, plan_of, plausible, result, setting
 from typer.testing import CliRunner
 
+from bench.bench_cases import SMALL, counts, filled, plan_of, plausible, result, setting
 from yoro.bench.plan import Plan, read_plan
 from yoro.bench.results import Results
-from yoro.bench.tables.layout import Table, TableCell, letter, panels, with_best
-from yoro.bench.tables.tables import bench_tables
-from yoro.bench.tables.tidy import tidy_rows
-from yoro.bench.tables.writing import DASH, latex, markdown
+from yoro.bench.tables.long_form import long_rows
+from yoro.bench.tables.plan_tables import bench_tables
+from yoro.bench.tables.table import Table, TableCell, letter, panels, with_best
+from yoro.bench.tables.table_writers import DASH, latex, markdown
 from yoro.cli.app import app
 
 FOUR = {
@@ -316,7 +316,7 @@ def test_numbers_are_written_as_a_person_would(tmp_path):
 def test_csv_has_what_the_runs_gave_unrounded(tmp_path):
     plan = plan_of(paper=["padding-detailed"])
     found = filled(plan, tmp_path, lambda e: result(e, 1, 3) if e.dataset == "dtd" else 'broken, "twice"')[0]
-    rows = tidy_rows(plan, found)
+    rows = long_rows(plan, found)
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(rows[0]))
     writer.writeheader()

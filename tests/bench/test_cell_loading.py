@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from yoro.bench.cell_loading import choose_sentences
 from yoro.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.bench.plan import Plan, make_plan
 from yoro.bench.results import Results, entries
-from yoro.bench.runner import Means, run_plan
-from yoro.bench.sentences import choose_sentences
+from yoro.bench.runner import RunSettings, run_plan
 from yoro.errors import InputError
 
 pytest.importorskip("tokenizers")
@@ -93,7 +93,7 @@ def test_every_published_method_for_image_text_sources_runs(root: Path, tmp_path
     options["dvp-cls"] = {"epochs": 2, "prompts": 2}
     plan = plan_of("yoro", "yoro-fp", "bdm-conditional", "tip-adapter", "carprt", *trained, "blm", method=options)
     said: list[str] = []
-    tally = run_plan(plan, Results(tmp_path / "results"), Means([root], tell=said.append))
+    tally = run_plan(plan, Results(tmp_path / "results"), RunSettings([root], tell=said.append))
     assert tally.failed == 1, said  # BLM is for classifiers, and says so
     assert "on an image-text source use clip-blm" in said[-1]
     found = {e.method: e.result for e in entries(plan, Results(tmp_path / "results"))[0] if e.result}
@@ -108,10 +108,10 @@ def test_every_published_method_for_image_text_sources_runs(root: Path, tmp_path
 def test_other_sentences_are_other_results(root: Path, tmp_path: Path):
     results = tmp_path / "results"
     plan = plan_of("yoro", "vp", method={"vp": {"epochs": 0}})
-    assert run_plan(plan_of("yoro"), Results(results), Means([root])).computed == 1
+    assert run_plan(plan_of("yoro"), Results(results), RunSettings([root])).computed == 1
     bank = root / "attributes" / "shapes" / "dvp__attributes__des.json"
     bank.write_text(bank.read_text().replace("seen", "shown"))
-    assert run_plan(plan_of("yoro"), Results(results), Means([root])).computed == 1
-    assert run_plan(plan_of("yoro"), Results(results), Means([root])).found == 1
+    assert run_plan(plan_of("yoro"), Results(results), RunSettings([root])).computed == 1
+    assert run_plan(plan_of("yoro"), Results(results), RunSettings([root])).found == 1
     assert len(list((results / "responses").iterdir())) == 1  # image vectors do not depend on sentences
     assert plan.entries()[0].cell == plan_of("yoro").entries()[0].cell

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from yoro.bench.tables.layout import MOST_COLUMNS, Head, Kind, Table, TableCell, panels
+from yoro.bench.tables.table import MOST_COLUMNS, Head, Kind, Table, TableCell, panels
 
 PAGE_COLUMNS = 16  # that can be read on one page; the paper has 15
 MINUS, TIMES, DASH = "\u2212", "\u00d7", "\u2013"
