@@ -14,7 +14,7 @@ from yoro.data.decoding import decode
 from yoro.errors import InputError, SourceError
 from yoro.model.pipeline import make_pipeline
 from yoro.sources import catalogue, is_dual, open_source
-from yoro.sources.imagenet import imagenet_names
+from yoro.sources.embedded import imagenet_names
 
 SENTENCES = ["a photo of a cat.", "A long-haired Persian, seen from the side", "mug", "mug"]
 

@@ -12,8 +12,7 @@ import pytest
 
 from yoro.errors import InputError, SourceError
 from yoro.sources import open_source
-from yoro.sources.embedded import SIDES, weight_file
-from yoro.sources.imagenet import imagenet_names
+from yoro.sources.embedded import SIDES, imagenet_names, weight_file
 
 VARIANTS = sorted(SIDES)
 

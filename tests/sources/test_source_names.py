@@ -61,7 +61,7 @@ def test_a_missing_torch_names_the_extra(monkeypatch):
             open_source(name)
 
 
-@pytest.mark.parametrize("module", ["yoro.sources.imagenet", "yoro.sources.models", "yoro.prompts.prompt"])
+@pytest.mark.parametrize("module", ["yoro.sources.embedded", "yoro.sources.open", "yoro.prompts.prompt"])
 def test_the_examples_in_the_text_are_true(module):
     tried = doctest.testmod(importlib.import_module(module))
     assert (tried.failed, tried.attempted > 0) == (0, True)
@@ -74,7 +74,7 @@ def test_only_functions_run_code():
 
 def test_importing_the_sources_imports_no_engine():
     program = (
-        "import sys, yoro.sources; yoro.sources.models()\n"
+        "import sys, yoro.sources; yoro.sources.catalogue()\n"
         "heavy = ('onnx', 'onnxruntime', 'torch', 'timm', 'torchvision', 'PIL')\n"
         "print([name for name in heavy if name in sys.modules])"
     )

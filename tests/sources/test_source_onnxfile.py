@@ -60,6 +60,24 @@ def test_every_layout_and_batch_gives_the_same_responses(tmp_path, images, layou
     assert source.respond(images[:0]).shape == (0, WIDTH)
 
 
+@pytest.mark.parametrize("n", [1, 3, 4, 5, 8])
+def test_a_graph_with_a_fixed_batch_never_sees_a_part_of_it(tmp_path, images, n):
+    """As many images as a batch has were once shared among the lanes, and the graph got half of what it takes."""
+    path = tmp_path / "fixed.onnx"
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "shape"], ["y"])],
+        "fixed",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 3, SIDE, SIDE])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 3 * SIDE * SIDE])],
+        [numpy_helper.from_array(np.array([4, 3 * SIDE * SIDE]), "shape")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    many = np.concatenate([images, images])[:n]
+    source = open_source(f"onnx:{path}?mean=0,0,0&std=1,1,1", threads=2)
+    wanted = (many.astype(np.float32) / 255).transpose(0, 3, 1, 2).reshape(n, -1)
+    np.testing.assert_allclose(source.respond(many), wanted, atol=1e-6)
+
+
 def test_the_name_beats_the_metadata_beats_imagenet(tmp_path, images):
     told = {"yoro.mean": "0.5,0.5,0.5", "yoro.std": "0.25,0.25,0.25"}
     assert open_source(write_model(tmp_path / "a.onnx")).mean == (0.485, 0.456, 0.406)

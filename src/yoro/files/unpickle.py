@@ -1,175 +1,97 @@
-"""A reader of pickled plain data that never runs the pickle.
+"""Pickled plain data, read without importing or calling anything that the pickle names.
 
-It walks the instructions with a stack of its own and knows only those that build numbers, strings,
-tuples, lists and dictionaries. A global is kept as its name, a call as a record of the call: nothing
-is ever imported or called, so a hostile file can at most be refused.
+The instructions are looked through first; then pickle's own unpickler carries them out, with a record of ours in the
+place of every global. A hostile file can at most be refused.
 """
 
 from __future__ import annotations
 
+import pickle
 import pickletools
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Container
 from typing import BinaryIO
 
 MOST_INSTRUCTIONS = 1_000_000  # the embedded weight files have about 12,000, CIFAR-100 about 200,000
+PLAIN = frozenset({
+    "PROTO", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT",
+    "BINUNICODE", "SHORT_BINSTRING", "BINSTRING", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_LIST",
+    "APPEND", "APPENDS", "EMPTY_DICT", "SETITEM", "SETITEMS", "BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET",
+    "GLOBAL", "REDUCE", "BUILD", "BINPERSID",
+})  # fmt: skip
+STRINGS = (pickletools.pyunicode, pickletools.pybytes_or_str)  # the latter of Python 2, read as Latin-1
 
 
 class PickleRefused(ValueError):  # noqa: N818 - it is caught by name in this package and never shown
     """The pickle holds more than plain data, or is broken."""
 
 
-@dataclass(frozen=True, eq=False)
-class Name:
-    """A global, by its name only."""
+class StandIn(dict[str, object]):
+    """Instead of a global, and of what a call of it would give: a record of its arguments, its state and its items."""
 
-    text: str
+    __slots__ = ("arguments", "name", "state")
+    __match_args__ = ("name", "arguments")
 
+    def __init__(self, name: str, *arguments: object) -> None:
+        self.name, self.arguments = name, arguments
+        self.state: object = None
 
-@dataclass(eq=False)
-class Call:
-    """A call that the pickle asks for; it is not made. `state` is what the result would have been given then."""
+    def __call__(self, *arguments: object) -> StandIn:
+        return StandIn(self.name, *arguments)
 
-    function: str
-    arguments: tuple[object, ...]
-    state: object = None
-
-
-@dataclass(frozen=True, eq=False)
-class Persistent:
-    """A persistent id: a reference to data outside the pickle."""
-
-    identity: object
+    def __setstate__(self, state: object) -> None:
+        self.state = state
 
 
-@dataclass
-class _Machine:
-    stack: list[object] = field(default_factory=list)
-    marks: list[int] = field(default_factory=list)
-    memo: dict[object, object] = field(default_factory=dict)
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, stream: BinaryIO, allowed: Container[str]) -> None:
+        super().__init__(stream, encoding="latin-1")
+        self._allowed = allowed
 
-    def pop(self, n: int) -> list[object]:
-        """The last n values, which must lie above the last mark."""
-        start = len(self.stack) - n
-        if start < (self.marks[-1] if self.marks else 0):
-            raise PickleRefused("an instruction lacks its operands")
-        values = self.stack[start:]
-        del self.stack[start:]
-        return values
+    def find_class(self, module: str, name: str) -> StandIn:
+        if f"{module} {name}" not in self._allowed:
+            raise PickleRefused(f"it names {f'{module} {name}'[:100]!r}, which plain data do not need")
+        return StandIn(f"{module} {name}")
 
-    def pop_to_mark(self) -> list[object]:
-        """Everything above the last mark."""
-        if not self.marks:
-            raise PickleRefused("a mark is missing")
-        start = self.marks.pop()
-        values = self.stack[start:]
-        del self.stack[start:]
-        return values
+    def persistent_load(self, pid: object) -> StandIn:
+        return StandIn("persistent", pid)
 
 
-def read_plain_pickle(stream: BinaryIO, allowed: frozenset[str]) -> object:
+def read_plain_pickle(stream: BinaryIO, allowed: Container[str] = ()) -> object:
     """One pickle from the stream, which is left just behind it; `allowed` are the globals it may name."""
-    machine = _Machine()
+    start = stream.tell()
     try:
-        for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
-            if count > MOST_INSTRUCTIONS:
-                raise PickleRefused("it has too many instructions")
-            if opcode.name == "STOP":
-                break
-            if opcode.name == "GLOBAL":
-                if argument not in allowed:
-                    raise PickleRefused(f"it names {argument!r}, which plain data do not need")
-                machine.stack.append(Name(str(argument)))
-            elif opcode.name in _CONSTANTS:
-                machine.stack.append(argument)
-            elif opcode.name in _INSTRUCTIONS:
-                _INSTRUCTIONS[opcode.name](machine, argument)
-            else:
-                raise PickleRefused(f"it uses the instruction {opcode.name}, which plain data do not need")
+        _check_instructions(stream)
+        end = stream.tell()
+        stream.seek(start)
+        value: object = _Unpickler(stream, allowed).load()
     except PickleRefused:
         raise
-    except (ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError) as error:
-        raise PickleRefused(f"it is broken ({error})") from error
-    if len(machine.stack) != 1 or machine.marks:
-        raise PickleRefused("it is not one value")
-    return machine.stack[0]
+    except Exception as error:  # broken pickles raise errors of many kinds
+        raise PickleRefused(f"it is broken ({str(error)[:200]})") from error
+    stream.seek(end)
+    return value
 
 
-def _put(machine: _Machine, argument: object) -> None:
-    machine.memo[argument] = machine.stack[-1]
+def _check_instructions(stream: BinaryIO) -> None:
+    """Refuse what plain data do not need, and what would cost more than the file's own size.
 
-
-def _get(machine: _Machine, argument: object) -> None:
-    machine.stack.append(machine.memo[argument])
-
-
-def _mark(machine: _Machine, _: object) -> None:
-    machine.marks.append(len(machine.stack))
-
-
-def _set_items(machine: _Machine, values: list[object]) -> None:
-    target = machine.stack[-1]
-    if not isinstance(target, dict) or len(values) % 2:
-        raise PickleRefused("items are set on what is not a dictionary")
-    for key, value in zip(values[::2], values[1::2], strict=True):
-        if not isinstance(key, str):  # also keeps deeply nested keys from being hashed
-            raise PickleRefused("a dictionary has a key that is not a string")
-        target[key] = value
-
-
-def _append(machine: _Machine, values: list[object]) -> None:
-    target = machine.stack[-1]
-    if not isinstance(target, list):
-        raise PickleRefused("values are appended to what is not a list")
-    target.extend(values)
-
-
-def _reduce(machine: _Machine, _: object) -> None:
-    function, arguments = machine.pop(2)
-    if not isinstance(function, Name) or not isinstance(arguments, tuple):
-        raise PickleRefused("it calls what is not a global")
-    if function.text == "collections OrderedDict" and arguments == ():
-        machine.stack.append({})
-    else:
-        machine.stack.append(Call(function.text, arguments))
-
-
-def _build(machine: _Machine, _: object) -> None:
-    (state,) = machine.pop(1)
-    if machine.stack and isinstance(machine.stack[-1], Call):
-        machine.stack[-1].state = state  # the attributes of a dictionary are not needed
-
-
-def _tuple(n: int) -> Callable[[_Machine, object], None]:
-    return lambda machine, _: machine.stack.append(tuple(machine.pop(n)))
-
-
-_CONSTANTS = frozenset(
-    {"BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE", "BINFLOAT"}
-    | {"SHORT_BINSTRING", "BINSTRING"}  # strings of Python 2, read as Latin-1
-)
-_INSTRUCTIONS: dict[str, Callable[[_Machine, object], None]] = {
-    "PROTO": lambda machine, _: None,
-    "NONE": lambda machine, _: machine.stack.append(None),
-    "NEWTRUE": lambda machine, _: machine.stack.append(True),
-    "NEWFALSE": lambda machine, _: machine.stack.append(False),
-    "EMPTY_TUPLE": _tuple(0),
-    "TUPLE1": _tuple(1),
-    "TUPLE2": _tuple(2),
-    "TUPLE3": _tuple(3),
-    "TUPLE": lambda machine, _: machine.stack.append(tuple(machine.pop_to_mark())),
-    "EMPTY_LIST": lambda machine, _: machine.stack.append([]),
-    "EMPTY_DICT": lambda machine, _: machine.stack.append({}),
-    "MARK": _mark,
-    "BINPUT": _put,
-    "LONG_BINPUT": _put,
-    "BINGET": _get,
-    "LONG_BINGET": _get,
-    "APPEND": lambda machine, _: _append(machine, machine.pop(1)),
-    "APPENDS": lambda machine, _: _append(machine, machine.pop_to_mark()),
-    "SETITEM": lambda machine, _: _set_items(machine, machine.pop(2)),
-    "SETITEMS": lambda machine, _: _set_items(machine, machine.pop_to_mark()),
-    "REDUCE": _reduce,
-    "BINPERSID": lambda machine, _: machine.stack.append(Persistent(machine.pop(1)[0])),
-    "BUILD": _build,
-}
+    pickle makes room for any place of its memo that is named. Keys must be strings, since tuples of tuples may take for
+    ever to hash and numbers can be chosen to collide; so it is followed which values on the stack are strings.
+    """
+    strings, marks, memo = list[bool](), list[int](), dict[object, bool]()
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
+        name, before = opcode.name, opcode.stack_before
+        if name not in PLAIN:
+            raise PickleRefused(f"it uses the instruction {name}, which plain data do not need")
+        if count > MOST_INSTRUCTIONS or (name == "LONG_BINPUT" and int(argument or 0) > count):
+            raise PickleRefused("it has too many instructions, or names a place of its memo beyond their number")
+        if name == "MARK":
+            marks.append(len(strings))
+        elif name.endswith("PUT"):
+            memo[argument] = strings[-1]
+        else:
+            marked = pickletools.markobject in before
+            start = marks.pop() - before.index(pickletools.markobject) if marked else len(strings) - len(before)
+            if name.startswith("SETITEM") and not all(strings[start + 1 :: 2]):
+                raise PickleRefused("a dictionary has a key that is not a string")
+            strings[start:] = [memo[argument]] if name.endswith("GET") else [k in STRINGS for k in opcode.stack_after]

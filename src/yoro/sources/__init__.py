@@ -1,7 +1,8 @@
 """Frozen pretrained models, each behind the same small contract: images in, responses out."""
 
 from yoro.sources.contract import DualEncoder, ResponseSource, is_dual
-from yoro.sources.models import CatalogueRow, catalogue, list_sources, open_source, runs_code
+from yoro.sources.models import CatalogueRow, catalogue, list_sources
+from yoro.sources.open import open_source, runs_code
 
 __all__ = [
     "CatalogueRow",

@@ -7,21 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from yoro.errors import SourceError
-from yoro.sources.contract import (
-    IMAGENET_MEAN,
-    IMAGENET_STD,
-    Colour,
-    Identity,
-    Images,
-    Reading,
-    Responses,
-    check_cpu,
-    check_images,
-    check_responses,
-)
+from yoro.sources.contract import IMAGENET_COLOURS, Colour, IdentifiedSource, Identity, Images, Reading
 from yoro.sources.names import SourceName, parse_colour, parse_side
 from yoro.user_code import import_here
 
@@ -31,7 +18,7 @@ if TYPE_CHECKING:
 DEFAULT_SIDE = 224
 
 
-class CallableSource:
+class CallableSource(IdentifiedSource):
     """A function that takes images (n, side, side, 3) and returns responses (n, width).
 
     The function may carry the attributes `side` (224 if absent), `width` (else one grey image is asked
@@ -39,26 +26,13 @@ class CallableSource:
     """
 
     def __init__(self, name: str, function: Callable[[Images], object], digest: str) -> None:
-        self.name = name
-        self._function = function
-        self.side = parse_side(str(getattr(function, "side", DEFAULT_SIDE)), f"{name!r}: attribute 'side'")
-        self.mean: Colour = _colour(function, "mean", IMAGENET_MEAN, name)
-        self.std: Colour = _colour(function, "std", IMAGENET_STD, name)
+        side = parse_side(str(getattr(function, "side", DEFAULT_SIDE)), f"{name!r}: attribute 'side'")
+        mean, std = _colour(function, "mean", name), _colour(function, "std", name)
         names = getattr(function, "class_names", None)
-        self.class_names = None if names is None else [str(item) for item in names]
-        self._identity = Identity(
-            name, "logits", self.side, self.mean, self.std, digest, licence=None, digest_of="code"
-        )
+        identity = Identity(name, "logits", side, mean, std, digest, licence=None, digest_of="code")
+        super().__init__(identity, None if names is None else [str(item) for item in names])
+        self._function = function
         self.width = self._find_width()
-
-    def respond(self, images: Images) -> Responses:
-        check_images(images, self.side)
-        if not len(images):
-            return np.empty((0, self.width), np.float32)
-        return self._ask(images, self.width)
-
-    def describe(self) -> dict[str, object]:
-        return self._identity.as_dict()
 
     def onnx_model(self) -> onnx.ModelProto:
         """A black box has no graph: always an error."""
@@ -67,24 +41,22 @@ class CallableSource:
     def _find_width(self) -> int:
         width: object = getattr(self._function, "width", None)
         if width is None:
-            return int(self._ask(np.full((1, self.side, self.side, 3), 127, np.uint8), None).shape[1])
+            return self._probe()
         if not isinstance(width, int) or width < 1:
             raise SourceError(f"{self.name!r}: attribute 'width' must be a positive whole number; {width!r} came.")
         return width
 
-    def _ask(self, images: Images, width: int | None) -> Responses:
+    def _ask(self, images: Images) -> object:
         try:
-            responses = self._function(images)
+            return self._function(images)
         except Exception as error:
             raise SourceError(
                 f"{self.name!r} failed on images {images.shape}: {type(error).__name__}: {error}"
             ) from error
-        return check_responses(responses, len(images), width, self.name)
 
 
-def open_callable(name: SourceName, *, read: Reading, device: str, threads: int | None) -> CallableSource:
+def open_callable(name: SourceName, read: Reading, _: int | None) -> CallableSource:
     """Import the module, the working directory included, and wrap the function."""
-    check_cpu(device, name.text)
     if read != "logits":
         raise SourceError(f"{name.text!r} is a black box with one response; it cannot be read at {read!r}.")
     module_name, colon, function_name = name.rest.partition(":")
@@ -103,8 +75,8 @@ def _code_digest(module: object, name: str) -> str:
     return hashlib.sha256(Path(file).read_bytes() if file else name.encode()).hexdigest()
 
 
-def _colour(function: object, key: str, default: Colour, name: str) -> Colour:
-    values = getattr(function, key, default)
+def _colour(function: object, key: str, name: str) -> Colour:
+    values = getattr(function, key, IMAGENET_COLOURS[key])
     try:
         text = ",".join(str(float(value)) for value in values)
     except (TypeError, ValueError):

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from yoro.errors import SourceError
-from yoro.sources.contract import Identity, Images, Reading, Responses, check_cpu
-from yoro.sources.embedded import SIDES, read_embedded
-from yoro.sources.imagenet import imagenet_names
+from yoro.sources.contract import Identity, Images, Reading, Responses
+from yoro.sources.embedded import LICENCE, SIDES, imagenet_names, read_embedded
 from yoro.sources.minilm import PACKAGE, TextEncoder, model_folder
 from yoro.sources.names import SourceName, check_options
 from yoro.sources.runtime import GraphSource
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     import onnx
 
 BACKBONE = "lite0"
-LICENCE = "Apache-2.0"
 LOGIT_SCALE = 15.0  # where the zero-shot answers on pet photographs are best calibrated
 
 
@@ -57,11 +55,10 @@ class ConseSource(GraphSource):
         return self._texts.encode(sentences)
 
 
-def open_conse(name: SourceName, *, read: Reading, device: str, threads: int | None) -> ConseSource:
+def open_conse(name: SourceName, read: Reading, threads: int | None) -> ConseSource:
     """Open `embedded:conse`; `?temperature=4` softens the classifier's probabilities first."""
     from yoro.sources.efficientnet import MEAN, STD, build_graph
 
-    check_cpu(device, name.text)
     parts = read_conse(name)
     identity = Identity(name.text, read, SIDES[BACKBONE], MEAN, STD, parts.digest, LICENCE)
     classify = partial(build_graph, parts.weights, side=SIDES[BACKBONE], read="logits")

@@ -19,8 +19,7 @@ Images: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 Responses: TypeAlias = npt.NDArray[np.float32]
 Colour: TypeAlias = tuple[float, float, float]
 
-IMAGENET_MEAN: Colour = (0.485, 0.456, 0.406)
-IMAGENET_STD: Colour = (0.229, 0.224, 0.225)
+IMAGENET_COLOURS: dict[str, Colour] = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 
 
 class ResponseSource(Protocol):
@@ -103,6 +102,37 @@ class Identity:
         }
 
 
+class IdentifiedSource:
+    """What the sources of this room share of `ResponseSource`: all that follows from their identity."""
+
+    width: int
+
+    def __init__(self, identity: Identity, class_names: list[str] | None = None) -> None:
+        self.name, self.side = identity.name, identity.side
+        self.mean: Colour = identity.mean
+        self.std: Colour = identity.std
+        self.class_names = class_names
+        self._identity = identity
+
+    def respond(self, images: Images) -> Responses:
+        check_images(images, self.side)
+        if not len(images):
+            return np.empty((0, self.width), np.float32)
+        return check_responses(self._ask(images), len(images), self.width, self.name)
+
+    def describe(self) -> dict[str, object]:
+        return self._identity.as_dict()
+
+    def _probe(self) -> int:
+        """The width, from a grey image."""
+        grey = np.full((1, self.side, self.side, 3), 127, np.uint8)
+        return int(check_responses(self._ask(grey), 1, None, self.name).shape[1])
+
+    def _ask(self, images: Images) -> object:
+        """What is answered to at least one image; it is checked afterwards."""
+        raise NotImplementedError
+
+
 def check_images(images: Images, side: int) -> None:
     """Refuse anything but uint8 or float32 of shape (n, side, side, 3)."""
     if not isinstance(images, np.ndarray) or images.dtype not in (np.uint8, np.float32):
@@ -125,6 +155,12 @@ def check_responses(responses: object, n: int, width: int | None, name: str) -> 
     if width is not None and array.shape[1] != width:
         raise SourceError(f"{name!r} answered with width {array.shape[1]}, but its width was {width} before.")
     return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def as_colour(values: Sequence[float]) -> Colour:
+    """Three numbers."""
+    red, green, blue = values
+    return float(red), float(green), float(blue)
 
 
 def check_reading(read: str) -> Reading:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 from functools import partial
+from importlib import resources
 from pathlib import Path
 
 from yoro.errors import SourceError
-from yoro.sources.contract import Identity, Reading, check_cpu
-from yoro.sources.imagenet import imagenet_names
+from yoro.sources.contract import Identity, Reading
 from yoro.sources.names import SourceName, check_options, side_option
 from yoro.sources.runtime import GraphSource
 from yoro.sources.torch_file import Weights, read_torch_file
@@ -18,11 +18,10 @@ LICENCE = "Apache-2.0"
 SMALLEST_SIDE = 32  # the network halves its input five times
 
 
-def open_embedded(name: SourceName, *, read: Reading, device: str, threads: int | None) -> GraphSource:
+def open_embedded(name: SourceName, read: Reading, threads: int | None) -> GraphSource:
     """Open `embedded:lite0`, `embedded:lite1` or `embedded:lite2`; `?side=128` gives it another canvas."""
     from yoro.sources.efficientnet import MEAN, STD, build_graph
 
-    check_cpu(device, name.text)
     side = check_embedded(name)
     weights, digest = read_embedded(name)
     identity = Identity(name.text, read, side, MEAN, STD, digest, LICENCE)
@@ -64,3 +63,14 @@ def weight_file(variant: str) -> Path | None:
         return None
     files = sorted((Path(spec.origin).parent / "models").glob("*.pth"))
     return files[0] if len(files) == 1 else None
+
+
+def imagenet_names() -> list[str]:
+    """The 1000 class names of ILSVRC 2012, which most classifiers were trained on, unique and in its order.
+
+    >>> imagenet_names()[281]
+    'tabby'
+    """
+    text = resources.files("yoro.sources").joinpath("imagenet_classes.txt").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [line.partition("\t")[2].partition(", ")[0] for line in lines]  # the first noun of a synset

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from yoro.errors import SourceError
+from yoro.errors import SourceError, did_you_mean
 from yoro.sources.contract import Colour
 
-PREFIXES = ("embedded", "onnx", "timm", "torchvision", "open_clip", "callable")
 LARGEST_SIDE = 4096  # a canvas beyond this is a slip of the keyboard, and would exhaust the memory
 
 
@@ -24,10 +22,10 @@ class SourceName:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-def parse_name(text: str, known: Sequence[str]) -> SourceName:
-    """Take a source name apart; `known` are names to guess from when it is wrong."""
+def parse_name(text: str, prefixes: Container[str], known: Sequence[str]) -> SourceName:
+    """Take a source name apart; `known` are names to guess from when it has none of the prefixes."""
     prefix, colon, rest = text.partition(":")
-    if not colon or prefix not in PREFIXES or not rest:
+    if not colon or prefix not in prefixes or not rest:
         raise SourceError(f"{text!r} names no source. {_guess(text, known)}")
     if prefix == "callable":  # a Python name has no options
         return SourceName(text, prefix, rest)
@@ -95,15 +93,12 @@ def parse_side(text: str, where: str) -> int:
 def _guess(text: str, known: Sequence[str]) -> str:
     """The nearest names, or what there is."""
     bare = text.partition("?")[0].rpartition(":")[2]
-    rests = {name.partition(":")[2].partition("/")[0] for name in known}
-    if bare in rests:
-        near = [name for name in known if name.partition(":")[2].partition("/")[0] == bare]
-    else:
-        near = difflib.get_close_matches(text, known, n=2, cutoff=0.5)
-        near = near or difflib.get_close_matches(f"embedded:{bare}", known, n=1, cutoff=0.8)
-    if near:
-        return f"Did you mean {' or '.join(repr(name) for name in near)}?"
-    forms = (
-        "embedded:lite0, onnx:PATH, timm:NAME, torchvision:NAME/WEIGHTS, open_clip:MODEL/TAG, callable:module:function"
+    same = [name for name in known if name.partition(":")[2].partition("/")[0] == bare]
+    if same:
+        return f"Did you mean {' or '.join(map(repr, same))}?"
+    return (
+        did_you_mean(text, known, most=2, else_all=False)
+        or did_you_mean(f"embedded:{bare}", known, alike=0.8, else_all=False)
+        or "Names look like embedded:lite0, onnx:PATH, timm:NAME, torchvision:NAME/WEIGHTS, open_clip:MODEL/TAG, "
+        "callable:module:function; `yoro models` lists them."
     )
-    return f"Names look like {forms}; `yoro models` lists them."

@@ -11,20 +11,17 @@ import onnx
 
 from yoro.errors import InputError, SourceError
 from yoro.sources.contract import (
-    IMAGENET_MEAN,
-    IMAGENET_STD,
+    IMAGENET_COLOURS,
     Colour,
     Identity,
     Images,
     Reading,
     Responses,
-    check_cpu,
-    check_images,
     check_responses,
 )
 from yoro.sources.names import SourceName, check_options, colour_option, parse_colour, parse_side, side_option
 from yoro.sources.pixels import Entrance, with_entrance
-from yoro.sources.runtime import PIECE, GraphSource, open_session, run_session
+from yoro.sources.runtime import GraphSource, open_session, run_session
 
 OPTIONS = ("mean", "std", "side", "layout", "output")
 DEFAULT_SIDE = 224  # where the file leaves the side open and nothing else says it
@@ -39,30 +36,26 @@ class OnnxFileSource(GraphSource):
         self, identity: Identity, inner: onnx.ModelProto, entrance: Entrance, *, batch: int | None, threads: int | None
     ) -> None:
         self._entrance = entrance
-        self._batch = batch
         grey = np.full((batch or 1, identity.side, identity.side, 3), 127, np.uint8)
         session = open_session(with_entrance(inner, entrance, np.uint8), threads, identity.name)
         output = run_session(session, grey, identity.name)
         width = check_responses(output, len(grey), None, identity.name).shape[1]
         build = partial(with_entrance, inner, entrance, width=width)
-        super().__init__(identity, build, width=width, threads=threads, piece=batch or PIECE)
+        super().__init__(identity, build, width=width, threads=threads, batch=batch)
         self._sessions[np.uint8] = session
 
-    def respond(self, images: Images) -> Responses:
-        """See `ResponseSource.respond`; a model that takes bytes gets float images rounded to them."""
-        check_images(images, self.side)
-        if self._entrance.takes_bytes and images.dtype == np.float32 and len(images):
+    def _ask(self, images: Images) -> Responses:
+        """A model that takes bytes gets float images rounded to them."""
+        if self._entrance.takes_bytes and images.dtype == np.float32:
             low, high = float(images.min()), float(images.max())
             if not (low >= 0 and high <= 1):
                 raise InputError(
                     f"{self.name!r} takes bytes, but the images reach from {low:g} to {high:g}, outside [0, 1]. "
                     "Use a prompt that stays inside, or a model that takes float32."
                 )
-        if self._batch is None or not len(images):
-            return super().respond(images)
-        n, missing = len(images), -len(images) % self._batch
+        n, missing = len(images), -len(images) % (self._batch or 1)
         filling = np.repeat(images[-1:], missing, axis=0)  # the last image fills up the last batch
-        return super().respond(np.concatenate([images, filling]) if missing else images)[:n]
+        return super()._ask(np.concatenate([images, filling]) if missing else images)[:n]
 
     def onnx_model(self) -> onnx.ModelProto:
         """See `ResponseSource.onnx_model`; only for a dynamic batch."""
@@ -74,10 +67,9 @@ class OnnxFileSource(GraphSource):
         return super().onnx_model()
 
 
-def open_onnx(name: SourceName, *, read: Reading, device: str, threads: int | None) -> OnnxFileSource:
+def open_onnx(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
     """Open `onnx:PATH` with what the file, its metadata and the options say."""
     check_options(name, OPTIONS)
-    check_cpu(device, name.text)
     inner, digest = _load(Path(name.rest).expanduser(), name)
     constants = {tensor.name for tensor in inner.graph.initializer}
     inputs = [value for value in inner.graph.input if value.name not in constants]
@@ -146,12 +138,12 @@ def _normalisation(model: onnx.ModelProto, name: SourceName, takes_bytes: bool) 
     if takes_bytes and {"mean", "std"} & set(name.options):
         raise SourceError(f"{name.text!r} takes raw bytes: it has no mean and std to set.")
     metadata = {item.key: item.value for item in model.metadata_props}
-    mean, std = IMAGENET_MEAN, IMAGENET_STD
-    if "yoro.mean" in metadata:
-        mean = parse_colour(metadata["yoro.mean"], f"{name.text!r}: metadata yoro.mean")
-    if "yoro.std" in metadata:
-        std = parse_colour(metadata["yoro.std"], f"{name.text!r}: metadata yoro.std", positive=True)
-    return colour_option(name, "mean", mean), colour_option(name, "std", std)
+    colours = dict(IMAGENET_COLOURS)
+    for key in colours:
+        if f"yoro.{key}" in metadata:
+            where = f"{name.text!r}: metadata yoro.{key}"
+            colours[key] = parse_colour(metadata[f"yoro.{key}"], where, positive=key == "std")
+    return colour_option(name, "mean", colours["mean"]), colour_option(name, "std", colours["std"])
 
 
 def _choose_output(model: onnx.ModelProto, name: SourceName, read: Reading) -> str:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from yoro.errors import SourceError
 from yoro.machine import cores
-from yoro.sources.contract import Colour, Identity, Images, Responses, check_images, check_responses
+from yoro.sources.contract import IdentifiedSource, Identity, Images, Responses, check_responses
 
 if TYPE_CHECKING:
     import onnx
@@ -36,7 +36,7 @@ def open_session(model: onnx.ModelProto, threads: int | None, name: str) -> onnx
     try:
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's errors share no base but Exception
-        raise SourceError(f"{name!r} cannot be run by ONNX Runtime: {_first_line(error)}") from error
+        raise SourceError(f"{name!r} cannot be run by ONNX Runtime: {first_line(error)}") from error
 
 
 def run_session(session: onnxruntime.InferenceSession, images: npt.NDArray[np.generic], name: str) -> object:
@@ -44,15 +44,16 @@ def run_session(session: onnxruntime.InferenceSession, images: npt.NDArray[np.ge
     try:
         return session.run(None, {session.get_inputs()[0].name: images})[0]
     except Exception as error:  # as above
-        raise SourceError(f"{name!r} failed on images of shape {images.shape}: {_first_line(error)}") from error
+        raise SourceError(f"{name!r} failed on images of shape {images.shape}: {first_line(error)}") from error
 
 
-class GraphSource:
+class GraphSource(IdentifiedSource):
     """A frozen ONNX graph as a response source.
 
-    It has two forms, built when first needed: one takes uint8 pixels, one float32 in [0, 1]. Whatever the
-    caller's batch, the graph sees at most `piece` images at a time, so that memory does not grow with it. Pieces go
-    through a few lanes side by side: lanes never wait for each other, as the threads within one graph do.
+    It has two forms, built when first needed: one takes uint8 pixels, one float32 in [0, 1]. Whatever the caller's
+    images, the graph sees few of them at a time, or exactly `batch` where it has a fixed one, so that memory does not
+    grow with them. These pieces go through a few lanes side by side: lanes never wait for each other, as the threads
+    within one graph do.
     """
 
     def __init__(
@@ -63,49 +64,39 @@ class GraphSource:
         width: int,
         class_names: list[str] | None = None,
         threads: int | None = None,
-        piece: int = PIECE,
+        batch: int | None = None,
     ) -> None:
-        self.name = identity.name
-        self.side = identity.side
+        super().__init__(identity, class_names)
         self.width = width
-        self.mean: Colour = identity.mean
-        self.std: Colour = identity.std
-        self.class_names = class_names
-        self._identity = identity
         self._build = build
         total = threads or cores()
         self._lanes = min(total, LANES)
         self._threads = total // self._lanes  # of one lane
-        self._piece = piece
+        self._batch = batch
         self._pool: ThreadPoolExecutor | None = None
         self._sessions: dict[type[np.generic], onnxruntime.InferenceSession] = {}
 
-    def respond(self, images: Images) -> Responses:
-        check_images(images, self.side)
-        if not len(images):
-            return np.empty((0, self.width), np.float32)
+    def _ask(self, images: Images) -> Responses:
         kind: type[np.generic] = np.uint8 if images.dtype == np.uint8 else np.float32
         if kind not in self._sessions:
             self._sessions[kind] = open_session(self._build(kind), self._threads, self.name)
         session = self._sessions[kind]
-        size = min(self._piece, -(-len(images) // self._lanes))
+        size = self._batch or min(PIECE, -(-len(images) // self._lanes))
         parts = [images[start : start + size] for start in range(0, len(images), size)]
         if len(parts) == 1:
-            return self._answer(session, parts[0])
+            return self._run(session, parts[0])
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._lanes, thread_name_prefix="yoro-forward")
-        return np.concatenate(list(self._pool.map(lambda part: self._answer(session, part), parts)))
+        return np.concatenate(list(self._pool.map(lambda part: self._run(session, part), parts)))
 
-    def _answer(self, session: onnxruntime.InferenceSession, part: Images) -> Responses:
+    def _run(self, session: onnxruntime.InferenceSession, part: Images) -> Responses:
         return check_responses(run_session(session, part, self.name), len(part), self.width, self.name)
-
-    def describe(self) -> dict[str, object]:
-        return self._identity.as_dict()
 
     def onnx_model(self) -> onnx.ModelProto:
         """See `ResponseSource.onnx_model`."""
         return self._build(np.float32)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """The first line of an error's text; its kind where it has none."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

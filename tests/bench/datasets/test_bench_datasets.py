@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import shutil
+import struct
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,8 @@ from bench.datasets.dataset_cases import (
     save_image,
     tiny,
 )
+from mutations import BOMBS, mutations
+from yoro.bench.datasets import cifar
 from yoro.bench.datasets.bench_datasets import DATASETS, find_at, find_bench_dataset
 from yoro.bench.datasets.cifar import PACKING_10, read_part
 from yoro.bench.datasets.contract import BenchDataset, Found, split_counts
@@ -275,6 +278,41 @@ def test_a_damaged_batch_is_read_or_refused_and_nothing_else(place, value, cut):
         except DatasetError:
             return
         assert images.shape[1:] == (32, 32, 3)
+
+
+def test_thousands_of_mutations_of_a_batch_are_read_or_refused(monkeypatch):
+    read = 0
+    small = old_pickle({"labels": [0], "data": pixels(1)}).replace(pixels(1).tobytes(), b"")  # the instructions alone
+    for damaged in mutations(small.replace(struct.pack("<i", 3072), bytes(4)), 4000):
+        monkeypatch.setattr(cifar, "_bytes", lambda _, content=damaged: content)
+        try:
+            read_part(Path("data_batch_1"), PACKING_10)
+        except DatasetError as error:
+            read += "expected (n, 3072)" in str(error)
+    assert read > 100  # some edits do no harm: these are read as far as the shape, which the missing pixels do not fit
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        b")q\xf0" + b"h\xf0\x86q\xf0" * 60,  # two to the sixty places, if they were shown
+        b"](" + b"K\x00" * 300_000 + b"eM\x00\x0c\x86",  # ten thousand million places, if they were multiplied
+    ],
+)
+def test_a_shape_that_is_no_pair_of_numbers_is_refused_at_once(shape, tmp_path):
+    assert BATCH.count(b"K\x02M\x00\x0c\x86") == 1
+    path = tmp_path / "data_batch_1"
+    path.write_bytes(BATCH.replace(b"K\x02M\x00\x0c\x86", shape))
+    with pytest.raises(DatasetError, match=r"expected \(n, 3072\)"):
+        read_part(path, PACKING_10)
+
+
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
+def test_a_bomb_in_the_place_of_a_batch_is_refused(bomb, tmp_path):
+    path = tmp_path / "data_batch_1"
+    path.write_bytes(bomb)
+    with pytest.raises(DatasetError, match="is no batch of CIFAR"):
+        read_part(path, PACKING_10)
 
 
 def test_paths_that_lead_out_of_the_folder_do_not(tmp_path):

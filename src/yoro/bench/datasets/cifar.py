@@ -1,13 +1,12 @@
 """CIFAR-10 and CIFAR-100 as their makers packed them: the Python batches and the binary ones.
 
-The Python batches are pickles. They are walked, never run: a batch that asks for anything but numpy's way of
-storing an array is refused.
+The Python batches are pickles. Nothing that they name is imported or called: a batch that asks for anything but
+numpy's way of storing an array is refused.
 """
 
 from __future__ import annotations
 
 import io
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from yoro.bench.datasets.contract import Copy, view_examples
 from yoro.data.examples import Dataset, Example, class_name, shown
 from yoro.errors import DatasetError
-from yoro.files.unpickle import Call, PickleRefused, read_plain_pickle
+from yoro.files.unpickle import PickleRefused, StandIn, read_plain_pickle
 
 PIXELS = 3 * 32 * 32  # bytes of an image: all red, then green, then blue
 MOST_BYTES = 1 << 28  # of one file; the largest, of CIFAR-100, has 155 million
@@ -105,9 +104,7 @@ def _bytes(path: Path) -> bytes:
 
 def _unpickled(path: Path, content: bytes) -> dict[str, object]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd escapes in a damaged file are reported as what they are: damage
-            value = read_plain_pickle(io.BytesIO(content), ALLOWED)
+        value = read_plain_pickle(io.BytesIO(content), ALLOWED)
     except PickleRefused as refusal:
         raise _broken(path, str(refusal)) from None
     if not isinstance(value, dict):
@@ -117,19 +114,21 @@ def _unpickled(path: Path, content: bytes) -> dict[str, object]:
 
 def _array(value: object, path: Path) -> NDArray[np.uint8]:
     """The array (n, 3072) of bytes that numpy's call and state describe: (version, shape, type, Fortran, bytes)."""
-    state = value.state if isinstance(value, Call) and value.function.endswith(" _reconstruct") else None
+    state = value.state if isinstance(value, StandIn) and value.name.endswith(" _reconstruct") else None
     if not isinstance(state, tuple) or len(state) != 5:
         raise _broken(path, "'data' is no array")
     _, shape, kind, fortran, content = state
-    plain = isinstance(kind, Call) and kind.function == "numpy dtype" and kind.arguments[:1] == ("u1",)
+    plain = isinstance(kind, StandIn) and kind.name == "numpy dtype" and kind.arguments[:1] == ("u1",)
     if not plain or fortran not in (0, False) or not isinstance(content, str):
         raise _broken(path, "'data' is no array of bytes in C order")
     try:
         data = content.encode("latin-1")
     except UnicodeEncodeError:
         raise _broken(path, "'data' holds text, not bytes") from None
-    if not isinstance(shape, tuple) or len(shape) != 2 or shape[1] != PIXELS or shape[0] * PIXELS != len(data):
-        raise _broken(path, f"'data' has the shape {shape!r} and {len(data):,} bytes; expected (n, {PIXELS})")
+    numbers = isinstance(shape, tuple) and [type(length) for length in shape] == [int, int]
+    if not numbers or shape[1] != PIXELS or shape[0] * PIXELS != len(data):
+        came = shape if numbers else "of something else"
+        raise _broken(path, f"'data' has the shape {came} and {len(data):,} bytes; expected (n, {PIXELS})")
     return np.frombuffer(data, np.uint8).reshape(-1, PIXELS)
 
 

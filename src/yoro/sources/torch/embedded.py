@@ -1,23 +1,45 @@
-"""The embedded EfficientNet-Lite in torch: timm's network with the same weights, for training a prompt."""
+"""The embedded networks in torch, for training a prompt: timm's EfficientNet-Lite with the same weights, and ConSE."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import timm
 import torch
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from yoro.errors import SourceError
+from yoro.sources.conse import BACKBONE, ConseParts, read_conse
 from yoro.sources.contract import Reading
 from yoro.sources.efficientnet import MEAN, STD
-from yoro.sources.embedded import LICENCE, check_embedded, read_embedded
-from yoro.sources.imagenet import imagenet_names
+from yoro.sources.embedded import LICENCE, check_embedded, imagenet_names, read_embedded
 from yoro.sources.names import SourceName
 from yoro.sources.torch.network import Network
 from yoro.sources.torch_file import Weights
 
 NORM = ("weight", "bias", "running_mean", "running_var")
+
+
+class _Conse(torch.nn.Module):  # type: ignore[misc]  # torch is not read by the checker
+    """Logits of the classifier to the unit mean of the vectors of its class names."""
+
+    def __init__(self, classifier: torch.nn.Module, parts: ConseParts) -> None:
+        super().__init__()
+        self.classifier, self.temperature = classifier, parts.temperature
+        self.register_buffer("vectors", torch.from_numpy(parts.vectors))
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        """See the class."""
+        probabilities = torch.softmax(self.classifier(pixels) / self.temperature, dim=1)
+        return torch.nn.functional.normalize(probabilities @ self.vectors, dim=1)
+
+
+def conse_network(name: SourceName, _: Reading) -> Network:
+    """The image tower of `embedded:conse`; equal to its graph to rounding."""
+    parts = read_conse(name)
+    network = lite_network(SourceName(name.text, "embedded", BACKBONE), "logits")
+    return replace(network, module=_Conse(network.module, parts), digest=parts.digest, class_names=None)
 
 
 def lite_network(name: SourceName, read: Reading) -> Network:
@@ -76,10 +98,5 @@ def _fold(module: torch.nn.Module, names: list[str]) -> None:
     module.eval()
     for convolution, norm in zip(names[::2], names[1::2], strict=True):
         before, after = module.get_submodule(convolution), module.get_submodule(norm)
-        _replace(module, convolution, fuse_conv_bn_eval(before, after))
-        _replace(module, norm, after.act)
-
-
-def _replace(module: torch.nn.Module, name: str, new: torch.nn.Module) -> None:
-    parent, _, leaf = name.rpartition(".")
-    setattr(module.get_submodule(parent), leaf, new)
+        module.set_submodule(convolution, fuse_conv_bn_eval(before, after))
+        module.set_submodule(norm, after.act)

@@ -23,7 +23,7 @@ from yoro.errors import SourceError
 from yoro.files.cache import cache_directory, write_atomically
 from yoro.sources.contract import Identity, Responses
 from yoro.sources.pixels import Entrance, with_entrance
-from yoro.sources.runtime import GraphSource
+from yoro.sources.runtime import GraphSource, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,10 @@ def export_graph(module: torch.nn.Module, identity: Identity) -> bytes:
     example = torch.zeros(2, 3, identity.side, identity.side)
     batch = torch.export.Dim("n", min=1, max=65536)
     try:
-        with _quiet():
+        with (
+            quiet_logging(), warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO())
+        ):  # fmt: skip
+            warnings.simplefilter("ignore")
             program = torch.onnx.export(
                 module,
                 (example,),
@@ -92,8 +95,7 @@ def export_graph(module: torch.nn.Module, identity: Identity) -> bytes:
                 verbose=False,
             )
     except Exception as error:  # the exporter raises errors of many kinds
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise SourceError(f"{identity.name!r} cannot be exported to ONNX: {reason}") from error
+        raise SourceError(f"{identity.name!r} cannot be exported to ONNX: {first_line(error)}") from error
     if program is None:
         raise SourceError(f"{identity.name!r} cannot be exported to ONNX: torch gave no graph.")
     data: bytes = program.model_proto.SerializeToString()
@@ -124,13 +126,7 @@ def _graph_source(
     identity: Identity, path: Path, width: int, class_names: list[str] | None, threads: int | None
 ) -> GraphSource:
     entrance = Entrance(
-        tensor="inner",
-        output="outer",
-        side=identity.side,
-        channels_first=True,
-        takes_bytes=False,
-        mean=identity.mean,
-        std=identity.std,
+        "inner", "outer", identity.side, channels_first=True, takes_bytes=False, mean=identity.mean, std=identity.std
     )
     build = partial(_read_graph, path, entrance, width)
     return GraphSource(identity, build, width=width, class_names=class_names, threads=threads)
@@ -144,13 +140,11 @@ def _read_graph(path: Path, entrance: Entrance, width: int, pixels: type[np.gene
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """The exporter's progress and deprecations are not the user's business; its errors are."""
+def quiet_logging() -> Iterator[None]:
+    """Nothing below an error is logged: what libraries raise is the user's business, their progress is not."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
+        yield
     finally:
         logging.disable(level)

@@ -7,25 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 
 from yoro.errors import SourceError
-from yoro.sources.contract import Colour, Reading, check_reading
-from yoro.sources.models import list_sources, need_torch
-from yoro.sources.names import SourceName, parse_name, with_side
-from yoro.sources.torch.network import Network, TorchSource, choose_device
+from yoro.sources.contract import Colour, check_reading
+from yoro.sources.open import torch_network
+from yoro.sources.runtime import first_line
+from yoro.sources.torch.network import TorchSource, choose_device
 
 if TYPE_CHECKING:
     import onnx
-
-INSTEAD = (
-    "Refinement needs a source with gradients: embedded:lite0, timm:NAME, torchvision:NAME/WEIGHTS or "
-    "open_clip:MODEL/TAG. "
-    "Fit again on one of these, or use the one-pass model as it is."
-)
-REASONS = {
-    "onnx": "ONNX Runtime runs a graph forwards only",
-    "callable": "a Python function answers with numbers and keeps no record of how it found them",
-    "http": "a service answers with numbers alone",
-    "https": "a service answers with numbers alone",
-}
 
 
 class DifferentiableSource(Protocol):
@@ -60,9 +48,9 @@ class Twin(TorchSource):
         except SourceError:
             raise
         except Exception as error:  # networks refuse a canvas in many ways
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise SourceError(
-                f"{self.name!r} does not take a canvas of {self.side}: {reason}. Leave the canvas as the source has it."
+                f"{self.name!r} does not take a canvas of {self.side}: {first_line(error)}. "
+                "Leave the canvas as the source has it."
             ) from error
 
 
@@ -71,36 +59,6 @@ def open_differentiable(name: str, *, read: str = "logits", device: str = "auto"
 
     A source that cannot give gradients is a SourceError that says why and what to use instead.
     """
-    prefix = name.partition(":")[0]
-    if prefix in REASONS:
-        raise SourceError(f"{name!r} gives no gradients: {REASONS[prefix]}. {INSTEAD}")
-    parsed = parse_name(with_side(name, side) if side is not None else name, list_sources())
-    need_torch("timm" if parsed.prefix == "embedded" else parsed.prefix, name)
     reading = check_reading(read)
-    network = _network(parsed, reading)
-    identity = network.identity(parsed, reading)
-    return Twin(identity, network, choose_device(device))
-
-
-def _network(name: SourceName, read: Reading) -> Network:
-    if name.prefix == "embedded" and name.rest == "conse":
-        from yoro.sources.torch.conse import conse_network
-
-        return conse_network(name)
-    if name.prefix == "open_clip":
-        from yoro.sources.torch.open_clip_models import open_clip_network
-
-        return open_clip_network(name)
-    if name.prefix == "embedded":
-        from yoro.sources.torch.embedded import lite_network
-
-        return lite_network(name, read)
-    if name.prefix == "timm":
-        from yoro.sources.torch.timm_models import timm_network
-
-        return timm_network(name, read)
-    if name.prefix == "torchvision":
-        from yoro.sources.torch.torchvision_models import torchvision_network
-
-        return torchvision_network(name, read)
-    raise SourceError(f"{name.text!r} gives no gradients. {INSTEAD}")
+    parsed, network = torch_network(name, reading, side)
+    return Twin(network.identity(parsed, reading), network, choose_device(device))

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
 
 from yoro.errors import SourceError
-from yoro.sources.contract import Colour, Identity, Images, Reading, Responses, check_images, check_responses
-from yoro.sources.names import SourceName
-from yoro.sources.runtime import GraphSource
+from yoro.sources.contract import Colour, IdentifiedSource, Identity, Images, Reading, ResponseSource
+from yoro.sources.names import SourceName, colour_option, side_option
+from yoro.sources.runtime import GraphSource, first_line
 from yoro.sources.torch.export import exported_source
 
 if TYPE_CHECKING:
     import onnx
 
+OPTIONS = ("weights", "mean", "std", "side")  # of a library's classifier
 State = dict[str, torch.Tensor]
 
 
@@ -26,7 +28,8 @@ State = dict[str, torch.Tensor]
 class Network:
     """A torch module from normalised (n, 3, side, side) to (n, width), and what is known of it.
 
-    `digest` is that of the whole network, also where its classifier was dropped to read the features.
+    `digest` is that of the whole network, also where its classifier was dropped to read the features. `with_texts`
+    gives the source of an image-text model from that of its image tower, on a device.
     """
 
     module: torch.nn.Module
@@ -38,6 +41,7 @@ class Network:
     class_names: list[str] | None
     fit: str = "squash"
     interpolation: str = "bilinear"
+    with_texts: Callable[[TorchSource | GraphSource, str], ResponseSource] | None = None
 
     def identity(self, name: SourceName, read: Reading) -> Identity:
         """What is recorded of it beside a fitted mapping."""
@@ -47,19 +51,17 @@ class Network:
         )  # fmt: skip
 
 
-class TorchSource:
+MakeNetwork: TypeAlias = Callable[[SourceName, Reading], Network]
+
+
+class TorchSource(IdentifiedSource):
     """A frozen network run by torch itself."""
 
     memory_format = torch.contiguous_format
 
     def __init__(self, identity: Identity, network: Network, device: str) -> None:
-        self.name = identity.name
-        self.side = identity.side
-        self.mean: Colour = identity.mean
-        self.std: Colour = identity.std
-        self.class_names = network.class_names
+        super().__init__(identity, network.class_names)
         self.device = torch.device(device)
-        self._identity = identity
         self._network = network
         self._module = network.module.eval().requires_grad_(False).to(self.device, memory_format=self.memory_format)
         self._mean = torch.tensor(identity.mean, device=self.device).view(1, 3, 1, 1)
@@ -71,15 +73,6 @@ class TorchSource:
         normalised = (pixels - self._mean) / self._std
         return self._module(normalised.contiguous(memory_format=self.memory_format))
 
-    def respond(self, images: Images) -> Responses:
-        check_images(images, self.side)
-        if not len(images):
-            return np.empty((0, self.width), np.float32)
-        return self._forward(images, self.width)
-
-    def describe(self) -> dict[str, object]:
-        return self._identity.as_dict()
-
     def onnx_model(self) -> onnx.ModelProto:
         """See `ResponseSource.onnx_model`: exported on the CPU and checked there."""
         on_cpu = TorchSource(self._identity, self._network, "cpu")
@@ -88,26 +81,24 @@ class TorchSource:
         finally:
             self._module.to(self.device)  # the module was moved, not copied
 
-    def _probe(self) -> int:
-        """The width, from a grey canvas."""
-        return int(self._forward(np.full((1, self.side, self.side, 3), 127, np.uint8), None).shape[1])
-
-    def _forward(self, images: Images, width: int | None) -> Responses:
+    def _ask(self, images: Images) -> object:
         with torch.inference_mode():
             pixels = torch.from_numpy(np.array(images)).to(self.device).permute(0, 3, 1, 2)
             output = self(pixels.float() / 255 if images.dtype == np.uint8 else pixels)
         if not isinstance(output, torch.Tensor):
             raise SourceError(f"{self.name!r} answered with {type(output).__name__}; expected one tensor (n, width).")
-        return check_responses(output.float().cpu().numpy(), len(images), width, self.name)
+        return output.float().cpu().numpy()
 
 
 def open_network(
-    name: SourceName, network: Network, *, read: Reading, device: str, threads: int | None
-) -> TorchSource | GraphSource:
+    name: SourceName, make: MakeNetwork, *, read: Reading, device: str, threads: int | None
+) -> ResponseSource:
     """The network on the device asked for; on the CPU it runs as a checked ONNX graph."""
     device = choose_device(device)
-    source = TorchSource(network.identity(name, read), network, device)
-    return as_graph(source, threads=threads) if device == "cpu" else source
+    network = make(name, read)
+    in_torch = TorchSource(network.identity(name, read), network, device)
+    source = as_graph(in_torch, threads=threads) if device == "cpu" else in_torch
+    return source if network.with_texts is None else network.with_texts(source, device)
 
 
 def as_graph(source: TorchSource, *, threads: int | None) -> GraphSource:
@@ -128,6 +119,51 @@ def choose_device(device: str) -> str:
     if not there[kind]:
         raise SourceError(f"Device {device!r} was asked for, but torch finds none here. Use 'cpu' or 'auto'.")
     return device
+
+
+def load_network(
+    name: SourceName, create: Callable[..., torch.nn.Module], fetch: Callable[[], torch.nn.Module], file: str
+) -> torch.nn.Module:
+    """The module with the weights of the local file that the name gives, else with those of the hub.
+
+    `create` makes it untrained, with as many classes as `num_classes` says, `fetch` with the hub's weights; `file` is
+    an example for the error where these cannot be had.
+    """
+    if "weights" not in name.options:
+        try:
+            return fetch()
+        except Exception as error:  # whatever the network, the hub and the disk can raise
+            raise SourceError(
+                f"{name.text!r}: its weights cannot be fetched ({type(error).__name__}: {first_line(error)}). "
+                f"Point to a local file: {name.prefix}:{name.rest}?weights={file}"
+            ) from error
+    state = read_state(name.options["weights"], name)
+    module = create()
+    classes = count_classes(module, state)
+    if classes is not None and classes != count_classes(module, module.state_dict()):
+        module = create(num_classes=classes)
+    try:
+        module.load_state_dict(state, strict=True)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:300]
+        raise SourceError(f"{name.text!r}: the weights do not fit the network: {reason}") from error
+    return module
+
+
+def with_options(network: Network, name: SourceName, read: Reading) -> Network:
+    """What is recorded of a library's network: its own canvas and colours unless the name says others.
+
+    Nothing is known of a local file's licence and classes.
+    """
+    local = "weights" in name.options
+    return replace(
+        network,
+        side=side_option(name, network.side),
+        mean=colour_option(name, "mean", network.mean),
+        std=colour_option(name, "std", network.std),
+        licence=None if local else network.licence,
+        class_names=None if local or read == "features" else network.class_names,
+    )
 
 
 def state_digest(state: State) -> str:
@@ -153,22 +189,12 @@ def read_state(path: str, name: SourceName) -> State:
         else:
             state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # a broken file raises errors of many kinds
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise SourceError(f"{name.text!r}: {path!r} is not a readable weight file: {reason}") from error
+        raise SourceError(f"{name.text!r}: {path!r} is not a readable weight file: {first_line(error)}") from error
     if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
         state = state["state_dict"]
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise SourceError(f"{name.text!r}: {path!r} holds no dictionary of tensors.")
     return {str(key): value for key, value in state.items()}
-
-
-def load_state(module: torch.nn.Module, state: State, name: SourceName) -> None:
-    """Put the weights into the module; every one must fit."""
-    try:
-        module.load_state_dict(state, strict=True)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())[:300]
-        raise SourceError(f"{name.text!r}: the weights do not fit the network: {reason}") from error
 
 
 def last_linear(module: torch.nn.Module) -> str | None:

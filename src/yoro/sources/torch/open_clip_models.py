@@ -6,10 +6,7 @@ architecture that has it, as in `open_clip:ViT-B-32-quickgelu?weights=FILE`.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +14,11 @@ import numpy as np
 import open_clip
 import torch
 
-from yoro.errors import InputError, SourceError, did_you_mean
-from yoro.sources.contract import Colour, Images, Reading, Responses, check_responses
+from yoro.errors import InputError, SourceError, did_you_mean, one_line
+from yoro.sources.contract import Colour, Images, Reading, Responses, as_colour, check_responses
 from yoro.sources.names import SourceName, check_options, side_option
-from yoro.sources.torch.network import Network, choose_device, open_network, state_digest
+from yoro.sources.torch.export import quiet_logging
+from yoro.sources.torch.network import Network, state_digest
 
 if TYPE_CHECKING:
     import onnx
@@ -47,26 +45,24 @@ class ImageTower(torch.nn.Module):  # type: ignore[misc]  # torch is not read by
         return torch.nn.functional.normalize(self.model.encode_image(pixels), dim=-1)
 
 
-@dataclass(frozen=True)
-class _Texts:
-    """The text tower: counts tokens, and encodes."""
-
-    model: torch.nn.Module
-    tokenizer: Callable[[list[str]], torch.Tensor]
-    longest: int
-    device: str
-
-
 class OpenClipSource:
     """See `DualEncoder`. On the CPU the image tower runs as a checked ONNX graph."""
 
-    def __init__(self, images: TorchSource | GraphSource, texts: _Texts, logit_scale: float) -> None:
+    def __init__(
+        self,
+        images: TorchSource | GraphSource,
+        model: torch.nn.Module,
+        tokenizer: Callable[[list[str]], torch.Tensor],
+        device: str,
+    ) -> None:
         self.name, self.side, self.width = images.name, images.side, images.width
         self.mean: Colour = images.mean
         self.std: Colour = images.std
         self.class_names: list[str] | None = None
-        self.dimension, self.logit_scale = images.width, logit_scale
-        self._images, self._texts = images, texts
+        self.dimension = images.width
+        self.logit_scale = min(float(model.logit_scale.detach().exp()), 100.0)  # as CLIP was trained
+        self._images, self._model = images, model.to(device)
+        self._tokenizer, self._device = tokenizer, device
 
     def respond(self, images: Images) -> Responses:
         return self._images.respond(images)
@@ -77,18 +73,19 @@ class OpenClipSource:
 
     def encode_texts(self, sentences: Sequence[str]) -> Responses:
         """See `DualEncoder.encode_texts`."""
-        texts, parts = self._texts, [np.empty((0, self.dimension), np.float32)]
+        longest = int(self._model.context_length)
         for sentence in sentences:
-            count = _count_tokens(texts.tokenizer, sentence)
-            if count > texts.longest:
+            count = _count_tokens(self._tokenizer, sentence)
+            if count > longest:
                 raise InputError(
                     f"The sentence {sentence[:60]!r}... has {count} tokens; {self.name!r} reads at most "
-                    f"{texts.longest}. Shorten it."
+                    f"{longest}. Shorten it."
                 )
+        parts = [np.empty((0, self.dimension), np.float32)]
         for start in range(0, len(sentences), TOGETHER):
             with torch.inference_mode():
-                tokens = texts.tokenizer(list(sentences[start : start + TOGETHER])).to(texts.device)
-                vectors = torch.nn.functional.normalize(texts.model.encode_text(tokens).float(), dim=-1)
+                tokens = self._tokenizer(list(sentences[start : start + TOGETHER])).to(self._device)
+                vectors = torch.nn.functional.normalize(self._model.encode_text(tokens).float(), dim=-1)
             parts.append(check_responses(vectors.cpu().numpy(), len(tokens), self.dimension, self.name))
         return np.concatenate(parts)
 
@@ -100,23 +97,10 @@ class OpenClipSource:
         return self._images.onnx_model()
 
 
-def open_open_clip(name: SourceName, *, read: Reading, device: str, threads: int | None) -> OpenClipSource:
-    """Open an image-text model, frozen."""
-    device = choose_device(device)
-    network = open_clip_network(name)
-    model = network.module.model
-    with _quiet():
-        texts = _Texts(model, _tokenizer(name), int(model.context_length), device)
-        images = open_network(name, network, read=read, device=device, threads=threads)
-    model.to(device)
-    scale = min(float(model.logit_scale.detach().exp()), 100.0)  # as CLIP was trained
-    return OpenClipSource(images, texts, scale)
-
-
-def open_clip_network(name: SourceName) -> Network:
+def open_clip_network(name: SourceName, _: Reading) -> Network:
     """The image tower, frozen, with the transform that its weights were made for."""
     check_options(name, OPTIONS)
-    with _quiet():
+    with quiet_logging():  # open_clip talks about every step
         model = _create(name)
     if not hasattr(model, "encode_text") or not hasattr(model, "encode_image"):
         raise SourceError(f"{name.text!r} has no text tower, so it cannot compare images with sentences.")
@@ -130,10 +114,17 @@ def open_clip_network(name: SourceName) -> Network:
         raise SourceError(f"{name.text!r} wants a transform that is not known here: {transform}.")
     if side_option(name, side) != side:
         raise SourceError(f"{name.text!r} takes images of {side}, not of {name.options['side']}.")
-    mean, std = (_colour(transform[key]) for key in ("mean", "std"))
+    mean, std = (as_colour(transform[key]) for key in ("mean", "std"))
     licence = LICENCES.get(name.rest.partition("/")[2])
     digest = state_digest(model.state_dict())
-    return Network(ImageTower(model), digest, side, mean, std, licence, None, fit=fit, interpolation=interpolation)
+
+    def with_texts(images: TorchSource | GraphSource, device: str) -> OpenClipSource:
+        return OpenClipSource(images, model, _tokenizer(name), device)
+
+    return Network(
+        ImageTower(model), digest, side, mean, std, licence, None,
+        fit=fit, interpolation=interpolation, with_texts=with_texts,
+    )  # fmt: skip
 
 
 def _create(name: SourceName) -> torch.nn.Module:
@@ -166,9 +157,8 @@ def _made(name: SourceName, architecture: str, weights: str | None) -> torch.nn.
             architecture, pretrained=weights, precision="fp32", device="cpu", weights_only=True, require_pretrained=True
         )
     except Exception as error:  # whatever the network, the hub, the disk and a foreign file can raise
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise SourceError(
-            f"{name.text!r}: its weights cannot be read ({type(error).__name__}: {reason}). "
+            f"{name.text!r}: its weights cannot be read ({type(error).__name__}: {one_line(error)[:300]}). "
             "Point to a local file: open_clip:MODEL?weights=FILE, or to a folder: open_clip:local-dir:FOLDER"
         ) from error
     return model
@@ -185,10 +175,10 @@ def _check_folder(name: SourceName) -> None:
 def _tokenizer(name: SourceName) -> Callable[[list[str]], torch.Tensor]:
     architecture = name.rest if name.rest.partition(":")[0] in SCHEMAS else name.rest.partition("/")[0]
     try:
-        tokenizer: Callable[[list[str]], torch.Tensor] = open_clip.get_tokenizer(architecture)
+        with quiet_logging():
+            tokenizer: Callable[[list[str]], torch.Tensor] = open_clip.get_tokenizer(architecture)
     except Exception as error:  # some models' vocabularies come from the hub
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise SourceError(f"{name.text!r}: its vocabulary cannot be read ({reason}).") from error
+        raise SourceError(f"{name.text!r}: its vocabulary cannot be read ({one_line(error)[:200]}).") from error
     return tokenizer
 
 
@@ -198,19 +188,3 @@ def _count_tokens(tokenizer: object, sentence: str) -> int:
         return len(tokenizer.encode(sentence)) + 2
     inner = getattr(tokenizer, "tokenizer", None)
     return len(inner(sentence)["input_ids"]) if inner is not None else 0
-
-
-def _colour(values: Sequence[float]) -> Colour:
-    red, green, blue = values
-    return float(red), float(green), float(blue)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """open_clip talks to the root logger about every step; its errors are raised, not logged."""
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(level)

@@ -3,57 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torchvision import models
 
 from yoro.errors import SourceError, did_you_mean
-from yoro.sources.contract import IMAGENET_MEAN, IMAGENET_STD, Colour, Reading
-from yoro.sources.imagenet import imagenet_names
-from yoro.sources.names import SourceName, check_options, colour_option, side_option
-from yoro.sources.runtime import GraphSource
-from yoro.sources.torch.network import (
-    Network,
-    TorchSource,
-    count_classes,
-    last_linear,
-    load_state,
-    open_network,
-    read_state,
-    state_digest,
-)
-
-OPTIONS = ("weights", "mean", "std", "side")
-
-
-def open_torchvision(name: SourceName, *, read: Reading, device: str, threads: int | None) -> TorchSource | GraphSource:
-    """Open a torchvision classifier, frozen, read at its logits or before its last linear layer."""
-    return open_network(name, torchvision_network(name, read), read=read, device=device, threads=threads)
+from yoro.sources.contract import IMAGENET_COLOURS, Reading, as_colour
+from yoro.sources.embedded import imagenet_names
+from yoro.sources.names import SourceName, check_options
+from yoro.sources.torch.network import OPTIONS, Network, last_linear, load_network, state_digest, with_options
 
 
 def torchvision_network(name: SourceName, read: Reading) -> Network:
-    """The torch network of that name, and what is known of it."""
+    """The torch network of that name, frozen, read at its logits or before its last linear layer."""
     check_options(name, OPTIONS)
     architecture, _, tag = name.rest.partition("/")
     weights = _weights(architecture, tag, name)
-    module = _from_file(architecture, name) if "weights" in name.options else _from_hub(architecture, weights, name)
-    transform = weights.transforms()
-    mean: Colour = tuple(getattr(transform, "mean", IMAGENET_MEAN))
-    std: Colour = tuple(getattr(transform, "std", IMAGENET_STD))
-    crop = getattr(transform, "crop_size", [224])
-    digest = state_digest(module.state_dict())
-    known = read == "logits" and "weights" not in name.options and len(weights.meta.get("categories", ())) == 1000
-    if read == "features":
-        _drop_classifier(module, name)
-    return Network(
-        module,
-        digest,
-        side_option(name, int(crop[0])),
-        colour_option(name, "mean", mean),
-        colour_option(name, "std", std),
-        None if "weights" in name.options else "BSD-3-Clause (torchvision); the weights were trained on ImageNet",
-        imagenet_names() if known else None,
+    untrained = {"init_weights": False} if architecture in ("googlenet", "inception_v3") else {}
+    module = load_network(
+        name,
+        partial(models.get_model, architecture, weights=None, **untrained),
+        partial(models.get_model, architecture, weights=weights, progress=False),
+        "FILE.pth",
     )
+    transform = weights.transforms()
+    mean, std = (as_colour(getattr(transform, key, IMAGENET_COLOURS[key])) for key in ("mean", "std"))
+    network = Network(
+        module,
+        state_digest(module.state_dict()),
+        int(getattr(transform, "crop_size", [224])[0]),
+        mean,
+        std,
+        "BSD-3-Clause (torchvision); the weights were trained on ImageNet",
+        imagenet_names() if len(weights.meta.get("categories", ())) == 1000 else None,
+    )
+    if read == "features":
+        layer = last_linear(module)
+        if layer is None:
+            raise SourceError(f"{name.text!r} ends in no linear layer, so it has no features to read. Read its logits.")
+        module.set_submodule(layer, torch.nn.Identity())  # it then answers with what its last linear layer reads
+    return with_options(network, name, read)
 
 
 def _weights(architecture: str, tag: str, name: SourceName) -> models.WeightsEnum:
@@ -68,36 +58,3 @@ def _weights(architecture: str, tag: str, name: SourceName) -> models.WeightsEnu
     if (tag or "DEFAULT") not in choices:
         raise SourceError(f"{name.text!r}: {architecture} has the weights {', '.join(choices)}, not {tag!r}.")
     return choices[tag or "DEFAULT"]
-
-
-def _from_file(architecture: str, name: SourceName) -> torch.nn.Module:
-    """The network with as many classes as the local weights have."""
-    state = read_state(name.options["weights"], name)
-    arguments = {"init_weights": False} if architecture in ("googlenet", "inception_v3") else {}
-    module: torch.nn.Module = models.get_model(architecture, weights=None, **arguments)
-    classes = count_classes(module, state)
-    if classes is not None and classes != 1000:
-        module = models.get_model(architecture, weights=None, num_classes=classes, **arguments)
-    load_state(module, state, name)
-    return module
-
-
-def _from_hub(architecture: str, weights: models.WeightsEnum, name: SourceName) -> torch.nn.Module:
-    try:
-        module: torch.nn.Module = models.get_model(architecture, weights=weights, progress=False)
-    except Exception as error:  # whatever the network, the hub and the disk can raise
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise SourceError(
-            f"{name.text!r}: its weights cannot be fetched ({type(error).__name__}: {reason}). "
-            f"Point to a local file: torchvision:{name.rest}?weights=FILE.pth"
-        ) from error
-    return module
-
-
-def _drop_classifier(module: torch.nn.Module, name: SourceName) -> None:
-    """Let the network answer with what its last linear layer reads."""
-    path = last_linear(module)
-    if path is None:
-        raise SourceError(f"{name.text!r} ends in no linear layer, so it has no features to read. Read its logits.")
-    parent, _, leaf = path.rpartition(".")
-    setattr(module.get_submodule(parent), leaf, torch.nn.Identity())

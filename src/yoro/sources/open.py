@@ -1,0 +1,146 @@
+"""Every kind of source in one table, by the prefix of its name, and how one is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from yoro.errors import SourceError
+from yoro.sources.callable import open_callable
+from yoro.sources.conse import open_conse
+from yoro.sources.contract import Reading, ResponseSource, check_cpu, check_reading
+from yoro.sources.embedded import open_embedded
+from yoro.sources.models import install_command, installed, list_sources
+from yoro.sources.names import SourceName, parse_name, with_side
+
+if TYPE_CHECKING:
+    from yoro.sources.torch.network import MakeNetwork, Network
+
+Open: TypeAlias = Callable[[SourceName, Reading, int | None], ResponseSource]  # the number is that of threads
+
+INSTEAD = (
+    "Refinement needs a source with gradients: embedded:lite0, timm:NAME, torchvision:NAME/WEIGHTS or "
+    "open_clip:MODEL/TAG. "
+    "Fit again on one of these, or use the one-pass model as it is."
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of source: how it is opened without torch, on the CPU, and its network in torch.
+
+    Where `open` is None, the network is what is opened. It also gives gradients, and needs torch and `package`; where
+    it is a string, there is none, and the string says why.
+    """
+
+    open: Open | None
+    network: MakeNetwork | str
+    package: str = ""
+
+
+def open_source(name: str, *, read: str = "logits", device: str = "auto", threads: int | None = None) -> ResponseSource:
+    """Open the source of that name, read at its "logits" or its pooled "features".
+
+    >>> open_source("embedded:lite0").width
+    1000
+    """
+    parsed, kind = _find(name)
+    reading = check_reading(read)
+    if threads is not None and threads < 1:
+        raise SourceError(f"threads must be at least 1, not {threads}.")
+    if kind.open is not None:
+        check_cpu(device, name)
+        return kind.open(parsed, reading, threads)
+    make = _need_network(kind, name)
+    from yoro.sources.torch.network import open_network
+
+    return open_network(parsed, make, read=reading, device=device, threads=threads)
+
+
+def torch_network(name: str, read: Reading, side: int | None = None) -> tuple[SourceName, Network]:
+    """The torch network of a source, and its name taken apart; `side` asks for another canvas than its own.
+
+    A source that cannot give gradients is a SourceError that says why and what to use instead.
+    """
+    if name.startswith(("http:", "https:")):
+        raise _no_gradients(name, "a service answers with numbers alone")
+    parsed, kind = _find(name if side is None else with_side(name, side))
+    return parsed, _need_network(kind, name)(parsed, read)
+
+
+def runs_code(name: str) -> bool:
+    """Whether opening the name runs the user's own code; a name from a file must not be trusted with that."""
+    return name.startswith("callable:")
+
+
+def need_torch(package: str, name: str) -> None:
+    """Refuse a source whose packages are not installed, with the command that installs them."""
+    if not installed(package) or not installed("onnxscript"):
+        raise SourceError(f"{name!r} needs torch and {package}, which are not installed: {install_command(package)}")
+
+
+def _find(name: str) -> tuple[SourceName, Kind]:
+    parsed = parse_name(name, KINDS, list_sources())
+    return parsed, KINDS.get(f"{parsed.prefix}:{parsed.rest}") or KINDS[parsed.prefix]
+
+
+def _need_network(kind: Kind, name: str) -> MakeNetwork:
+    if isinstance(kind.network, str):
+        raise _no_gradients(name, kind.network)
+    need_torch(kind.package, name)
+    return kind.network
+
+
+def _no_gradients(name: str, why: str) -> SourceError:
+    return SourceError(f"{name!r} gives no gradients: {why}. {INSTEAD}")
+
+
+# An engine is imported when a source of its kind is opened, not before.
+
+
+def _open_onnx(name: SourceName, read: Reading, threads: int | None) -> ResponseSource:
+    from yoro.sources.onnx_file import open_onnx
+
+    return open_onnx(name, read, threads)
+
+
+def _lite(name: SourceName, read: Reading) -> Network:
+    from yoro.sources.torch.embedded import lite_network
+
+    return lite_network(name, read)
+
+
+def _conse(name: SourceName, read: Reading) -> Network:
+    from yoro.sources.torch.embedded import conse_network
+
+    return conse_network(name, read)
+
+
+def _timm(name: SourceName, read: Reading) -> Network:
+    from yoro.sources.torch.timm_models import timm_network
+
+    return timm_network(name, read)
+
+
+def _torchvision(name: SourceName, read: Reading) -> Network:
+    from yoro.sources.torch.torchvision_models import torchvision_network
+
+    return torchvision_network(name, read)
+
+
+def _open_clip(name: SourceName, read: Reading) -> Network:
+    from yoro.sources.torch.open_clip_models import open_clip_network
+
+    return open_clip_network(name, read)
+
+
+KINDS = {
+    "embedded:conse": Kind(open_conse, _conse, "timm"),  # a whole name comes before its prefix
+    "embedded": Kind(open_embedded, _lite, "timm"),
+    "onnx": Kind(_open_onnx, "ONNX Runtime runs a graph forwards only"),
+    "callable": Kind(open_callable, "a Python function answers with numbers and keeps no record of how it found them"),
+    "timm": Kind(None, _timm, "timm"),
+    "torchvision": Kind(None, _torchvision, "torchvision"),
+    "open_clip": Kind(None, _open_clip, "open_clip"),
+}
