@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from photos import write_folder
+from yoro.data.streams import Collected
 from yoro.errors import InputError, SourceError, WidthError
+from yoro.model.settings import PipelineSettings
 from yoro.peers import compare as comparing
-from yoro.peers import responses as material
+from yoro.peers import responses as shared
 from yoro.peers.compare import compare
 from yoro.peers.contract import Method, unit
 from yoro.peers.methods import METHODS
@@ -23,6 +25,7 @@ from yoro.peers.responses import read_responses
 from yoro.reports.comparison import comparison_html
 from yoro.reports.cost_plot import percent_axis
 from yoro.reports.svg import spread
+from yoro.text.settings import SentenceSettings
 
 QUICK = "bdm,bdm-validation,bdm-oas,bdm-empirical,flm,blm,blm+,rlm,ncm,knn,ridge,logistic,sklearn-lda,gda,deep-slda"
 BANK = {
@@ -110,7 +113,7 @@ def test_the_same_seeds_give_the_same_accuracies(photos, on_photos, tmp_path):
 
 def test_every_image_is_read_once(photos, monkeypatch):
     read = []
-    make = material.make_pipeline
+    make = shared.make_pipeline
 
     class Counting:
         def __init__(self, source):
@@ -127,7 +130,7 @@ def test_every_image_is_read_once(photos, monkeypatch):
         made = make(*words, **options)
         return replace(made, source=Counting(made.source))
 
-    monkeypatch.setattr(material, "make_pipeline", counting)
+    monkeypatch.setattr(shared, "make_pipeline", counting)
     found = read_responses(photos)
     compare(found, methods=["bdm", "flm", "ncm"], seeds=3)
     assert sum(read) == found.images == 40
@@ -222,7 +225,9 @@ def test_texts_let_every_method_run(digits):
 @pytest.fixture(scope="module")
 def spoken(photos):
     """Real photographs through the image-text source that comes with the package, and a bank of sentences."""
-    return read_responses(photos, source="embedded:conse", attributes=BANK, sentences=2)
+    return read_responses(
+        photos, pipeline=PipelineSettings("embedded:conse"), sentences=SentenceSettings(BANK, sentences=2)
+    )
 
 
 def test_an_image_text_source_lets_every_method_run(spoken):
@@ -242,7 +247,7 @@ def test_the_sources_sentences_are_what_compare_is_given(spoken):
     words = spoken.words
     own = compare(spoken, methods=["bdm", "tip-adapter"], seeds=1, shots=4)
     given = compare(
-        replace(spoken, wording=None), methods=["bdm", "tip-adapter"], seeds=1, shots=4,
+        replace(spoken, words=None), methods=["bdm", "tip-adapter"], seeds=1, shots=4,
         texts=words.by_class(), scale=words.scale,
     )  # fmt: skip
     assert [row.accuracies for row in own.rows] == [row.accuracies for row in given.rows]
@@ -271,18 +276,20 @@ def test_compare_speaks_of_sentences(photos, tmp_path):
     ],
 )
 def test_sentences_that_cannot_be_used_are_told_before_a_photo_is_read(photos, monkeypatch, options, error, message):
-    monkeypatch.setattr(material, "_gather", lambda *_: pytest.fail("a photo was read"))
+    monkeypatch.setattr(shared, "_read", lambda *_: pytest.fail("a photo was read"))
+    sentences = SentenceSettings(options["attributes"])
+    pipeline = PipelineSettings(**{key: value for key, value in options.items() if key != "attributes"})
     with pytest.raises(error, match=message):
-        read_responses(photos, **options)
+        read_responses(photos, pipeline=pipeline, sentences=sentences)
 
 
 def test_responses_have_no_sentences(files):
     with pytest.raises(InputError, match="--attributes is for images to fit"):
-        read_responses(files / "train.npz", source="embedded:conse", attributes="templates")
+        read_responses(files / "train.npz", sentences=SentenceSettings("templates"))
 
 
 def test_an_image_text_source_read_at_features_has_no_sentences(photos):
-    found = read_responses(photos, source="embedded:conse", read="features")
+    found = read_responses(photos, pipeline=PipelineSettings("embedded:conse", "features"))
     rows = compare(found, methods=["bdm", "zero-shot"], seeds=1).rows
     assert found.words is None
     assert (rows[0].reason, rows[1].reason) == (None, "no text tower was read")
@@ -291,9 +298,9 @@ def test_an_image_text_source_read_at_features_has_no_sentences(photos):
 def test_groups_are_never_split_between_training_and_test(digits):
     responses, labels = digits[0][:200], digits[1][:200]
     groups = tuple(f"g{i // 5}" for i in range(200))
-    part = material.Part(responses, labels, groups, tuple(map(str, range(200))))
+    part = Collected(responses, labels, groups, tuple(map(str, range(200))), (b"",) * 200)
     for seed in range(3):
-        train, test = material.Material(part).draw(seed)
+        train, test = shared.SharedResponses(part).draw(seed)
         assert not set(train.groups) & set(test.groups)
         assert len(test) > 30
 

@@ -93,10 +93,11 @@ def test_a_refined_model_can_be_changed_exactly(refined, train, held):
 
 def test_without_gain_the_model_comes_back_unchanged(fitted, train, held):
     from yoro.refining.few_pass import refine
+    from yoro.refining.settings import RefineRun
 
     told = []
     same, refinement = refine(
-        fitted, train, held, settings=settings(learning_rate=0.0, mapping="frozen"), tell=told.append
+        fitted, train, held, settings(learning_rate=0.0, mapping="frozen"), RefineRun(tell=told.append)
     )
     assert same is fitted
     assert not refinement.kept
@@ -120,7 +121,9 @@ def test_epoch_0_is_the_one_pass_model_of_the_training_images(fitted, train, hel
 def test_validation_images_that_were_fitted_are_refused(fitted, train, held):
     from yoro.refining.few_pass import refine
 
-    with pytest.raises(InputError, match=r"1 of 61 validation images the model was fitted on, such as 'digit 3'"):
+    with pytest.raises(
+        InputError, match=r"1 of 61 validation images the model was fitted on, such as 'validation: digit 3'"
+    ):
         refine(fitted, train, [*held, train[3]], settings=settings())
     with pytest.raises(InputError, match="1 of 60 validation images are among the training images"):
         refine(fitted, [*train, held[0]], held, settings=settings())
@@ -144,7 +147,8 @@ def test_a_model_of_a_black_box_says_why_it_cannot_be_refined(fitted, train, hel
     from yoro.model.classifier import Classifier
     from yoro.refining.few_pass import refine
 
-    other = Classifier(replace(fitted.model, source={**fitted.model.origin.source, "name": "onnx:a.onnx"}))
+    origin = replace(fitted.model.origin, source={**fitted.model.origin.source, "name": "onnx:a.onnx"})
+    other = Classifier(replace(fitted.model, origin=origin))
     with pytest.raises(SourceError, match="gives no gradients"):
         refine(other, train, held, settings=settings())
 
@@ -154,12 +158,12 @@ def test_another_canvas_keeps_the_width_of_the_frame(train, held):
     from yoro.refining.twin import open_twin
 
     padded = yoro.fit(train, source="embedded:lite0?side=96", prompt="padding")
-    twin, pipeline = open_twin(padded.model, None, 64, "cpu")
+    twin, pipeline = open_twin(padded.model.origin, None, 64, "cpu")
     assert (twin.side, pipeline.prompt.image_side, pipeline.geometry.side) == (64, 32, 32)
     _, refinement = refine(padded, train, held, settings=settings(canvas=64))
     assert refinement.records[1].loss > 0
     with pytest.raises(InputError, match="no room for an image within a frame of 32"):
-        open_twin(padded.model, None, 32, "cpu")
+        open_twin(padded.model.origin, None, 32, "cpu")
 
 
 def test_the_paper_means_the_paper():

@@ -17,7 +17,7 @@ import yoro
 from clip_models import write_clip
 from photos import PHOTOS, write_folder
 from yoro.data.find import find
-from yoro.data.roles import choose_examples
+from yoro.data.roles import to_fit
 from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.solve import solve_mapping
 from yoro.errors import DegenerateWarning, InputError, SourceError, StoreError
@@ -126,16 +126,16 @@ def test_the_paper_s_protocol_lets_no_sentence_vote(folder):
 def test_a_validation_split_beside_other_validation_images_is_spoken_of(folder, new, tmp_path):
     (tmp_path / "train").symlink_to(folder)
     (tmp_path / "val").symlink_to(new)
-    _, held, notes = choose_examples(tmp_path, new, rule="validation", seed=0)
+    _, held, notes = to_fit(tmp_path, new, rule="validation", seed=0)
     assert len(held) == 16
     assert any("16 images of the data's own validation split are left alone" in note for note in notes)
 
 
 def test_validation_images_beside_a_draw_are_at_most_four_a_class(folder):
-    train, held, _ = choose_examples(folder, None, rule="validation", seed=0, shots=3)
+    (train,), held, _ = to_fit(folder, None, rule="validation", seed=0, shots=3)
     assert (len(train), len(held)) == (12, 12)
     assert {e.name for e in train}.isdisjoint(e.name for e in held)
-    train, held, _ = choose_examples(folder, None, rule="loo", seed=0, shots=3)
+    (train,), held, _ = to_fit(folder, None, rule="loo", seed=0, shots=3)
     assert (len(train), len(held)) == (12, 0)
 
 
@@ -245,7 +245,7 @@ def test_open_clip_from_fit_to_export_without_a_network(clip, folder, new, tmp_p
     graph, difference = checked_export(loaded)
     assert difference < 1e-4
     assert len(graph) > 1000
-    assert fit_report(classifier, "photos") is not None
+    assert fit_report(classifier, [], "photos") is not None
 
 
 def test_the_report_of_a_fit_counts_the_head(folder):
@@ -253,7 +253,7 @@ def test_the_report_of_a_fit_counts_the_head(folder):
     v = classifier.model.reservoir.members().responses
     scores = classifier.model.mapping(v)
     assert np.isfinite(log_probabilities(scores, classifier.model.choice.temperature)).all()
-    assert "Fit: 4 classes" in fit_report(classifier, "photos")
+    assert "Fit: 4 classes" in fit_report(classifier, [], "photos")
 
 
 def run(*words, cwd, code=0):

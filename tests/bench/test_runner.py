@@ -133,7 +133,7 @@ def test_a_method_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.
     errors = {e.method: e.error for e in entries(plan, Results(tmp_path / "results"))[0]}
     assert errors["ncm"] is None
     assert "no such luck" in errors["broken_method:METHOD"]
-    (tmp_path / "broken_method.py").write_text("from yoro.peers.nearest_mean import NEAREST_MEAN as METHOD\n")
+    (tmp_path / "broken_method.py").write_text("from yoro.peers.nearest import NEAREST_MEAN as METHOD\n")
     code = (
         "from pathlib import Path\nfrom yoro.bench.plan import make_plan\nfrom yoro.bench.results import Results\n"
         "from yoro.bench.runner import RunSettings, run_plan\n"

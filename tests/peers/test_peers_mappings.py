@@ -10,12 +10,12 @@ import pytest
 
 from yoro import DiscriminantMapping
 from yoro.data.streams import open_responses
-from yoro.discriminant.reservoir import Reservoir
-from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import DegenerateWarning, InputError
 from yoro.mappings.bayesian import bayesian_mapping, plus_table
-from yoro.model.ledger import Ledger
-from yoro.model.one_pass import Gathered
+from yoro.model.gathered import Gathered
+from yoro.model.model import Origin
+from yoro.model.one_pass import gather
+from yoro.model.settings import SolveSettings
 from yoro.model.solve import solve
 from yoro.peers.contract import make_task, unit
 from yoro.peers.discriminants import in_responses
@@ -74,12 +74,12 @@ def test_with_texts_bdm_is_what_fit_makes_of_the_same_images(spoken, tested_vect
     rows = np.flatnonzero(np.arange(160) % 16 < shots)  # 16 a class, class after class
     task = replace(spoken, responses=spoken.responses[rows], truth=spoken.truth[rows])
     words = {name: tuple(f"{name} {i}" for i in range(3)) for name in spoken.classes}
-    wording = EncodedBank(Bank(words, "given"), spoken.texts.flat.astype("f4"), spoken.texts.scale)
-    gathered = Gathered(ResponseStatistics(), Ledger(), Reservoir())
-    gathered.absorb(open_responses((task.responses, task.labels), labelled=True))
+    encoded = EncodedBank(Bank(words, "given"), spoken.texts.flat.astype("f4"), spoken.texts.scale)
+    gathered = Gathered.empty(SolveSettings.reservoir, 0)
+    gather(gathered, open_responses((task.responses, task.labels), labelled=True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateWarning)  # of one image a class
-        model = solve(gathered, "loo", "empirical", "default", wording=wording)
+        model = solve(gathered, SolveSettings(), Origin(), words=encoded)
         scores = METHODS["bdm"].fit(task)(tested_vectors)
     expected = model.mapping(tested_vectors)
     np.testing.assert_allclose(scores / np.abs(expected).max(), expected / np.abs(expected).max(), atol=1e-5)

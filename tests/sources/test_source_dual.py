@@ -13,6 +13,7 @@ from clip_models import CONFIG, write_clip
 from yoro.data.decoding import decode
 from yoro.errors import InputError, SourceError
 from yoro.model.pipeline import make_pipeline
+from yoro.model.settings import PipelineSettings
 from yoro.sources import catalogue, is_dual, open_source
 from yoro.sources.embedded import imagenet_names
 
@@ -98,7 +99,7 @@ def test_both_towers_answer_as_open_clip_does(clip, clip_folder):
     name = f"local-dir:{clip_folder}"
     model, transform = open_clip.create_model_from_pretrained(name)
     photo = Image.fromarray(data.astronaut()[:300, 40:480])
-    pipeline = make_pipeline(f"open_clip:{name}")
+    pipeline = make_pipeline(PipelineSettings(f"open_clip:{name}"))
     with torch.no_grad():
         image = model.encode_image(transform(photo)[None], normalize=True).numpy()
         texts = model.encode_text(open_clip.get_tokenizer(name)(SENTENCES), normalize=True).numpy()
@@ -113,7 +114,7 @@ def test_both_towers_answer_as_open_clip_does(clip, clip_folder):
 def test_the_protocol_s_transform_crops_to_192_within_a_frame_of_16(clip):
     geometry = clip.describe()["geometry"]
     assert geometry == {"fit": "crop", "interpolation": "bicubic"}
-    pipeline = make_pipeline(clip.name, prompt="padding")
+    pipeline = make_pipeline(PipelineSettings(clip.name, prompt="padding"))
     assert (pipeline.geometry.side, pipeline.prompt.side, pipeline.geometry.fit) == (32, 64, "crop")
 
 

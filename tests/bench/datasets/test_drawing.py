@@ -103,7 +103,7 @@ def test_a_dataset_without_a_split_to_fit_or_test_is_an_error():
         draw(make({"a": 3}, {}, {}), seed=0)
     with pytest.raises(InputError, match=r"no images to fit"):
         draw(make({}, {}, {"a": 3}), seed=0)
-    with pytest.raises(InputError, match=r"no images to fit; its splits are unnamed"):
+    with pytest.raises(InputError, match=r"no images to test; its splits are unnamed"):
         draw(Dataset((Example(PIXEL, "a", "x"),)), seed=0)
 
 

@@ -4,14 +4,13 @@ import json
 from dataclasses import replace
 
 import pytest
-from typer.testing import CliRunner
 
 from bench.datasets.dataset_cases import COUNTS, LAYOUTS, make_gtsrb, make_published
+from command_line import invoke
 from yoro.bench.datasets.attribute_files import KINDS, find_bank, find_index, read_templates
 from yoro.bench.datasets.bench_datasets import DATASETS
 from yoro.bench.datasets.drawing import draw_published
 from yoro.bench.datasets.status import all_status, status, status_advice, status_table
-from yoro.cli.app import app
 from yoro.errors import DatasetError, InputError
 
 FLOWERS = LAYOUTS[0]
@@ -175,20 +174,20 @@ def test_the_table_is_aligned_and_the_advice_names_what_to_do(tmp_path):
 
 def test_the_verb_prints_a_table_or_json_and_exits_with_zero(tmp_path):
     make_published(tmp_path, FLOWERS)
-    run = CliRunner().invoke(app, ["bench", "datasets", "flowers102", "digits", "--data", str(tmp_path)])
-    assert run.exit_code == 0, run.output
-    assert "flowers102" in run.output
-    assert "partial" in run.output
-    assert "expected train 4,093" in run.output
-    run = CliRunner().invoke(app, ["bench", "datasets", "digits", "--data", str(tmp_path), "--json"])
+    run = invoke("bench", "datasets", "flowers102", "digits", "--data", tmp_path)
+    assert run.code == 0, run.stderr
+    assert "flowers102" in run.stdout
+    assert "partial" in run.stdout
+    assert "expected train 4,093" in run.stdout
+    run = invoke("bench", "datasets", "digits", "--data", tmp_path, "--json")
     digits = json.loads(run.stdout)[0]
     assert (digits["dataset"], digits["kind"], digits["present"]) == ("digits", "images", True)
     assert digits["found"] == {"train": 1258, "test": 539, "classes": 10}
 
 
 def test_the_verb_refuses_a_wrong_root_and_an_unknown_name(tmp_path):
-    run = CliRunner().invoke(app, ["bench", "datasets", "--data", str(tmp_path / "gone")])
-    assert isinstance(run.exception, DatasetError)
-    assert "does not exist" in str(run.exception)
-    run = CliRunner().invoke(app, ["bench", "datasets", "cifar"])
-    assert "Did you mean 'cifar10'?" in str(run.exception)
+    run = invoke("bench", "datasets", "--data", tmp_path / "gone")
+    assert (run.code, run.stdout) == (1, "")
+    assert "does not exist" in run.stderr
+    run = invoke("bench", "datasets", "cifar")
+    assert "Did you mean 'cifar10'?" in run.stderr

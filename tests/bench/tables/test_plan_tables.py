@@ -8,16 +8,15 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from typer.testing import CliRunner
 
 from bench.bench_cases import SMALL, counts, filled, plan_of, plausible, result, setting
+from command_line import invoke
 from yoro.bench.plan import Plan, read_plan
 from yoro.bench.results import Results
 from yoro.bench.tables.long_form import long_rows
 from yoro.bench.tables.plan_tables import bench_tables
 from yoro.bench.tables.table import Table, TableCell, letter, panels, with_best
 from yoro.bench.tables.table_writers import DASH, latex, markdown
-from yoro.cli.app import app
 
 FOUR = {
     ("yoro", "dtd"): (60, 62), ("yoro", "svhn"): (80, 80),
@@ -362,16 +361,16 @@ def test_the_verb_shows_tables_and_counts_what_is_missing(tmp_path):
     results = Results(tmp_path / "r")
     results.write(result(first, 3, 4))
     results.fail(second.cell, "it broke")
-    runner, where = CliRunner(), [str(tmp_path / "p.toml"), "--results", str(tmp_path / "r")]
-    shown = runner.invoke(app, ["bench", "table", *where])
-    assert shown.exit_code == 0
+    where = [tmp_path / "p.toml", "--results", tmp_path / "r"]
+    shown = invoke("bench", "table", *where)
+    assert shown.code == 0
     assert shown.stdout.startswith("## Accuracy by dataset")
     assert "1 of 2 runs are not there: 1 failed, 0 missing." in shown.stderr
-    rows = json.loads(runner.invoke(app, ["bench", "table", *where, "--json"]).stdout)
+    rows = json.loads(invoke("bench", "table", *where, "--json").stdout)
     assert rows[0]["finished"] == 1
     assert rows[0]["accuracy"] is None
     results.write(replace(result(second, 4, 4), finished="2026-08-01T00:00:00Z"))
-    table = runner.invoke(app, ["bench", "table", *where, "--format", "csv"])
+    table = invoke("bench", "table", *where, "--format", "csv")
     assert float(next(csv.DictReader(io.StringIO(table.stdout)))["accuracy"]) == 87.5
     assert table.stderr == ""
 
@@ -381,12 +380,12 @@ def test_the_verb_writes_files_and_replaces_none_unasked(tmp_path):
     out, page = tmp_path / "t.tex", tmp_path / "t.html"
     words = ["bench", "table", str(tmp_path / "p.toml"), "--results", str(tmp_path), "--format", "latex"]
     words += ["--out", str(out), "--html", str(page), "--quiet"]
-    first = CliRunner().invoke(app, words)
-    assert (first.exit_code, first.output) == (0, "")
+    first = invoke(*words)
+    assert (first.code, first.stdout, first.stderr) == (0, "", "")
     assert r"\toprule" in out.read_text()
     assert page.read_text().startswith("<!DOCTYPE html>")
-    assert CliRunner().invoke(app, words).exit_code == 1
-    assert CliRunner().invoke(app, [*words, "--force"]).exit_code == 0
+    assert invoke(*words).code == 1
+    assert invoke(*words, "--force").code == 0
 
 
 def test_a_table_too_wide_for_a_page_is_a_tabular_for_each_setting(tmp_path):
