@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_digits
-from yoro.cli.demonstration import respond
 
 import yoro
-from timing import print_machine, print_table
+from timing import print_machine, print_table, responses_to
 from yoro.model.pipeline import make_pipeline
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
@@ -47,7 +46,7 @@ def main() -> None:
     rows = []
     for name, load in [("digits", digits)] + ([("Fashion-MNIST", fashion)] if FASHION.exists() else []):
         images, labels = load()
-        responses = respond(pipeline, list(images))
+        responses = responses_to(pipeline, list(images))
         for fit, val in ((4, 2), (16, 4), (60, 12)):
             found = []
             for seed in SEEDS:

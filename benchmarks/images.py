@@ -15,8 +15,8 @@ from sklearn.datasets import load_sample_images
 from timing import peak_memory, print_machine, print_table
 from yoro.data.decoding import decode_and_digest
 from yoro.data.find import find
+from yoro.environment import cores as available_cores
 from yoro.fit import fit
-from yoro.machine import cores as available_cores
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import Loading
 

@@ -11,9 +11,8 @@ import sys
 
 import numpy as np
 from sklearn.datasets import load_digits
-from yoro.cli.demonstration import respond
 
-from timing import print_machine, print_table
+from timing import print_machine, print_table, responses_to
 from yoro.model.pipeline import make_pipeline
 from yoro.peers.compare import Comparison, compare
 from yoro.peers.contract import unit
@@ -46,7 +45,7 @@ def main() -> None:
     print_machine()
     data = load_digits()
     labels = data.target.astype(str)
-    responses = respond(make_pipeline(), list(np.round(data.images * 255 / 16).astype(np.uint8)))
+    responses = responses_to(make_pipeline(), list(np.round(data.images * 255 / 16).astype(np.uint8)))
     found = compare(read_responses((responses, labels)), shots=SHOTS, tell=tell)
     show(f"digits, logits of the embedded network, {SHOTS} images a class", found)
     vectors, rng = unit(data.data), np.random.default_rng(0)

@@ -16,8 +16,7 @@ from torch.nn.functional import cross_entropy
 import yoro
 from timing import print_machine, print_table, rounds
 from yoro.data.examples import Example
-from yoro.data.geometry import Geometry
-from yoro.data.views import WEAK
+from yoro.data.geometry import WEAK, Geometry
 from yoro.discriminant.solve import solve_once
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping

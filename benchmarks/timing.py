@@ -7,7 +7,19 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from yoro.data.find import find
+from yoro.data.streams import collect
+from yoro.model.pipeline import Pipeline
+from yoro.model.settings import HERE
+
+
+def responses_to(pipeline: Pipeline, pictures: Sequence[np.ndarray]) -> np.ndarray:
+    """Responses (n, width) to pictures in memory."""
+    return collect(pipeline.stream(find(pictures, labelled=False).examples, HERE), "reading").responses
 
 
 def medians(*tasks: Callable[[], object], repeats: int = 5) -> list[float]:
@@ -36,7 +48,7 @@ def rounds(*tasks: Callable[[], object], repeats: int = 5) -> list[tuple[list[fl
 
 def peak_memory(code: str) -> float:
     """Peak resident memory in MB of a fresh Python that runs this code."""
-    script = f"{code}\nfrom yoro.machine import peak_memory; print(peak_memory())"
+    script = f"{code}\nfrom yoro.environment import peak_memory; print(peak_memory())"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 

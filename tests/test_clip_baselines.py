@@ -122,7 +122,7 @@ def test_training_equals_torch_sgd_under_a_cosine_of_every_step(clip):
 
 @pytest.mark.parametrize("method", ["dvp-cls", "autovp", "dga"])
 def test_a_stopped_training_goes_on_to_the_same_end(method, clip, tmp_path):
-    from yoro.data.views import Augmentation
+    from yoro.data.geometry import Augmentation
     from yoro.refining.baselines.clip import ClipSettings
     from yoro.refining.baselines.published import Granularity
     from yoro.refining.checkpoint import TrainingCheckpoint
@@ -146,9 +146,9 @@ def test_a_stopped_training_goes_on_to_the_same_end(method, clip, tmp_path):
 
 
 def test_the_first_epoch_of_dvp_only_weighs_the_sentences(clip):
-    from yoro.data.views import Augmentation
+    from yoro.data.geometry import Augmentation
     from yoro.refining.baselines.clip import ClipSettings
-    from yoro.refining.baselines.clip_texts import bank_vectors
+    from yoro.refining.baselines.clip_heads import bank_vectors
     from yoro.refining.baselines.dvp import NearestCounts, clustered
 
     look = Augmentation(scale=(0.3, 0.6))
@@ -208,7 +208,7 @@ def test_gradients_of_autovps_mapping_are_clipped_and_those_of_its_prompt_are_no
 def test_blm_maps_similarities_to_81_templates_of_each_class(clip):
     from yoro.mappings.bayesian import bayesian_mapping
     from yoro.mappings.cooccurrence import CoOccurrence
-    from yoro.refining.baselines.clip_texts import FURTHER_TEMPLATES, SOURCE_TEMPLATES
+    from yoro.refining.baselines.clip_heads import FURTHER_TEMPLATES, SOURCE_TEMPLATES
 
     texts, twin = clip
     training, train, _ = start("blm", clip, count=3)

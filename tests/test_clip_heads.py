@@ -120,7 +120,7 @@ def test_clusters_and_banks_that_cannot_be_are_refused():
 
 
 def test_classes_are_merged_in_strict_pairs_the_nearest_first():
-    from yoro.refining.baselines.hierarchy import pooled, super_classes
+    from yoro.refining.baselines.dga import pooled, super_classes
 
     # On a line: 0 and 1 are nearest, then 10 and 12; 30 is left. At the next level the means 0.5 and 11 are merged.
     line = np.array([[10.0], [0.0], [30.0], [1.0], [12.0]])
@@ -163,8 +163,7 @@ def test_dga_starts_with_projections_that_change_nothing_and_mixes_as_told():
     import torch
 
     from yoro.refining.baselines.clip_heads import attribute_scores
-    from yoro.refining.baselines.dga import GranularHead, fused, rescaled
-    from yoro.refining.baselines.hierarchy import pooled
+    from yoro.refining.baselines.dga import GranularHead, fused, pooled, rescaled
     from yoro.refining.baselines.published import Granularity
 
     banks, tree = [unit(3, 4, 8), unit(3, 4, 8, seed=1)], [np.array([0, 0, 1])]
@@ -216,8 +215,7 @@ def test_a_set_of_prompts_answers_side_by_side_and_comes_back_from_arrays():
     import torch
 
     from yoro.prompts.prompt import make_prompt
-    from yoro.prompts.several import PromptSet
-    from yoro.prompts.trainable import TrainablePrompt
+    from yoro.prompts.trainable import PromptSet, TrainablePrompt
 
     prompt = make_prompt("padding", 224, mean=(0.5,) * 3, std=(0.5,) * 3)
     trio = PromptSet([TrainablePrompt(prompt) for _ in range(3)])

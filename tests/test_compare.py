@@ -23,8 +23,7 @@ from yoro.peers.contract import Method, unit
 from yoro.peers.methods import METHODS
 from yoro.peers.responses import read_responses
 from yoro.reports.comparison import comparison_html
-from yoro.reports.cost_plot import percent_axis
-from yoro.reports.svg import spread
+from yoro.reports.svg import percent_axis, spread
 from yoro.text.settings import SentenceSettings
 
 QUICK = "bdm,bdm-validation,bdm-oas,bdm-empirical,flm,blm,blm+,rlm,ncm,knn,ridge,logistic,sklearn-lda,gda,deep-slda"

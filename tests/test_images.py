@@ -103,12 +103,12 @@ def test_training_data_cannot_be_traversed_twice(folder):
 
 
 def test_each_training_image_is_read_once(folder, monkeypatch):
-    import yoro.data.worker
+    import yoro.data.processes
 
     read = []
-    original = yoro.data.worker.decode_and_digest
+    original = yoro.data.processes.decode_and_digest
     monkeypatch.setattr(
-        yoro.data.worker,
+        yoro.data.processes,
         "decode_and_digest",
         lambda image, *a, **k: read.append(str(image)) or original(image, *a, **k),
     )
@@ -392,8 +392,8 @@ def test_wrong_options_get_one_line(folder, tmp_path, words, message):
 SLOW_FIT = """
 import sys, time
 import yoro.model.one_pass, yoro.model.pipeline
-yoro.model.checkpoint.SECONDS_BETWEEN = 0.0  # a checkpoint after every batch
-yoro.model.checkpoint.SHARE_OF_TIME = 1e9
+yoro.model.gathered.SECONDS_BETWEEN = 0.0  # a checkpoint after every batch
+yoro.model.gathered.SHARE_OF_TIME = 1e9
 yoro.model.one_pass.TOGETHER = 1
 from yoro.cli.app import main
 main(sys.argv[1:])
@@ -434,8 +434,8 @@ def test_a_full_disk_for_checkpoints_does_not_end_the_pass(folder, fitted, tmp_p
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("yoro.model.checkpoint.write_file", full)
-    monkeypatch.setattr("yoro.model.checkpoint.SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("yoro.model.gathered.write_file", full)
+    monkeypatch.setattr("yoro.model.gathered.SECONDS_BETWEEN", 0.0)
     monkeypatch.setattr("yoro.model.one_pass.TOGETHER", 8)
     with pytest.warns(UserWarning, match="No checkpoint could be written"):
         same(yoro.fit(folder, checkpoint=tmp_path / "part"), fitted)

@@ -47,7 +47,7 @@ def bdm_head(mapping, policy):
 
 
 def recipe(**changes):
-    from yoro.data.views import Augmentation
+    from yoro.data.geometry import Augmentation
     from yoro.refining.recipe import Recipe
 
     return Recipe(**{"epochs": 2, "batch_size": 32, "augmentation": Augmentation(flip=False), **changes})

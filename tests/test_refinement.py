@@ -69,7 +69,7 @@ def test_refinement_of_digits_is_kept_and_says_what_it_gained(refined, fitted):
 
 
 def test_the_saved_model_answers_on_the_normal_path_as_it_was_validated(refined, held, tmp_path):
-    from yoro.model.checked_export import checked_export
+    from yoro.model.onnx_export import checked_export
 
     classifier, refinement, _ = refined
     classifier.save(tmp_path / "refined.yoro")

@@ -21,7 +21,7 @@ from yoro.data.roles import to_fit
 from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.solve import solve_mapping
 from yoro.errors import DegenerateWarning, InputError, SourceError, StoreError
-from yoro.model.checked_export import checked_export
+from yoro.model.onnx_export import checked_export
 from yoro.model.settings import HERE
 from yoro.model.store import _config_digest, read_model
 from yoro.reports.evaluation import fit_report

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from yoro.fit import fit
-from yoro.version import __version__
+from yoro.environment import __version__
+from yoro.fit import fit  # at once and cheap, because the function stands in the place of its module
 
 if TYPE_CHECKING:
     from yoro.discriminant.statistics import ResponseStatistics

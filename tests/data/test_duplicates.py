@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from yoro.data.duplicates import find_duplicates
+from yoro.model.ledger import find_duplicates
 
 
 def test_the_same_content_under_two_labels_names_both_files() -> None:

@@ -244,7 +244,7 @@ def test_workers_ignore_an_interrupt_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_worker_imports_numpy_and_pillow_only() -> None:
-    code = "import sys, yoro.data.worker; print(' '.join({m.partition('.')[0] for m in sys.modules}))"
+    code = "import sys, yoro.data.processes; print(' '.join({m.partition('.')[0] for m in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     heavy = {"torch", "scipy", "sklearn", "onnx", "onnxruntime", "matplotlib", "safetensors", "typer", "tqdm"}
     assert not heavy & set(loaded)

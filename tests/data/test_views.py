@@ -6,8 +6,7 @@ from PIL import Image
 from skimage import data
 
 from yoro.data.decoding import decode
-from yoro.data.geometry import Geometry
-from yoro.data.views import Augmentation, View
+from yoro.data.geometry import Augmentation, Geometry, View
 
 
 @pytest.mark.parametrize("geometry", [Geometry(96), Geometry(96, "crop", "bicubic")])

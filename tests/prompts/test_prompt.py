@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yoro.errors import InputError, StoreError
-from yoro.prompts.prompt import PROMPTS, make_prompt
-from yoro.prompts.restore import restore_prompt
+from yoro.prompts.prompt import PROMPTS, make_prompt, restore_prompt
 
 COLOURS = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 

@@ -29,13 +29,12 @@ from yoro.bench.plan import Plan
 from yoro.bench.response_cache import ResponseCache
 from yoro.bench.results import PlanEntry, Result, Results
 from yoro.data.examples import Example
+from yoro.environment import __version__, cores
 from yoro.errors import YoroError, one_line
-from yoro.machine import cores
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import STRICT, Loading
 from yoro.refining.settings import check_torch
 from yoro.sources.contract import is_dual
-from yoro.version import __version__
 
 
 @dataclass(frozen=True)

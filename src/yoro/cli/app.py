@@ -13,15 +13,14 @@ from yoro.cli import attributes, bench
 from yoro.cli.change import forget, merge, relabel, update
 from yoro.cli.compare import compare
 from yoro.cli.demo import demo
-from yoro.cli.evaluate import evaluate
 from yoro.cli.fit import fit
-from yoro.cli.help import Columns
 from yoro.cli.inspect import export, inspect, models
 from yoro.cli.options import UsageError
-from yoro.cli.predict import predict, respond
+from yoro.cli.output import Columns
+from yoro.cli.predict import evaluate, predict, respond
 from yoro.cli.refine import refine
+from yoro.environment import __version__
 from yoro.errors import YoroError, one_line
-from yoro.version import __version__
 
 VERBS = (
     demo,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +13,25 @@ from yoro.cli.options import WriteOptions, Writes
 from yoro.cli.output import say
 
 if TYPE_CHECKING:
-    from yoro.cli.digits import Demonstration
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from yoro.mappings.affine import AffineMapping
+    from yoro.model.classifier import Classifier
 
 FOLDER = Path("yoro-demo")
+HELD_OUT = 0.3
+SIDE = 64  # of the pictures written; the digits themselves have 8 x 8 pixels
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """What is shown: the classifier, methods with accuracy and seconds, all pictures, and answers to new ones."""
+
+    classifier: Classifier
+    methods: list[tuple[str, float, float]]
+    images: int
+    answers: dict[Path, str]
 
 
 def demo(
@@ -22,7 +40,6 @@ def demo(
     output: Writes = WriteOptions(),
 ) -> None:
     """Fit handwritten digits in one pass, compare with other label mappings, and predict a few."""
-    from yoro.cli.digits import demonstrate
     from yoro.model.store import refuse_existing
 
     if not output.force:
@@ -31,13 +48,83 @@ def demo(
     print(text(demonstrate(out, progress=not output.quiet), out))
 
 
+def demonstrate(folder: Path, *, progress: bool = False) -> Demonstration:
+    """Fit, compare, save `digits.yoro` and a few new pictures in `folder`, and predict those."""
+    import numpy as np
+
+    from yoro.data.find import find
+    from yoro.data.splits import hold_out
+    from yoro.data.streams import collect
+    from yoro.fit import fit
+    from yoro.model.settings import HERE
+
+    pictures, labels = digits()
+    kept, held = hold_out(labels, HELD_OUT, 0)
+    started = time.perf_counter()
+    classifier = fit([(pictures[i], labels[i]) for i in kept], progress=progress)
+    seconds = time.perf_counter() - started
+    test = find([(pictures[i], labels[i]) for i in held]).examples
+    seen = collect(classifier.pipeline.stream(test, HERE), "testing")
+    methods = [("BDM (YORO)", classifier.model.mapping, 0.0), *label_mappings(classifier)]
+    lines = [(name, np.mean(mapping.predict(seen.responses) == seen.labels), extra) for name, mapping, extra in methods]
+    folder.mkdir(parents=True, exist_ok=True)
+    classifier.save(folder / "digits.yoro", force=True)
+    first = {labels[i]: pictures[i] for i in reversed(held.tolist())}  # the first held-out picture of each digit
+    new = write_pictures(folder / "new", {label: first[label] for label in sorted(first)[::2]})
+    told = [(name, float(accuracy), seconds + extra) for name, accuracy, extra in lines]
+    return Demonstration(classifier, told, len(pictures), dict(zip(new, classifier.predict(new), strict=True)))
+
+
+def digits() -> tuple[list[NDArray[np.uint8]], list[str]]:
+    """Pictures (SIDE, SIDE, 3) large enough to look at, and their labels."""
+    import numpy as np
+    from PIL import Image
+    from sklearn.datasets import load_digits
+
+    found, pictures = load_digits(), []
+    for image in found.images:
+        small = Image.fromarray(np.round(image * 255 / 16).astype(np.uint8))
+        pictures.append(np.asarray(small.resize((SIDE, SIDE), Image.Resampling.BILINEAR).convert("RGB")))
+    return pictures, [str(label) for label in found.target]
+
+
+def label_mappings(classifier: Classifier) -> list[tuple[str, AffineMapping, float]]:
+    """The label mappings of the literature on the same responses, which the reservoir has kept, and their seconds."""
+    from yoro.mappings.bayesian import bayesian_mapping, plus_table
+    from yoro.mappings.cooccurrence import CoOccurrence
+    from yoro.mappings.frequency import frequency_mapping
+
+    assert classifier.model.reservoir is not None
+    members, results = classifier.model.reservoir.members(), []
+    for method, table, solve in (
+        ("FLM", CoOccurrence(classifier.classes), frequency_mapping),
+        ("BLM+", plus_table(classifier.classes), bayesian_mapping),
+    ):
+        started = time.perf_counter()
+        table.update(members.responses, members.labels)
+        results.append((method, solve(table), time.perf_counter() - started))
+    return results
+
+
+def write_pictures(folder: Path, pictures: dict[str, NDArray[np.uint8]]) -> list[Path]:
+    """A file `a-LABEL.png` for each label."""
+    from PIL import Image
+
+    folder.mkdir(exist_ok=True)
+    paths = [folder / f"a-{label}.png" for label in pictures]
+    for path, picture in zip(paths, pictures.values(), strict=True):
+        Image.fromarray(picture).save(path)
+    return paths
+
+
 def text(shown: Demonstration, out: Path) -> str:
     """The table, the predictions, and what to type next."""
-    fitted = int(shown.classifier.model.statistics.total)
+    from yoro.environment import peak_memory
+
+    fitted, memory = int(shown.classifier.model.statistics.total), peak_memory()
     rows = [
-        f"{line.method:<12}{line.accuracy:>9.1%}{line.passes:>8}{line.seconds:>9.1f}"
-        f"{line.images_a_second:>11.0f}{line.memory_mb:>11.0f}"
-        for line in shown.lines
+        f"{method:<12}{accuracy:>9.1%}{1:>8}{seconds:>9.1f}{fitted / seconds:>11.0f}{memory:>11.0f}"
+        for method, accuracy, seconds in shown.methods
     ]
     return "\n".join(
         [
@@ -47,7 +134,7 @@ def text(shown: Demonstration, out: Path) -> str:
             f"{'mapping':<12}{'accuracy':>9}{'passes':>8}{'seconds':>9}{'images/s':>11}{'memory MB':>11}",
             *rows,
             "",
-            *(f"{path}  ->  {answer}" for path, answer in zip(shown.new, shown.answers, strict=True)),
+            *(f"{path}  ->  {answer}" for path, answer in shown.answers.items()),
             "",
             f"The model is in {out / 'digits.yoro'}. Next, try:",
             f"  yoro predict {out / 'digits.yoro'} {out / 'new'} --top 3",

@@ -69,8 +69,8 @@ def export(
 ) -> None:
     """Write prompt, normalisation, source and mapping as one ONNX graph, checked against `predict` first."""
     from yoro.files.atomic import write_file
-    from yoro.model.checked_export import checked_export
     from yoro.model.classifier import load
+    from yoro.model.onnx_export import checked_export
     from yoro.model.store import refuse_existing
 
     refuse_existing(onnx, force=output.force)
@@ -86,9 +86,8 @@ def draw(model: Model, file: Path, force: bool) -> None:
     from yoro.errors import InputError
     from yoro.files.atomic import write_file
     from yoro.model.store import refuse_existing
-    from yoro.prompts.restore import restore_prompt
-    from yoro.reports.prompt_pictures import prompt_picture
-    from yoro.reports.refinement import prompt_html
+    from yoro.prompts.prompt import restore_prompt
+    from yoro.reports.refinement import prompt_html, prompt_picture
 
     origin = model.origin
     if file.suffix.lower() not in (".png", ".html"):

@@ -123,7 +123,7 @@ def _finish(refined: Classifier, refinement: Refinement, out: Path, output: Repo
     refined.save(out, force=output.force)
     say(f"{out}: {'the refined model' if refinement.kept else 'the model as it came'}.", output.quiet)
     if output.html is not None:
-        from yoro.prompts.restore import restore_prompt
+        from yoro.prompts.prompt import restore_prompt
         from yoro.reports.refinement import refinement_html
 
         origin = refined.model.origin

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, Jpeg2KImagePlugin, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
 
 from yoro.data.examples import Picture, shown
-from yoro.data.geometry import FILTERS, Geometry
-from yoro.data.views import View
+from yoro.data.geometry import FILTERS, Geometry, View
 from yoro.errors import ImageError
 
 MOST_PIXELS = 178_000_000  # about Pillow's own limit, but not subject to its global setting

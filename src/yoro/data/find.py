@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from yoro.data.coop import find_coop, is_coop
 from yoro.data.examples import Dataset, Example, Picture, class_name, shown
 from yoro.data.folders import EXPECTED, find_labelled, find_unlabelled, is_image
-from yoro.data.lists import find_listed, is_list
+from yoro.data.lists import find_coop, find_listed, is_coop, is_list
 from yoro.errors import InputError
 
 UNLABELLED = "expected an image, a folder of images, or a CSV or JSONL list"

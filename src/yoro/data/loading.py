@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
-from yoro.data.processes import DecodingProcess
-from yoro.data.worker import Answer, decode_all
+from yoro.data.processes import Answer, DecodingProcess, decode_all
+from yoro.environment import cores
 from yoro.errors import InputError, OnePassError
-from yoro.machine import cores
 
 DEPTH = 2  # batches asked of each worker ahead of the caller: one being decoded, one ready
 MOST_WORKERS = 16

@@ -13,20 +13,23 @@ import threading
 import weakref
 from collections.abc import Sequence
 from io import BufferedReader
-from typing import IO
+from pathlib import Path
+from typing import IO, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
+from yoro.data.decoding import decode_and_digest
+from yoro.data.examples import Picture
 from yoro.data.geometry import Geometry
-from yoro.data.worker import Answer
-from yoro.errors import YoroError
+from yoro.errors import ImageError, YoroError
 
 _START = """
 import json, os, signal, sys
 getattr(os, "nice", int)(10)  # decoding takes what the forward pass leaves; starved, that leaves everything
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
 sys.path[:] = json.loads(sys.argv[1])
-from yoro.data.worker import main
+from yoro.data.processes import main
 main()
 """
 _PIPE_BYTES = 1 << 20  # Linux: at 64 kB, the default, moving a batch takes twice the time
@@ -134,3 +137,48 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], BufferedReader]
         with contextlib.suppress(OSError):  # beyond the user's quota: slower, not wrong
             fcntl.fcntl(process.stdout.fileno(), _SET_PIPE_SIZE, _PIPE_BYTES)
     return process.stdin, process.stdout
+
+
+Answer = tuple[list[int], list[str], list[tuple[int, str]], NDArray[np.uint8]]
+
+
+def decode_all(images: Sequence[Picture], names: Sequence[str], geometry: Geometry) -> Answer:
+    """Positions read, their digests, failures (position, message), and pixels (read, side, side, 3)."""
+    pixels = np.empty((len(images), geometry.side, geometry.side, 3), dtype=np.uint8)
+    good: list[int] = []
+    digests: list[str] = []
+    failures: list[tuple[int, str]] = []
+    for position, (image, name) in enumerate(zip(images, names, strict=True)):
+        try:
+            pixels[len(good)], content = decode_and_digest(image, geometry, name=name)
+        except ImageError as error:
+            failures.append((position, str(error)))
+        else:
+            good.append(position)
+            digests.append(content)
+    return good, digests, failures, pixels[: len(good)]
+
+
+def main() -> None:
+    """Answer requests until stdin closes."""
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    source = open(0, "rb", closefd=False)  # noqa: SIM115
+    sink = open(1, "wb", closefd=False)  # noqa: SIM115
+    geometry = Geometry.from_config(json.loads(source.readline()))
+    threading.Thread(target=_receive, args=(source, requests), daemon=True).start()
+    while True:
+        request = json.loads(requests.get())
+        paths = [Path(path) for path in request["paths"]]
+        good, digests, failures, pixels = decode_all(paths, request["names"], geometry)
+        header = {"good": good, "digests": digests, "failures": failures}
+        sink.write(json.dumps(header).encode() + b"\n")
+        if good:
+            sink.write(pixels.data)
+        sink.flush()
+
+
+def _receive(source: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:
+    """Keep stdin drained, so that the parent never waits to write; its end is the end of this process, at once."""
+    while line := source.readline():
+        requests.put(line)
+    os._exit(0)

@@ -1,7 +1,4 @@
-"""Frequency label mapping (FLM): each target class reads the one source class that answers to it most.
-
-Iterative label mapping (ILM) is the same function of a table filled anew, after the prompt has changed.
-"""
+"""RLM, FLM and ILM: every target class answers to one source class, drawn or counted."""
 
 from __future__ import annotations
 
@@ -62,3 +59,14 @@ def check_one_to_one(width: int, classes: Sequence[str]) -> None:
             f"{len(classes)} classes cannot each have one of {width} source classes to themselves. "
             "Use a source with more classes, or a mapping that shares them, such as BLM."
         )
+
+
+def random_mapping(width: int, classes: Sequence[str], generator: np.random.Generator) -> AffineMapping:
+    """The first sources of a random permutation of all `width`, one for each class in the order given.
+
+    >>> mapping = random_mapping(1000, ("cat", "dog"), np.random.default_rng(0))
+    >>> mapping.weights.shape, mapping.weights.sum(axis=0).tolist()
+    ((1000, 2), [1.0, 1.0])
+    """
+    check_one_to_one(width, classes)
+    return select_sources(generator.permutation(width)[: len(classes)], width, classes)

@@ -1,16 +1,25 @@
-"""What one or more passes leave behind: statistics, a sample of responses, and a list of contents."""
+"""What passes leave behind: statistics, a sample of responses and a list of contents; kept on disk on the way."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+import time
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from pathlib import Path
+from typing import Self, cast
 
 import numpy as np
 
+from yoro.data.examples import Example
 from yoro.data.responses import ResponseBatch
 from yoro.discriminant.reservoir import Reservoir
 from yoro.discriminant.statistics import ResponseStatistics
+from yoro.errors import StoreError, YoroError
+from yoro.files.atomic import drafted_folder, write_file
+from yoro.files.tensors import read_tensors, write_tensors
 from yoro.model.ledger import Ledger
 
 
@@ -42,3 +51,97 @@ class Gathered:
         if self.reservoir is not None:
             self.reservoir.add(responses, labels, digests, groups=groups)
         self.images += len(labels)
+
+
+KIND = "yoro-checkpoint"
+SECONDS_BETWEEN = 5.0  # checkpoints; more if writing one takes long
+SHARE_OF_TIME = 0.02  # at most this much of the time goes into checkpoints
+
+
+class Checkpoint:
+    """A folder beside the output that holds what was gathered so far; it fits one run only, by its fingerprint."""
+
+    def __init__(self, folder: Path, fingerprint: str, done: int = 0) -> None:
+        self.folder = folder
+        self._fingerprint = fingerprint
+        self._done = done  # examples dealt with before this stream
+        self._next = time.monotonic() + SECONDS_BETWEEN
+        self._last = -1
+
+    @property
+    def used(self) -> bool:
+        """Whether this run has been long enough to be kept."""
+        return self._last >= 0
+
+    def write_if_due(self, gathered: Gathered, done: int, skipped: list[tuple[str, str]]) -> None:
+        """Write if the last one is long enough ago."""
+        if time.monotonic() >= self._next:
+            self.write(gathered, done, skipped)
+
+    def write(self, gathered: Gathered, done: int, skipped: list[tuple[str, str]]) -> None:
+        """Write what was gathered, how many examples of the stream that was, and what was skipped; atomically.
+
+        A disk that is full must not end a pass that goes well: it goes on, and says so.
+        """
+        position = self._done + done
+        if gathered.reservoir is None or position == self._last or not gathered.images:
+            return
+        started = time.monotonic()
+        try:
+            self._write(gathered, gathered.reservoir, position, gathered.skipped + skipped)
+            self._last = position
+        except (StoreError, OSError) as error:
+            warnings.warn(f"No checkpoint could be written ({error}); the pass goes on without.", stacklevel=2)
+        took = time.monotonic() - started
+        self._next = time.monotonic() + max(SECONDS_BETWEEN, took / SHARE_OF_TIME)
+
+    def _write(self, gathered: Gathered, reservoir: Reservoir, position: int, skipped: list[tuple[str, str]]) -> None:
+        ledger_arrays, names = gathered.ledger.to_arrays()
+        facts: dict[str, object] = {"kind": KIND, "classes": list(gathered.statistics.classes), "names": names}
+        arrays, kept = reservoir.to_arrays()
+        state = {
+            "fingerprint": self._fingerprint,
+            "position": position,
+            "images": gathered.images,
+            "skipped": skipped,
+        }
+        with drafted_folder(self.folder) as draft:
+            write_tensors(draft / "statistics.safetensors", gathered.statistics.to_arrays() | ledger_arrays, facts)
+            write_tensors(draft / "reservoir.safetensors", arrays, {"kind": KIND} | kept)
+            write_file(draft / "state.json", json.dumps(state).encode())
+
+    def read(self) -> tuple[Gathered, int] | None:
+        """What an earlier run gathered and how many examples it dealt with; None if there is nothing."""
+        if not (self.folder / "state.json").is_file():
+            return None
+        try:
+            state = json.loads((self.folder / "state.json").read_bytes())
+            if state["fingerprint"] != self._fingerprint:
+                raise StoreError(
+                    f"{self.folder} belongs to another run: other images, settings or source. "
+                    "Fit without --resume to start anew."
+                )
+            arrays, facts = read_tensors(self.folder / "statistics.safetensors", KIND)
+            statistics = ResponseStatistics.from_arrays(arrays, cast("list[object]", facts["classes"]))
+            ledger = Ledger.from_arrays(arrays, cast("list[object]", facts["names"]))
+            kept = read_tensors(self.folder / "reservoir.safetensors", KIND)
+            reservoir = Reservoir.from_arrays(*kept, statistics.width)
+            skipped = [(str(name), str(reason)) for name, reason in state["skipped"]]
+            self._done = int(state["position"])
+        except (KeyError, ValueError, TypeError, OSError) as error:
+            if isinstance(error, YoroError):
+                raise
+            raise StoreError(f"{self.folder} is damaged ({error}). Fit without --resume to start anew.") from error
+        return Gathered(statistics, ledger, reservoir, int(state["images"]), skipped), self._done
+
+
+def fingerprint(examples: Sequence[Example], settings: Mapping[str, object]) -> str:
+    """Digest of everything that the outcome of a pass depends on; files by name, size and time."""
+    hasher = hashlib.sha256(json.dumps(dict(settings), sort_keys=True, default=str).encode())
+    for example in examples:
+        stamp: object = None
+        if isinstance(example.image, Path) and example.image.exists():
+            found = example.image.stat()
+            stamp = found.st_size, found.st_mtime_ns
+        hasher.update(json.dumps([example.name, example.label, example.group, stamp]).encode())
+    return hasher.hexdigest()

@@ -13,8 +13,8 @@ from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice, Evidence, make_evidence
 from yoro.discriminant.reservoir import Reservoir
 from yoro.discriminant.statistics import ResponseStatistics
+from yoro.environment import peak_memory
 from yoro.errors import InputError
-from yoro.machine import peak_memory
 from yoro.mappings.affine import AffineMapping
 from yoro.model.ledger import Ledger
 from yoro.text.encoded_bank import EncodedBank

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from threadpoolctl import threadpool_limits
 
-from yoro.data.duplicates import find_duplicates
 from yoro.data.examples import Example
 from yoro.data.find import find
 from yoro.data.responses import ResponseBatch
@@ -15,8 +14,8 @@ from yoro.data.roles import Rows, to_fit
 from yoro.data.streams import ResponseStream, collect
 from yoro.discriminant.evidence import Validation
 from yoro.errors import InputError
-from yoro.model.checkpoint import Checkpoint, fingerprint
-from yoro.model.gathered import Gathered
+from yoro.model.gathered import Checkpoint, Gathered, fingerprint
+from yoro.model.ledger import find_duplicates
 from yoro.model.model import Model, Origin, Verb
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings

@@ -10,17 +10,19 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import onnx
+from numpy.typing import NDArray
 from onnx import TensorProto, compose, helper, numpy_helper
 
 from yoro.data.decoding import BACKGROUND, MARGIN
 from yoro.data.geometry import Geometry
+from yoro.discriminant.calibration import log_probabilities
+from yoro.environment import __version__
 from yoro.errors import InputError, SourceError, WidthError
 from yoro.mappings.affine import AffineMapping
-from yoro.prompts.geometry import image_square
-from yoro.prompts.prompt import Prompt
+from yoro.model.classifier import Classifier
+from yoro.prompts.prompt import Prompt, image_square
 from yoro.sources.contract import ResponseSource
 from yoro.sources.runtime import PIECE, open_session
-from yoro.version import __version__
 
 FORMAT = "1"  # raise it when the metadata or the tensors change
 OURS = "yoro."  # how the names of our metadata begin
@@ -262,3 +264,40 @@ def _check_size(model: onnx.ModelProto, name: str) -> None:
 
 def _opset(model: onnx.ModelProto) -> int:
     return max(int(item.version) for item in model.opset_import if item.domain in ("", "ai.onnx"))
+
+
+TRIALS = 8  # images that the graph must answer like the classifier
+
+
+def checked_export(classifier: Classifier) -> tuple[bytes, float]:
+    """The serialised graph, and its largest difference in probability from the classifier's own answers.
+
+    The trial images are smooth random pictures: they need no data set, and they excite every
+    part of the network.
+    """
+    pipeline, model = classifier.pipeline, classifier.model
+    card = {
+        "yoro.version": __version__,
+        "yoro.source": model.origin.name,
+        "yoro.licence_of_source": str(model.origin.source.get("licence") or "unknown"),
+    }
+    graph = export_onnx(
+        pipeline.source, pipeline.prompt, pipeline.geometry, model.mapping, model.choice.temperature, card=card
+    )
+    images = _trial_images(pipeline.prompt.image_side)
+    responses = pipeline.source.respond(pipeline.prompt.compose(images))
+    expected = np.exp(log_probabilities(model.mapping(responses), model.choice.temperature))
+    difference = verify_export(graph, images, expected)
+    return graph.SerializeToString(), difference
+
+
+def _trial_images(side: int) -> NDArray[np.uint8]:
+    """Coloured noise at several scales, uint8 (TRIALS, side, side, 3)."""
+    rng = np.random.default_rng(0)
+    images = np.empty((TRIALS, side, side, 3), dtype=np.uint8)
+    for i in range(TRIALS):
+        cells = min(2 ** (i % 4 + 2), side)
+        coarse = rng.integers(0, 256, (cells, cells, 3), dtype=np.uint8)
+        index = np.arange(side) * cells // side
+        images[i] = coarse[index][:, index]
+    return images

@@ -14,8 +14,7 @@ from yoro.data.streams import ResponseStream
 from yoro.errors import ImageError, SourceError
 from yoro.model.model import Json, Origin, differing
 from yoro.model.settings import Loading, PipelineSettings
-from yoro.prompts.prompt import Prompt, make_prompt, parse_frame
-from yoro.prompts.restore import restore_prompt
+from yoro.prompts.prompt import Prompt, make_prompt, parse_frame, restore_prompt
 from yoro.sources import open_source, runs_code
 
 if TYPE_CHECKING:

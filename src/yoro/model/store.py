@@ -13,6 +13,7 @@ from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.reservoir import Reservoir
 from yoro.discriminant.statistics import ResponseStatistics
+from yoro.environment import __version__
 from yoro.errors import InputError, StoreError
 from yoro.files.atomic import drafted_folder, write_file
 from yoro.files.tensors import parse_tensors, write_tensors
@@ -22,7 +23,6 @@ from yoro.model.ledger import Ledger
 from yoro.model.model import Arrays, Json, Model, Origin
 from yoro.text.banks import Bank, check_sentences
 from yoro.text.encoded_bank import EncodedBank
-from yoro.version import __version__
 
 FORMAT = 2  # what this version reads; a model without sentences is still written as format 1
 LARGEST_FILE = 4 * 2**30  # bytes of one file that loading will touch

@@ -11,6 +11,7 @@ unless the rule needs them.)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -25,6 +26,9 @@ from yoro.discriminant.shrinkage import Spectrum, make_spectrum
 from yoro.discriminant.solve import solve_empirical
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
+from yoro.mappings.bayesian import bayesian_mapping, plus_table
+from yoro.mappings.cooccurrence import CoOccurrence
+from yoro.mappings.frequency import frequency_mapping, random_mapping
 from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, as_scorer, gathered, held
 
 
@@ -123,4 +127,31 @@ BDM = (
     Method("bdm-features", fit_features, ("features", "texts", "stored data"), about="target: I in feature space"),
     Method("bdm-conditional", partial(fit_retained, shares=CONDITIONAL), ("validation",), about="95 % of coordinates"),
     Method("bdm-adaptive", partial(fit_retained, shares=ADAPTIVE), ("validation",), about="a chosen share of them"),
+)
+
+
+def fit_random(task: Task) -> Scorer:
+    """RLM: sources drawn by lot."""
+    width = task.responses.shape[1] if task.texts is None else len(task.texts.flat)
+    return _scorer(random_mapping(width, task.classes, task.generator(4)), task)
+
+
+def fit_table(
+    task: Task, table: Callable[[tuple[str, ...]], CoOccurrence], solve: Callable[[CoOccurrence], AffineMapping]
+) -> Scorer:
+    """A mapping of the table of which source classes answer to which target classes."""
+    counted = table(task.classes)
+    counted.update(in_responses(task).responses, task.labels)
+    return _scorer(solve(counted), task)
+
+
+def _scorer(mapping: AffineMapping, task: Task) -> Scorer:
+    return as_scorer(mapping) if task.texts is None else folded(mapping, task)
+
+
+LABEL_MAPPINGS = (
+    Method("rlm", fit_random, passes=0, about="random label mapping"),
+    Method("flm", partial(fit_table, table=CoOccurrence, solve=frequency_mapping), about="frequency label mapping"),
+    Method("blm", partial(fit_table, table=CoOccurrence, solve=bayesian_mapping), about="Bayesian label mapping"),
+    Method("blm+", partial(fit_table, table=plus_table, solve=bayesian_mapping), about="BLM over probabilities"),
 )

@@ -9,9 +9,8 @@ from yoro.errors import InputError, did_you_mean
 from yoro.peers.ape import APE
 from yoro.peers.contract import Method
 from yoro.peers.deep_slda import DEEP_SLDA
-from yoro.peers.discriminants import BDM
+from yoro.peers.discriminants import BDM, LABEL_MAPPINGS
 from yoro.peers.gda import GDA
-from yoro.peers.label_mappings import LABEL_MAPPINGS
 from yoro.peers.lpplusplus import LP_PLUS_PLUS
 from yoro.peers.nearest import NEAREST_MEAN, NEAREST_NEIGHBOURS
 from yoro.peers.proker import PROKER

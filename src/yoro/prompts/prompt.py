@@ -8,24 +8,16 @@ normalised x + theta. At theta = 0 the image goes through unchanged.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from reprlib import repr  # a hostile value may be very long
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from yoro.errors import InputError
-from yoro.prompts.geometry import (
-    FRAME,
-    LARGEST_SIDE,
-    LEGACY_IMAGE,
-    border_mask,
-    check_whole,
-    frame_mask,
-    image_square,
-)
+from yoro.errors import InputError, StoreError
 
 PROMPTS = ("watermark", "padding", "legacy-padding")
 # sigmoid(-128) is 3e-56: exactly 0 in float32, and a finite program, as stores want it. Its gradient is
@@ -196,3 +188,83 @@ def _colour(values: Sequence[float], what: str, low: float) -> Colour:
     if not all(math.isfinite(value) and value >= low for value in (red, green, blue)):
         raise InputError(f"The source's {what} must be three finite numbers of at least {low:g}; {values!r} came.")
     return red, green, blue
+
+
+LARGEST_SIDE = 4096  # a canvas beyond this would exhaust the memory
+FRAME = 16  # pixels on each side of the image, at any canvas
+LEGACY_IMAGE = 128  # the image side of the older padding experiments, in a canvas of 224
+
+
+def image_square(side: int, image_side: int) -> tuple[slice, slice]:
+    """Rows and columns of the image in the middle of the canvas; an odd pixel goes to the top and left."""
+    start = (side - image_side + 1) // 2
+    return slice(start, start + image_side), slice(start, start + image_side)
+
+
+def frame_mask(side: int, image_side: int) -> npt.NDArray[np.bool_]:
+    """(side, side, 1): true around the image."""
+    mask = np.ones((side, side, 1), np.bool_)
+    mask[image_square(side, image_side)] = False
+    return mask
+
+
+def border_mask(side: int, pad: int | None) -> npt.NDArray[np.bool_]:
+    """(side, side, 1): true on the outer `pad` pixels, everywhere for None."""
+    mask = np.ones((side, side, 1), np.bool_)
+    if pad is not None and 2 * pad < side:
+        mask[pad : side - pad, pad : side - pad] = False
+    return mask
+
+
+def check_whole(value: object, low: int, high: int, what: str) -> int:
+    """A whole number from low to high; a boolean is none."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or not low <= value <= high:
+        raise InputError(f"{what} must be a whole number from {low} to {high}; {value!r} came.")
+    return int(value)
+
+
+KEYS = frozenset({"prompt", "side", "image_side", "mean", "std", "frame", "pad", "trained"})
+
+
+def restore_prompt(config: Mapping[str, object], arrays: Mapping[str, npt.NDArray[np.generic]]) -> Prompt:
+    """The prompt that gave this config and these arrays; anything else is a StoreError."""
+    if not isinstance(config, Mapping) or set(config) != KEYS:
+        came = ", ".join(sorted(map(str, config))) if isinstance(config, Mapping) else type(config).__name__
+        raise StoreError(f"A stored prompt has the keys {', '.join(sorted(KEYS))}; {came} came.")
+    try:
+        prompt = _make(config)
+        if prompt.config() != {**config, "trained": False}:  # for instance a pad wider than a watermark can have
+            raise StoreError("The stored prompt contradicts itself.")
+        return _with_arrays(prompt, config["trained"], arrays)
+    except InputError as error:
+        raise StoreError(f"The stored prompt cannot be used. {str(error)[:300]}") from error
+
+
+def _make(config: Mapping[str, object]) -> Prompt:
+    name, side, image_side = config["prompt"], config["side"], config["image_side"]
+    frame, pad, mean, std = config["frame"], config["pad"], config["mean"], config["std"]
+    if not isinstance(name, str) or type(side) is not int or type(image_side) is not int:
+        raise StoreError(f"A stored prompt has a name and two whole sides; {repr((name, side, image_side))} came.")
+    if not (pad is None or type(pad) is int) or not (frame is None or type(frame) in (str, float)):
+        raise StoreError(f"A stored prompt has a frame and a pad; {repr((frame, pad))} came.")
+    for values in (mean, std):
+        if not isinstance(values, list) or not all(type(value) is float for value in values):
+            raise StoreError(f"A stored prompt has lists of three numbers for mean and std; {repr(values)} came.")
+    assert frame is None or isinstance(frame, str | float)
+    assert isinstance(mean, list)
+    assert isinstance(std, list)
+    return make_prompt(
+        name, side, mean=mean, std=std, image_side=image_side, frame="grey" if frame is None else frame, pad=pad
+    )
+
+
+def _with_arrays(prompt: Prompt, trained: object, arrays: Mapping[str, npt.NDArray[np.generic]]) -> Prompt:
+    """The program put back; there must be one exactly if the prompt was trained."""
+    if type(trained) is not bool or set(arrays) != ({"program"} if trained else set()):
+        raise StoreError(f"A prompt with trained={trained!r} does not come with the arrays {repr(sorted(arrays))}.")
+    if not trained:
+        return prompt
+    program = np.asarray(arrays["program"])
+    if program.dtype != np.float32:
+        raise StoreError(f"A stored program is float32; {program.dtype} came.")
+    return prompt.with_program(program.astype(np.float32, copy=False))

@@ -1,8 +1,8 @@
-"""The trainable half of a prompt: the same composition as `Prompt.compose`, in torch, with gradients."""
+"""Prompts that can be trained: one, or several that each compose their own version of every image."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch.nn.functional import pad
 
 from yoro.errors import InputError
-from yoro.prompts.geometry import image_square
-from yoro.prompts.prompt import BLACK_PROGRAM, Prompt
+from yoro.prompts.prompt import BLACK_PROGRAM, Prompt, image_square
 
 Respond = Callable[[torch.Tensor], torch.Tensor]  # composed pixels (n, 3, side, side) to responses (n, width)
 
@@ -93,3 +92,33 @@ class TrainablePrompt:
         """The prompt with the program as it is now."""
         program = self.program.detach().to("cpu", torch.float32).permute(1, 2, 0).numpy()
         return self._prompt.with_program(np.ascontiguousarray(program))
+
+
+class PromptSet:
+    """See `VisualPrompt`: responses through each prompt in turn, side by side, (n, prompts * width)."""
+
+    def __init__(self, prompts: Sequence[TrainablePrompt], rates: Sequence[float] | None = None) -> None:
+        if not prompts:
+            raise InputError("A set of prompts came empty; expected at least one.")
+        self.prompts = list(prompts)
+        self.rates = (1.0,) * len(self.prompts) if rates is None else tuple(rates)
+        if len(self.rates) != len(self.prompts):
+            raise InputError(f"{len(self.rates)} rates came for {len(self.prompts)} prompts; expected one each.")
+
+    @property
+    def n_values(self) -> int:
+        """How many values of the programs show, over all prompts."""
+        return sum(prompt.n_values for prompt in self.prompts)
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        return [prompt.program for prompt in self.prompts]
+
+    def respond(self, source: Respond, images: torch.Tensor) -> torch.Tensor:
+        return torch.cat([prompt.respond(source, images) for prompt in self.prompts], dim=1)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        return {f"program.{place}": prompt.arrays()["program"] for place, prompt in enumerate(self.prompts)}
+
+    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        for place, prompt in enumerate(self.prompts):
+            prompt.restore({"program": arrays[f"program.{place}"]})

@@ -20,9 +20,8 @@ from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
-from yoro.model.checkpoint import fingerprint
 from yoro.model.classifier import Classifier
-from yoro.model.gathered import Gathered
+from yoro.model.gathered import Gathered, fingerprint
 from yoro.model.ledger import Ledger
 from yoro.model.model import Model, Verb
 from yoro.model.one_pass import gather

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from yoro.data.decoding import decode
 from yoro.data.examples import Example
-from yoro.data.geometry import Geometry
-from yoro.data.views import View
-from yoro.machine import cores
+from yoro.data.geometry import Geometry, View
+from yoro.environment import cores
 from yoro.mappings.batches import class_codes
 from yoro.model.metrics import refuse_strangers
 

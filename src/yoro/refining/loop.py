@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
+from yoro.environment import cores
 from yoro.errors import InputError
-from yoro.machine import cores
 from yoro.prompts.trainable import VisualPrompt
 from yoro.refining.checkpoint import (
     EpochRecord,

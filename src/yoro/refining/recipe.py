@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from yoro.data.views import WEAK, Augmentation
+from yoro.data.geometry import WEAK, Augmentation
 from yoro.errors import InputError
 from yoro.refining.settings import RefineSettings
 

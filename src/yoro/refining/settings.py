@@ -78,7 +78,7 @@ class RefineSettings:
 
     def recipe(self, source: str, fitted: float) -> Recipe:
         """The recipe for a source, given the temperature that epoch 0 was fitted with."""
-        from yoro.data.views import Augmentation
+        from yoro.data.geometry import Augmentation
         from yoro.refining.recipe import Recipe
 
         network = source.partition(":")[2].partition("?")[0].partition("/")[0].partition(".")[0]

@@ -8,8 +8,7 @@ from yoro.data.geometry import Geometry
 from yoro.errors import InputError, SourceError
 from yoro.model.model import Origin, differing
 from yoro.model.pipeline import Pipeline
-from yoro.prompts.prompt import Prompt, make_prompt
-from yoro.prompts.restore import restore_prompt
+from yoro.prompts.prompt import Prompt, make_prompt, restore_prompt
 from yoro.sources import open_source
 from yoro.sources.torch.gradients import Twin, open_differentiable
 

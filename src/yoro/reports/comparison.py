@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from yoro.peers.compare import Comparison
-from yoro.reports.cost_plot import Point, cost_plot
 from yoro.reports.page import render
+from yoro.reports.svg import Point, cost_plot
 
 OURS = "bdm"  # the default of this package, drawn in colour
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from yoro.errors import SourceError
+from yoro.sources.cache import cached_vectors
 from yoro.sources.contract import Identity, Images, Reading, Responses
 from yoro.sources.embedded import LICENCE, SIDES, imagenet_names, read_embedded
 from yoro.sources.minilm import PACKAGE, TextEncoder, model_folder
 from yoro.sources.names import SourceName, check_options
 from yoro.sources.runtime import GraphSource
-from yoro.sources.text_cache import cached_vectors
 from yoro.sources.torch_file import Weights
 
 if TYPE_CHECKING:

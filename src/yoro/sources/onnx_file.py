@@ -19,8 +19,8 @@ from yoro.sources.contract import (
     Responses,
     check_responses,
 )
+from yoro.sources.graph_builder import Entrance, with_entrance
 from yoro.sources.names import SourceName, check_options, colour_option, parse_colour, parse_side, side_option
-from yoro.sources.pixels import Entrance, with_entrance
 from yoro.sources.runtime import GraphSource, open_session, run_session
 
 OPTIONS = ("mean", "std", "side", "layout", "output")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from yoro.environment import cores
 from yoro.errors import SourceError
-from yoro.machine import cores
 from yoro.sources.contract import IdentifiedSource, Identity, Images, Responses, check_responses
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from yoro.bench.datasets.aircraft import read_aircraft
 from yoro.bench.datasets.cifar import PACKING_10, PACKING_100, read_cifar
 from yoro.bench.datasets.contract import BenchDataset, Found, unchecked
 from yoro.bench.datasets.finding import FolderFinder, Read
-from yoro.bench.datasets.gtsrb import read_gtsrb
+from yoro.bench.datasets.makers import read_aircraft, read_gtsrb, read_svhn
 from yoro.bench.datasets.packaged import (
     FASHION_HOME,
     PACKAGE,
@@ -21,7 +20,6 @@ from yoro.bench.datasets.packaged import (
     read_sheets,
 )
 from yoro.bench.datasets.split_files import SplitFileFinder
-from yoro.bench.datasets.svhn import read_svhn
 from yoro.data.examples import shown
 from yoro.data.find import find
 from yoro.errors import DatasetError, InputError, did_you_mean

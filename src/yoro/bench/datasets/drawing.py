@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from yoro.data.coop import read_split
 from yoro.data.examples import Dataset, Example, shown
+from yoro.data.lists import read_split
 from yoro.data.roles import by_role
 from yoro.data.splits import MOST_VALIDATION, draw_few, hold_tenth
 from yoro.errors import InputError

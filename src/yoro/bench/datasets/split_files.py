@@ -9,9 +9,9 @@ from pathlib import Path
 
 from yoro.bench.datasets.contract import Copy, Found, said_counts, split_counts
 from yoro.bench.datasets.finding import choose_copy, dataset_folders, identity, not_found, read_class_folders
-from yoro.data.coop import FOLDERS, Row, locate, read_split
 from yoro.data.examples import Dataset, Example, shown
 from yoro.data.folders import is_image
+from yoro.data.lists import FOLDERS, SplitRow, locate, read_split
 from yoro.errors import DatasetError, InputError
 
 SPLIT_FOLDERS = ("splits", "data_splits")  # of a root, where split files may be kept together
@@ -66,13 +66,13 @@ class SplitFileFinder:
                 )
         return present[0] if present else None
 
-    def _rows(self, file: Path) -> list[Row]:
+    def _rows(self, file: Path) -> list[SplitRow]:
         try:
             return read_split(file)
         except (InputError, OSError) as error:
             raise DatasetError(f"{self.title}: {error}", looked=[shown(file)]) from error
 
-    def _copies(self, rows: Sequence[Row], folders: Sequence[Path]) -> list[Copy]:
+    def _copies(self, rows: Sequence[SplitRow], folders: Sequence[Path]) -> list[Copy]:
         """What each folder has of the split's images; folders without any are left out, each image base counts once."""
         copies: dict[tuple[int, int], Copy] = {}
         for folder in folders:
@@ -84,7 +84,7 @@ class SplitFileFinder:
                 copies.setdefault(identity(first), self._copy(rows, examples, missing, folder))
         return list(copies.values())
 
-    def _copy(self, rows: Sequence[Row], examples: list[Example], missing: list[Row], folder: Path) -> Copy:
+    def _copy(self, rows: Sequence[SplitRow], examples: list[Example], missing: list[SplitRow], folder: Path) -> Copy:
         dataset = Dataset(tuple(examples))
         if not missing:
             return Copy(dataset, shown(folder))

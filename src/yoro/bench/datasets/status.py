@@ -30,7 +30,7 @@ HEADER = ("dataset", "what", "state", "found / expected")
 SHARED = "(all)"
 STAND_INS = {
     "imagenet": "The published CLIP runs of BLM and AutoVP use ImageNet's 80 templates; 80 of ours stand in "
-    "(yoro.refining.baselines.clip_texts), and the numbers may differ.",
+    "(yoro.refining.baselines.clip_heads), and the numbers may differ.",
     "carprt": "CARPRT, MPE and WPE were published with a pool of 247 templates; ours stand in (yoro.text.banks), and "
     "the numbers may differ.",
 }

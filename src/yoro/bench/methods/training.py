@@ -14,14 +14,13 @@ from yoro.bench.methods.one_pass import fit_one_pass
 from yoro.bench.methods.options import ClipOptions, FewPassOptions, TrainingOptions
 from yoro.bench.results import Epoch
 from yoro.data.examples import Example
-from yoro.data.geometry import Geometry
-from yoro.data.views import Augmentation
+from yoro.data.geometry import Augmentation, Geometry
 from yoro.errors import InputError
 from yoro.model.classifier import Classifier
 from yoro.model.settings import STRICT
 from yoro.prompts.trainable import TrainablePrompt
 from yoro.refining.baselines.clip import BANKS, ClipSettings, clip_geometry, clip_prompt, clip_recipe, clip_training
-from yoro.refining.baselines.clip_texts import DEFAULT_TEMPLATE, SOURCE_TEMPLATES
+from yoro.refining.baselines.clip_heads import DEFAULT_TEMPLATE, SOURCE_TEMPLATES
 from yoro.refining.baselines.label_mappings import baseline_training, published_recipe
 from yoro.refining.baselines.published import BATCH, Granularity
 from yoro.refining.checkpoint import EpochRecord, TrainingCheckpoint

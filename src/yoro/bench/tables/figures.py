@@ -15,8 +15,8 @@ from yoro.bench.tables.paper import PaperNumbers
 from yoro.bench.tables.run_grid import RunGrid, dataset_title, setting_title
 from yoro.bench.tables.summary import kept_share, mean, sample_deviation
 from yoro.reports import svg
-from yoro.reports.cost_plot import Point, cost_plot
 from yoro.reports.page import render
+from yoro.reports.svg import Point, cost_plot
 
 MOST_CURVES = 12  # pairs of panels; more are counted, not drawn
 COLOURS = 8  # distinct ones, styled in bench.css; then they come again, dashed

@@ -11,25 +11,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from yoro.data.geometry import Geometry
-from yoro.data.views import Augmentation
+from yoro.data.geometry import Augmentation, Geometry
 from yoro.errors import InputError, SourceError
 from yoro.prompts.prompt import Prompt, make_prompt
-from yoro.prompts.several import PromptSet
-from yoro.prompts.trainable import TrainablePrompt, VisualPrompt
+from yoro.prompts.trainable import PromptSet, TrainablePrompt, VisualPrompt
 from yoro.refining.baselines.autovp import CLIP, FullMapping, RawPadding
-from yoro.refining.baselines.clip_heads import AttributeHead, label_head
-from yoro.refining.baselines.clip_texts import (
+from yoro.refining.baselines.clip_heads import (
     SOURCE_TEMPLATES,
+    AttributeHead,
     Similarities,
     Vectors,
     bank_vectors,
+    label_head,
     label_vectors,
     source_vectors,
 )
-from yoro.refining.baselines.dga import GranularHead, GranularPrompts
+from yoro.refining.baselines.dga import GranularHead, GranularPrompts, super_classes
 from yoro.refining.baselines.dvp import RoutedSentences, caused, clustered, dvp_head
-from yoro.refining.baselines.hierarchy import super_classes
 from yoro.refining.baselines.label_mappings import baseline_head
 from yoro.refining.baselines.published import (
     ALPHA,

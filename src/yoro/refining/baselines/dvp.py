@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
-from yoro.refining.baselines.clip_texts import Vectors
+from yoro.refining.baselines.clip_heads import Vectors
 from yoro.refining.baselines.published import NEAREST, PROMPTS
 from yoro.refining.heads import MappingHead
 from yoro.refining.policies import Refresh

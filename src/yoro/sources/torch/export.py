@@ -20,9 +20,9 @@ import torch
 from PIL import Image
 
 from yoro.errors import SourceError
-from yoro.files.cache import cache_directory, write_atomically
+from yoro.sources.cache import cache_directory, write_atomically
 from yoro.sources.contract import Identity, Responses
-from yoro.sources.pixels import Entrance, with_entrance
+from yoro.sources.graph_builder import Entrance, with_entrance
 from yoro.sources.runtime import GraphSource, first_line
 
 if TYPE_CHECKING:

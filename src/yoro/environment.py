@@ -1,4 +1,4 @@
-"""What this process may use of the machine, and has used."""
+"""What runs here: the version of this package, the cores it may use, the memory it has used."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import re
 import sys
 from pathlib import Path
+
+__version__ = "0.1.0"
 
 
 def cores() -> int:

@@ -1,16 +1,19 @@
-"""Text vectors, kept in the cache: sentences are encoded once for a model, not once for a run."""
+"""The one directory of what can be made again, and the text vectors in it: sentences are encoded once for a model."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
-from yoro.errors import StoreError
-from yoro.files.cache import cache_directory
+from yoro.errors import SourceError, StoreError
+from yoro.files.atomic import write_file
 from yoro.files.tensors import read_tensors, write_tensors
 from yoro.sources.contract import Responses
 
@@ -50,3 +53,29 @@ def cached_vectors(
             pass  # without a cache it is only slower
     place = {sentence: i for i, sentence in enumerate(unique)}
     return vectors[[place[sentence] for sentence in sentences]].astype(np.float32, copy=False)
+
+
+def cache_directory() -> Path:
+    """`$YORO_CACHE`, else the user's cache directory of the platform; not created here."""
+    if own := os.environ.get("YORO_CACHE"):
+        return Path(own).expanduser()
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base).expanduser() / "yoro"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "yoro"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "yoro" / "cache"
+    return Path.home() / ".cache" / "yoro"
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that another process sees all of it or none."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, data)
+    except (OSError, StoreError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        reason = cause.strerror if isinstance(cause, OSError) else error
+        raise SourceError(
+            f"The cache {str(path.parent)!r} cannot be written: {reason}. Set YORO_CACHE to another directory."
+        ) from error
