@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import ast
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+import yoro.cli
+from command_line import invoke
+from yoro.cli import options, refine
+from yoro.cli.app import VERBS
+from yoro.model.settings import Loading, PipelineSettings, SolveSettings
+from yoro.refining.settings import RefineSettings
+from yoro.text.settings import SentenceSettings
+
+
+@pytest.mark.parametrize(
+    ("group", "settings"),
+    [
+        (options.LoadingOptions, Loading),
+        (options.SourceOptions, PipelineSettings),
+        (options.PipelineOptions, PipelineSettings),
+        (options.SolveOptions, SolveSettings),
+        (options.SentenceOptions, SentenceSettings),
+        (options.VotingOptions, SentenceSettings),
+        (refine.RefineOptions, RefineSettings),
+        (refine.DecodingOptions, Loading),
+    ],
+)
+def test_a_group_has_the_defaults_of_what_it_sets(group, settings):
+    assert dataclasses.asdict(group()) == dataclasses.asdict(settings())
+
+
+def test_no_default_of_a_setting_is_typed_again_in_the_command_line():
+    shared = {Loading.batch_size, PipelineSettings.source, SentenceSettings.sentences, SolveSettings.reservoir}
+    for file in Path(yoro.cli.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            given = [*node.defaults, *node.kw_defaults] if isinstance(node, ast.arguments) else []
+            given += [node.value] if isinstance(node, ast.AnnAssign) else []
+            assert not {value.value for value in given if isinstance(value, ast.Constant)} & shared, file
+
+
+@pytest.mark.parametrize("verb", [verb.__name__ for verb in VERBS])
+def test_every_verb_explains_every_option(verb):
+    shown = invoke(verb, "--help")
+    assert shown.code == 0
+    for line in shown.stdout.splitlines():
+        if line.startswith("  --"):
+            name, _, about = line.strip().partition("  ")
+            assert about.strip() or len(name) > 24, line
+
+
+def test_wrong_usage_is_one_line_with_what_may_have_been_meant():
+    for words, message in (
+        (["fitt"], 'Did you mean "fit"?'),
+        (["fit", "x", "--out", "y.yoro", "--batchsize", "3"], "Did you mean --batch-size?"),
+        (["fit", "x", "--out", "y.yoro", "--workers", "many"], "unable to convert"),
+        (["fit", "x", "--out", "y.yoro", "--shrinkage", "2"], "is no shrinkage rule"),
+        (["predict"], "requires an argument"),
+        (["merge", "a.yoro", "--out", "b.yoro"], "At least two"),
+    ):
+        ended = invoke(*words)
+        assert (ended.code, ended.stdout) == (2, ""), words
+        assert len(ended.stderr.splitlines()) == 1
+        assert message in ended.stderr
+
+
+def test_no_words_show_the_help_and_are_wrong_usage():
+    ended = invoke()
+    assert ended.code == 2
+    assert "Usage: yoro" in ended.stdout
+    assert invoke("--version").stdout.strip() == f"yoro {yoro.__version__}"
