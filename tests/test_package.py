@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,18 @@ def test_the_readme_names_the_targets_of_the_makefile():
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"make ([a-z]+)", (ROOT / "README.md").read_text()))
     assert named <= targets
+
+
+def test_the_architecture_page_names_the_rooms_in_the_order_of_the_import_rules():
+    rooms = re.findall(r"^\| `([a-z]+)` \|", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    layers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]
+    order = [room for layer in layers for room in layer.split(" | ")]
+    assert sorted(rooms) == sorted({*order} - {"__main__", "environment", "errors", "user_code"})
+    places = {room: place for place, layer in enumerate(layers) for room in layer.split(" | ")}
+    assert [places[room] for room in rooms] == sorted(places[room] for room in rooms)
+
+
+def test_files_that_the_architecture_page_names_are_there():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    for name in set(re.findall(r"`([a-z_]+/[a-z_/]*[a-z_]\.py)", page)):
+        assert (ROOT / "src" / "yoro" / name).is_file(), name

@@ -1,4 +1,10 @@
-"""The parent's end of a decoding process."""
+"""Decoding processes: paths in by stdin, pixels out by stdout, gone as soon as their parent is.
+
+They are started as plain processes, not by `multiprocessing`: they need nothing of the parent's memory or `__main__`,
+so a script without an `if __name__ == "__main__"` guard works, and threads of ONNX Runtime in the parent are no danger.
+Each request is a line of JSON: first the geometry, then one list of paths a batch. Each answer is a line of JSON (which
+paths were read, their digests, failures), followed by the pixels. This module imports numpy and Pillow only.
+"""
 
 from __future__ import annotations
 
