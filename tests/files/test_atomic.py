@@ -19,13 +19,18 @@ def test_an_exchange_that_fails_is_an_error_and_not_tried_another_way(tmp_path):
     assert (tmp_path / "one" / "file").exists()
 
 
+def fill(target, content, error=None):
+    with drafted_folder(target) as draft:
+        (draft / "file").write_text(content)
+        if error:
+            raise error
+
+
 def test_a_folder_takes_the_place_of_another_or_nothing_changes(tmp_path):
     target = tmp_path / "t"
-    for content in ("first", "second"):
-        with drafted_folder(target) as draft:
-            (draft / "file").write_text(content)
-    with pytest.raises(StoreError, match="No space"), drafted_folder(target) as draft:
-        (draft / "file").write_text("third")
-        raise OSError(28, "No space left on device")
+    fill(target, "first")
+    fill(target, "second")
+    with pytest.raises(StoreError, match="No space"):
+        fill(target, "third", OSError(28, "No space left on device"))
     assert (target / "file").read_text() == "second"
     assert list(tmp_path.iterdir()) == [target]
