@@ -1,4 +1,4 @@
-"""What runs here: the version of this package, the cores it may use, the memory it has used."""
+"""What runs here: the version of this package, the cores and memory it uses, and what its dependencies may not do."""
 
 from __future__ import annotations
 
@@ -8,6 +8,23 @@ import sys
 from pathlib import Path
 
 __version__ = "0.1.0"
+
+# Dependencies that report on their users unless told otherwise. onnxruntime 1.31 asks for its events host after some
+# 45 seconds and keeps a device id under the user's cache; it reads its variable once, when it is first imported.
+TELEMETRY_OFF = {
+    "ORT_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "DO_NOT_TRACK": "1",
+}
+
+
+def refuse_telemetry() -> None:
+    """Turn the reporting of dependencies off, in this process and those it starts; to be called before they load."""
+    os.environ.update(TELEMETRY_OFF)
+    loaded = sys.modules.get("onnxruntime")
+    if loaded is not None and hasattr(loaded, "disable_telemetry_events"):  # somebody else imported it before us
+        loaded.disable_telemetry_events()
 
 
 def cores() -> int:

@@ -19,7 +19,7 @@ from yoro.cli.options import UsageError
 from yoro.cli.output import Columns
 from yoro.cli.predict import evaluate, predict, respond
 from yoro.cli.refine import refine
-from yoro.environment import __version__
+from yoro.environment import __version__, refuse_telemetry
 from yoro.errors import YoroError, one_line
 
 VERBS = (
@@ -56,6 +56,7 @@ app.command(bench.app)
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with 0, 1 (failure), 2 (usage) or 130 (interrupted)."""
+    refuse_telemetry()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]

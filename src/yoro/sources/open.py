@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from yoro.environment import refuse_telemetry
 from yoro.errors import SourceError
 from yoro.sources.callable import open_callable
 from yoro.sources.conse import open_conse
@@ -81,6 +82,7 @@ def need_torch(package: str, name: str) -> None:
 
 
 def _find(name: str) -> tuple[SourceName, Kind]:
+    refuse_telemetry()  # before any engine is imported
     parsed = parse_name(name, KINDS, list_sources())
     return parsed, KINDS.get(f"{parsed.prefix}:{parsed.rest}") or KINDS[parsed.prefix]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from yoro.environment import cores
+from yoro.environment import cores, refuse_telemetry
 from yoro.errors import SourceError
 from yoro.sources.contract import IdentifiedSource, Identity, Images, Responses, check_responses
 
@@ -23,6 +23,7 @@ PIECE = 8  # activations of 8 images stay near the cache: Lite0 at best 237 imag
 
 def open_session(model: onnx.ModelProto, threads: int | None, name: str) -> onnxruntime.InferenceSession:
     """A session for the graph; `threads` None means all cores."""
+    refuse_telemetry()
     import onnxruntime
 
     if threads is not None and threads < 1:

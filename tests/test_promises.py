@@ -1,0 +1,72 @@
+"""Promises of the README that only something outside the process can check: strace sees what native code does."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from photos import write_folder
+
+SECONDS = 65  # onnxruntime's telemetry speaks up after some 45
+LIVING = f"""
+import sys, time
+began = time.monotonic()
+from yoro.cli.app import main
+for words in (
+    ["fit", "photos", "--out", "m.yoro", "--html", "r.html", "--workers", "1"],
+    ["predict", "m.yoro", "photos", "--out", "p.csv"],
+    ["evaluate", "m.yoro", "photos", "--quiet"],
+    ["export", "m.yoro", "--onnx", "m.onnx"],
+):
+    main(words)
+time.sleep(max(0, {SECONDS} - (time.monotonic() - began)))
+"""
+LOOPBACK = re.compile(r'inet_addr\("127\.|"::1"|sun_path')
+NETWORK = re.compile(r"^\d+ +(socket|connect|sendto|sendmsg|sendmmsg|bind)\((.*)$", re.MULTILINE)
+
+
+def strange(trace: str) -> list[str]:
+    """Calls that made or used a socket of any kind but local ones."""
+    calls = [
+        match[0] for match in NETWORK.finditer(trace) if "AF_UNIX" not in match[2] and "AF_NETLINK" not in match[2]
+    ]
+    return [call for call in calls if not LOOPBACK.search(call)]
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed: nothing can watch from outside")
+def test_nothing_is_sent_and_nothing_kept_in_the_users_home(tmp_path):
+    write_folder(tmp_path / "photos", count=4)
+    home, trace = tmp_path / "home", tmp_path / "trace"
+    home.mkdir()
+    known = {
+        key: value
+        for key, value in os.environ.items()
+        if "TELEMETRY" not in key and not key.startswith(("XDG", "YORO"))
+    }
+    subprocess.run(
+        ["strace", "-f", "-qq", "-e", "trace=network", "-o", trace, sys.executable, "-c", LIVING],
+        cwd=tmp_path, env={**known, "HOME": str(home)}, check=True, timeout=300,
+    )  # fmt: skip
+    assert strange(trace.read_text()) == []
+    kept = [path.relative_to(home) for path in home.rglob("*") if path.is_file()]
+    assert [path for path in kept if path.parts[:2] != (".cache", "yoro")] == []
+
+
+def test_the_watcher_would_notice():
+    asked = "77  socket(AF_INET6, SOCK_DGRAM, IPPROTO_IP) = 7\n78  connect(7, {sa_family=AF_INET, "
+    asked += 'sin_addr=inet_addr("10.0.0.1")}, 16) = 0\n79  connect(3, {sa_family=AF_UNIX, sun_path="/x"}, 110) = -1\n'
+    assert len(strange(asked)) == 2
+
+
+@pytest.mark.parametrize("first", ["yoro", "onnxruntime"])
+def test_the_switches_are_set_before_the_engine_is_imported(first):
+    code = f"import {first}, os; from yoro.sources import open_source; open_source('embedded:lite0'); "
+    code += "assert os.environ['ORT_DISABLE_TELEMETRY'] == '1'; import onnxruntime"
+    known = {key: value for key, value in os.environ.items() if "TELEMETRY" not in key}
+    subprocess.run([sys.executable, "-c", code], env=known, check=True, cwd=Path(__file__).parent)
