@@ -27,16 +27,13 @@ for words in (
     main(words)
 time.sleep(max(0, {SECONDS} - (time.monotonic() - began)))
 """
-LOOPBACK = re.compile(r'inet_addr\("127\.|"::1"|sun_path')
+LOCAL = re.compile(r'inet_addr\("127\.|"::1"|AF_UNIX|AF_NETLINK')
 NETWORK = re.compile(r"^\d+ +(socket|connect|sendto|sendmsg|sendmmsg|bind)\((.*)$", re.MULTILINE)
 
 
 def strange(trace: str) -> list[str]:
     """Calls that made or used a socket of any kind but local ones."""
-    calls = [
-        match[0] for match in NETWORK.finditer(trace) if "AF_UNIX" not in match[2] and "AF_NETLINK" not in match[2]
-    ]
-    return [call for call in calls if not LOOPBACK.search(call)]
+    return [match[0] for match in NETWORK.finditer(trace) if not LOCAL.search(match[0])]
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed: nothing can watch from outside")
@@ -44,11 +41,7 @@ def test_nothing_is_sent_and_nothing_kept_in_the_users_home(tmp_path):
     write_folder(tmp_path / "photos", count=4)
     home, trace = tmp_path / "home", tmp_path / "trace"
     home.mkdir()
-    known = {
-        key: value
-        for key, value in os.environ.items()
-        if "TELEMETRY" not in key and not key.startswith(("XDG", "YORO"))
-    }
+    known = {key: value for key, value in os.environ.items() if not re.search("TELEMETRY|^XDG|^YORO", key)}
     subprocess.run(
         ["strace", "-f", "-qq", "-e", "trace=network", "-o", trace, sys.executable, "-c", LIVING],
         cwd=tmp_path, env={**known, "HOME": str(home)}, check=True, timeout=300,
@@ -70,3 +63,49 @@ def test_the_switches_are_set_before_the_engine_is_imported(first):
     code += "assert os.environ['ORT_DISABLE_TELEMETRY'] == '1'; import onnxruntime"
     known = {key: value for key, value in os.environ.items() if "TELEMETRY" not in key}
     subprocess.run([sys.executable, "-c", code], env=known, check=True, cwd=Path(__file__).parent)
+
+
+NAMES = (
+    "json",
+    "numpy",
+    "PIL",
+    "signal",
+    "typing",
+    "dataclasses",
+    "onnxruntime",
+    "scipy",
+    "cyclopts",
+    "tqdm",
+    "logging",
+)
+
+
+@pytest.mark.parametrize(
+    "start", [["-m", "yoro"], [str(Path(sys.executable).with_name("yoro"))]], ids=["module", "script"]
+)
+def test_nothing_in_the_working_directory_is_executed(tmp_path, start):
+    write_folder(tmp_path / "photos", count=2)
+    for name in NAMES:
+        (tmp_path / f"{name}.py").write_text(
+            f"open({str(tmp_path / 'ran')!r}, 'a').write({name!r} + ' ')\nraise ImportError\n"
+        )
+    for words in (["fit", "photos", "--out", "m.yoro", "--workers", "2"], ["predict", "m.yoro", "photos"]):
+        done = subprocess.run([sys.executable, *start, *words], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
+
+
+def test_a_decoding_process_imports_nothing_from_where_its_parent_stands(tmp_path):
+    write_folder(tmp_path / "photos", count=2)
+    for name in NAMES:
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write({name!r})\n")
+    code = f"""
+import os, sys, yoro
+yoro.fit({str(tmp_path / "photos")!r}, workers=0)  # now this process has imported all that it needs
+os.chdir({str(tmp_path)!r})
+sys.path.insert(0, "")
+yoro.fit("photos", workers=2)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()

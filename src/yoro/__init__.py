@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
+if sys.argv[:1] == ["-m"] and sys.path[:1] in ([""], [os.getcwd()]):  # noqa: PTH109  # pathlib may be a file here
+    del sys.path[0]  # `python -m yoro` puts the working directory first, before the standard library
+
 from importlib import import_module
 from typing import TYPE_CHECKING
 

@@ -30,11 +30,18 @@ from yoro.data.examples import Picture
 from yoro.data.geometry import Geometry
 from yoro.errors import ImageError, YoroError
 
+# Run isolated (-I), so that nothing in the working directory is imported; what the parent can import comes after the
+# interpreter's own, and this package from the place where the parent has it.
 _START = """
-import json, os, signal, sys
+import sys
+sys.path += [path for path in sys.argv[2:] if path not in sys.path]
+import importlib.util, os, signal
 getattr(os, "nice", int)(10)  # decoding takes what the forward pass leaves; starved, that leaves everything
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-sys.path[:] = json.loads(sys.argv[1])
+home, load = sys.argv[1], importlib.util.spec_from_file_location
+spec = load("yoro", os.path.join(home, "__init__.py"), submodule_search_locations=[home])
+sys.modules["yoro"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["yoro"])
 from yoro.data.processes import main
 main()
 """
@@ -121,7 +128,9 @@ class DecodingProcess:
 
 def _start() -> subprocess.Popen[bytes]:
     single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # decoding uses none
-    command = [sys.executable, "-c", _START, json.dumps([path for path in sys.path if isinstance(path, str)])]
+    home, here = Path(__file__).resolve().parents[1], str(Path.cwd())
+    paths = [path for path in sys.path if isinstance(path, str) and path and os.path.realpath(path) != here]
+    command = [sys.executable, "-I", "-c", _START, str(home), *paths]
     try:
         return subprocess.Popen(
             command,
