@@ -79,10 +79,10 @@ def draw(
     output: Writes = WriteOptions(),
 ) -> None:
     """Draw the sentences that `yoro fit` would draw, and write them as a bank of their own."""
-    from yoro.model.store import refuse_existing
+    from yoro.model.store import check_output
     from yoro.text.banks import BUILT_IN, make_bank
 
-    refuse_existing(out, force=output.force)
+    check_output(out, force=output.force)
     wanted = _names(data, classes)
     given = bank if bank in BUILT_IN else _open(bank, wanted)
     made, notes = make_bank(wanted or list(given), given, each=sentences, seed=seed)

@@ -127,11 +127,11 @@ def table(
     from yoro.bench.tables.table_writers import latex, markdown
     from yoro.files.atomic import write_file
     from yoro.files.rows import write_rows
-    from yoro.model.store import refuse_existing
+    from yoro.model.store import check_output
 
     for target in (out, output.html):
         if target is not None:
-            refuse_existing(target, force=output.force)
+            check_output(target, force=output.force)
     made = read_plan(plan)
     found, sentences = entries(made, Results(results))
     if output.html is not None:

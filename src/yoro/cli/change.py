@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -22,6 +22,9 @@ from yoro.cli.options import (
 )
 from yoro.cli.output import change_model, say, spoken_warnings
 
+if TYPE_CHECKING:
+    from yoro.model.classifier import Change, Classifier
+
 
 def update(
     model: ModelPath,
@@ -37,14 +40,11 @@ def update(
     output: Writes = WriteOptions(),
 ) -> None:
     """Add labelled data to a model, exactly; new classes may appear."""
-    from yoro.model.classifier import load
 
-    classifier = load(model, source=moved.source, device=moved.device)
-    change_model(
-        classifier, model, out,
-        lambda: classifier.update(data, attributes=attributes, loading=loading, progress=not output.quiet),
-        force=output.force, quiet=output.quiet,
-    )  # fmt: skip
+    def change(classifier: Classifier) -> Change:
+        return classifier.update(data, attributes=attributes, loading=loading, progress=not output.quiet)
+
+    change_model(model, out, change, moved, output)
 
 
 def forget(
@@ -58,13 +58,11 @@ def forget(
     output: Writes = WriteOptions(),
 ) -> None:
     """Take labelled data back out of a model, as if they had never been fitted."""
-    from yoro.model.classifier import load
 
-    classifier = load(model, source=moved.source, device=moved.device)
-    change_model(
-        classifier, model, out, lambda: classifier.forget(data, loading=loading, progress=not output.quiet),
-        force=output.force, quiet=output.quiet,
-    )  # fmt: skip
+    def change(classifier: Classifier) -> Change:
+        return classifier.forget(data, loading=loading, progress=not output.quiet)
+
+    change_model(model, out, change, moved, output)
 
 
 def relabel(
@@ -84,10 +82,7 @@ def relabel(
             raise UsageError(f"{old!r} is given two new names.")
     if not table:
         raise UsageError("No renaming came; expected OLD=NEW.")
-    from yoro.model.classifier import load
-
-    classifier = load(model)
-    change_model(classifier, model, out, lambda: classifier.relabel(table), force=output.force, quiet=output.quiet)
+    change_model(model, out, lambda classifier: classifier.relabel(table), MovedOptions(), output)
 
 
 def merge(

@@ -52,7 +52,7 @@ def compare(
 ) -> None:
     """Fit and test label mappings, ablations and training-free peers on responses that are read once."""
     from yoro.errors import InputError
-    from yoro.model.store import refuse_existing
+    from yoro.model.store import check_output
     from yoro.peers.compare import compare
     from yoro.peers.methods import find_methods
     from yoro.peers.responses import read_responses
@@ -65,7 +65,7 @@ def compare(
     if comparing.seeds < 1 or (comparing.shots is not None and comparing.shots < 1):
         raise UsageError("--seeds and --shots must be at least 1.")
     if output.html is not None:
-        refuse_existing(output.html, force=output.force)
+        check_output(output.html, force=output.force)
     shared = read_responses(
         data, val=comparing.val, test=comparing.test, pipeline=source, sentences=sentences, loading=loading,
         progress=not quiet,

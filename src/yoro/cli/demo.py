@@ -40,10 +40,10 @@ def demo(
     output: Writes = WriteOptions(),
 ) -> None:
     """Fit handwritten digits in one pass, compare with other label mappings, and predict a few."""
-    from yoro.model.store import refuse_existing
+    from yoro.model.store import check_output
 
     if not output.force:
-        refuse_existing(out, force=False)
+        check_output(out, force=False)
     say("Reading 1,797 handwritten digits with a network that knows only photographs ...", output.quiet)
     print(text(demonstrate(out, progress=not output.quiet), out))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -67,8 +66,9 @@ def fit(
     output: Reports = ReportOptions(),
 ) -> None:
     """Fit a classifier in one pass and save it."""
+    from yoro.files.atomic import remove_folder
     from yoro.fit import run_fit
-    from yoro.model.store import check_target, refuse_existing
+    from yoro.model.store import check_output, check_target
     from yoro.text.banks import read_classes
 
     if data is None and (fitting.shots != 0 or fitting.classes is None):
@@ -79,7 +79,7 @@ def fit(
         return
     check_target(out, force=output.force or (fitting.resume and unfinished.exists()))
     if output.html is not None:
-        refuse_existing(output.html, force=output.force)
+        check_output(output.html, force=output.force)
     named = read_classes(fitting.classes) if fitting.classes is not None else ()
     settings = FitSettings(
         pipeline, solve, replace(sentences, classes=tuple(named)), loading, fitting.shots, fitting.refine, unfinished,
@@ -88,7 +88,7 @@ def fit(
     with spoken_warnings(quiet):
         outcome = run_fit(data, fitting.val, settings)
     finish(outcome, data or str(fitting.classes), out, output, keep=fitting.reservoir, replace=fitting.resume)
-    shutil.rmtree(unfinished, ignore_errors=True)
+    remove_folder(unfinished)
     if output.as_json:
         print_json(summary(outcome))
     tell_skipped(outcome.skipped)

@@ -71,9 +71,9 @@ def export(
     from yoro.files.atomic import write_file
     from yoro.model.classifier import load
     from yoro.model.onnx_export import checked_export
-    from yoro.model.store import refuse_existing
+    from yoro.model.store import check_output
 
-    refuse_existing(onnx, force=output.force)
+    check_output(onnx, force=output.force)
     device = "cpu" if moved.device == "auto" else moved.device
     graph, difference = checked_export(load(model, source=moved.source, device=device))
     write_file(onnx, graph)
@@ -85,7 +85,7 @@ def draw(model: Model, file: Path, force: bool) -> None:
     """Write the drawing of a model's prompt."""
     from yoro.errors import InputError
     from yoro.files.atomic import write_file
-    from yoro.model.store import refuse_existing
+    from yoro.model.store import check_output
     from yoro.prompts.prompt import restore_prompt
     from yoro.reports.refinement import prompt_html, prompt_picture
 
@@ -94,7 +94,7 @@ def draw(model: Model, file: Path, force: bool) -> None:
         raise InputError(f"A prompt is drawn in a .png or .html file; {file.name!r} is neither.")
     if origin.prompt is None:
         raise InputError("This model was fitted on responses alone: it has no visual prompt to draw.")
-    refuse_existing(file, force=force)
+    check_output(file, force=force)
     if file.suffix.lower() == ".png":
         write_file(file, prompt_picture(restore_prompt(origin.prompt, origin.prompt_arrays)))
     else:

@@ -8,7 +8,7 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
 
+    from yoro.cli.options import MovedOptions, WriteOptions
     from yoro.model.classifier import Change, Classifier
 
 MOST_SKIPPED = 20  # broken files named one by one
+NAMES = 28  # characters of the column of names in a help; a longer name has a line of its own
+WIDEST = 110  # of a help
 
 
 def say(sentence: str, quiet: bool = False) -> None:
@@ -37,13 +40,16 @@ def print_json(value: object) -> None:
 
 @contextmanager
 def spoken_warnings(quiet: bool) -> Iterator[None]:
-    """Warnings as plain sentences on stderr."""
-    with warnings.catch_warnings(record=True) as caught:
+    """Warnings as plain sentences on stderr, when they happen."""
+
+    def speak(message: Warning | str, category: type[Warning], *_: object) -> None:
+        if issubclass(category, UserWarning):
+            say(f"Note: {message}", quiet)
+
+    with warnings.catch_warnings():
         warnings.simplefilter("always")
+        warnings.showwarning = speak  # type: ignore[assignment]
         yield
-    for warning in caught:
-        if issubclass(warning.category, UserWarning):
-            say(f"Note: {warning.message}", quiet)
 
 
 def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
@@ -67,26 +73,29 @@ def write_page(path: Path, page: str, quiet: bool) -> None:
 
 
 def change_model(
-    classifier: Classifier, path: Path, out: Path | None, change: Callable[[], Change], *, force: bool, quiet: bool
+    path: Path, out: Path | None, change: Callable[[Classifier], Change], moved: MovedOptions, output: WriteOptions
 ) -> None:
-    """Change a model and write it back in place or elsewhere; then say what was done."""
+    """Change a model and write it back in place or elsewhere; then say what was done.
+
+    In place, the model is read, changed and written under a lock, so that of two changes at once none is lost.
+    """
+    from yoro.files.atomic import locked
+    from yoro.model.classifier import load
     from yoro.model.store import check_target
 
-    if out is not None:
-        check_target(out, force=force)
-    before = classifier.model.statistics.total
-    with spoken_warnings(quiet):
-        changed = change()
-    classifier.save(out or path, force=force or out is None)
+    target, quiet = out or path, output.quiet
+    check_target(target, force=output.force or out is None)
+    with locked(path, lambda sentence: say(sentence, quiet)) if out is None else nullcontext():
+        classifier = load(path, source=moved.source, device=moved.device)
+        before = classifier.model.statistics.total
+        with spoken_warnings(quiet):
+            changed = change(classifier)
+        classifier.save(target, force=output.force or out is None)
     for note in changed.notes:
         say(note, quiet)
     after = classifier.model.statistics.total
-    say(f"{out or path}: {before:,.0f} -> {after:,.0f} examples, {len(classifier.classes)} classes.", quiet)
+    say(f"{target}: {before:,.0f} -> {after:,.0f} examples, {len(classifier.classes)} classes.", quiet)
     tell_skipped(changed.skipped)
-
-
-NAMES = 28  # characters of the column of names; a longer name has a line of its own
-WIDEST = 110
 
 
 class Columns(PlainFormatter):

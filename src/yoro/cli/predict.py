@@ -55,7 +55,7 @@ def predict(
     """Predict classes: one row each, with path, label and probability."""
     from yoro.files.rows import FORMATS, write_rows
     from yoro.model.classifier import load
-    from yoro.model.store import refuse_existing
+    from yoro.model.store import check_output
 
     kind = kind or (out.suffix.removeprefix(".").lower() if out is not None and out.suffix else "csv")
     if kind not in FORMATS:
@@ -65,7 +65,7 @@ def predict(
     if top < 1:
         raise UsageError(f"The {top} best classes were asked for; expected --top 1 or more.")
     if out is not None:
-        refuse_existing(out, force=output.force)
+        check_output(out, force=output.force)
     classifier = load(model, source=moved.source, device=moved.device)
     answers = classifier.answers(data, loading=loading, progress=not output.quiet)
     count = write_rows(rows(answers, classifier.classes, top, place(data)), kind, out)
@@ -120,10 +120,10 @@ def respond(
     from yoro.data.find import find
     from yoro.data.responses import write_responses
     from yoro.model.pipeline import make_pipeline
-    from yoro.model.store import refuse_existing
+    from yoro.model.store import check_output
     from yoro.text.encoded_bank import make_encoded_bank, need_texts
 
-    refuse_existing(out, force=output.force)
+    check_output(out, force=output.force)
     found = find(data, labelled=not unlabelled)
     chosen = found if split is None else found.select(split)
     made = make_pipeline(pipeline)
@@ -161,10 +161,10 @@ def evaluate(
 ) -> None:
     """Accuracy, calibration, per-class figures and confusions on labelled data (of a split folder, its test split)."""
     from yoro.model.classifier import load
-    from yoro.model.store import refuse_existing
+    from yoro.model.store import check_output
 
     if output.html is not None:
-        refuse_existing(output.html, force=output.force)
+        check_output(output.html, force=output.force)
     classifier = load(model, source=moved.source, device=moved.device)
     if output.html is None:
         evaluation = classifier.evaluate(data, loading=loading, progress=not output.quiet)

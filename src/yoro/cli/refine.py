@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -91,14 +90,15 @@ def refine(
     output: Reports = ReportOptions(),
 ) -> None:
     """Train a visual prompt for a few epochs; write the refined model, or the model unchanged if it did not help."""
+    from yoro.files.atomic import remove_folder
     from yoro.model.classifier import load
-    from yoro.model.store import check_target, refuse_existing
+    from yoro.model.store import check_output, check_target
     from yoro.refining.settings import check_torch
 
     quiet, unfinished = output.quiet, out.with_name(f".{out.name}.part")
     check_target(out, force=output.force)
     if output.html is not None:
-        refuse_existing(output.html, force=output.force)
+        check_output(output.html, force=output.force)
     check_torch()
     from yoro.refining.few_pass import refine
 
@@ -114,7 +114,7 @@ def refine(
     if refinement.interrupted:
         say(f"Interrupted; the best so far is in {out}, and --resume --force goes on.", quiet)
         raise KeyboardInterrupt
-    shutil.rmtree(unfinished, ignore_errors=True)
+    remove_folder(unfinished)
     tell_skipped(refinement.skipped)
 
 

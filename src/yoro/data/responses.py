@@ -253,7 +253,7 @@ def write_responses(path: Path, batches: Iterable[ResponseBatch], width: int, *,
             raise InputError("No image could be read, so there are no responses to write.")
         told = [name for name, column in columns.items() if any(column) and (labelled or name != "labels")]
         rows.seek(0)
-        with zipfile.ZipFile(draft, "x", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             _copy(archive, rows, (count, width))
             for name in told:
                 _add(archive, name, np.array(columns[name], dtype=np.str_))

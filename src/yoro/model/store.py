@@ -15,7 +15,7 @@ from yoro.discriminant.reservoir import Reservoir
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.environment import __version__
 from yoro.errors import InputError, StoreError
-from yoro.files.atomic import drafted_folder, write_file
+from yoro.files.atomic import check_writable, drafted_folder, recovered, write_file
 from yoro.files.tensors import parse_tensors, write_tensors
 from yoro.mappings.affine import AffineMapping
 from yoro.model.card import model_card
@@ -28,13 +28,16 @@ FORMAT = 2  # what this version reads; a model without sentences is still writte
 LARGEST_FILE = 4 * 2**30  # bytes of one file that loading will touch
 LARGEST_CONFIG = 64 * 2**20
 BANK = "bank.json"  # the sentences, readable as a bank again
+KINDS = {f"{kind}.safetensors": f"yoro-{kind}" for kind in ("mapping", "statistics", "reservoir", "prompt", "bank")}
+OWN = frozenset({"config.json", "README.md", BANK, *KINDS})  # other files in the folder are somebody else's
+ATTEMPTS = 50  # at reading a model that is being replaced meanwhile
 
 
 def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
     """Write the directory beside its place and move it there: it appears whole or not at all."""
     target = Path(path)
     check_target(target, force=force)
-    with drafted_folder(target) as draft:
+    with drafted_folder(target, own=OWN.__contains__) as draft:
         digests = {name: _write_part(draft / name, *part) for name, part in _parts(model).items()}
         if model.words is not None:
             sentences = json.dumps(model.words.bank.sentences, indent=1, ensure_ascii=False).encode()
@@ -49,13 +52,12 @@ def check_target(target: Path, *, force: bool) -> None:
     """Raise if a model cannot be written here; called before any work, and again before writing."""
     if target.suffix != ".yoro":
         raise StoreError(f"A model is a directory whose name ends in .yoro; {target.name!r} does not.")
-    refuse_existing(target, force=force)
+    check_output(target, force=force)
 
 
-def refuse_existing(target: Path, *, force: bool) -> None:
-    """Raise if an output exists and may not be replaced, or if there is no folder to put it in."""
-    if not target.parent.is_dir():
-        raise StoreError(f"The folder {target.parent} does not exist.")
+def check_output(target: Path, *, force: bool) -> None:
+    """Raise if an output exists and may not be replaced, or if nothing can be written there."""
+    check_writable(target)
     if not target.exists():
         return
     if not force:
@@ -65,13 +67,37 @@ def refuse_existing(target: Path, *, force: bool) -> None:
 
 
 def read_model(path: str | Path) -> Model:
-    """Read a model directory; damage, tampering or a newer format is a StoreError that says so."""
-    folder = Path(path)
+    """Read a model directory; damage, tampering or a newer format is a StoreError that says so.
+
+    Beside a writer it is the old model or the new one: what was replaced while it was read is read again.
+    """
+    for _ in range(ATTEMPTS):
+        folder = recovered(Path(path))
+        before = _identity(folder)
+        try:
+            return _read(folder, Path(path))
+        except StoreError:
+            if _identity(folder) == before:
+                raise
+    raise StoreError(f"{path} is replaced again and again; read it when its writer has ended.")
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """Which directory stands under a name; another one if it was replaced."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _read(folder: Path, said: Path) -> Model:
+    """The model in a folder, which the user calls `said`."""
     if not folder.exists():
-        raise StoreError(f"{folder} does not exist.")
+        raise StoreError(f"{said} does not exist.")
     if not (folder / "config.json").is_file():
         raise StoreError(
-            f"{folder} is no model: it has no config.json. A model is what `yoro fit --out NAME.yoro` writes."
+            f"{said} is no model: it has no config.json. A model is what `yoro fit --out NAME.yoro` writes."
         )
     config = _read_config(folder)
     try:
@@ -79,7 +105,7 @@ def read_model(path: str | Path) -> Model:
     except (InputError, KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, StoreError):
             raise
-        raise StoreError(f"{folder} is damaged: {error}") from error
+        raise StoreError(f"{said} is damaged: {error}") from error
 
 
 def _parts(model: Model) -> dict[str, tuple[Arrays, Json]]:
@@ -173,8 +199,7 @@ def _read_parts(folder: Path, config: Json) -> dict[str, tuple[Arrays, Json]]:
     digests = config.get("digests")
     if not isinstance(digests, dict) or not {"mapping.safetensors", "statistics.safetensors"} <= set(digests):
         raise StoreError(f"{folder} is damaged: its config.json lists no tensor files.")
-    kinds = {f"{kind}.safetensors": f"yoro-{kind}" for kind in ("mapping", "statistics", "reservoir", "prompt", "bank")}
-    odd = sorted(set(digests) - set(kinds) - {BANK})
+    odd = sorted(set(digests) - set(KINDS) - {BANK})
     if odd:
         raise StoreError(f"{folder} lists a file {odd[0]!r} that is no part of a model.")
     parts: dict[str, tuple[Arrays, Json]] = {}
@@ -185,7 +210,7 @@ def _read_parts(folder: Path, config: Json) -> dict[str, tuple[Arrays, Json]]:
         if name == BANK:
             parts[name] = {}, {"sentences": _parse_bank(content, folder / name)}
         else:
-            parts[name] = parse_tensors(content, kinds[name], str(folder / name))
+            parts[name] = parse_tensors(content, KINDS[name], str(folder / name))
     return parts
 
 
