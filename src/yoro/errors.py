@@ -104,3 +104,7 @@ class DegenerateWarning(UserWarning):
 
 class SkippedWarning(UserWarning):
     """Some images could not be read and were left out."""
+
+
+class PrecisionWarning(UserWarning):
+    """Numbers so different in size were combined that digits were lost."""

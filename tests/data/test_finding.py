@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from yoro.data.decoding import decode
 from yoro.data.examples import Dataset, Example
 from yoro.data.find import find
-from yoro.errors import InputError
+from yoro.data.geometry import Geometry
+from yoro.errors import ImageError, InputError
 
 from .conftest import save
 
@@ -111,12 +113,14 @@ def test_a_linked_class_folder_is_read(flowers: Path, tmp_path: Path) -> None:
     assert find(flowers).classes == ["lily", "rose", "tulip"]
 
 
-def test_pipes_and_broken_links_are_not_opened(flowers: Path) -> None:
+def test_a_pipe_is_not_opened_and_a_broken_link_is_an_image_that_cannot_be_read(flowers: Path) -> None:
     os.mkfifo(flowers / "rose" / "pipe.jpg")
     (flowers / "rose" / "gone.jpg").symlink_to(flowers / "gone")
     found = find(flowers)
-    assert len(found) == 6
-    assert said(found, "regular", "rose/pipe.jpg", "rose/gone.jpg")
+    assert len(found) == 7
+    assert said(found, "regular", "rose/pipe.jpg")
+    with pytest.raises(ImageError, match=r"'rose/gone.jpg' cannot be read as an image: there is no such file"):
+        decode(next(e.image for e in found if e.name == "rose/gone.jpg"), Geometry(8), name="rose/gone.jpg")
 
 
 def test_uppercase_suffix_spaces_and_foreign_letters_are_fine(tmp_path: Path) -> None:

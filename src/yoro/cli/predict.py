@@ -68,6 +68,8 @@ def predict(
         check_output(out, force=output.force)
     classifier = load(model, source=moved.source, device=moved.device)
     answers = classifier.answers(data, loading=loading, progress=not output.quiet)
+    for note in answers.notes:
+        say(note, output.quiet)
     count = write_rows(rows(answers, classifier.classes, top, place(data)), kind, out)
     if out is not None:
         say(f"{out}: {count:,} predictions.", output.quiet)
@@ -129,11 +131,13 @@ def respond(
     made = make_pipeline(pipeline)
     stream = made.stream(chosen.examples, loading)
     batches, width = stream.shown("responding", not output.quiet), made.source.width
+    identity = made.origin().identity() or {}
     if sentences.attributes is not None:
         texts = need_texts(made.source, "--attributes")
         words = make_encoded_bank(texts, found.classes, sentences, seed=seed)[0]
         batches, width = _similarities(batches, words), len(words.vectors)
-    count = write_responses(out, batches, width, labelled=not unlabelled)
+        identity["sentences"] = words.digest
+    count = write_responses(out, batches, width, labelled=not unlabelled, identity=identity)
     for note in found.notes:
         say(note, output.quiet)
     say(f"{out}: {count:,} responses of width {width} from {pipeline.source}.", output.quiet)

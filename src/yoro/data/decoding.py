@@ -76,8 +76,8 @@ def decode_and_digest(image: Picture, geometry: Geometry, *, name: str | None = 
 def digest(image: Picture) -> str:
     """32 hex digits of BLAKE2b over a file's bytes, or over kind and pixels of an image in memory."""
     hasher = blake2b(digest_size=16)
-    if isinstance(image, Path):
-        hasher.update(_read(image))
+    if isinstance(image, Path | OSError):
+        hasher.update(_read(image) if isinstance(image, Path) else str(image).encode())
     elif isinstance(image, bytes):
         hasher.update(image)
     elif isinstance(image, np.ndarray):
@@ -101,6 +101,8 @@ def _naming(image: Picture, name: str | None) -> Iterator[None]:
 
 
 def _content(image: Picture) -> bytes | Image.Image | NDArray[np.generic]:
+    if isinstance(image, OSError):
+        raise image
     return _read(image) if isinstance(image, Path) else image
 
 
@@ -248,7 +250,8 @@ def _cause(error: Exception) -> str:
         return "there is no such file"
     if isinstance(error, ImageError):
         return str(error)
-    text = str(error).strip().rstrip(".") or "no reason given"
+    said = error.strerror if isinstance(error, OSError) else None
+    text = (said or str(error)).strip().rstrip(".") or "no reason given"
     return text if isinstance(error, OSError) else f"{type(error).__name__}: {text}"
 
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from yoro.errors import InputError
 
-Picture: TypeAlias = Path | bytes | Image.Image | NDArray[np.generic]
+Picture: TypeAlias = Path | bytes | Image.Image | NDArray[np.generic] | OSError  # the last: why it is not to be had
 
 SPLITS = {
     "train": "train",

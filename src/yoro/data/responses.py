@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,7 @@ from yoro.mappings.batches import refuse_non_finite, row_digests
 
 ROWS = 2048  # responses read at a time
 LARGEST_COLUMN = 2**31  # bytes of labels or groups, which are held whole
+LARGEST_IDENTITY = 2**20
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class ResponseFile:
             self.groups = self._column("groups", required=False)
             self.names = self._column("names", required=False)
             self.splits = self._splits()
+            self.identity = self._identity()
         except BaseException:
             self._archive.close()
             raise
@@ -154,6 +157,22 @@ class ResponseFile:
             raise InputError(f"{self.path}: the label of row {int(np.flatnonzero(text == '')[0])} is empty.")
         return text
 
+    def _identity(self) -> dict[str, object] | None:
+        """Where the responses come from, if the file says so."""
+        if "identity.npy" not in self._archive.namelist():
+            return None
+        info = self._archive.getinfo("identity.npy")
+        try:
+            if info.file_size > LARGEST_IDENTITY:
+                raise ValueError(f"it has {info.file_size:,} bytes")
+            with self._archive.open(info) as stream:
+                value = json.loads(str(npy.read_array(stream, allow_pickle=False)))
+        except (ValueError, EOFError, RecursionError, zipfile.BadZipFile) as error:
+            raise InputError(f"{self.path}: what it says of its source is damaged ({error}).") from None
+        if not isinstance(value, dict):
+            raise InputError(f"{self.path}: what it says of its source is no table.")
+        return value
+
     def _splits(self) -> NDArray[np.str_] | None:
         """The split of each row by its one spelling, where the file tells."""
         column = self._column("splits", required=False)
@@ -237,8 +256,17 @@ def _unreadable(path: Path, name: str, error: Exception) -> str:
     return f"{path}: the array {name!r} is damaged ({error})."
 
 
-def write_responses(path: Path, batches: Iterable[ResponseBatch], width: int, *, labelled: bool = True) -> int:
+def write_responses(
+    path: Path,
+    batches: Iterable[ResponseBatch],
+    width: int,
+    *,
+    labelled: bool = True,
+    identity: Mapping[str, object] | None = None,
+) -> int:
     """Write `responses`, `names`, and `labels`, `groups` and `splits` where there are any; the number of rows.
+
+    `identity` says where the responses come from, so that they are not taken for those of another source.
 
     Rows go to disk as they come, so that memory does not grow with them. The file appears whole or not at all.
     """
@@ -257,6 +285,8 @@ def write_responses(path: Path, batches: Iterable[ResponseBatch], width: int, *,
             _copy(archive, rows, (count, width))
             for name in told:
                 _add(archive, name, np.array(columns[name], dtype=np.str_))
+            if identity is not None:
+                _add(archive, "identity", np.array(json.dumps(identity, ensure_ascii=False), dtype=np.str_))
     return count
 
 

@@ -33,6 +33,7 @@ class ResponseStream:
 
     def __iter__(self) -> Iterator[ResponseBatch]:
         for batch in self._batches:
+            refuse_non_finite(batch.responses, batch.names)
             self.images += len(batch)
             yield batch
 
@@ -81,6 +82,14 @@ def is_response_data(data: object) -> bool:
         return Path(data).suffix.lower() == ".npz"
     first = data[0] if isinstance(data, tuple) and len(data) == 2 else data
     return isinstance(first, np.ndarray) and first.ndim == 2 and first.dtype.kind == "f"
+
+
+def identity_of(data: object) -> dict[str, object] | None:
+    """Where responses come from, if they are in a file that says so."""
+    if not isinstance(data, str | Path) or not is_response_data(data):
+        return None
+    with ResponseFile(data, labelled=False) as file:
+        return file.identity
 
 
 def open_responses(data: ResponseData, *, labelled: bool) -> ResponseStream:

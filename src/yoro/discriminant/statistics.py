@@ -7,6 +7,7 @@ subtracts large numbers; `to_moments` and `from_moments` convert between the two
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf
 from scipy.sparse import csr_array
 
-from yoro.errors import InputError, NonFiniteError, StatisticsError, WidthError
+from yoro.errors import InputError, NonFiniteError, PrecisionWarning, StatisticsError, WidthError
 from yoro.mappings.batches import Batch, check_batch, class_codes, refuse_non_finite
 
 Array = NDArray[np.float64]
@@ -27,6 +28,7 @@ BLOCK = 1024  # responses that enter the scatter at once, unless there are many 
 ROWS_A_CLASS = 8  # ... since each class of a block adds a row of its own
 PIECE = 128  # rows centred at a time
 ROUNDING = 1e-8  # relative size of a negative left over by removal that is still rounding
+LOST = 1e-6  # relative error of a scatter after removal from which on it is spoken of
 
 
 class ResponseStatistics:
@@ -74,6 +76,8 @@ class ResponseStatistics:
         batch = check_batch(responses, labels, weights)
         if not len(batch.labels):
             return
+        if batch.responses.dtype.itemsize > 4:
+            refuse_non_finite(batch.responses)
         several = len(batch.labels) > BLOCK  # blocks: an early one changes arrays in place before a later one is read
         before = self.copy() if several else self._of(self.classes, self.counts, self.means, self._upper)
         try:
@@ -120,6 +124,7 @@ class ResponseStatistics:
         between = np.sqrt(both)[:, None] * (gone.means - means)
         upper = _add_rows(np.asfortranarray(self._upper - gone._upper), between, sign=-1.0)
         upper = self._checked(upper) if left.any() else np.zeros_like(upper)
+        self._warn_of_lost_digits(upper)
         keep = (left > 0) | (self.counts == 0)
         names = tuple(name for name, kept in zip(self.classes, keep, strict=True) if kept)
         return self._of(names, left[keep], means[keep], upper)
@@ -287,6 +292,18 @@ class ResponseStatistics:
                     f"Class {name!r} holds {here[name]:g} examples, but {count:g} were to be removed. "
                     "Only what was added can be removed."
                 )
+
+    def _warn_of_lost_digits(self, upper: Array) -> None:
+        """Say so where what is left is so much smaller than what was there that its digits are mostly rounding."""
+        before, after = float(self._upper.diagonal().max(initial=0.0)), float(upper.trace()) / max(len(upper), 1)
+        error = np.finfo(float).eps * before / after if after > 0 else 0.0
+        if error > LOST:
+            warnings.warn(
+                "What was removed is so much larger than what is left that the scatter now has only about "
+                f"{max(0, int(-np.log10(error)))} right digits. Fit anew to have them all.",
+                PrecisionWarning,
+                stacklevel=3,
+            )
 
     def _checked(self, upper: Array) -> Array:
         """A scatter has no negative direction; one that removal has made is a sign of foreign data."""

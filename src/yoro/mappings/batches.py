@@ -15,6 +15,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 DIGEST = 16  # bytes of a content digest
+LARGEST = 1e100  # of a response: far beyond any source's, and its square can still be added up
 
 
 @dataclass(frozen=True)
@@ -54,15 +55,17 @@ def _weighted(z: NDArray[np.floating], y: NDArray[np.str_], weights: ArrayLike) 
     return Batch(z[some], y[some], w[some])
 
 
-def refuse_non_finite(responses: NDArray[np.floating]) -> None:
-    """Raise if any response holds NaN or infinity, with their count and the first index."""
-    if np.isfinite(responses.sum(dtype=np.float64)):
+def refuse_non_finite(responses: NDArray[np.floating], names: Sequence[str] | None = None) -> None:
+    """Raise if any response holds NaN, infinity or a number too large to be squared, with their count and the first."""
+    wide = responses.dtype.itemsize > 4  # smaller types hold no number that large
+    if np.isfinite(responses.sum(dtype=np.float64)) and not (wide and (np.abs(responses) > LARGEST).any()):
         return
-    bad = np.flatnonzero(~np.isfinite(responses).all(axis=1))
+    bad = np.flatnonzero(~(np.abs(responses.astype(np.float64, copy=False)) <= LARGEST).all(axis=1))
     if len(bad):
+        first = f"at index {bad[0]}" if names is None else f"to {names[bad[0]]!r}"
         raise NonFiniteError(
-            f"{len(bad)} of {len(responses)} responses hold NaN or infinity, the first at index {bad[0]}. "
-            "Leave them out, or look for an overflow in the source."
+            f"{len(bad)} of {len(responses)} responses hold NaN or infinity, or numbers beyond {LARGEST:g}, the first "
+            f"{first}. Leave them out, or look for an overflow in the source."
         )
 
 

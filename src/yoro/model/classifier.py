@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from yoro.data.find import find
 from yoro.data.roles import Part, Rows, to_change, to_measure
-from yoro.data.streams import ResponseStream, is_response_data, open_responses
+from yoro.data.streams import ResponseStream, identity_of, is_response_data, open_responses
 from yoro.discriminant.calibration import Prior, log_probabilities
 from yoro.discriminant.rules import MEMBERS, RULES
+from yoro.errors import InputError
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation, Tally, refuse_strangers
-from yoro.model.model import Model, Verb
+from yoro.model.model import Model, Verb, difference
 from yoro.model.one_pass import gather
 from yoro.model.pipeline import Pipeline, reopen_pipeline
 from yoro.model.settings import HERE, Loading, SolveSettings
@@ -42,7 +43,16 @@ class Answers:
 class AnswerStream:
     """Answers batch by batch, so that memory does not grow with the data; they can be traversed once."""
 
-    def __init__(self, classifier: Classifier, stream: ResponseStream, *, labelled: bool, progress: bool) -> None:
+    def __init__(
+        self,
+        classifier: Classifier,
+        stream: ResponseStream,
+        notes: Sequence[str] = (),
+        *,
+        labelled: bool = False,
+        progress: bool = False,
+    ) -> None:
+        self.notes = tuple(notes)  # what a user may want to know before the answers
         self._model, self._stream = classifier.model, stream
         self._labelled, self._progress = labelled, progress
 
@@ -118,12 +128,12 @@ class Classifier:
 
     def answers(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> AnswerStream:
         """Log probabilities of images without labels, or whose labels are not read."""
+        notes = self._check_readable(data)
         if is_response_data(data):
             stream = open_responses(data, labelled=False)  # type: ignore[arg-type]
         else:
-            self._check_readable(data)
             stream = self.pipeline.stream(find(data, labelled=False).examples, loading)
-        return AnswerStream(self, stream, labelled=False, progress=progress)
+        return AnswerStream(self, stream, notes, progress=progress)
 
     def evaluate(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> Evaluation:
         """Accuracy and other figures on labelled data; of data with splits, on the test split."""
@@ -135,8 +145,9 @@ class Classifier:
 
     def to_measure(self, data: object) -> tuple[Part, list[str]]:
         """The part of labelled data that the classifier is measured on, and sentences on what is left alone."""
-        self._check_readable(data)
-        return to_measure(data)
+        notes = self._check_readable(data)
+        part, more = to_measure(data)
+        return part, [*notes, *more]
 
     def measured(self, part: Part, *, loading: Loading = HERE, progress: bool = False) -> AnswerStream:
         """Log probabilities of labelled examples or rows, with their labels."""
@@ -153,8 +164,9 @@ class Classifier:
         kind that the model was fitted with, if that was "templates" or "names".
         """
         verb = self._verb("update")
-        self._check_readable(data)
+        odd = self._check_readable(data)
         parts, notes = to_change("update", data, self._model.choice.asked)
+        notes = [*odd, *notes]
         labels = {example.label or "" for part in parts if not isinstance(part, Rows) for example in part}
         words = self._described(labels, attributes)
         gathered, before = self._gathered(), len(self._model.ledger)
@@ -170,8 +182,9 @@ class Classifier:
     def forget(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> Change:
         """Take labelled data back out, as if they had never been fitted; only what was fitted can be."""
         verb = self._verb("forget")
-        self._check_readable(data)
+        odd = self._check_readable(data)
         parts, notes = to_change("forget", data, self._model.choice.asked)
+        notes = [*odd, *notes]
         gone, names = Gathered(), list[str]()
         for part in parts:
             gather(gone, self._stream(part, loading), progress=progress, names=names)
@@ -222,10 +235,24 @@ class Classifier:
         """Keep no individual responses; the shrinkage then stays as it is under later changes."""
         self._model = replace(self._model, reservoir=None)
 
-    def _check_readable(self, data: object) -> None:
-        """Open the pipeline for images before they are looked at: without it nothing can be read."""
+    def _check_readable(self, data: object) -> list[str]:
+        """Raise if data mean nothing to this model, and say where that cannot be known.
+
+        The pipeline is opened for images before they are looked at: without it nothing can be read.
+        """
         if not is_response_data(data):
             self.pipeline  # noqa: B018
+            return []
+        mine, theirs = self._model.origin.identity(), identity_of(data)
+        odd = difference(mine, theirs)
+        if odd:
+            raise InputError(
+                f"{data} holds responses of another source than this model's: they differ in {odd}. "
+                "Make the file again with the model's source, or fit a model on it."
+            )
+        if mine is None or theirs is not None or not isinstance(data, str | Path):
+            return []
+        return [f"{data} does not say where its responses come from; they are taken for this model's."]
 
     def _stream(self, part: Part, loading: Loading) -> ResponseStream:
         return part.stream() if isinstance(part, Rows) else self.pipeline.stream(part, loading)

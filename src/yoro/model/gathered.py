@@ -7,6 +7,7 @@ import json
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, cast
@@ -140,8 +141,9 @@ def fingerprint(examples: Sequence[Example], settings: Mapping[str, object]) -> 
     hasher = hashlib.sha256(json.dumps(dict(settings), sort_keys=True, default=str).encode())
     for example in examples:
         stamp: object = None
-        if isinstance(example.image, Path) and example.image.exists():
-            found = example.image.stat()
-            stamp = found.st_size, found.st_mtime_ns
+        with suppress(OSError, ValueError):  # what cannot be reached is no more than its name
+            if isinstance(example.image, Path):
+                found = example.image.stat()
+                stamp = found.st_size, found.st_mtime_ns
         hasher.update(json.dumps([example.name, example.label, example.group, stamp]).encode())
     return hasher.hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from yoro.text.encoded_bank import EncodedBank
 Json = dict[str, object]
 Arrays = dict[str, NDArray[np.generic]]
 
+WHOLE = {"program": "their trained prompts", "sentences": "the sentences that images were compared with"}
 PLACES = frozenset({"name", "licence"})  # what a source is called and where it lies makes no response different
 
 
@@ -33,6 +35,7 @@ class Origin:
     transform: Json | None = None
     prompt: Json | None = None
     prompt_arrays: Arrays = field(default_factory=dict)
+    made_by: Json | None = None  # of responses that were given as numbers: the identity that their file carries
 
     @property
     def name(self) -> str:
@@ -48,26 +51,43 @@ class Origin:
         """Source, prompt and transform, as `Pipeline.describe` gives them."""
         return {"source": self.source, "prompt": self.prompt, "transform": self.transform}
 
+    def identity(self) -> Json | None:
+        """What must be equal for responses to mean the same; None where nobody says where they come from."""
+        if not self.images:
+            return self.made_by
+        program = self.prompt_arrays.get("program")
+        digest = None if program is None else hashlib.sha256(program.tobytes()).hexdigest()
+        return {**self.describe(), "program": digest}
+
     def check_same(self, other: Origin) -> None:
         """Raise unless responses of the two mean the same."""
-        for what in ("source", "transform", "prompt"):
-            one, two = getattr(self, what) or {}, getattr(other, what) or {}
-            odd = differing(one, two)
-            if odd:
-                raise InputError(
-                    f"The models differ in the {odd[0]} of their {what}: {one.get(odd[0])!r} and {two.get(odd[0])!r}. "
-                    "Only models that read the same responses can be merged."
-                )
-        arrays = [{key: value.tobytes() for key, value in one.prompt_arrays.items()} for one in (self, other)]
-        if arrays[0] != arrays[1]:
+        if self.images != other.images:
             raise InputError(
-                "The models differ in their trained prompts; only models that read the same can be merged."
+                "One model was fitted on images and one on responses; only models of one kind can be merged."
             )
+        odd = difference(self.identity(), other.identity())
+        if odd:
+            raise InputError(f"The models differ in {odd}. Only models that read the same responses can be merged.")
+
+
+def difference(one: Json | None, two: Json | None) -> str:
+    """In what two identities differ, in words; nothing where they do not, or where one is not known."""
+    if one is None or two is None:
+        return ""
+    for what in ("source", "transform", "prompt"):
+        mine, theirs = (part.get(what) for part in (one, two))
+        mine, theirs = (part if isinstance(part, dict) else {} for part in (mine, theirs))
+        odd = differing(mine, theirs)
+        if odd:
+            return f"the {odd[0]} of their {what}: {mine.get(odd[0])!r} and {theirs.get(odd[0])!r}"
+    return next((said for what, said in WHOLE.items() if one.get(what) != two.get(what)), "")
 
 
 def differing(one: Json, two: Json) -> list[str]:
-    """Keys in which two descriptions of a source differ; where it lies does not matter."""
-    return sorted(key for key in {*one, *two} - PLACES if one.get(key) != two.get(key))
+    """Keys in which two descriptions of a source differ; where it lies does not matter, which function it is does."""
+    odd = sorted(key for key in {*one, *two} - PLACES if one.get(key) != two.get(key))
+    functions = {str(part.get("name")).rpartition(":")[2] for part in (one, two) if part.get("digest_of") == "code"}
+    return odd or (["name"] if len(functions) > 1 else [])
 
 
 @dataclass

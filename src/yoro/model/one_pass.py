@@ -11,12 +11,12 @@ from yoro.data.examples import Example
 from yoro.data.find import find
 from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Rows, to_fit
-from yoro.data.streams import ResponseStream, collect
+from yoro.data.streams import ResponseStream, collect, identity_of
 from yoro.discriminant.evidence import Validation
 from yoro.errors import InputError
 from yoro.model.gathered import Checkpoint, Gathered, fingerprint
 from yoro.model.ledger import find_duplicates
-from yoro.model.model import Model, Origin, Verb
+from yoro.model.model import Model, Origin, Verb, difference
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings
 from yoro.model.solve import solve
@@ -73,6 +73,9 @@ def fit_responses(data: object, val: object | None, settings: FitSettings) -> Fi
     verb, rule = Verb("fit"), settings.solve.shrinkage
     train, held, notes = to_fit(data, val, rule=rule, seed=settings.solve.seed)
     gathered, validation = Gathered.empty(settings.solve.reservoir, settings.solve.seed), None
+    made_by, other = identity_of(data), identity_of(val)
+    if difference(made_by, other):
+        raise InputError(f"The data and the validation data differ in {difference(made_by, other)}.")
     for part in train:
         assert isinstance(part, Rows)
         gather(gathered, part.stream(), progress=settings.progress)
@@ -81,7 +84,8 @@ def fit_responses(data: object, val: object | None, settings: FitSettings) -> Fi
     for note in notes:
         settings.tell(note)
     verb = replace(verb, images=gathered.images)
-    return Fitted(solve(gathered, settings.solve, Origin(), validation=validation, verb=verb), notes=notes)
+    origin = Origin(made_by=made_by)
+    return Fitted(solve(gathered, settings.solve, origin, validation=validation, verb=verb), notes=notes)
 
 
 def gather(

@@ -37,6 +37,7 @@ def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
     """Write the directory beside its place and move it there: it appears whole or not at all."""
     target = Path(path)
     check_target(target, force=force)
+    _check_finite(model)
     with drafted_folder(target, own=OWN.__contains__) as draft:
         digests = {name: _write_part(draft / name, *part) for name, part in _parts(model).items()}
         if model.words is not None:
@@ -46,6 +47,14 @@ def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
         config = _config(model, digests)
         write_file(draft / "config.json", json.dumps(config, indent=1, ensure_ascii=False).encode())
         write_file(draft / "README.md", model_card(config).encode())
+
+
+def _check_finite(model: Model) -> None:
+    """Raise if the model holds numbers that could not be loaded again."""
+    numbers = {**model.statistics.to_arrays(), "weights": model.mapping.weights}
+    odd = next((name for name, array in numbers.items() if not np.isfinite(array).all()), None)
+    if odd or np.isnan(model.mapping.bias).any():
+        raise StoreError(f"The model is not saved: its {odd or 'bias'} hold NaN or infinity. Are its responses sound?")
 
 
 def check_target(target: Path, *, force: bool) -> None:
@@ -160,6 +169,8 @@ def _config(model: Model, digests: dict[str, str]) -> Json:
         "versions": {"yoro": __version__, "numpy": np.__version__},
         "digests": digests,
     }
+    if model.origin.made_by is not None:
+        config["responses_of"] = model.origin.made_by
     if model.words is not None:
         config["bank"] = model.words.bank.facts() | {"scale": model.words.scale, "votes": model.words.votes}
         config["alpha"] = model.choice.alpha
@@ -262,6 +273,7 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
             cast("Json | None", config["transform"]),
             cast("Json | None", config["prompt"]),
             parts["prompt.safetensors"][0] if "prompt.safetensors" in parts else {},
+            cast("Json | None", config.get("responses_of")),
         ),
         history=list(cast("list[Json]", config["history"])),
         words=_words(config, parts, statistics),

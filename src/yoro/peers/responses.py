@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from yoro.data.roles import ROLES, Rows, find_roles
 from yoro.data.splits import few_shot, hold_out
-from yoro.data.streams import Collected, ResponseStream, collect
+from yoro.data.streams import Collected, ResponseStream, collect, identity_of
 from yoro.errors import InputError, WidthError
+from yoro.model.model import difference
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import HERE, Loading, PipelineSettings
 from yoro.text.encoded_bank import EncodedBank, encoded_bank_of
@@ -81,6 +82,7 @@ def read_responses(
     parts = {role: part for role in ROLES if len(part := getattr(roles, role))}
     images = {role: part for role, part in parts.items() if not isinstance(part, Rows)}
     streams = {role: part.stream() for role, part in parts.items() if isinstance(part, Rows)}
+    _check_identities([identity_of(given) for given in (data, val, test)])
     asked = words.asked()
     if asked and "train" not in images:
         raise InputError(f"{asked} is for images to fit; responses are compared as they are.")
@@ -99,6 +101,14 @@ def read_responses(
         time.perf_counter() - started, [each for stream in streams.values() for each in stream.skipped],
         encoded, tuple(notes),
     )  # fmt: skip
+
+
+def _check_identities(known: Sequence[Mapping[str, object] | None]) -> None:
+    """Raise if response files come from different sources."""
+    told = [dict(identity) for identity in known if identity is not None]
+    for other in told[1:]:
+        if odd := difference(told[0], other):
+            raise InputError(f"The responses to compare on come from different sources: they differ in {odd}.")
 
 
 def _check_widths(parts: Mapping[str, Collected]) -> None:

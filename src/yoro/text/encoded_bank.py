@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,11 @@ class EncodedBank:
     def descriptions(self) -> Descriptions:
         """The same without the sentences."""
         return Descriptions(self.vectors, self.bank.flat()[1], self.scale)
+
+    @property
+    def digest(self) -> str:
+        """Of the vectors and their scale: what decides the similarities of an image to the sentences."""
+        return hashlib.sha256(self.vectors.tobytes() + str(self.scale).encode()).hexdigest()
 
     def by_class(self) -> dict[str, NDArray[np.float32]]:
         """The vectors (m, dimension) of each class."""
