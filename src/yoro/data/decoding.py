@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, Jpeg2KImagePlugin, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
 
+from yoro import limits
 from yoro.data.examples import Picture, shown
 from yoro.data.geometry import FILTERS, Geometry, View
 from yoro.errors import ImageError
 
-MOST_PIXELS = 178_000_000  # about Pillow's own limit, but not subject to its global setting
-MOST_BYTES = 1 << 29  # of one file
 BACKGROUND = (255, 255, 255)  # what shows through transparent pixels
+STRIP = 1 << 22  # pixels that are turned into RGB at a time: in between a pixel may take 32 bytes
+STORED = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "LA": 4}  # bytes of a pixel by mode; 4 for others
+DECODER = {"JPEG2000": 12, "WEBP": 4, "AVIF": 8, "TIFF": 4}  # bytes of a pixel that a decoder takes besides
 
 # A JPEG is decoded at 1/2, 1/4 or 1/8 scale as long as that leaves at least this many times the target. Measured by
 # benchmarks/decoding.py at side 224 against full decoding: with 2, the mean difference is 0.13 to 0.26 of 255 and no
@@ -113,8 +115,8 @@ def _read(path: Path) -> bytes:
         raise ImageError("it is not a regular file")
     if found.st_size == 0:
         raise ImageError("the file is empty")
-    if found.st_size > MOST_BYTES:
-        raise ImageError(f"the file has {found.st_size} bytes, more than {MOST_BYTES}")
+    if found.st_size > limits.IMAGE_FILE_BYTES:
+        raise ImageError(f"the file has {found.st_size} bytes, more than {limits.IMAGE_FILE_BYTES}")
     return path.read_bytes()
 
 
@@ -128,21 +130,51 @@ def _square(
         return _upright_square(content, None, None, geometry, view)
     if not content:
         raise ImageError("there are no bytes")
+    _check_webp(content)
     with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
         _check_pixels(image.size)
         size = image.size
         asked = MARGIN * geometry.side
         drafted = image.draft(None, (asked, asked)) if geometry.reduced else None
+        _check_memory(image)
         if drafted is None or image.size == size:
             return _upright_square(image, None, None, geometry, view)
         return _upright_square(image, drafted[1], size, geometry, view)
 
 
 def _check_pixels(size: tuple[int, int]) -> None:
-    if size[0] * size[1] > MOST_PIXELS:
-        raise ImageError(f"it has {size[0]} x {size[1]} pixels, more than {MOST_PIXELS}")
+    if size[0] * size[1] > limits.IMAGE_PIXELS:
+        raise ImageError(f"it has {size[0]} x {size[1]} pixels, more than {limits.IMAGE_PIXELS}")
     if min(size) < 1:
         raise ImageError("it has no pixels")
+
+
+def _check_webp(content: bytes) -> None:
+    """Check the size that a WebP claims: Pillow takes memory for its canvas as soon as it opens one."""
+    if content[:4] != b"RIFF" or content[8:12] != b"WEBP" or len(content) < 30:
+        return
+    if content[12:16] == b"VP8X":
+        size = 1 + int.from_bytes(content[24:27], "little"), 1 + int.from_bytes(content[27:30], "little")
+    elif content[12:16] == b"VP8L":
+        bits = int.from_bytes(content[21:25], "little")
+        size = 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    else:
+        size = int.from_bytes(content[26:28], "little") & 0x3FFF, int.from_bytes(content[28:30], "little") & 0x3FFF
+    _check_pixels((max(size[0], 1), max(size[1], 1)))
+    if 8 * size[0] * size[1] > limits.DECODED_BYTES:
+        raise ImageError(
+            f"{size[0]} x {size[1]} pixels of WebP take more than {limits.DECODED_BYTES:,} bytes to decode"
+        )
+
+
+def _check_memory(image: Image.Image) -> None:
+    """Refuse what would take too much memory at the scale it is decoded at; nothing is decoded yet."""
+    plain = image.mode == "RGB" and "transparency" not in image.info
+    each = STORED.get(image.mode, 4) + (0 if plain else 4) + DECODER.get(image.format or "", 0)
+    needed = each * image.size[0] * image.size[1]
+    if needed > limits.DECODED_BYTES:
+        size = f"{image.size[0]} x {image.size[1]} pixels of {image.format}, {image.mode}"
+        raise ImageError(f"{size} take {needed:,} bytes to decode, more than {limits.DECODED_BYTES:,}")
 
 
 def _upright_square(
@@ -175,9 +207,21 @@ def _turned_box(box: Box, size: tuple[int, int], orientation: int) -> Box:
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
-    """Any mode of Pillow as RGB, transparency on white."""
+    """Any mode of Pillow as RGB, transparency on white; a large image strip by strip."""
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
+    width, height = image.size
+    rows = max(1, STRIP // width)
+    if rows >= height:
+        return _strip_to_rgb(image)
+    result = Image.new("RGB", image.size)
+    for top in range(0, height, rows):
+        strip = image.crop((0, top, width, min(top + rows, height)))
+        result.paste(_strip_to_rgb(strip), (0, top))
+    return result
+
+
+def _strip_to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):
         return _from_deep(np.asarray(image))
     if image.mode == "F":
@@ -225,7 +269,7 @@ def _resize(
         return np.asarray(image.resize((side, side), resample, box=box))
     width, height = size or image.size
     scaled = (side, int(side * height / width)) if width <= height else (int(side * width / height), side)
-    if scaled[0] * scaled[1] > MOST_PIXELS:
+    if scaled[0] * scaled[1] > limits.IMAGE_PIXELS:
         raise ImageError(f"{width} x {height} pixels are too narrow to crop a square of the shorter side; use 'squash'")
     resized = image.resize(scaled, resample, box=box)
     left, top = round((scaled[0] - side) / 2.0), round((scaled[1] - side) / 2.0)

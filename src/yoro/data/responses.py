@@ -17,14 +17,13 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from yoro import limits
 from yoro.data.examples import SPLITS
 from yoro.errors import InputError
 from yoro.files.atomic import drafted_file
 from yoro.mappings.batches import refuse_non_finite, row_digests
 
 ROWS = 2048  # responses read at a time
-LARGEST_COLUMN = 2**31  # bytes of labels or groups, which are held whole
-LARGEST_IDENTITY = 2**20
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ class ResponseFile:
         if not required and f"{name}.npy" not in self._archive.namelist():
             return None
         info = self._find(name)
-        if info.file_size > LARGEST_COLUMN:
+        if info.file_size > limits.ARCHIVE_COLUMN_BYTES:
             raise InputError(f"{self.path}: the array {name!r} has {info.file_size:,} bytes, which is beyond all use.")
         with self._archive.open(info) as stream:
             try:
@@ -163,7 +162,7 @@ class ResponseFile:
             return None
         info = self._archive.getinfo("identity.npy")
         try:
-            if info.file_size > LARGEST_IDENTITY:
+            if info.file_size > limits.ARCHIVE_IDENTITY_BYTES:
                 raise ValueError(f"it has {info.file_size:,} bytes")
             with self._archive.open(info) as stream:
                 value = json.loads(str(npy.read_array(stream, allow_pickle=False)))
@@ -222,6 +221,8 @@ def _read_header(stream: IO[bytes], path: Path) -> _Header:
         raise InputError(f"{path}: responses have type {dtype}; expected float16, float32 or float64.")
     if len(shape) != 2 or shape[1] == 0:
         raise InputError(f"{path}: responses have shape {shape}; expected (n, width).")
+    if shape[1] > limits.RESPONSE_WIDTH:
+        raise InputError(f"{path}: responses have width {shape[1]:,}; at most {limits.RESPONSE_WIDTH:,} are read.")
     return _Header(shape[0], shape[1], dtype, fortran, stream.tell())
 
 

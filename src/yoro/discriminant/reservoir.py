@@ -11,12 +11,14 @@ from typing import Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro import limits
 from yoro.errors import InputError
 from yoro.mappings.batches import DIGEST
 
 Array = NDArray[np.float64]
 
 UNBOUNDED = int(np.iinfo(np.uint64).max)
+FIRST = 256  # responses that room is made for at once
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,11 @@ class Reservoir:
         self.threshold = UNBOUNDED
         self._size = 0
         self._responses: NDArray[np.floating] = np.empty((0, 0), dtype=np.float32)
-        self._keys = np.empty(capacity, dtype=np.uint64)
-        self._digests = np.empty((capacity, DIGEST), dtype=np.uint8)
-        self._weights = np.empty(capacity)
-        self._labels: list[str] = [""] * capacity
-        self._groups: list[str] = [""] * capacity
+        self._keys = np.empty(0, dtype=np.uint64)
+        self._digests = np.empty((0, DIGEST), dtype=np.uint8)
+        self._weights = np.empty(0)
+        self._labels: list[str] = []
+        self._groups: list[str] = []
 
     def __len__(self) -> int:
         return self._size
@@ -76,17 +78,19 @@ class Reservoir:
         weights: NDArray[np.floating] | None = None,
     ) -> None:
         """Offer a batch; what has a large key is passed over."""
-        self._make_room(responses)
         names = list(groups) if groups is not None else [""] * len(labels)
         keys = np.array([self._key(g, d) for g, d in zip(names, digests, strict=True)], dtype=np.uint64)
         offered = np.flatnonzero(keys < self.threshold)
         offered = self._lower_threshold(keys, offered)
         self._evict()
-        for slot, i in enumerate(offered.tolist(), start=self._size):
-            self._responses[slot] = responses[i]
-            self._keys[slot], self._weights[slot] = keys[i], 1.0 if weights is None else weights[i]
-            self._digests[slot] = np.frombuffer(digests[i], dtype=np.uint8)
-            self._labels[slot], self._groups[slot] = str(labels[i]), names[i]
+        self._make_room(responses, len(offered))
+        new = slice(self._size, self._size + len(offered))
+        self._responses[new], self._keys[new] = responses[offered], keys[offered]
+        self._weights[new] = 1.0 if weights is None else weights[offered]
+        content = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, DIGEST)
+        self._digests[new] = content[offered]
+        self._labels += [str(labels[i]) for i in offered.tolist()]
+        self._groups += [names[i] for i in offered.tolist()]
         self._size += len(offered)
 
     def remove(self, digests: Sequence[bytes], labels: Sequence[str]) -> None:
@@ -105,7 +109,7 @@ class Reservoir:
     def copy(self) -> Reservoir:
         """An independent copy."""
         result = Reservoir(self.capacity, self.seed)
-        result._make_room(self._responses[:0])
+        result._make_room(self._responses[:0], self._size)
         result._labels, result._groups = self._labels.copy(), self._groups.copy()
         for name in ("_responses", "_keys", "_digests", "_weights"):
             getattr(result, name)[: self._size] = getattr(self, name)[: self._size]
@@ -168,7 +172,8 @@ class Reservoir:
             weights, digests = arrays["weights"], arrays["digests"]
             n = len(labels)
             sound = (
-                0 < capacity <= 10**8 and n <= capacity and 0 <= threshold <= UNBOUNDED
+                0 < capacity <= limits.RESERVOIR_CAPACITY and abs(seed) <= limits.SEED
+                and n <= capacity and 0 <= threshold <= UNBOUNDED
                 and (responses.shape == (n, width) or n == 0)
                 and responses.dtype in (np.float16, np.float32, np.float64)
                 and labels.dtype == members.dtype == np.int32 and members.shape == weights.shape == (n,)
@@ -194,14 +199,23 @@ class Reservoir:
         key = self.seed.to_bytes(8, "little", signed=True)
         return int.from_bytes(hashlib.blake2b(content, digest_size=8, key=key).digest(), "little")
 
-    def _make_room(self, responses: NDArray[np.floating]) -> None:
-        """Storage for `capacity` responses, in the widest type seen; pages are touched only when used."""
+    def _make_room(self, responses: NDArray[np.floating], more: int) -> None:
+        """Room for so many more, in the widest type seen: twice as much as before, never over the capacity."""
         dtype = np.promote_types(self._responses.dtype, responses.dtype)
-        if self._responses.shape[1] != responses.shape[1] or self._responses.dtype != dtype:
-            room = np.empty((self.capacity, responses.shape[1]), dtype=dtype)
+        have, width = len(self._keys), responses.shape[1]
+        needed = self._size + more
+        room = have if needed <= have else min(self.capacity, max(needed, 2 * have, FIRST))
+        if room > have or self._responses.shape[1] != width or self._responses.dtype != dtype:
+            old = self._responses[: self._size]
+            self._responses = np.empty((room, width), dtype=dtype)
             if self._size:
-                room[: self._size] = self._responses[: self._size]
-            self._responses = room
+                self._responses[: self._size] = old
+        if room > have:
+            for name in ("_keys", "_digests", "_weights"):
+                array = getattr(self, name)
+                grown = np.empty((room, *array.shape[1:]), dtype=array.dtype)
+                grown[: self._size] = array[: self._size]
+                setattr(self, name, grown)
 
     def _lower_threshold(self, keys: NDArray[np.uint64], offered: NDArray[np.intp]) -> NDArray[np.intp]:
         """Keep the smallest keys that fit; a group cut by the limit goes as a whole."""
@@ -221,6 +235,6 @@ class Reservoir:
         n = len(kept)
         for array in (self._responses, self._keys, self._digests, self._weights):
             array[:n] = array[kept]
-        self._labels[:n] = [self._labels[i] for i in kept]
-        self._groups[:n] = [self._groups[i] for i in kept]
+        self._labels = [self._labels[i] for i in kept]
+        self._groups = [self._groups[i] for i in kept]
         self._size = n

@@ -19,6 +19,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf
 from scipy.sparse import csr_array
 
+from yoro import limits
 from yoro.errors import InputError, NonFiniteError, PrecisionWarning, StatisticsError, WidthError
 from yoro.mappings.batches import Batch, check_batch, class_codes, refuse_non_finite
 
@@ -268,6 +269,8 @@ class ResponseStatistics:
         self.classes, self.counts, self.means, self._upper = other.classes, other.counts, other.means, other._upper
 
     def _expect_width(self, width: int) -> None:
+        if width > limits.RESPONSE_WIDTH:
+            raise WidthError(f"These responses have width {width:,}; at most {limits.RESPONSE_WIDTH:,} can be fitted.")
         if self.width == 0:
             self.means = np.zeros((len(self.classes), width))
             self._upper = np.zeros((width, width), order="F")

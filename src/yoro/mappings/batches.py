@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from yoro.errors import InputError, NonFiniteError
+from yoro.limits import RESPONSE_SIZE
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 DIGEST = 16  # bytes of a content digest
-LARGEST = 1e100  # of a response: far beyond any source's, and its square can still be added up
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,14 @@ def _weighted(z: NDArray[np.floating], y: NDArray[np.str_], weights: ArrayLike) 
 def refuse_non_finite(responses: NDArray[np.floating], names: Sequence[str] | None = None) -> None:
     """Raise if any response holds NaN, infinity or a number too large to be squared, with their count and the first."""
     wide = responses.dtype.itemsize > 4  # smaller types hold no number that large
-    if np.isfinite(responses.sum(dtype=np.float64)) and not (wide and (np.abs(responses) > LARGEST).any()):
+    if np.isfinite(responses.sum(dtype=np.float64)) and not (wide and (np.abs(responses) > RESPONSE_SIZE).any()):
         return
-    bad = np.flatnonzero(~(np.abs(responses.astype(np.float64, copy=False)) <= LARGEST).all(axis=1))
+    bad = np.flatnonzero(~(np.abs(responses.astype(np.float64, copy=False)) <= RESPONSE_SIZE).all(axis=1))
     if len(bad):
         first = f"at index {bad[0]}" if names is None else f"to {names[bad[0]]!r}"
         raise NonFiniteError(
-            f"{len(bad)} of {len(responses)} responses hold NaN or infinity, or numbers beyond {LARGEST:g}, the first "
-            f"{first}. Leave them out, or look for an overflow in the source."
+            f"{len(bad)} of {len(responses)} responses hold NaN or infinity, or numbers beyond {RESPONSE_SIZE:g}, "
+            f"the first {first}. Leave them out, or look for an overflow in the source."
         )
 
 

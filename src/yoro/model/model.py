@@ -61,11 +61,7 @@ class Origin:
 
     def check_same(self, other: Origin) -> None:
         """Raise unless responses of the two mean the same."""
-        if self.images != other.images:
-            raise InputError(
-                "One model was fitted on images and one on responses; only models of one kind can be merged."
-            )
-        odd = difference(self.identity(), other.identity())
+        odd = difference({**self.describe()}, {**other.describe()}) or difference(self.identity(), other.identity())
         if odd:
             raise InputError(f"The models differ in {odd}. Only models that read the same responses can be merged.")
 

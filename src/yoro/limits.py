@@ -1,0 +1,39 @@
+"""What a stranger's file may make this program read, hold or compute: one table, which the page on security shows.
+
+A limit is far beyond honest use, and what lies beyond it is refused before memory is taken for it.
+"""
+
+from __future__ import annotations
+
+KB, MB, GB = 2**10, 2**20, 2**30
+
+IMAGE_FILE_BYTES = 512 * MB
+IMAGE_PIXELS = 178_000_000  # that a file declares; about Pillow's own limit, but not subject to its global setting
+DECODED_BYTES = 512 * MB  # that an image takes while it is decoded, at the scale it is decoded at
+CANVAS_SIDE = 4096  # pixels of a source's input
+
+LIST_LINE = 64 * KB  # characters of a line of a CSV or JSONL list
+SPLIT_FILE_BYTES = 256 * MB  # of a JSON file that lists images
+ARCHIVE_COLUMN_BYTES = 2 * GB  # of labels, groups or names in a response file, which are held whole
+ARCHIVE_IDENTITY_BYTES = 1 * MB  # of what a response file says of its source
+RESPONSE_WIDTH = 16_384  # coordinates of a response; the scatter then has 2 GB
+RESPONSE_SIZE = 1e100  # of a number in a response: far beyond any source's, and its square can still be added up
+
+MODEL_FILE_BYTES = 4 * GB  # of one file of a model
+MODEL_CONFIG_BYTES = 16 * MB
+MODEL_CLASSES = 1_000_000
+RESERVOIR_CAPACITY = 10_000_000  # individual responses that a model may want to keep; room is made as they come
+SEED = 2**63 - 1  # the largest seed, and minus it the least
+
+BANK_FILE_BYTES = 64 * MB
+BANK_SENTENCES = 1_000_000
+SENTENCE_LENGTH = 10_000  # characters
+ANSWER_BYTES = 4 * MB  # of an answer of a language model
+
+WEIGHT_FILE_BYTES = 1 * GB  # of torch's old format; the largest embedded file has 25 million bytes
+WEIGHT_PICKLE_BYTES = 16 * MB  # of the part before the numbers; the embedded files have 62,000 there
+PICKLE_INSTRUCTIONS = 1_000_000  # the embedded weight files have about 12,000, CIFAR-100 about 200,000
+ONNX_FILE_BYTES = 2 * GB - 1  # of one protobuf message
+
+PLAN_BYTES = 1 * MB  # of a plan of the bench
+RESULT_BYTES = 16 * MB  # of one result of the bench
