@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from inspect import BoundArguments
@@ -16,7 +15,7 @@ from yoro.cli.demo import demo
 from yoro.cli.fit import fit
 from yoro.cli.inspect import export, inspect, models
 from yoro.cli.options import UsageError
-from yoro.cli.output import Columns
+from yoro.cli.output import Columns, abandon_stdout, prepare_streams, say
 from yoro.cli.predict import evaluate, predict, respond
 from yoro.cli.refine import refine
 from yoro.environment import __version__, refuse_telemetry
@@ -57,16 +56,18 @@ app.command(bench.app)
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with 0, 1 (failure), 2 (usage) or 130 (interrupted)."""
     refuse_telemetry()
+    prepare_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
         verb, bound = _parse(words, debug)
         verb(*bound.args, **bound.kwargs)
+        sys.stdout.flush()
     except UsageError as error:
         _fail(f"{one_line(error)} Try `yoro {words[0]} --help`.", 2)
     except BrokenPipeError:  # the reader of a pipe has gone, as `yoro predict ... | head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon_stdout()
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -77,6 +78,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (YoroError, OSError) as error:
         if debug:
             raise
+        abandon_stdout()
         _fail(one_line(error), 1)
     if not words:
         sys.exit(2)
@@ -94,5 +96,5 @@ def _parse(words: list[str], debug: bool) -> tuple[Callable[..., object], BoundA
 
 
 def _fail(text: str, code: int) -> None:
-    print(f"yoro: {text}", file=sys.stderr)
+    say(f"yoro: {text}")
     sys.exit(code)

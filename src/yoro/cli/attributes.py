@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from yoro.cli.options import UsageError, WriteOptions, Writes
-from yoro.cli.output import say
+from yoro.cli.output import print_text, say
 from yoro.model.settings import SolveSettings
 from yoro.text.settings import EACH
 
@@ -40,9 +40,9 @@ def show(
     sentences = _open(bank, _names(None, classes))
     chosen = sorted(sentences) if not of else [key for _, key in match_classes(of, sentences).items()]
     for name in chosen:
-        print(name)
+        print_text(name)
         for sentence in sentences[name]:
-            print(f"  {' '.join(sentence.split())}")
+            print_text(f"  {' '.join(sentence.split())}")
 
 
 @app.command
@@ -54,13 +54,13 @@ def check(bank: BankPath, /, *, data: DataOption = None, classes: ClassesOption 
     given = _open(bank, wanted)
     found = match_classes(wanted, given) if wanted else {name: name for name in sorted(given)}
     width = max(map(len, ["class", *found]))
-    print(f"{'class':<{width}}  sentences  usable")
+    print_text(f"{'class':<{width}}  sentences  usable")
     short = 0
     for name, key in found.items():
         usable = len(tidied(given[key]))
         short += usable < sentences
         remark = "" if usable >= sentences else "  too few, so that some are used twice" if usable else "  none"
-        print(f"{name:<{width}}  {len(given[key]):>9}  {usable:>6}{remark}")
+        print_text(f"{name:<{width}}  {len(given[key]):>9}  {usable:>6}{remark}")
     say(f"{len(found)} classes; {short} with fewer than {sentences} usable sentences.")
     if any(not tidied(given[key]) for key in found.values()):
         raise SystemExit(1)

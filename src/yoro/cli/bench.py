@@ -18,7 +18,7 @@ from yoro.cli.options import (
     flag,
     parse_names,
 )
-from yoro.cli.output import print_json, say
+from yoro.cli.output import print_json, print_text, say
 from yoro.model.settings import PipelineSettings
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def run(
         if output.as_json:
             print_json(forecast_values(listed))
         else:
-            print("\n".join(forecast_lines(listed)))
+            print_text("\n".join(forecast_lines(listed)))
         return
     from yoro.bench.runner import RunSettings, run_plan
 
@@ -143,7 +143,7 @@ def table(
     else:
         shown = {"markdown": markdown, "latex": latex}[form](bench_tables(made, found))
         if out is None:
-            print(shown, end="")
+            print_text(shown.rstrip("\n"))
         else:
             write_file(out, shown.encode())
     for sentence in [*sentences, *_counts(found)]:
@@ -165,9 +165,9 @@ def datasets(
     if as_json:
         print_json(status_values(items))
         return
-    print(status_table(items))
+    print_text(status_table(items))
     for paragraph in status_advice(items):
-        print(f"\n{paragraph}")
+        print_text(f"\n{paragraph}")
 
 
 def _counts(entries: Sequence[PlanEntry]) -> list[str]:

@@ -21,7 +21,7 @@ from yoro.cli.options import (
     UsageError,
     parse_names,
 )
-from yoro.cli.output import print_json, say, tell_skipped
+from yoro.cli.output import print_json, print_text, say, tell_skipped
 
 if TYPE_CHECKING:
     from yoro.peers.compare import Comparison, Row
@@ -81,7 +81,7 @@ def compare(
     if output.as_json:
         print_json([row.to_json() for row in found.rows])
     else:
-        print(table(found))
+        print_text(table(found))
     tell_skipped(shared.skipped)
     if not found.ran:
         say("No method could run; the table has the reasons.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from yoro.cli.options import WriteOptions, Writes
-from yoro.cli.output import say
+from yoro.cli.output import print_text, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +45,7 @@ def demo(
     if not output.force:
         check_output(out, force=False)
     say("Reading 1,797 handwritten digits with a network that knows only photographs ...", output.quiet)
-    print(text(demonstrate(out, progress=not output.quiet), out))
+    print_text(text(demonstrate(out, progress=not output.quiet), out))
 
 
 def demonstrate(folder: Path, *, progress: bool = False) -> Demonstration:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from yoro.cli.options import Answers, JsonOptions, ModelPath, Moved, MovedOptions, WriteOptions, Writes, flag
-from yoro.cli.output import print_json, say
+from yoro.cli.output import print_json, print_text, say
 
 if TYPE_CHECKING:
     from yoro.model.model import Model
@@ -39,7 +39,7 @@ def inspect(
     if output.as_json:
         print_json(facts(content))
     else:
-        print(text(content))
+        print_text(text(content))
 
 
 def models(*, as_json: Annotated[bool, flag("Print one JSON object on stdout.", "--json")] = False) -> None:
@@ -51,12 +51,12 @@ def models(*, as_json: Annotated[bool, flag("Print one JSON object on stdout.", 
         print_json([asdict(row) for row in rows])
         return
     width = max(len(row.name) for row in rows)
-    print(f"{'source':<{width}}  {'here':<5} {'side':>5} {'width':>6}  what")
+    print_text(f"{'source':<{width}}  {'here':<5} {'side':>5} {'width':>6}  what")
     for row in rows:
         here = "yes" if row.installed else "no"
-        print(f"{row.name:<{width}}  {here:<5} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
+        print_text(f"{row.name:<{width}}  {here:<5} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
         how = "" if row.installed else f"{row.how}; "
-        print(f"{'':<{width}}  {how}licence: {row.licence}")
+        print_text(f"{'':<{width}}  {how}licence: {row.licence}")
 
 
 def export(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,16 +28,54 @@ NAMES = 28  # characters of the column of names in a help; a longer name has a l
 WIDEST = 110  # of a help
 
 
+def plain(text: str, keep: str = "") -> str:
+    """Text that a terminal shows and does not obey: what cannot be seen is written out.
+
+    >>> plain("a\\x1b[2Jb\\n")
+    'a\\\\x1b[2Jb\\\\n'
+    """
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
+
 def say(sentence: str, quiet: bool = False) -> None:
     """One sentence to the person, on stderr."""
     if not quiet:
-        print(sentence, file=sys.stderr)
+        print(plain(sentence), file=sys.stderr)
+
+
+def print_text(text: str) -> None:
+    """Lines of a table or a text, on stdout."""
+    print(plain(text, keep="\n"))
 
 
 def print_json(value: object) -> None:
     """One JSON document on stdout."""
-    json.dump(value, sys.stdout, ensure_ascii=False, allow_nan=False)
-    sys.stdout.write("\n")
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+class Closed(io.TextIOBase):
+    """In place of a stream that was closed before we began: what is written to it is an error, not a crash."""
+
+    def write(self, _: str) -> int:
+        """Refuse."""
+        raise OSError(errno.EBADF, "standard output is closed")
+
+
+def prepare_streams() -> None:
+    """Let stdout and stderr take any text, whatever the terminal knows, and be there though they were closed."""
+    if sys.stdout is None:
+        sys.stdout = Closed()
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  # as long as the process lives
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def abandon_stdout() -> None:
+    """Have what is left in the buffer go nowhere: the reader has gone, or the disk is full."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from yoro.cli.options import (
     Writes,
     flag,
 )
-from yoro.cli.output import print_json, say, tell_skipped, write_page
+from yoro.cli.output import print_json, print_text, say, tell_skipped, write_page
 from yoro.model.settings import SolveSettings
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def evaluate(
     if output.as_json:
         print_json(evaluation.to_json())
     else:
-        print(table(evaluation))
+        print_text(table(evaluation))
     tell_skipped(evaluation.skipped)
 
 

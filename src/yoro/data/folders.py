@@ -119,6 +119,9 @@ def _classes_under(folder: Path, root: Path, split: str | None, ignored: Ignored
                 ignored.add(OUTSIDE if is_image(entry.name) else NOT_IMAGE, _relative(entry.path, root))
             continue
         label = class_name(entry.name)
+        if not label:
+            name = _relative(entry.path, root)
+            raise InputError(f"The class folder {name!r} has a name of blanks alone; give it a name that can be seen.")
         _check_open(Path(entry.path), root)
         found = [Example(image, label, name, split=split) for image, name in _images(Path(entry.path), root, ignored)]
         if not found:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import shutil
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -18,8 +22,8 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from yoro import limits
-from yoro.data.examples import SPLITS
-from yoro.errors import InputError
+from yoro.data.examples import SPLITS, class_name
+from yoro.errors import InputError, one_line
 from yoro.files.atomic import drafted_file
 from yoro.mappings.batches import refuse_non_finite, row_digests
 
@@ -47,6 +51,27 @@ class ResponseBatch:
         return ResponseBatch(self.responses[rows], labels, groups, digests, names, splits)
 
 
+# What Python's readers of zip archives and arrays raise on damaged or hostile bytes.
+DAMAGE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, EOFError, OSError, ValueError,
+    OverflowError, struct.error, SyntaxError, KeyError, IndexError, TypeError, MemoryError,
+)  # fmt: skip
+
+
+@contextmanager
+def _reading(path: Path, what: str) -> Iterator[None]:
+    """Turn whatever goes wrong within into an error that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except DAMAGE as error:
+        if "pickle" in str(error) or "Object arrays" in str(error):
+            reason = f"{what} are Python objects, which are not read for safety; save them as strings or numbers"
+            raise InputError(f"{path}: {reason}.") from None
+        raise InputError(f"{path}: the array {what!r} is damaged ({one_line(error)}).") from None
+
+
 class ResponseFile:
     """An open response file; `batches` reads it from front to back.
 
@@ -59,7 +84,7 @@ class ResponseFile:
         self._archive = _open_archive(self.path)
         try:
             self._member = self._find("responses")
-            with self._archive.open(self._member) as stream:
+            with _reading(self.path, "responses"), self._archive.open(self._member) as stream:
                 self._header = _read_header(stream, self.path)
             self._check_size()
             self.labels = self._column("labels", required=labelled)
@@ -113,7 +138,7 @@ class ResponseFile:
 
     def _blocks(self, rows: int) -> Iterator[NDArray[np.floating]]:
         head = self._header
-        with self._archive.open(self._member) as stream:
+        with _reading(self.path, "responses"), self._archive.open(self._member) as stream:
             _read_header(stream, self.path)
             if head.fortran:
                 yield from _rows_of_columns(stream, head, rows, self.path)
@@ -140,34 +165,27 @@ class ResponseFile:
         info = self._find(name)
         if info.file_size > limits.ARCHIVE_COLUMN_BYTES:
             raise InputError(f"{self.path}: the array {name!r} has {info.file_size:,} bytes, which is beyond all use.")
-        with self._archive.open(info) as stream:
-            try:
-                column = npy.read_array(stream, allow_pickle=False)
-            except (ValueError, EOFError, zipfile.BadZipFile) as error:
-                raise InputError(_unreadable(self.path, name, error)) from None
+        with _reading(self.path, name), self._archive.open(info) as stream:
+            column = npy.read_array(stream, allow_pickle=False)
         if column.dtype.kind not in "USiu":
             raise InputError(f"{self.path}: {name} have type {column.dtype}; expected names or integers.")
         if column.shape != (len(self),):
             raise InputError(
                 f"{self.path} holds {len(self)} responses but {name} of shape {column.shape}; expected one each."
             )
-        text = np.char.decode(column, "utf-8") if column.dtype.kind == "S" else column.astype(np.str_)
-        if name == "labels" and (text == "").any():
-            raise InputError(f"{self.path}: the label of row {int(np.flatnonzero(text == '')[0])} is empty.")
-        return text
+        with _reading(self.path, name):
+            text = np.char.decode(column, "utf-8") if column.dtype.kind == "S" else column.astype(np.str_)
+        return checked_labels(text, str(self.path)) if name == "labels" else text
 
     def _identity(self) -> dict[str, object] | None:
         """Where the responses come from, if the file says so."""
         if "identity.npy" not in self._archive.namelist():
             return None
         info = self._archive.getinfo("identity.npy")
-        try:
+        with _reading(self.path, "identity"), self._archive.open(info) as stream:
             if info.file_size > limits.ARCHIVE_IDENTITY_BYTES:
                 raise ValueError(f"it has {info.file_size:,} bytes")
-            with self._archive.open(info) as stream:
-                value = json.loads(str(npy.read_array(stream, allow_pickle=False)))
-        except (ValueError, EOFError, RecursionError, zipfile.BadZipFile) as error:
-            raise InputError(f"{self.path}: what it says of its source is damaged ({error}).") from None
+            value = json.loads(str(npy.read_array(stream, allow_pickle=False)))
         if not isinstance(value, dict):
             raise InputError(f"{self.path}: what it says of its source is no table.")
         return value
@@ -202,21 +220,17 @@ def _open_archive(path: Path) -> zipfile.ZipFile:
         raise InputError(f"{path} does not exist.")
     try:
         return zipfile.ZipFile(path)
-    except zipfile.BadZipFile:
+    except DAMAGE as error:
+        reason = f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
         raise InputError(
-            f"{path} is no response file; expected an .npz archive with the arrays 'responses' and 'labels'."
+            f"{path} is no response file{reason}; expected an .npz archive with the arrays 'responses' and 'labels'."
         ) from None
-    except OSError as error:
-        raise InputError(f"{path} could not be read: {error.strerror or error}.") from None
 
 
 def _read_header(stream: IO[bytes], path: Path) -> _Header:
-    try:
-        version = npy.read_magic(stream)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, fortran, dtype = read(stream)
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(_unreadable(path, "responses", error)) from None
+    version = npy.read_magic(stream)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, fortran, dtype = read(stream)
     if dtype.kind not in "fiu" or dtype.itemsize > 8:
         raise InputError(f"{path}: responses have type {dtype}; expected float16, float32 or float64.")
     if len(shape) != 2 or shape[1] == 0:
@@ -242,19 +256,21 @@ def _rows_of_columns(stream: IO[bytes], head: _Header, rows: int, path: Path) ->
 
 
 def _read_exactly(stream: IO[bytes], count: int, path: Path) -> bytes:
-    try:
-        content = stream.read(count)
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
-        raise InputError(f"{path} is damaged ({error}).") from None
+    content = stream.read(count)
     if len(content) != count:
         raise InputError(f"{path} is truncated: it ends in the middle of its responses.")
     return content
 
 
-def _unreadable(path: Path, name: str, error: Exception) -> str:
-    if "pickle" in str(error) or "Object arrays" in str(error):
-        return f"{path}: {name} are Python objects, which are not read for safety; save them as strings or numbers."
-    return f"{path}: the array {name!r} is damaged ({error})."
+def checked_labels(labels: NDArray[np.str_], where: str) -> NDArray[np.str_]:
+    """Labels by the one spelling of each class; an empty one is an error."""
+    spelling = {name: class_name(name) for name in set(labels.tolist())}
+    if "" in spelling.values():
+        row = next(i for i, name in enumerate(labels.tolist()) if not spelling[name])
+        raise InputError(f"{where}: the label of row {row} is empty.")
+    if all(name == spelled for name, spelled in spelling.items()):
+        return labels
+    return np.array([spelling[name] for name in labels.tolist()], dtype=np.str_)
 
 
 def write_responses(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from yoro.data.loading import OnePass
-from yoro.data.responses import ROWS, ResponseBatch, ResponseFile
+from yoro.data.responses import ROWS, ResponseBatch, ResponseFile, checked_labels
 from yoro.errors import InputError
 from yoro.mappings.batches import check_batch, refuse_non_finite, row_digests
 
@@ -100,7 +100,8 @@ def open_responses(data: ResponseData, *, labelled: bool) -> ResponseStream:
     if isinstance(data, tuple):
         batch = check_batch(*data)
         refuse_non_finite(batch.responses)
-        return ResponseStream(lambda _: _slices(batch.responses, batch.labels.tolist()), len(batch.labels))
+        labels = checked_labels(batch.labels, "The data given").tolist()
+        return ResponseStream(lambda _: _slices(batch.responses, labels), len(labels))
     if labelled:
         raise InputError("Labels are needed: give (responses, labels), or a response file that has both.")
     responses = check_batch(data, np.zeros(len(np.asarray(data)), dtype=np.str_)).responses

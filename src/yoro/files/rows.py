@@ -13,14 +13,24 @@ from yoro.errors import StoreError
 from yoro.files.atomic import drafted_file
 
 Row = dict[str, object]
+FORMULA = frozenset("=+-@\t\r")  # with these a spreadsheet begins to compute
 
 
 def write_rows(rows: Iterator[Row], kind: str, path: Path | None) -> int:
     """Write every row and return their number; a file appears whole or not at all."""
     if path is None:
-        return FORMATS[kind](rows, sys.stdout)
+        shown = map(_tamed, rows) if sys.stdout.isatty() else rows
+        return FORMATS[kind](iter(shown), sys.stdout)
     with drafted_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         return FORMATS[kind](rows, file)
+
+
+def _tamed(row: Row) -> Row:
+    """A row for a terminal, which must not obey what a stranger named a file."""
+    return {
+        key: value.encode("unicode_escape").decode() if isinstance(value, str) and not value.isprintable() else value
+        for key, value in row.items()
+    }
 
 
 def _csv(rows: Iterator[Row], file: TextIO) -> int:
@@ -30,8 +40,13 @@ def _csv(rows: Iterator[Row], file: TextIO) -> int:
         if writer is None:
             writer = csv.DictWriter(file, list(row), lineterminator="\n")
             writer.writeheader()
-        writer.writerow(row)
+        writer.writerow({key: _cell(value) for key, value in row.items()})
     return count
+
+
+def _cell(value: object) -> object:
+    """A cell that a spreadsheet shows as text: what begins like a formula gets an apostrophe in front of it."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value
 
 
 def _json(rows: Iterator[Row], file: TextIO) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import cast
 
 
@@ -17,8 +18,8 @@ def model_card(config: dict[str, object]) -> str:
             "",
             (
                 f"{len(classes)} classes, {sum(counts.values()):g} fitted images, one linear mapping on the responses "
-                f"of `{source.get('name')}` ({config['width']} numbers an image). Nothing was trained: the mapping is "
-                "solved from class counts, means and one covariance."
+                f"of `{_cell(str(source.get('name')))}` ({config['width']} numbers an image). Nothing was trained: "
+                "the mapping is solved from class counts, means and one covariance."
             ),
             "",
             *_use(source),
@@ -65,16 +66,16 @@ def _facts(config: dict[str, object], source: dict[str, object]) -> list[str]:
     if "bank" in config:
         bank = cast("dict[str, object]", config["bank"])
         rows.append(
-            f"- Responses are similarities to the sentences of `bank.json` (from {bank['origin']}); "
+            f"- Responses are similarities to the sentences of `bank.json` (from {_cell(str(bank['origin']))}); "
             f"the zero-shot head counts {config['alpha']:.3g}."
         )
     if config["delta"]:
         rows.append(f"- A diagonal shift of {config['delta']:g} was needed for a stable solution.")
     if source.get("licence"):
-        rows.append(f"- Licence of the source's weights: {source['licence']}.")
+        rows.append(f"- Licence of the source's weights: {_cell(str(source['licence']))}.")
     if config["prompt"]:
         prompt = cast("dict[str, object]", config["prompt"])
-        rows.append(f"- Visual prompt: {prompt.get('prompt')}.")
+        rows.append(f"- Visual prompt: {_cell(str(prompt.get('prompt')))}.")
     versions = ", ".join(f"{name} {version}" for name, version in cast("dict[str, str]", config["versions"]).items())
     return [*rows, f"- Written by {versions}."]
 
@@ -89,4 +90,6 @@ def _event(event: dict[str, object]) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    """A stranger's text that stays text: no HTML, no table, no line of its own, nothing that cannot be seen."""
+    seen = "".join(c if c.isprintable() else " " for c in text)
+    return html.escape(seen, quote=False).replace("|", "\\|").replace("`", "\\`").replace("[", "\\[")

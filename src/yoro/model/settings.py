@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Self
 
+from yoro import limits
 from yoro.discriminant.rules import check_rule
 from yoro.errors import InputError, did_you_mean
 from yoro.text.settings import SentenceSettings
@@ -59,6 +60,12 @@ class PipelineSettings:
     device: str = "auto"
 
 
+def check_seed(seed: int) -> None:
+    """Raise if a seed is larger than the generators take."""
+    if abs(seed) > limits.SEED:
+        raise InputError(f"The seed is {seed}; expected a whole number of at most {limits.SEED} in size.")
+
+
 @dataclass(frozen=True)
 class SolveSettings:
     """What decides the mapping once the responses are known.
@@ -79,6 +86,10 @@ class SolveSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shrinkage", check_rule(self.shrinkage))
+        check_seed(self.seed)
+        if not 0 <= self.reservoir <= limits.RESERVOIR_CAPACITY:
+            most = f"{limits.RESERVOIR_CAPACITY:,}"
+            raise InputError(f"A reservoir of {self.reservoir} was asked for; expected 0 to {most}.")
         if self.protocol not in PROTOCOLS:
             raise InputError(f"{self.protocol!r} is no protocol; expected 'default' or 'paper'.")
         if not self.paper:

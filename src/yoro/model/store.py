@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
+import reprlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 
+from yoro import limits
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.reservoir import Reservoir
+from yoro.discriminant.rules import RULES
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.environment import __version__
-from yoro.errors import InputError, StoreError
+from yoro.errors import InputError, StoreError, one_line
 from yoro.files.atomic import check_writable, drafted_folder, recovered, write_file
 from yoro.files.tensors import parse_tensors, write_tensors
 from yoro.mappings.affine import AffineMapping
 from yoro.model.card import model_card
 from yoro.model.ledger import Ledger
 from yoro.model.model import Arrays, Json, Model, Origin
+from yoro.model.settings import PROTOCOLS
 from yoro.text.banks import Bank, check_sentences
 from yoro.text.encoded_bank import EncodedBank
 
 FORMAT = 2  # what this version reads; a model without sentences is still written as format 1
-LARGEST_FILE = 4 * 2**30  # bytes of one file that loading will touch
-LARGEST_CONFIG = 64 * 2**20
 BANK = "bank.json"  # the sentences, readable as a bank again
 KINDS = {f"{kind}.safetensors": f"yoro-{kind}" for kind in ("mapping", "statistics", "reservoir", "prompt", "bank")}
 OWN = frozenset({"config.json", "README.md", BANK, *KINDS})  # other files in the folder are somebody else's
@@ -108,13 +111,13 @@ def _read(folder: Path, said: Path) -> Model:
         raise StoreError(
             f"{said} is no model: it has no config.json. A model is what `yoro fit --out NAME.yoro` writes."
         )
-    config = _read_config(folder)
     try:
+        config = _read_config(folder)
         return _assemble(config, _read_parts(folder, config))
-    except (InputError, KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, StoreError):
-            raise
-        raise StoreError(f"{said} is damaged: {error}") from error
+    except (StoreError, MemoryError):
+        raise
+    except Exception as error:  # a hostile directory may hold anything in place of anything
+        raise StoreError(f"{said} is damaged: {one_line(error)}") from error
 
 
 def _parts(model: Model) -> dict[str, tuple[Arrays, Json]]:
@@ -185,9 +188,9 @@ def _config_digest(config: Json) -> str:
 def _read_config(folder: Path) -> Json:
     file = folder / "config.json"
     try:
-        if file.stat().st_size > LARGEST_CONFIG:
+        if file.stat().st_size > limits.MODEL_CONFIG_BYTES:
             raise StoreError(f"{file} has {file.stat().st_size:,} bytes, which no model needs.")
-        config = json.loads(file.read_bytes())
+        config = json.loads(file.read_bytes(), parse_constant=_no_number)
     except OSError as error:
         raise StoreError(f"{file} could not be read: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:
@@ -206,6 +209,10 @@ def _read_config(folder: Path) -> Json:
     return cast(Json, config)
 
 
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")
+
+
 def _read_parts(folder: Path, config: Json) -> dict[str, tuple[Arrays, Json]]:
     digests = config.get("digests")
     if not isinstance(digests, dict) or not {"mapping.safetensors", "statistics.safetensors"} <= set(digests):
@@ -215,7 +222,7 @@ def _read_parts(folder: Path, config: Json) -> dict[str, tuple[Arrays, Json]]:
         raise StoreError(f"{folder} lists a file {odd[0]!r} that is no part of a model.")
     parts: dict[str, tuple[Arrays, Json]] = {}
     for name, digest in digests.items():
-        content = _read_bounded(folder / name, LARGEST_CONFIG if name == BANK else LARGEST_FILE)
+        content = _read_bounded(folder / name, limits.MODEL_CONFIG_BYTES if name == BANK else limits.MODEL_FILE_BYTES)
         if hashlib.sha256(content).hexdigest() != digest:
             raise StoreError(f"{folder / name} is damaged or was changed: it does not match the digest in config.json.")
         if name == BANK:
@@ -252,11 +259,12 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
     reservoir = None
     if "reservoir.safetensors" in parts:
         reservoir = Reservoir.from_arrays(*parts["reservoir.safetensors"], statistics.width)
-    selection = cast(Json, config["selection"])
+    selection = _table(config["selection"])
     choice = Choice(
-        str(selection["rule"]), _number(config["shrinkage"], 0, 1), _number(config["temperature"], 1e-9, 1e9),
-        tuple(float(x) for x in cast("list[float]", selection["candidates"])),
-        tuple(float(x) for x in cast("list[float]", selection["scores"])),
+        _one_of(selection["rule"], (*RULES, "fixed")), _number(config["shrinkage"], 0, 1),
+        _number(config["temperature"], 1e-9, 1e9),
+        tuple(_number(x, 0, 1) for x in _list(selection["candidates"])),
+        tuple(_number(x, -1e300, 1e300) for x in _list(selection["scores"])),
         _number(config.get("alpha", 0.0), 0, 1e300),
     )  # fmt: skip
     return Model(
@@ -265,17 +273,17 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
         choice=choice,
         ledger=ledger,
         reservoir=reservoir,
-        prior=cast(Prior, config["prior"]),
-        protocol=str(config["protocol"]),
+        prior=_prior(config["prior"], statistics.classes),
+        protocol=_one_of(config["protocol"], PROTOCOLS),
         delta=_number(config["delta"], 0, 1e300),
         origin=Origin(
-            dict(cast(Json, config["source"])),
-            cast("Json | None", config["transform"]),
-            cast("Json | None", config["prompt"]),
+            _table(config["source"]),
+            _table_or_none(config["transform"]),
+            _table_or_none(config["prompt"]),
             parts["prompt.safetensors"][0] if "prompt.safetensors" in parts else {},
-            cast("Json | None", config.get("responses_of")),
+            _table_or_none(config.get("responses_of")),
         ),
-        history=list(cast("list[Json]", config["history"])),
+        history=[_table(entry) for entry in _list(config["history"])],
         words=_words(config, parts, statistics),
     )
 
@@ -283,13 +291,13 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
 def _words(config: Json, parts: dict[str, tuple[Arrays, Json]], statistics: ResponseStatistics) -> EncodedBank | None:
     if "bank" not in config:
         return None
-    facts, vectors = cast(Json, config["bank"]), parts["bank.safetensors"][0]["vectors"]
+    facts, vectors = _table(config["bank"]), parts["bank.safetensors"][0]["vectors"]
     sentences = cast("dict[str, list[str]]", parts[BANK][1]["sentences"])
     bank = Bank(
         {name: tuple(items) for name, items in sentences.items()},
         str(facts["origin"]),
-        int(cast(int, facts["each"])),
-        int(cast(int, facts["seed"])),
+        int(_number(facts["each"], 1, limits.BANK_SENTENCES)),
+        int(_number(facts["seed"], -limits.SEED, limits.SEED)),
     )
     if vectors.dtype != np.float32 or vectors.shape != (len(bank.flat()[0]), statistics.width):
         raise InputError("the vectors of the bank do not fit its sentences.")
@@ -306,13 +314,45 @@ def _mapping(arrays: Arrays, config: Json) -> AffineMapping:
         raise InputError("the mapping is not in float64.")
     if not np.isfinite(weights).all() or np.isnan(bias).any() or (bias == np.inf).any():
         raise InputError("the mapping holds NaN or infinity.")
-    classes = config["classes"]
-    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+    classes = [name for name in _list(config["classes"]) if isinstance(name, str) and name]
+    if len(classes) != len(_list(config["classes"])) or len(classes) > limits.MODEL_CLASSES:
         raise InputError("the classes are no list of names.")
     return AffineMapping(weights.astype(np.float64), bias.astype(np.float64), tuple(classes))
 
 
+def _table(value: object) -> Json:
+    if not isinstance(value, dict):
+        raise InputError(f"config.json holds {reprlib.repr(value)} where a table is expected.")
+    return value
+
+
+def _table_or_none(value: object) -> Json | None:
+    return None if value is None else _table(value)
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise InputError(f"config.json holds {reprlib.repr(value)} where a list is expected.")
+    return value
+
+
+def _one_of(value: object, known: Sequence[str]) -> str:
+    if value not in known:
+        raise InputError(f"config.json holds {reprlib.repr(value)} where one of {', '.join(known)} is expected.")
+    return str(value)
+
+
+def _prior(value: object, classes: tuple[str, ...]) -> Prior:
+    """A prior that the classes can have."""
+    if isinstance(value, str):
+        return _one_of(value, ("empirical", "uniform"))
+    weights = {name: _number(weight, 0, 1e300) for name, weight in _table(value).items()}
+    if set(weights) != set(classes):
+        raise InputError("the prior does not fit the classes.")
+    return weights
+
+
 def _number(value: object, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise InputError(f"config.json holds {value!r} where a number from {low} to {high} is expected.")
+        raise InputError(f"config.json holds {reprlib.repr(value)} where a number from {low} to {high} is expected.")
     return float(value)
