@@ -7,11 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from photos import write_folder
+from yoro.model.store import read_model, write_model
 
 SECONDS = 65  # onnxruntime's telemetry speaks up after some 45
 LIVING = f"""
@@ -109,3 +111,21 @@ yoro.fit("photos", workers=2)
     done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed: nothing can watch from outside")
+@pytest.mark.parametrize("source", ["timm:resnet18", "open_clip:hf-hub:someone/something"])
+def test_a_model_from_a_stranger_chooses_no_host(tmp_path, source):
+    write_folder(tmp_path / "photos", count=2)
+    write_model_of(tmp_path / "m.yoro", source)
+    command = [sys.executable, "-m", "yoro", "predict", "m.yoro", "photos"]
+    watch = ["strace", "-f", "-qq", "-e", "trace=network", "-o", tmp_path / "trace"]
+    done = subprocess.run([*watch, *command], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, f"--source {source}" in done.stderr) == (1, True), done.stderr
+    assert strange((tmp_path / "trace").read_text()) == []
+
+
+def write_model_of(path: Path, source: str) -> None:
+    """A model whose record names another source than it was fitted on."""
+    model = read_model(Path(__file__).parent / "models" / "images.yoro")
+    write_model(replace(model, origin=replace(model.origin, source={**model.origin.source, "name": source})), path)

@@ -3,13 +3,15 @@ from __future__ import annotations
 import doctest
 import importlib
 import importlib.util
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from yoro.errors import SourceError
-from yoro.sources import catalogue, list_sources, open_source, runs_code
+from yoro.sources import catalogue, list_sources, needs_consent, open_source
 
 
 @pytest.mark.parametrize(
@@ -67,9 +69,32 @@ def test_the_examples_in_the_text_are_true(module):
     assert (tried.failed, tried.attempted > 0) == (0, True)
 
 
-def test_only_functions_run_code():
-    assert runs_code("callable:os:system")
-    assert not any(runs_code(name) for name in ("embedded:lite0", "onnx:a.onnx", "timm:resnet18"))
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("callable:os:system", "runs code"),
+        ("embedded:lite0", None),
+        ("onnx:a.onnx", None),
+        ("timm:resnet18", "may ask a hub on the network"),
+        ("timm:resnet18?weights=a.pth", None),
+        ("torchvision:resnet18/IMAGENET1K_V1", "may ask a hub on the network"),
+        ("torchvision:resnet18?weights=a.pth", None),
+        ("open_clip:ViT-B-32/openai", "may ask a hub on the network"),
+        ("open_clip:hf-hub:someone/something", "may ask a hub on the network"),
+        ("open_clip:hf-hub:someone/something?weights=a.pth", "may ask a hub on the network"),
+        ("open_clip:ViT-B-32?weights=a.pth", None),
+        ("open_clip:xlm-roberta-base-ViT-B-32?weights=a.pth", "may ask a hub on the network"),
+        ("open_clip:ViT-B-16-SigLIP?weights=a.pth", "may ask a hub on the network"),
+        ("open_clip:local-dir:plain", None),
+        ("open_clip:local-dir:spoken", "may ask a hub on the network"),
+    ],
+)
+def test_what_a_name_in_a_strangers_file_is_not_trusted_with(name, why, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder, text in (("plain", {"context_length": 77}), ("spoken", {"hf_tokenizer_name": "someone/something"})):
+        Path(folder).mkdir()
+        Path(folder, "open_clip_config.json").write_text(json.dumps({"model_cfg": {"text_cfg": text}}))
+    assert needs_consent(name) == why
 
 
 def test_importing_the_sources_imports_no_engine():

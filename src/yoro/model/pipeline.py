@@ -15,7 +15,7 @@ from yoro.errors import ImageError, SourceError
 from yoro.model.model import Json, Origin, differing
 from yoro.model.settings import Loading, PipelineSettings
 from yoro.prompts.prompt import Prompt, make_prompt, parse_frame, restore_prompt
-from yoro.sources import open_source, runs_code
+from yoro.sources import needs_consent, open_source
 
 if TYPE_CHECKING:
     from yoro.sources import ResponseSource
@@ -86,16 +86,11 @@ def make_pipeline(settings: PipelineSettings | None = None, *, threads: int | No
 def reopen_pipeline(origin: Origin, source: str | None = None, *, device: str = "auto") -> Pipeline:
     """The pipeline a model was fitted with; `source` tells where its weights are now, if they moved.
 
-    The weights must be the same, by digest. A source that is code is run only if it is named anew:
-    a model from a stranger must not choose what is executed.
+    The weights must be the same, by digest.
     """
     if not origin.images:
         raise SourceError("This model was fitted on responses alone and cannot read images; give it responses (.npz).")
-    name = source or origin.name
-    if source is None and runs_code(name):
-        raise SourceError(
-            f"This model was fitted on {name!r}, which runs code. Name it to allow that: --source {name} (source=...)."
-        )
+    name = allowed_source(origin, source)
     opened = open_source(name, read=str(origin.source.get("read", "logits")), device=device)
     odd = differing(opened.describe(), origin.source)
     if odd:
@@ -105,3 +100,16 @@ def reopen_pipeline(origin: Origin, source: str | None = None, *, device: str = 
         )
     prompt = restore_prompt(origin.prompt or {}, origin.prompt_arrays)
     return Pipeline(opened, prompt, Geometry.from_config(origin.transform or {}))
+
+
+def allowed_source(origin: Origin, source: str | None) -> str:
+    """The source to open for a model: the one that the user names, else the recorded one if that is harmless.
+
+    A model from a stranger must not choose what is executed, nor which hosts are asked.
+    """
+    if source is None and (why := needs_consent(origin.name)):
+        raise SourceError(
+            f"This model was fitted on {origin.name!r}, which {why}. "
+            f"Name it to allow that: --source {origin.name} (source=...)."
+        )
+    return source or origin.name

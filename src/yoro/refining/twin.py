@@ -7,7 +7,7 @@ from dataclasses import replace
 from yoro.data.geometry import Geometry
 from yoro.errors import InputError, SourceError
 from yoro.model.model import Origin, differing
-from yoro.model.pipeline import Pipeline
+from yoro.model.pipeline import Pipeline, allowed_source
 from yoro.prompts.prompt import Prompt, make_prompt, restore_prompt
 from yoro.sources import open_source
 from yoro.sources.torch.gradients import Twin, open_differentiable
@@ -19,7 +19,7 @@ def open_twin(origin: Origin, source: str | None, canvas: int | None, device: st
     if not origin.images:
         raise SourceError("This model was fitted on responses alone: there are no images to put a prompt on.")
     side = None if canvas == recorded.get("side") else canvas
-    name = source or origin.name
+    name = allowed_source(origin, source)
     twin = open_differentiable(name, read=str(recorded.get("read", "logits")), device=device, side=side)
     odd = [key for key in differing(twin.describe(), recorded) if side is None or key != "side"]
     if odd:

@@ -2,7 +2,7 @@
 
 from yoro.sources.contract import DualEncoder, ResponseSource, is_dual
 from yoro.sources.models import CatalogueRow, catalogue, list_sources
-from yoro.sources.open import open_source, runs_code
+from yoro.sources.open import needs_consent, open_source
 
 __all__ = [
     "CatalogueRow",
@@ -11,6 +11,6 @@ __all__ = [
     "catalogue",
     "is_dual",
     "list_sources",
+    "needs_consent",
     "open_source",
-    "runs_code",
 ]

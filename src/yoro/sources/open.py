@@ -70,9 +70,23 @@ def torch_network(name: str, read: Reading, side: int | None = None) -> tuple[So
     return parsed, _need_network(kind, name)(parsed, read)
 
 
-def runs_code(name: str) -> bool:
-    """Whether opening the name runs the user's own code; a name from a file must not be trusted with that."""
-    return name.startswith("callable:")
+def needs_consent(name: str) -> str | None:
+    """What opening the name would do that a name in a stranger's file must not be trusted with; None if nothing."""
+    if name.startswith("callable:"):
+        return "runs code"
+    parsed, kind = _find(name)
+    if kind.open is not None or not installed(kind.package):  # what is not installed is refused when it is opened
+        return None
+    local = "weights" in parsed.options or parsed.rest.startswith("local-dir:")
+    if local and not (parsed.prefix == "open_clip" and _asks_hub(parsed.rest)):
+        return None
+    return "may ask a hub on the network"
+
+
+def _asks_hub(rest: str) -> bool:
+    from yoro.sources.torch.open_clip_models import asks_hub
+
+    return asks_hub(rest)
 
 
 def need_torch(package: str, name: str) -> None:

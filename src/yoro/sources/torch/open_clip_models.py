@@ -6,6 +6,8 @@ architecture that has it, as in `open_clip:ViT-B-32-quickgelu?weights=FILE`.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from yoro.sources.torch.network import TorchSource
 
 OPTIONS = ("weights", "side")
+FOLDER_CONFIG = "open_clip_config.json"
+HUB = re.compile(r"hf[-_]|pretrained': (?!False)")  # in a configuration
 SCHEMAS = ("local-dir", "hf-hub")
 FITS = {"shortest": "crop", "squash": "squash"}
 TOGETHER = 64  # sentences
@@ -127,6 +131,21 @@ def open_clip_network(name: SourceName, _: Reading) -> Network:
     )  # fmt: skip
 
 
+def asks_hub(rest: str) -> bool:
+    """Whether a tower or a vocabulary comes from a hub, though the weights are in a file or a folder here."""
+    folder = rest.removeprefix("local-dir:")
+    if folder != rest:
+        try:
+            config = json.loads((Path(folder).expanduser() / FOLDER_CONFIG).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return False  # opening it says what is wrong
+    elif rest in open_clip.list_models():
+        config = open_clip.get_model_config(rest)
+    else:
+        return True
+    return HUB.search(str(config)) is not None
+
+
 def _create(name: SourceName) -> torch.nn.Module:
     """The model with its weights, from a file, a folder or the hub; never with random ones."""
     architecture, _, tag = name.rest.partition("/")
@@ -166,8 +185,8 @@ def _made(name: SourceName, architecture: str, weights: str | None) -> torch.nn.
 
 def _check_folder(name: SourceName) -> None:
     folder = Path(name.rest.partition(":")[2]).expanduser()
-    if not (folder / "open_clip_config.json").is_file():
-        raise SourceError(f"{name.text!r}: there is no 'open_clip_config.json' in that folder.")
+    if not (folder / FOLDER_CONFIG).is_file():
+        raise SourceError(f"{name.text!r}: there is no {FOLDER_CONFIG!r} in that folder.")
     if not any(path.suffix in (".safetensors", ".bin", ".pth") for path in folder.iterdir()):
         raise SourceError(f"{name.text!r}: there are no weights (.safetensors, .bin, .pth) in that folder.")
 
