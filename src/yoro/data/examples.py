@@ -100,10 +100,14 @@ def listed(names: list[str]) -> str:
 
 
 def shown(path: str | os.PathLike[str]) -> str:
-    """A path as text that can be printed and stored: slashes forward, undecodable bytes replaced."""
-    return os.fsencode(path).decode("utf-8", "replace").replace(os.sep, "/")
+    """A path as text that can be printed and stored: slashes forward, undecodable bytes written out."""
+    return os.fspath(path).encode("utf-8", "backslashreplace").decode("utf-8", "replace").replace(os.sep, "/")
 
 
 def class_name(text: str) -> str:
-    """The one spelling of a class: composed Unicode (macOS stores decomposed names), no outer blanks."""
-    return unicodedata.normalize("NFC", shown(text)).strip()
+    """The one spelling of a class: composed Unicode (macOS stores decomposed names), no outer blanks.
+
+    It is empty where nothing of the name can be seen.
+    """
+    name = unicodedata.normalize("NFC", shown(text)).strip()
+    return name if any(c.isprintable() for c in name) else ""

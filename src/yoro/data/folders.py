@@ -113,6 +113,7 @@ def _classes_under(folder: Path, root: Path, split: str | None, ignored: Ignored
     """Examples of each class folder directly below `folder`; deeper folders belong to their class."""
     examples = []
     nested = []
+    labels: set[str] = set()
     for entry in _entries(folder, root, Ignored() if folder == root else ignored):
         if not _is_dir(entry):
             if folder != root:
@@ -121,7 +122,10 @@ def _classes_under(folder: Path, root: Path, split: str | None, ignored: Ignored
         label = class_name(entry.name)
         if not label:
             name = _relative(entry.path, root)
-            raise InputError(f"The class folder {name!r} has a name of blanks alone; give it a name that can be seen.")
+            raise InputError(f"The class folder {name!r} has a name that cannot be seen; give it another.")
+        if label in labels:
+            remarks.append(f"Two folders are named {label!r}, spelled in two ways; both are taken for that class.")
+        labels.add(label)
         _check_open(Path(entry.path), root)
         found = [Example(image, label, name, split=split) for image, name in _images(Path(entry.path), root, ignored)]
         if not found:

@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 
 from yoro import limits
+from yoro.data.geometry import Geometry
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.reservoir import Reservoir
@@ -26,6 +27,7 @@ from yoro.model.card import model_card
 from yoro.model.ledger import Ledger
 from yoro.model.model import Arrays, Json, Model, Origin
 from yoro.model.settings import PROTOCOLS
+from yoro.prompts.prompt import restore_prompt
 from yoro.text.banks import Bank, check_sentences
 from yoro.text.encoded_bank import EncodedBank
 
@@ -267,6 +269,8 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
         tuple(_number(x, -1e300, 1e300) for x in _list(selection["scores"])),
         _number(config.get("alpha", 0.0), 0, 1e300),
     )  # fmt: skip
+    if len(choice.candidates) != len(choice.scores):
+        raise InputError("the shrinkages that were tried do not fit their scores.")
     return Model(
         statistics=statistics,
         mapping=mapping,
@@ -276,16 +280,20 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
         prior=_prior(config["prior"], statistics.classes),
         protocol=_one_of(config["protocol"], PROTOCOLS),
         delta=_number(config["delta"], 0, 1e300),
-        origin=Origin(
-            _table(config["source"]),
-            _table_or_none(config["transform"]),
-            _table_or_none(config["prompt"]),
-            parts["prompt.safetensors"][0] if "prompt.safetensors" in parts else {},
-            _table_or_none(config.get("responses_of")),
-        ),
+        origin=_origin(config, parts["prompt.safetensors"][0] if "prompt.safetensors" in parts else {}),
         history=[_table(entry) for entry in _list(config["history"])],
         words=_words(config, parts, statistics),
     )
+
+
+def _origin(config: Json, prompt_arrays: Arrays) -> Origin:
+    """Where responses come from; what images would go through must be sound before one comes."""
+    transform, prompt, made_by = (_table_or_none(config.get(key)) for key in ("transform", "prompt", "responses_of"))
+    origin = Origin(_table(config["source"]), transform, prompt, prompt_arrays, made_by)
+    if origin.images:
+        Geometry.from_config(transform or {})
+        restore_prompt(prompt or {}, prompt_arrays)
+    return origin
 
 
 def _words(config: Json, parts: dict[str, tuple[Arrays, Json]], statistics: ResponseStatistics) -> EncodedBank | None:

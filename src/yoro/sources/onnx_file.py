@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from yoro.errors import InputError, SourceError
+from yoro import limits
+from yoro.errors import InputError, SourceError, YoroError, one_line
 from yoro.sources.contract import (
     IMAGENET_COLOURS,
     Colour,
@@ -21,7 +22,7 @@ from yoro.sources.contract import (
 )
 from yoro.sources.graph_builder import Entrance, with_entrance
 from yoro.sources.names import SourceName, check_options, colour_option, parse_colour, parse_side, side_option
-from yoro.sources.runtime import GraphSource, open_session, run_session
+from yoro.sources.runtime import GraphSource, first_line, open_session, run_session
 
 OPTIONS = ("mean", "std", "side", "layout", "output")
 DEFAULT_SIDE = 224  # where the file leaves the side open and nothing else says it
@@ -70,6 +71,15 @@ class OnnxFileSource(GraphSource):
 def open_onnx(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
     """Open `onnx:PATH` with what the file, its metadata and the options say."""
     check_options(name, OPTIONS)
+    try:
+        return _open(name, read, threads)
+    except YoroError:
+        raise
+    except Exception as error:  # what protobuf, onnx and a graph that says odd things of itself can raise
+        raise SourceError(f"{name.text!r} is no graph that can be used: {one_line(error)[:200]}") from error
+
+
+def _open(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
     inner, digest = _load(Path(name.rest).expanduser(), name)
     constants = {tensor.name for tensor in inner.graph.initializer}
     inputs = [value for value in inner.graph.input if value.name not in constants]
@@ -88,11 +98,16 @@ def _load(path: Path, name: SourceName) -> tuple[onnx.ModelProto, str]:
     """The model, weights kept beside it included, and a digest of both."""
     if not path.is_file():
         raise SourceError(f"{name.text!r}: there is no file {str(path)!r}.")
+    if path.stat().st_size > limits.ONNX_FILE_BYTES:
+        raise SourceError(
+            f"{name.text!r}: {str(path)!r} has {path.stat().st_size:,} bytes, which no ONNX file can have."
+        )
     try:
         data = path.read_bytes()
         model = onnx.load_model_from_string(data)
         if not model.graph.node or not model.opset_import:
             raise ValueError("it holds no graph")
+        _check_text(model)
         digest = hashlib.sha256(data)
         outside = [t for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL]
         if outside:
@@ -100,9 +115,21 @@ def _load(path: Path, name: SourceName) -> tuple[onnx.ModelProto, str]:
             for tensor in outside:
                 digest.update(tensor.raw_data)
     except Exception as error:  # protobuf and onnx raise errors of many kinds
-        reason = (str(error).splitlines() or ["unreadable"])[0]
-        raise SourceError(f"{name.text!r}: {str(path)!r} is not a readable ONNX file: {reason}.") from error
+        raise SourceError(f"{name.text!r}: {str(path)!r} is not a readable ONNX file: {first_line(error)}.") from error
     return model, digest.hexdigest()
+
+
+def _check_text(message: onnx.ModelProto) -> None:
+    """Raise if a name within is no text: ONNX Runtime prints, and does not raise, what it thinks of those."""
+    for field, value in message.ListFields():
+        inner = field.type == field.TYPE_MESSAGE
+        if not inner and field.type != field.TYPE_STRING:
+            continue
+        for item in [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value:
+            if inner:
+                _check_text(item)
+            elif isinstance(item, bytes):
+                raise ValueError(f"a name in it is no text: {item[:40]!r}")
 
 
 def _input_form(value: onnx.ValueInfoProto, name: SourceName, given: int | None) -> tuple[int | None, int, bool, bool]:

@@ -31,7 +31,7 @@ def open_session(model: onnx.ModelProto, threads: int | None, name: str) -> onnx
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads or 0
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # errors only: the rest is talk about optimisations
+    options.log_severity_level = 4  # what fails is raised; the rest is talk about optimisations
     # Idle threads sleep instead of spinning: beside decoding workers, spinning takes the cores they need.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:

@@ -1,0 +1,20 @@
+"""A short run of the fuzzers; `make fuzz` runs them for long."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz import TARGETS, attempt
+
+CASES = {"npz": 400, "model": 60, "onnx": 150, "image": 1500, "listing": 300, "bank": 300}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_only_errors_of_ours_escape(target, tmp_path):
+    escaped = {seed: found for seed in range(CASES[target]) if (found := attempt(target, seed, tmp_path))}
+    assert escaped == {}
+
+
+def test_the_fuzzer_would_notice(tmp_path, monkeypatch):
+    monkeypatch.setitem(TARGETS, "broken", lambda draw, folder: [][draw.randrange(2)])
+    assert "IndexError at test_fuzz.py" in attempt("broken", 1, tmp_path)
