@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench constraints fuzz clean
 
 demo: .venv/base.stamp
 	$(BIN)/yoro demo --force
@@ -29,13 +29,25 @@ bench: .venv/dev.stamp
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-.venv/base.stamp: .venv/bin/python pyproject.toml
-	$(BIN)/pip install --quiet --editable .
+.venv/base.stamp: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 
 .venv/dev.stamp: .venv/base.stamp
-	$(BIN)/pip install --quiet --editable '.[torch,clip,bench]' --group dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch,clip,bench]' --group dev
 	touch $@
+
+# The newest releases, tried nowhere yet: run the tests before you commit the file.
+constraints:
+	$(PYTHON) -m venv .fresh
+	.fresh/bin/pip install --quiet --upgrade pip
+	.fresh/bin/pip install --quiet --editable '.[torch,clip,bench]' --group dev
+	sed --in-place '2,$$d' constraints.txt
+	.fresh/bin/pip freeze --exclude-editable >> constraints.txt
+	rm -rf .fresh
+
+fuzz: .venv/dev.stamp
+	$(BIN)/python tests/fuzz.py --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$(shell date +%s))
 
 clean:
 	rm -rf .venv

@@ -237,9 +237,7 @@ def listing(draw: random.Random, folder: Path) -> None:
     forms = {
         "case.csv": "path,label,split\na.png,x,train\nb.png,y,val\n",
         "case.jsonl": "\n".join(map(json.dumps, rows)),
-        "case.json": json.dumps(
-            rearranged({"train": [["a.png", 0, "x"]], "val": [["b.png", 1, "y"]], "test": []}, draw)
-        ),
+        "case.json": json.dumps(rearranged(splits, draw)),
     }
     name = draw.choice(sorted(forms))
     content = forms[name].encode()

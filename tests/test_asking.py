@@ -92,3 +92,21 @@ def test_what_was_answered_before_a_failure_is_kept_and_not_asked_again(server, 
     run(0)
     assert list(json.loads((tmp_path / "bank.json").read_text())) == ["beagle", "pug"]
     assert sum("beagle" in asked["messages"][0]["content"] for asked in _Oracle.asked) == 1
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_a_key_is_not_sent_on_to_another_host(server, code):
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_POST(self):  # the name that http.server looks for
+            self.send_response(code)
+            self.send_header("Location", server.replace("127.0.0.1", "localhost") + "/chat/completions")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Elsewhere) as http:
+        threading.Thread(target=http.handle_request, daemon=True).start()
+        with pytest.raises(SourceError, match="sends on to 'http://localhost"):
+            ask_sentences(["pug"], url=f"http://127.0.0.1:{http.server_port}/v1", model="m", key="secret")
+    assert _Oracle.asked == []

@@ -361,7 +361,7 @@ def test_a_source_without_a_graph_says_so_itself(tmp_path, monkeypatch):
 
 def test_a_graph_too_large_for_one_file_is_refused(tmp_path, monkeypatch):
     source = open_source(write_linear(tmp_path / "m.onnx"))
-    monkeypatch.setattr(yoro.model.onnx_export, "MOST_BYTES", 100)
+    monkeypatch.setattr(yoro.limits, "ONNX_FILE_BYTES", 100)
     with pytest.raises(SourceError, match="too large for one ONNX file"):
         export_onnx(source, plain(source), Geometry(12), linear_mapping(), 1.0)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ import pytest
 from yoro.errors import InputError, SourceError
 from yoro.sources import open_source
 from yoro.sources.embedded import SIDES, imagenet_names, weight_file
+from yoro.sources.minilm import model_folder
 
 VARIANTS = sorted(SIDES)
 
@@ -151,3 +153,23 @@ def test_the_default_path_needs_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "(1, 1000)"
+
+
+@pytest.mark.parametrize("variant", SIDES)
+def test_another_file_under_the_name_of_the_weights_is_not_opened(variant, tmp_path, monkeypatch):
+    other = tmp_path / "w.pth"
+    content = bytearray(weight_file(variant).read_bytes())
+    content[-1] ^= 1  # one bit of one weight
+    other.write_bytes(content)
+    monkeypatch.setattr("yoro.sources.embedded.weight_file", lambda _: other)
+    with pytest.raises(SourceError, match="not the file it should be"):
+        open_source(f"embedded:{variant}")
+
+
+def test_other_files_of_the_text_tower_are_not_opened(tmp_path, monkeypatch):
+    shutil.copytree(model_folder(), tmp_path / "model")
+    with (tmp_path / "model" / "tokenizer.json").open("a") as file:
+        file.write(" ")
+    monkeypatch.setattr("yoro.sources.conse.model_folder", lambda: tmp_path / "model")
+    with pytest.raises(SourceError, match="not what they should be"):
+        open_source("embedded:conse")

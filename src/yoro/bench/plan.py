@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import cast
 
+from yoro import limits
 from yoro.bench.cells import Cell, CellInputs, Options, Scalar
 from yoro.bench.methods.bench_methods import find_method
 from yoro.bench.results import PlanEntry
@@ -15,7 +16,6 @@ from yoro.bench.tables.paper import published_tables
 from yoro.errors import InputError, did_you_mean
 from yoro.prompts.prompt import PROMPTS
 
-LARGEST = 2**20  # bytes of a plan
 SHOWN = ("datasets", "settings", "methods", "diagnostics", "efficiency", "timing", "curves", "shares", "cost")
 SPLITS = ("train", "val", "test")
 INPUTS = tuple(f.name for f in fields(CellInputs))
@@ -118,8 +118,8 @@ def read_plan(path: str | Path) -> Plan:
     file = Path(path)
     if not file.is_file():
         raise InputError(f"There is no plan '{file}'; expected a TOML file such as those in configs/.")
-    if file.stat().st_size > LARGEST:
-        raise InputError(f"'{file}' has {file.stat().st_size:,} bytes; a plan has at most {LARGEST:,}.")
+    if file.stat().st_size > limits.PLAN_BYTES:
+        raise InputError(f"'{file}' has {file.stat().st_size:,} bytes; a plan has at most {limits.PLAN_BYTES:,}.")
     try:
         content = tomllib.loads(file.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from yoro import limits
 from yoro.bench.cells import EDITION, Cell, digest_of
 from yoro.bench.datasets.drawing import Drawn
 from yoro.errors import InputError, StoreError
@@ -15,8 +16,6 @@ from yoro.files.atomic import write_file
 
 if TYPE_CHECKING:
     from yoro.bench.plan import Plan
-
-LARGEST = 2**24  # bytes of a result
 
 
 @dataclass(frozen=True)
@@ -152,8 +151,8 @@ class Results:
         found: dict[str, list[Result]] = {}
         for path in sorted((self.folder / "cells").glob("*.json")):
             try:
-                if path.stat().st_size > LARGEST:
-                    raise StoreError(f"it has more than {LARGEST:,} bytes")
+                if path.stat().st_size > limits.RESULT_BYTES:
+                    raise StoreError(f"it has more than {limits.RESULT_BYTES:,} bytes")
                 value = json.loads(path.read_bytes())
                 if not isinstance(value, dict) or value.get("edition") != EDITION:
                     raise StoreError("it was computed by another edition of this code, and is computed again")

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from PIL import Image
 
+from yoro import limits
 from yoro.errors import InputError
 
 FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
@@ -35,8 +36,8 @@ class Geometry:
     reduced: bool = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.side, bool) or not isinstance(self.side, int) or not 1 <= self.side <= 4096:
-            raise InputError(f"side is {self.side!r}, expected an integer from 1 to 4096.")
+        if isinstance(self.side, bool) or not isinstance(self.side, int) or not 1 <= self.side <= limits.CANVAS_SIDE:
+            raise InputError(f"side is {self.side!r}, expected an integer from 1 to {limits.CANVAS_SIDE}.")
         if self.fit not in ("squash", "crop"):
             raise InputError(f"fit is {self.fit!r}, expected 'squash' or 'crop'.")
         if self.interpolation not in FILTERS:

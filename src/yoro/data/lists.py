@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TextIO
 
+from yoro import limits
 from yoro.data.examples import SPLITS, Dataset, Example, class_name, shown
 from yoro.errors import InputError
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 JSON_LINES = frozenset({".jsonl", ".ndjson"})
-LONGEST_LINE = 1 << 16  # characters; a longer line is no list of ours, and must not fill the memory
 
 Row = Mapping[str, object]
 
@@ -66,10 +66,12 @@ def _json_rows(file: TextIO, path: Path) -> Iterator[tuple[str, Row]]:
 
 def _lines(file: TextIO, path: Path) -> Iterator[str]:
     number = 0
-    while line := file.readline(LONGEST_LINE + 1):
+    while line := file.readline(limits.LIST_LINE + 1):
         number += 1
-        if len(line) > LONGEST_LINE:
-            raise InputError(f"'{shown(path)}', line {number} is longer than {LONGEST_LINE} characters; is it a list?")
+        if len(line) > limits.LIST_LINE:
+            raise InputError(
+                f"'{shown(path)}', line {number} is longer than {limits.LIST_LINE} characters; is it a list?"
+            )
         yield line
 
 
@@ -83,12 +85,12 @@ def _example(row: Row, where: str, folder: Path, labelled: bool) -> Example:
         raise InputError(f"{where} has no path.")
     if labelled and "label" not in row:
         raise InputError(f"{where}: there is no column 'label'; columns seen: {columns}.")
-    label = _text(row.get("label"), "label", where) if labelled else None
-    if labelled and label is None:
+    label = class_name(_text(row.get("label"), "label", where) or "") if labelled else None
+    if label == "":
         raise InputError(f"{where} ('{path}') has no label; give one or remove the row.")
     return Example(
         folder / path,
-        None if label is None else class_name(label),
+        label,
         shown(path),
         group=_text(row.get("group"), "group", where),
         split=_split(_text(row.get("split"), "split", where), where),
@@ -112,7 +114,6 @@ def _split(name: str | None, where: str) -> str | None:
     return SPLITS[name.lower()]
 
 
-LARGEST_FILE = 256 * 2**20  # bytes
 FOLDERS = ("", "images", "jpg")  # where the published data sets keep their images, from the file's folder on
 
 
@@ -145,8 +146,10 @@ def find_coop(path: Path) -> Dataset:
 
 def read_split(path: Path) -> list[SplitRow]:
     """What a split or index file names, in its order; anything else is an error that says where."""
-    if path.stat().st_size > LARGEST_FILE:
-        raise InputError(f"'{shown(path)}' has {path.stat().st_size:,} bytes; at most {LARGEST_FILE:,} are read.")
+    if path.stat().st_size > limits.SPLIT_FILE_BYTES:
+        raise InputError(
+            f"'{shown(path)}' has {path.stat().st_size:,} bytes; at most {limits.SPLIT_FILE_BYTES:,} are read."
+        )
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:

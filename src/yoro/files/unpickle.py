@@ -11,7 +11,8 @@ import pickletools
 from collections.abc import Container
 from typing import BinaryIO
 
-MOST_INSTRUCTIONS = 1_000_000  # the embedded weight files have about 12,000, CIFAR-100 about 200,000
+from yoro import limits
+
 PLAIN = frozenset({
     "PROTO", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT",
     "BINUNICODE", "SHORT_BINSTRING", "BINSTRING", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_LIST",
@@ -83,7 +84,7 @@ def _check_instructions(stream: BinaryIO) -> None:
         name, before = opcode.name, opcode.stack_before
         if name not in PLAIN:
             raise PickleRefused(f"it uses the instruction {name}, which plain data do not need")
-        if count > MOST_INSTRUCTIONS or (name == "LONG_BINPUT" and int(argument or 0) > count):
+        if count > limits.PICKLE_INSTRUCTIONS or (name == "LONG_BINPUT" and int(argument or 0) > count):
             raise PickleRefused("it has too many instructions, or names a place of its memo beyond their number")
         if name == "MARK":
             marks.append(len(strings))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.data.examples import class_name
 from yoro.data.find import find
 from yoro.data.roles import Part, Rows, to_change, to_measure
 from yoro.data.streams import ResponseStream, identity_of, is_response_data, open_responses
@@ -205,6 +206,9 @@ class Classifier:
 
     def relabel(self, names: dict[str, str]) -> Change:
         """Rename classes; classes given the same name are joined, exactly."""
+        names = {old: class_name(new) for old, new in names.items()}
+        if "" in names.values():
+            raise InputError("A class is given a name that cannot be seen; give it another.")
         verb, gathered = self._verb("relabel"), self._gathered()
         gathered.statistics = gathered.statistics.rename(names)
         gathered.ledger.rename(names)

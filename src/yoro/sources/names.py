@@ -6,10 +6,9 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from yoro import limits
 from yoro.errors import SourceError, did_you_mean
 from yoro.sources.contract import Colour
-
-LARGEST_SIDE = 4096  # a canvas beyond this is a slip of the keyboard, and would exhaust the memory
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,8 @@ def with_side(text: str, side: int) -> str:
 
 def parse_side(text: str, where: str) -> int:
     """A whole number of pixels."""
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:8]) <= LARGEST_SIDE:
-        raise SourceError(f"{where} must be a whole number from 1 to {LARGEST_SIDE}; {text!r} came.")
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:8]) <= limits.CANVAS_SIDE:
+        raise SourceError(f"{where} must be a whole number from 1 to {limits.CANVAS_SIDE}; {text!r} came.")
     return int(text[:8])
 
 

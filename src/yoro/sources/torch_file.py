@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from yoro import limits
 from yoro.errors import SourceError
 from yoro.files.unpickle import PickleRefused, StandIn, read_plain_pickle
 
@@ -20,22 +21,28 @@ View: TypeAlias = tuple[str, np.dtype[np.generic], int, int, tuple[int, ...], tu
 
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C  # opens every file of the old format
 PROTOCOL = 1001
-MOST_BYTES = 1 << 30  # the largest embedded file has 25 million bytes
-MOST_PICKLED = 1 << 24  # of the part before the storages; the embedded files have 62,000 bytes there
 REBUILD = "torch._utils _rebuild_tensor_v2"
 ELEMENTS = {f"torch {kind}Storage": np.dtype(code) for kind, code in (("Float", "<f4"), ("Long", "<i8"))}
 
 
-def read_torch_file(path: Path) -> tuple[Weights, str]:
-    """The state dictionary in the file, as contiguous arrays, and the sha256 of the file."""
+def read_torch_file(path: Path, expected: str | None = None) -> tuple[Weights, str]:
+    """The state dictionary in the file, as contiguous arrays, and the sha256 of the file, which may be known before."""
     try:
         size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise SourceError(f"{path} has {size} bytes; a weight file of at most {MOST_BYTES} was expected.")
+        if size > limits.WEIGHT_FILE_BYTES:
+            raise SourceError(
+                f"{path} has {size} bytes; a weight file of at most {limits.WEIGHT_FILE_BYTES} was expected."
+            )
         data = path.read_bytes()
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror}. Install its package again.") from error
-    return parse_torch_file(data, str(path)), hashlib.sha256(data).hexdigest()
+    digest = hashlib.sha256(data).hexdigest()
+    if expected is not None and expected != digest:
+        raise SourceError(
+            f"{path} is not the file it should be: its sha256 begins with {digest[:12]}, not with {expected[:12]}. "
+            "Install its package again, from where you trust it."
+        )
+    return parse_torch_file(data, str(path)), digest
 
 
 def parse_torch_file(data: bytes, origin: str) -> Weights:
@@ -51,7 +58,7 @@ def parse_torch_file(data: bytes, origin: str) -> Weights:
 
 def _parse(data: bytes) -> Weights:
     """Five pickles (magic number, protocol, system, tensors, keys of the storages), then the storages."""
-    stream = io.BytesIO(data[:MOST_PICKLED])
+    stream = io.BytesIO(data[: limits.WEIGHT_PICKLE_BYTES])
     magic, protocol, system = (read_plain_pickle(stream) for _ in range(3))
     if (magic, protocol) != (MAGIC_NUMBER, PROTOCOL) or not isinstance(system, dict) or not system.get("little_endian"):
         raise PickleRefused("it does not begin as one that a little-endian machine wrote")
@@ -72,7 +79,7 @@ def _view(value: object) -> View:
             match identity:
                 case ("storage", StandIn(kind), str(key), _, int(size), None) if name == REBUILD and kind in ELEMENTS:
                     sizes = (size, offset, *shape[:8], *strides[:8])
-                    whole = all(type(number) is int and 0 <= number <= MOST_BYTES for number in sizes)
+                    whole = all(type(number) is int and 0 <= number <= limits.WEIGHT_FILE_BYTES for number in sizes)
                     if whole and len(shape) == len(strides) <= 8 and 0 not in shape:
                         return key, ELEMENTS[kind], size, offset, shape, strides
     raise PickleRefused("an entry is no tensor of floats or longs with a storage, and a shape that fits its strides")

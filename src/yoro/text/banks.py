@@ -13,13 +13,12 @@ from zlib import crc32
 
 import numpy as np
 
+from yoro import limits
 from yoro.data.examples import class_name, listed, shown
 from yoro.errors import InputError
 from yoro.text.settings import EACH, Attributes
 
 SHORTEST = 20  # characters; what is shorter is a stub, used only where a class has nothing else
-LARGEST_FILE = 64 * 2**20  # bytes
-LARGEST_BANK = 10**6  # sentences
 LONGEST_SENTENCE = 10_000  # characters
 
 # Written for any class: appearance, parts, colour, texture and setting.
@@ -126,8 +125,10 @@ def read_sentences(path: str | Path) -> dict[str, list[str]]:
         raise InputError(
             f"There is no bank '{shown(file)}'; expected a JSON file {{class: [sentences]}}, 'templates' or 'names'."
         )
-    if file.stat().st_size > LARGEST_FILE:
-        raise InputError(f"'{shown(file)}' has {file.stat().st_size:,} bytes; a bank has at most {LARGEST_FILE:,}.")
+    if file.stat().st_size > limits.BANK_FILE_BYTES:
+        raise InputError(
+            f"'{shown(file)}' has {file.stat().st_size:,} bytes; a bank has at most {limits.BANK_FILE_BYTES:,}."
+        )
     try:
         content = json.loads(file.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -141,7 +142,7 @@ def read_classes(path: str | Path) -> list[str]:
     if file.suffix.lower() == ".json":
         return list(read_sentences(file))
     try:
-        if file.stat().st_size > LARGEST_FILE:
+        if file.stat().st_size > limits.BANK_FILE_BYTES:
             raise InputError(f"'{shown(file)}' has {file.stat().st_size:,} bytes; expected class names, one a line.")
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
@@ -170,9 +171,13 @@ def check_sentences(content: object, where: str) -> dict[str, list[str]]:
             raise InputError(f"{where}: class {name!r} has {type(sentences).__name__}; expected a list of sentences.")
         if any(len(sentence) > LONGEST_SENTENCE for sentence in sentences):
             raise InputError(f"{where}: class {name!r} has a text of over {LONGEST_SENTENCE:,} characters.")
-        result[class_name(name)] = sentences
-    if sum(map(len, result.values())) > LARGEST_BANK:
-        raise InputError(f"{where} has over {LARGEST_BANK:,} sentences.")
+        spelled = class_name(name)
+        if not spelled or spelled in result:
+            wrong = f"the class {spelled!r} twice" if spelled else "a class whose name cannot be seen"
+            raise InputError(f"{where} has {wrong}.")
+        result[spelled] = sentences
+    if sum(map(len, result.values())) > limits.BANK_SENTENCES:
+        raise InputError(f"{where} has over {limits.BANK_SENTENCES:,} sentences.")
     return result
 
 

@@ -10,18 +10,26 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
+from http.client import HTTPException
 
+from yoro import limits
 from yoro.errors import InputError, SourceError
 from yoro.text.banks import spoken, tidied
 from yoro.text.settings import EACH
 
 SECONDS = 120.0
-LARGEST_ANSWER = 4 * 2**20  # bytes
 QUESTION = (
     "Describe the appearance of the {task} '{name}' in photographs: its parts, its colours, its texture, its "
     "surroundings, and what tells it from similar ones. Give {count} different sentences of at most 25 words, each "
     "on a line of its own, without numbering."
 )
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: the key is for the host that the user named and for no other."""
+
+    def redirect_request(self, *_: object) -> None:
+        """None: the redirect is an error of its own."""
 
 
 def ask_sentences(
@@ -57,15 +65,18 @@ def _ask(url: str, model: str, key: str | None, question: str) -> str:
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
     try:
         request = urllib.request.Request(url, body, headers)
-        with urllib.request.urlopen(request, timeout=SECONDS) as response:
-            content = response.read(LARGEST_ANSWER + 1)
+        with urllib.request.build_opener(NoRedirect).open(request, timeout=SECONDS) as response:
+            content = response.read(limits.ANSWER_BYTES + 1)
     except urllib.error.HTTPError as error:
+        if "Location" in error.headers:
+            moved = "Give that address if you trust it with your key"
+            raise SourceError(f"{url} sends on to {error.headers['Location']!r}. {moved}.") from error
         detail = " ".join(error.read(500).decode("utf-8", "replace").split())
         raise SourceError(f"{url} answered {error.code} {error.reason}: {detail}") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         raise SourceError(f"{url} cannot be reached: {getattr(error, 'reason', error)}.") from error
-    if len(content) > LARGEST_ANSWER:
-        raise SourceError(f"{url} answered with over {LARGEST_ANSWER:,} bytes.")
+    if len(content) > limits.ANSWER_BYTES:
+        raise SourceError(f"{url} answered with over {limits.ANSWER_BYTES:,} bytes.")
     try:
         answer = json.loads(content)["choices"][0]["message"]["content"]
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
