@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -16,6 +17,8 @@ import numpy as np
 import pytest
 
 import yoro
+from command_line import invoke
+from photos import write_folder
 from yoro.files.atomic import drafted_file
 from yoro.model.store import read_model, write_model
 
@@ -143,3 +146,37 @@ def test_drafts_of_the_living_are_left_alone(tmp_path, models):
         draft.write_bytes(b"y")
     assert (tmp_path / "f").read_bytes() == b"y"
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+TIDYING = """
+import sys
+import yoro.model.one_pass
+yoro.model.gathered.SECONDS_BETWEEN = 0.0  # a checkpoint after every batch
+yoro.model.gathered.SHARE_OF_TIME = 1e9
+from yoro.cli.app import main
+main(sys.argv[1:])
+"""
+
+
+def test_killed_while_it_tidies_up_a_fit_is_resumed_cleanly(tmp_path):
+    pictures = tmp_path / "photos"
+    write_folder(pictures, count=2)
+    place, trace = tmp_path / "out", tmp_path / "trace"
+    place.mkdir()
+    words = ["fit", str(pictures), "--out", str(place / "m.yoro"), "--workers", "0", "--resume", "--quiet"]
+    command = [sys.executable, "-c", TIDYING, *words]
+    watch = ["strace", "-qq", "-o", str(trace), "-e", "trace=rename,unlinkat,rmdir"]
+    subprocess.run([*watch, *command], check=True)
+    made = [line for line in trace.read_text().splitlines() if "m.yoro" in line or "safetensors" in line]
+    expected = read_model(place / "m.yoro").mapping.weights
+    counts = Counter(re.match(r"\w+", line)[0] for line in trace.read_text().splitlines())
+    assert any(".part" in line for line in made)
+    for call, back in itertools.product(counts, range(3)):  # the last calls of a fit are those that tidy up
+        shutil.rmtree(place)
+        place.mkdir()
+        when = max(counts[call] - back, 1)
+        injected = ["-e", f"inject={call}:signal=KILL:when={when}"]
+        subprocess.run([*watch, *injected, *command], stderr=subprocess.DEVNULL)
+        assert invoke(*words).code == 0
+        assert [path.name for path in place.iterdir()] == ["m.yoro"], (call, when)
+        np.testing.assert_array_equal(read_model(place / "m.yoro").mapping.weights, expected)

@@ -75,6 +75,7 @@ def fit(
         raise UsageError("Give labelled data, or --shots 0 with --classes FILE.")
     quiet, unfinished = output.quiet, out.with_name(f".{out.name}.part")
     if fitting.resume and out.exists() and not unfinished.exists():
+        remove_folder(unfinished)  # a run that was killed while it tidied up has left pieces of it
         say(f"{out} is there, and no unfinished run beside it: nothing to resume.", quiet)
         return
     check_target(out, force=output.force or (fitting.resume and unfinished.exists()))

@@ -73,11 +73,10 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder, if there is one: its name is gone in one step, whenever this process dies."""
-    draft = _beside(path, DRAFT)
+    """Remove a folder, if there is one, and what dead writers left of it; its name is gone in one step."""
     with suppress(FileNotFoundError):
-        path.rename(draft)
-        shutil.rmtree(draft, ignore_errors=True)
+        path.rename(_beside(path, DRAFT))
+    _clean_beside(path, DRAFT, OLD)
 
 
 def recovered(path: Path) -> Path:
@@ -206,7 +205,11 @@ def _clean(path: Path) -> None:
     if not path.parent.is_dir():
         return
     recovered(path)
-    for left in [*_siblings(path, DRAFT), *(_siblings(path, OLD) if path.exists() else ())]:
+    _clean_beside(path, DRAFT, *([OLD] if path.exists() else []))
+
+
+def _clean_beside(path: Path, *endings: str) -> None:
+    for left in [left for ending in endings for left in _siblings(path, ending)]:
         with suppress(OSError), _holding(left, wait=False):
             _remove(left)
 
