@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -15,6 +12,7 @@ from PIL import Image
 
 import yoro
 from clip_models import write_clip
+from command_line import run
 from photos import PHOTOS, write_folder
 from yoro.data.find import find
 from yoro.data.roles import to_fit
@@ -254,14 +252,6 @@ def test_the_report_of_a_fit_counts_the_head(folder):
     scores = classifier.model.mapping(v)
     assert np.isfinite(log_probabilities(scores, classifier.model.choice.temperature)).all()
     assert "Fit: 4 classes" in fit_report(classifier, [], "photos")
-
-
-def run(*words, cwd, code=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "yoro", *map(str, words)], cwd=cwd, capture_output=True, text=True, env=dict(os.environ)
-    )
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    return done
 
 
 def test_the_verbs_speak_of_sentences(folder, new, tmp_path):

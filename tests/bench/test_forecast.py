@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from command_line import invoke, run
 from yoro.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.bench.forecast import count_images, forecast, forecast_lines, measured_rates
 from yoro.bench.plan import make_plan, read_plan
@@ -16,12 +15,6 @@ from yoro.bench.results import Results
 from yoro.bench.runner import RunSettings, run_plan
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-
-
-def yoro(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "yoro", *map(str, words)], cwd=folder, capture_output=True, text=True, timeout=120
-    )
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in CONFIGS.glob("*.toml")))
@@ -37,14 +30,13 @@ def test_a_dry_run_lists_exactly_the_cells_of_a_plan_and_reads_nothing(name: str
 
 
 def test_the_command_says_what_would_run(tmp_path: Path):
-    done = yoro(tmp_path, "bench", "run", CONFIGS / "svhn.toml", "--dry-run")
-    assert done.returncode == 0
+    done = run("bench", "run", CONFIGS / "svhn.toml", "--dry-run", cwd=tmp_path)
     lines = done.stdout.splitlines()
     assert lines[0].split()[:3] == ["rn18-padding", "svhn", "yoro"]
     assert "seeds 0 1 2" in lines[0]
     assert "27 cells: 27 no data." in lines
     assert "SVHN was not found" in lines[-1]
-    cells = json.loads(yoro(tmp_path, "bench", "run", CONFIGS / "svhn.toml", "--dry-run", "--json").stdout)
+    cells = json.loads(run("bench", "run", CONFIGS / "svhn.toml", "--dry-run", "--json", cwd=tmp_path).stdout)
     assert len(cells) == 27
     assert cells[3]["options"]["mapping"] == "frozen"
     assert not list(tmp_path.iterdir())
@@ -119,7 +111,7 @@ def test_what_is_wrong_is_said_in_one_line(words: list[str], said: str, tmp_path
         '[[settings]]\nname = "a"\nsource = "embedded:lite0?side=64"\nprompt = "watermark"\n'
     )
     (tmp_path / "wrong.toml").write_text('title = "x"\n[[setting]]\nname = "a"\n')
-    done = yoro(tmp_path, "bench", *words)
-    assert done.returncode in (1, 2)
+    done = invoke("bench", *words, cwd=tmp_path)
+    assert done.code in (1, 2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr

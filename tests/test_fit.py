@@ -3,12 +3,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import random
+import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,8 @@ import pytest
 from PIL import Image
 
 import yoro
+from child import BOUND, finish, start
+from command_line import run
 from photos import PHOTOS, crops, write_folder
 from yoro.data.find import find
 from yoro.errors import ImageError, InputError, OnePassError, SkippedWarning, SourceError, StatisticsError
@@ -51,14 +52,6 @@ def same(one, two, tolerance=1e-9):
     a, b = one.model.mapping, two.model.mapping
     np.testing.assert_allclose(a.weights, b.weights, atol=tolerance * np.abs(b.weights).max())
     assert one.model.choice.shrinkage == two.model.choice.shrinkage
-
-
-def run(*words, cwd=None, code=0, **options):
-    done = subprocess.run(
-        [sys.executable, "-m", "yoro", *map(str, words)], cwd=cwd, capture_output=True, text=True, **options
-    )
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    return done
 
 
 def test_photos_are_learnt_in_one_pass(fitted, new):
@@ -278,10 +271,9 @@ def test_an_abandoned_stream_ends_in_one_line(saved, new, tmp_path):
 
 def test_a_bad_output_is_noticed_before_any_work(folder, tmp_path):
     for out, message in (("bad", "ends in .yoro"), ("nowhere/m.yoro", "does not exist")):
-        started = time.monotonic()
-        assert message in run("fit", folder, "--out", tmp_path / out, code=1).stderr
-        assert "Found" not in run("fit", folder, "--out", tmp_path / out, code=1).stderr
-        assert time.monotonic() - started < 20
+        done = run("fit", folder, "--out", tmp_path / out, code=1)
+        assert message in done.stderr
+        assert "Found" not in done.stderr
 
 
 @pytest.fixture
@@ -389,9 +381,9 @@ def test_wrong_options_get_one_line(folder, tmp_path, words, message):
     assert list(tmp_path.iterdir()) == []
 
 
-SLOW_FIT = """
-import sys, time
-import yoro.model.one_pass, yoro.model.pipeline
+CHECKPOINTED = """
+import os, sys
+import yoro.model.one_pass
 yoro.model.gathered.SECONDS_BETWEEN = 0.0  # a checkpoint after every batch
 yoro.model.gathered.SHARE_OF_TIME = 1e9
 yoro.model.one_pass.TOGETHER = 1
@@ -400,23 +392,45 @@ main(sys.argv[1:])
 """
 
 
-def test_killed_at_any_moment_it_resumes_to_the_same_model(folder, fitted, tmp_path, monkeypatch):
+DYING = CHECKPOINTED.replace(
+    "from yoro",
+    """
+import signal, yoro.files.atomic as atomic
+name, left = os.environ["DIES_AT"].split()
+act, left = getattr(atomic, name), int(left)
+def dying(*given):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return act(*given)
+setattr(atomic, name, dying)
+from yoro""",
+    1,
+)
+MOMENTS = {  # functions of the writing of checkpoints, and the call of each that is the last
+    "some": ["_sync 8", "_exchange 2"],
+    "many": [
+        "_beside 1", "_beside 3", "_sync 1", "_sync 11", "_move_into_place 1", "_flush 5", "_exchange 1", "_remove 4",
+        "_take_after 9", "_clean 6",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("moments", ["some", pytest.param("many", marks=pytest.mark.long)])
+def test_killed_at_any_moment_it_resumes_to_the_same_model(folder, fitted, tmp_path, monkeypatch, moments):
     words = ["fit", str(folder), "--out", str(tmp_path / "m.yoro"), "--batch-size", "3", "--workers", "1", "--resume"]
-    rng = random.Random(0)
-    resumed = 0
-    for _ in range(5):
-        child = subprocess.Popen([sys.executable, "-c", SLOW_FIT, *words], stderr=subprocess.DEVNULL)
+    positions = [0]
+    for moment in MOMENTS[moments]:
+        done = finish("-c", DYING, *words, env=os.environ | {"DIES_AT": moment})
+        assert done.returncode == -signal.SIGKILL, (moment, done.stderr)
         part = tmp_path / ".m.yoro.part" / "state.json"
-        deadline = time.monotonic() + rng.uniform(0.6, 1.8)
-        while time.monotonic() < deadline and child.poll() is None:
-            time.sleep(0.01)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        if part.exists():
-            resumed = max(resumed, json.loads(part.read_text())["position"])
-    done = subprocess.run([sys.executable, "-c", SLOW_FIT, *words], capture_output=True, text=True)
+        positions.append(json.loads(part.read_text())["position"] if part.exists() else 0)
+    assert positions == sorted(positions)  # nothing that was once kept is lost
+    assert 0 < positions[-1] < 32
+    done = finish("-c", CHECKPOINTED, *words)
     assert done.returncode == 0, done.stderr
-    assert "in one pass" in done.stderr or "nothing to resume" in done.stderr
+    assert "in one pass" in done.stderr
     assert [p.name for p in tmp_path.iterdir() if not p.name.endswith(".tmp")] == ["m.yoro"]
     model = yoro.load(tmp_path / "m.yoro")
     monkeypatch.setattr("yoro.model.one_pass.TOGETHER", 1)
@@ -446,9 +460,9 @@ def test_resuming_another_run_is_refused(folder, new, tmp_path):
     dying = (
         "import os, yoro.model.classifier; yoro.model.classifier.write_model = lambda *a, **k: os._exit(9)\nmain(sys"
     )
-    code = SLOW_FIT.replace("main(sys", dying)
+    code = CHECKPOINTED.replace("main(sys", dying)
     words = ["fit", str(folder), "--out", str(tmp_path / "m.yoro"), "--workers", "0", "--batch-size", "4"]
-    assert subprocess.run([sys.executable, "-c", code, *words], capture_output=True).returncode == 9
+    assert finish("-c", code, *words).returncode == 9
     assert json.loads((tmp_path / ".m.yoro.part" / "state.json").read_text())["position"] > 0
     done = run("fit", new, "--out", tmp_path / "m.yoro", "--resume", code=1)
     assert "belongs to another run" in done.stderr
@@ -457,18 +471,27 @@ def test_resuming_another_run_is_refused(folder, new, tmp_path):
 
 
 def test_ctrl_c_ends_with_130_and_can_be_resumed(folder, fitted, tmp_path):
-    slow = SLOW_FIT.replace(
-        "from yoro.cli.app", "respond = yoro.model.pipeline.Pipeline._batches\n"
-        "def slow(*a):\n    for batch in respond(*a):\n        time.sleep(0.3); yield batch\n"
-        "yoro.model.pipeline.Pipeline._batches = slow\nfrom yoro.cli.app",
-    )  # fmt: skip
+    halting = CHECKPOINTED.replace(
+        "from yoro",
+        """
+import threading, yoro.model.pipeline
+batches = yoro.model.pipeline.Pipeline._batches
+def halting(*given):
+    for number, batch in enumerate(batches(*given)):
+        if number == 6:
+            print("halted", flush=True)
+            threading.Event().wait()  # until Ctrl-C
+        yield batch
+yoro.model.pipeline.Pipeline._batches = halting
+from yoro""",
+        1,
+    )
     words = ["fit", str(folder), "--out", str(tmp_path / "m.yoro"), "--batch-size", "2", "--workers", "1"]
-    child = subprocess.Popen([sys.executable, "-c", slow, *words], stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / ".m.yoro.part").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    child = start("-c", halting, *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout.readline() == "halted\n"
+    assert (tmp_path / ".m.yoro.part").exists()
     child.send_signal(signal.SIGINT)
-    _, talk = child.communicate(timeout=30)
+    _, talk = child.communicate(timeout=BOUND)
     assert child.returncode == 130, talk
     assert "Traceback" not in talk
     assert not (tmp_path / "m.yoro").exists()
@@ -505,5 +528,5 @@ builtins.__import__ = without_torch
 from yoro.cli.app import main
 main(["demo"])
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    done = finish("-c", code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

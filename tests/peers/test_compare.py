@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import command_line
 from photos import write_folder
 from yoro.data.streams import Collected
 from yoro.errors import InputError, SourceError, WidthError
@@ -37,13 +36,7 @@ TIMED = ("fit_seconds", "predict_rate", "memory_mb")
 
 
 def run(*words, cwd, code=0):
-    environment = {**os.environ, "PYTHONWARNINGS": "error", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "yoro", "compare", *map(str, words)],
-        cwd=cwd, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    return done
+    return command_line.run("compare", *words, cwd=cwd, code=code)
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +202,7 @@ def test_splits_of_a_folder_serve_their_purpose(tmp_path):
 
 
 def test_texts_let_every_method_run(digits):
-    torch_there = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True).returncode == 0
+    torch_there = importlib.util.find_spec("torch") is not None
     vectors, labels = unit(digits[0][:400]), digits[1][:400]
     rng = np.random.default_rng(0)
     texts = {name: vectors[labels == name].mean(axis=0) + 0.02 * rng.normal(size=(4, 64)) for name in np.unique(labels)}

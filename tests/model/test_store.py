@@ -11,8 +11,6 @@ import yoro
 from yoro.errors import StoreError
 from yoro.model.store import FORMAT, _config_digest
 
-HERE = Path(__file__).parent
-
 
 @pytest.fixture
 def saved(tmp_path, digits):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import ClassVar
 
 import pytest
 
+from command_line import run
 from yoro.errors import InputError, SourceError
 from yoro.text.language_model import ask_sentences
 
@@ -78,18 +76,11 @@ def test_what_was_answered_before_a_failure_is_kept_and_not_asked_again(server, 
     (tmp_path / "names.txt").write_text("beagle\npug\n")
     words = ["attributes", "ask", "--classes", "names.txt", "--url", server, "--model", "m", "--out", "bank.json"]
 
-    def run(code):
-        done = subprocess.run(
-            [sys.executable, "-m", "yoro", *words], cwd=tmp_path, capture_output=True, text=True, env=dict(os.environ)
-        )
-        assert done.returncode == code, done.stderr
-        return done
-
     _Oracle.fails_on = "pug"
-    assert "503" in run(1).stderr
+    assert "503" in run(*words, cwd=tmp_path, code=1).stderr
     assert list(json.loads((tmp_path / "bank.json").read_text())) == ["beagle"]
     _Oracle.fails_on = ""
-    run(0)
+    run(*words, cwd=tmp_path)
     assert list(json.loads((tmp_path / "bank.json").read_text())) == ["beagle", "pug"]
     assert sum("beagle" in asked["messages"][0]["content"] for asked in _Oracle.asked) == 1
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import yoro
+from child import BOUND, start
+from command_line import run
 from refining_cases import digit_examples
 
 pytestmark = [
@@ -21,51 +23,70 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the torch extra is not installed"),
     pytest.mark.skipif(sys.platform == "win32", reason="signals"),
 ]
-EPOCHS = 6
+EPOCHS = 4
+RECIPE = ["--batch-size", 16, "--no-flip", "--no-augment"]
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """Digits in folders, and a model of them."""
     folder = tmp_path_factory.mktemp("interrupted")
-    for part, examples in (("train", digit_examples(0, 120)), ("val", digit_examples(120, 60))):
+    for part, examples in (("train", digit_examples(0, 60)), ("val", digit_examples(120, 60))):
         for number, example in enumerate(examples):
             (folder / part / example.label).mkdir(parents=True, exist_ok=True)
             Image.fromarray(np.asarray(example.image)).save(folder / part / example.label / f"{number:03d}.png")
-    yoro.fit(folder / "train", source="embedded:lite0?side=48").save(folder / "m.yoro")
+    yoro.fit(folder / "train", source="embedded:lite0?side=32").save(folder / "m.yoro")
     return folder
 
 
-def command(out, *more):
-    words = ["refine", "m.yoro", "train", "--val", "val", "--epochs", str(EPOCHS), "--no-flip", "--out", out]
-    return [sys.executable, "-m", "yoro", *words, "--json", *more]
+HALTING = """
+import os, sys, threading
+from yoro.refining import loop
+epoch_of, step_of = loop.Training._epoch, loop.Training._step
+def epoch(training, number, *given):
+    training.epoch = number
+    return epoch_of(training, number, *given)
+def step(training, *given):
+    loss = step_of(training, *given)
+    if training.epoch == int(os.environ["HALTS_IN"]):
+        print("halted", file=sys.stderr, flush=True)
+        threading.Event().wait()  # within the epoch, after an update; until a signal
+    return loss
+loop.Training._epoch, loop.Training._step = epoch, step
+from yoro.cli.app import main
+main(sys.argv[1:])
+"""
 
 
-def stopped(place, out, words, number):
-    """Run until a line on stderr has these words, and send the signal within the epoch that follows."""
-    run = subprocess.Popen(command(out), cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def command(out):
+    return ["refine", "m.yoro", "train", "--val", "val", "--epochs", EPOCHS, *RECIPE, "--out", out, "--json"]
+
+
+def stopped(place, out, epoch, number):
+    """Run until it is within an epoch, and send the signal there."""
+    child = start(
+        "-c", HALTING, *command(out), cwd=place, env=os.environ | {"HALTS_IN": str(epoch)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
     said = []
-    for line in run.stderr:
-        said.append(line)
-        if words in line:
-            time.sleep(0.05)
-            run.send_signal(number)
+    for line in child.stderr:
+        if line == "halted\n":
+            child.send_signal(number)
             break
-    told, rest = run.communicate(timeout=120)
-    return run.returncode, told, "".join(said) + rest
+        said.append(line)
+    told, rest = child.communicate(timeout=BOUND)
+    return child.returncode, told, "".join(said) + rest
 
 
 def test_killed_within_an_epoch_the_verb_resumes_to_the_same_model(place):
-    whole = subprocess.run(command("whole.yoro"), cwd=place, capture_output=True, text=True)
-    assert whole.returncode == 0, whole.stderr
-    straight = json.loads(whole.stdout)
+    straight = json.loads(run(*command("whole.yoro"), cwd=place).stdout)
     assert straight["kept"]
-    code, _, said = stopped(place, "cut.yoro", "Epoch 1 of", signal.SIGKILL)
-    assert code == -signal.SIGKILL
-    assert f"Epoch {EPOCHS} of" not in said
+    code, _, said = stopped(place, "cut.yoro", 2, signal.SIGKILL)
+    assert code == -signal.SIGKILL, said
+    assert "Epoch 1 of" in said
+    assert "Epoch 2 of" not in said
     assert not (place / "cut.yoro").exists()
-    resumed = subprocess.run(command("cut.yoro", "--resume"), cwd=place, capture_output=True, text=True)
-    assert resumed.returncode == 0, resumed.stderr
+    resumed = run(*command("cut.yoro"), "--resume", cwd=place)
     assert "Epoch 1 of" not in resumed.stderr
     found = json.loads(resumed.stdout)
     assert [found[key] for key in ("epoch", "validation", "loss")] == [
@@ -78,7 +99,7 @@ def test_killed_within_an_epoch_the_verb_resumes_to_the_same_model(place):
 
 
 def test_ctrl_c_exits_with_130_and_keeps_the_best_so_far(place):
-    code, told, said = stopped(place, "early.yoro", "; the best so far", signal.SIGINT)
+    code, told, said = stopped(place, "early.yoro", EPOCHS, signal.SIGINT)
     assert code == 130, said
     assert "Traceback" not in said
     assert "Interrupted; the best so far is in early.yoro" in said

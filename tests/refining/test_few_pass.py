@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import yoro
+from command_line import invoke
 from photos import write_folder
 from refining_cases import digit_examples
 from yoro.errors import InputError, SourceError
@@ -206,16 +205,12 @@ def folders(tmp_path_factory):
     return place
 
 
-def yoro_in(place, *words):
-    return subprocess.run([sys.executable, "-m", "yoro", *words], cwd=place, capture_output=True, text=True)
-
-
 def test_the_verb_writes_a_model_and_prints_what_happened(folders):
-    done = yoro_in(folders, "fit", "train", "--out", "m.yoro", "--source", "embedded:lite0?side=64")
-    assert done.returncode == 0, done.stderr
+    done = invoke("fit", "train", "--out", "m.yoro", "--source", "embedded:lite0?side=64", cwd=folders)
+    assert done.code == 0, done.stderr
     words = ("refine", "m.yoro", "train", "--val", "val", "--epochs", "1", "--canvas", "48", "--out", "n.yoro")
-    done = yoro_in(folders, *words, "--html", "n.html", "--json")
-    assert done.returncode == 1, done.stderr  # a broken file is named and skipped
+    done = invoke(*words, "--html", "n.html", "--json", cwd=folders)
+    assert done.code == 1, done.stderr  # a broken file is named and skipped
     assert "broken.jpg" in done.stderr
     found = json.loads(done.stdout)
     assert set(found) >= {"kept", "epoch", "validation", "loss", "why"}
@@ -228,24 +223,24 @@ def test_the_verb_writes_a_model_and_prints_what_happened(folders):
         assert (folders / "n.yoro" / "mapping.safetensors").read_bytes() == (
             folders / "m.yoro" / "mapping.safetensors"
         ).read_bytes()
-    again = yoro_in(folders, *words)
+    again = invoke(*words, cwd=folders)
     assert "exists already" in again.stderr
-    wrong = yoro_in(folders, "refine", "m.yoro", "train", "--val", "train", "--out", "o.yoro")
-    assert wrong.returncode == 1
+    wrong = invoke("refine", "m.yoro", "train", "--val", "train", "--out", "o.yoro", cwd=folders)
+    assert wrong.code == 1
     assert "the model was fitted on" in wrong.stderr
-    assert yoro_in(folders, *words[:-1], "o.yoro", "--temperature", "cold").returncode == 2
+    assert invoke(*words[:-1], "o.yoro", "--temperature", "cold", cwd=folders).code == 2
 
 
 def test_the_learned_prompt_is_drawn_before_and_after(refined, tmp_path):
     classifier = refined[0]
     classifier.save(tmp_path / "r.yoro")
     for name in ("prompt.png", "prompt.html"):
-        done = yoro_in(tmp_path, "inspect", "r.yoro", "--prompt", name)
-        assert done.returncode == 0, done.stderr
+        done = invoke("inspect", "r.yoro", "--prompt", name, cwd=tmp_path)
+        assert done.code == 0, done.stderr
     with Image.open(tmp_path / "prompt.png") as picture:
         assert picture.size[0] > picture.size[1] > 48
         assert len(np.unique(np.asarray(picture).reshape(-1, 3), axis=0)) > 100
     assert "Validation accuracy" in (tmp_path / "prompt.html").read_text()
-    bad = yoro_in(tmp_path, "inspect", "r.yoro", "--prompt", "prompt.txt")
-    assert bad.returncode == 1
+    bad = invoke("inspect", "r.yoro", "--prompt", "prompt.txt", cwd=tmp_path)
+    assert bad.code == 1
     assert ".png or .html" in bad.stderr
