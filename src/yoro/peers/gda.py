@@ -17,7 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import SelectionError
-from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, correct, gathered, held
+from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, gathered, held, most_right
 
 MIXES = tuple(10.0**power for power in range(-4, 3))
 
@@ -27,12 +27,12 @@ def fit(task: Task) -> Scorer:
     task = task.normalised()
     if task.texts is None:
         return replace(discriminant(gathered(task)), normalise=True)
-    zero_shot = LinearScores(task.texts.scale * task.texts.heads.T, np.zeros(len(task.classes)))
-    trial = task.validated()
+    zero_shot, trial = task.texts.scale * task.texts.heads.T, task.validated()
     responses, truth = held(trial)
-    guess, own = zero_shot(responses), discriminant(gathered(trial))(responses)
-    mix = MIXES[int(np.argmax([correct(guess + mix * own, truth) for mix in MIXES]))]  # ties to the smaller
-    return mixed(zero_shot, discriminant(gathered(task)), mix)
+    guess, tried = responses @ zero_shot, discriminant(gathered(trial))(responses)
+    mix = most_right(((mix, guess + mix * tried) for mix in MIXES), truth)  # ties to the smaller
+    own = discriminant(gathered(task))
+    return LinearScores(zero_shot + mix * own.weights, mix * own.bias, normalise=True)
 
 
 def precision_factor(statistics: ResponseStatistics) -> tuple[Array, float]:
@@ -50,11 +50,6 @@ def discriminant(statistics: ResponseStatistics) -> LinearScores:
     means = statistics.means
     weights = factor * cho_solve(cho_factor(matrix), means.T)
     return LinearScores(weights, -np.log(len(means)) - 0.5 * np.einsum("kw,wk->k", means, weights))
-
-
-def mixed(one: LinearScores, two: LinearScores, mix: float) -> LinearScores:
-    """`one + mix * two`, on vectors of unit length."""
-    return LinearScores(one.weights + mix * two.weights, one.bias + mix * two.bias, normalise=True)
 
 
 GDA = Method("gda", fit, ("features", "validation"), about="Gaussian discriminant beside the zero-shot answer")

@@ -19,8 +19,7 @@ from yoro.peers.ranpac import RANPAC
 from yoro.peers.ridge import RIDGE
 from yoro.peers.scikit_learn import LOGISTIC, SKLEARN_LDA
 from yoro.peers.timo import TIMO, TIMO_S
-from yoro.peers.tip_adapter import TIP_ADAPTER
-from yoro.peers.tip_adapter_f import TIP_ADAPTER_F
+from yoro.peers.tip_adapter import TIP_ADAPTER, TIP_ADAPTER_F
 from yoro.user_code import import_here
 
 METHODS: dict[str, Method] = {

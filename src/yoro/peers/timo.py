@@ -27,9 +27,9 @@ from yoro.peers.contract import (
     Task,
     Texts,
     class_means,
-    correct,
     gathered,
     held,
+    most_right,
     unit,
 )
 from yoro.peers.gda import discriminant
@@ -56,12 +56,8 @@ def fit(task: Task, options: tuple[Guidance, ...] = PLAIN) -> Scorer:
     vectors, truth = held(trial)
     heads = {gamma: vectors @ guided_head(trial, texts, gamma) for gamma in {o.gamma for o in options}}
     owns = {share: with_texts(trial, texts, share)(vectors) for share in {o.share for o in options}}
-    best, chosen, mix = -1, options[0], MIXES[0]
-    for option in options:
-        for weight in MIXES:
-            right = correct(weight * heads[option.gamma] + owns[option.share], truth)
-            if right > best:
-                best, chosen, mix = right, option, weight
+    answers = (((o, mix), mix * heads[o.gamma] + owns[o.share]) for o in options for mix in MIXES)
+    chosen, mix = most_right(answers, truth)
     own = with_texts(task, texts, chosen.share)
     return LinearScores(mix * guided_head(task, texts, chosen.gamma) + own.weights, own.bias, normalise=True)
 
