@@ -14,7 +14,7 @@ from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.refining.baselines.published import ALPHA, NEAREST
 from yoro.refining.heads import LearnedHead, MappingHead
-from yoro.refining.policies import Frozen
+from yoro.refining.policies import FROZEN
 from yoro.sources.cache import cached_vectors
 from yoro.sources.contract import DualEncoder
 from yoro.sources.torch.gradients import DifferentiableSource
@@ -28,7 +28,7 @@ def label_head(
 ) -> MappingHead[ResponseStatistics]:
     """The head of VP and AR, which stays as it is: `scale <v, t>` with text vectors t (classes, dimension)."""
     mapping = Descriptions(vectors, tuple(classes), scale).head(classes)
-    return MappingHead(mapping, Frozen(), collect=ResponseStatistics, solve=lambda _: mapping, device=device)
+    return MappingHead(mapping, FROZEN, collect=ResponseStatistics, solve=lambda _: mapping, device=device)
 
 
 class AttributeHead(LearnedHead):

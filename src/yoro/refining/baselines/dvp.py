@@ -16,7 +16,7 @@ from yoro.mappings.batches import class_codes
 from yoro.refining.baselines.clip_heads import Vectors
 from yoro.refining.baselines.published import NEAREST, PROMPTS
 from yoro.refining.heads import MappingHead
-from yoro.refining.policies import Refresh
+from yoro.refining.policies import REFRESH
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -122,7 +122,7 @@ def dvp_head(
     equal = NearestCounts(sentences, nearest).weights()
     return MappingHead(
         sentences.mapping(equal),
-        Refresh(),
+        REFRESH,
         collect=lambda: NearestCounts(sentences, nearest),
         solve=lambda counts: sentences.mapping(counts.weights()),
         device=device,
