@@ -203,8 +203,7 @@ def test_gradients_of_autovps_mapping_are_clipped_and_those_of_its_prompt_are_no
 
 
 def test_blm_maps_similarities_to_81_templates_of_each_class(clip):
-    from yoro.mappings.bayesian import bayesian_mapping
-    from yoro.mappings.cooccurrence import CoOccurrence
+    from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping
     from yoro.refining.baselines.clip_heads import FURTHER_TEMPLATES, SOURCE_TEMPLATES
 
     texts, twin = clip

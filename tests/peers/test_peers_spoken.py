@@ -9,7 +9,7 @@ import pytest
 from scipy.special import softmax
 
 from yoro.errors import InputError
-from yoro.peers import ape, gda, lpplusplus, proker, prompt_ensembles, timo, tip_adapter
+from yoro.peers import ape, gda, lpplusplus, proker, prompt_ensembles, tip_adapter
 from yoro.peers.contract import Texts, make_task, one_hot, unit
 from yoro.peers.methods import METHODS
 
@@ -126,7 +126,7 @@ def test_ape_by_brute_force(spoken, tested):
 
 
 def test_timo_by_brute_force(spoken, tested):
-    scorer = timo.fit(spoken)
+    scorer = gda.fit_guided(spoken)
     x, y = list(spoken.responses), list(spoken.truth)
     weights, columns = [1.0] * len(x), []
     for c, vectors in enumerate(spoken.texts.by_class):
@@ -143,7 +143,7 @@ def test_timo_by_brute_force(spoken, tested):
     scatter, total = centred.T @ centred, w.sum()
     precision = 64 * np.linalg.inv(scatter + np.trace(scatter) / (total - 1) * np.eye(64))
     own = tested @ precision @ means.T - np.log(10) - 0.5 * np.diag(means @ precision @ means.T)
-    gaps = [np.abs(scorer(tested) - mix * tested @ np.stack(columns, axis=1) - own).max() for mix in timo.MIXES]
+    gaps = [np.abs(scorer(tested) - mix * tested @ np.stack(columns, axis=1) - own).max() for mix in gda.GUIDED_MIXES]
     assert min(gaps) < 1e-6
 
 

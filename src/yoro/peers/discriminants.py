@@ -26,9 +26,7 @@ from yoro.discriminant.shrinkage import Spectrum, make_spectrum
 from yoro.discriminant.solve import solve_empirical
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.bayesian import bayesian_mapping, plus_table
-from yoro.mappings.cooccurrence import CoOccurrence
-from yoro.mappings.frequency import frequency_mapping, random_mapping
+from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table, random_mapping
 from yoro.peers.contract import LinearScores, Method, Scorer, Task, gathered, held
 
 

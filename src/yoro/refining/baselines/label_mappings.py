@@ -9,9 +9,7 @@ import numpy as np
 
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.bayesian import bayesian_mapping, plus_table
-from yoro.mappings.cooccurrence import CoOccurrence
-from yoro.mappings.frequency import frequency_mapping, random_mapping
+from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table, random_mapping
 from yoro.prompts.trainable import TrainablePrompt
 from yoro.refining.baselines.published import BATCH, EPOCHS, ITERATIVE, LABEL_MAPPINGS
 from yoro.refining.heads import Head, LinearHead, MappingHead

@@ -10,7 +10,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from yoro.errors import SourceError
 from yoro.sources.conse import BACKBONE, ConseParts, read_conse
-from yoro.sources.contract import Reading
+from yoro.sources.contract import Identity, Reading
 from yoro.sources.efficientnet import MEAN, STD
 from yoro.sources.embedded import LICENCE, check_embedded, imagenet_names, read_embedded
 from yoro.sources.names import SourceName
@@ -32,11 +32,12 @@ class _Conse(torch.nn.Module):  # type: ignore[misc]  # torch is not read by the
         return torch.nn.functional.normalize(probabilities @ self.vectors, dim=1)
 
 
-def conse_network(name: SourceName, _: Reading) -> Network:
+def conse_network(name: SourceName, read: Reading) -> Network:
     """The image tower of `embedded:conse`; equal to its graph to rounding."""
     parts = read_conse(name)
-    network = lite_network(SourceName(name.text, "embedded", BACKBONE), "logits")
-    return replace(network, module=_Conse(network.module, parts), digest=parts.digest, class_names=None)
+    classifier = lite_network(SourceName(name.text, "embedded", BACKBONE), "logits")
+    identity = replace(classifier.identity, read=read, digest=parts.digest)
+    return Network(_Conse(classifier.module, parts), identity, None)
 
 
 def lite_network(name: SourceName, read: Reading) -> Network:
@@ -49,7 +50,7 @@ def lite_network(name: SourceName, read: Reading) -> Network:
     if read == "features":
         module.reset_classifier(0)
     names = imagenet_names() if read == "logits" else None
-    return Network(module, digest, side, MEAN, STD, LICENCE, names)
+    return Network(module, Identity(name.text, read, side, MEAN, STD, digest, LICENCE), names)
 
 
 def _load(module: torch.nn.Module, weights: Weights, name: SourceName) -> None:

@@ -15,7 +15,7 @@ import open_clip
 import torch
 
 from yoro.errors import InputError, SourceError, did_you_mean, one_line
-from yoro.sources.contract import IdentifiedSource, Images, Reading, Responses, as_colour, check_responses
+from yoro.sources.contract import IdentifiedSource, Identity, Images, Reading, Responses, as_colour, check_responses
 from yoro.sources.names import SourceName, check_options, side_option
 from yoro.sources.torch.export import quiet_logging
 from yoro.sources.torch.network import Network, state_digest
@@ -91,7 +91,7 @@ class OpenClipSource(IdentifiedSource):
         return self._images.respond(images)
 
 
-def open_clip_network(name: SourceName, _: Reading) -> Network:
+def open_clip_network(name: SourceName, read: Reading) -> Network:
     """The image tower, frozen, with the transform that its weights were made for."""
     check_options(name, OPTIONS)
     with quiet_logging():  # open_clip talks about every step
@@ -110,15 +110,22 @@ def open_clip_network(name: SourceName, _: Reading) -> Network:
         raise SourceError(f"{name.text!r} takes images of {side}, not of {name.options['side']}.")
     mean, std = (as_colour(transform[key]) for key in ("mean", "std"))
     licence = LICENCES.get(name.rest.partition("/")[2])
-    digest = state_digest(model.state_dict())
+    identity = Identity(
+        name.text,
+        read,
+        side,
+        mean,
+        std,
+        state_digest(model.state_dict()),
+        licence,
+        fit=fit,
+        interpolation=interpolation,
+    )
 
     def with_texts(images: TorchSource | GraphSource, device: str) -> OpenClipSource:
         return OpenClipSource(images, model, _tokenizer(name), device)
 
-    return Network(
-        ImageTower(model), digest, side, mean, std, licence, None,
-        fit=fit, interpolation=interpolation, with_texts=with_texts,
-    )  # fmt: skip
+    return Network(ImageTower(model), identity, None, with_texts)
 
 
 def _create(name: SourceName) -> torch.nn.Module:
