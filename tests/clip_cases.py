@@ -46,7 +46,7 @@ def start(method, both, count=12, *, epochs=8, rate=1.0, banks=None, settings=No
     recipe = clip_recipe(method, epochs=epochs)
     rates = {"learning_rate": rate, "head_learning_rate": rate if method == "autovp" else recipe.head_learning_rate}
     recipe = replace(recipe, **{"batch_size": 16, "augmentation": None, **rates, **changes})
-    settings = settings or ClipSettings(granularity=Granularity(levels=1, crops=2))
-    banks = BANKS.get(method, ()) if banks is None else banks
-    training, notes = clip_training(method, texts, twin, train, recipe, banks=banks, settings=settings)
+    numbers = settings or {"granularity": Granularity(levels=1, crops=2)}
+    chosen = ClipSettings(method, BANKS.get(method, ()) if banks is None else banks, **numbers)
+    training, notes = clip_training(chosen, texts, twin, train, recipe)
     return training, train, notes

@@ -7,9 +7,17 @@ from hypothesis import strategies as st
 
 from yoro.errors import InputError, NonFiniteError, WidthError
 from yoro.mappings import cooccurrence
-from yoro.mappings.bayesian import bayesian_mapping, bayesian_weights, kept_sources, plus_table
-from yoro.mappings.cooccurrence import CoOccurrence, top_probabilities
-from yoro.mappings.frequency import frequency_mapping, greedy_sources, random_mapping
+from yoro.mappings.cooccurrence import (
+    CoOccurrence,
+    bayesian_mapping,
+    bayesian_weights,
+    frequency_mapping,
+    greedy_sources,
+    kept_sources,
+    plus_table,
+    random_mapping,
+    top_probabilities,
+)
 
 
 def example(seed: int, n: int = 40, width: int = 7, classes: int = 4):

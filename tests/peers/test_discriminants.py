@@ -11,7 +11,7 @@ import pytest
 from yoro import DiscriminantMapping
 from yoro.data.streams import open_responses
 from yoro.errors import DegenerateWarning, InputError
-from yoro.mappings.bayesian import bayesian_mapping, plus_table
+from yoro.mappings.cooccurrence import bayesian_mapping, plus_table
 from yoro.model.gathered import Gathered
 from yoro.model.model import Origin
 from yoro.model.one_pass import gather

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import softmax
 
 from yoro.errors import InputError
-from yoro.peers import ape, gda, lpplusplus, proker, prompt_ensembles, timo, tip_adapter, tip_adapter_f
+from yoro.peers import ape, gda, lpplusplus, proker, prompt_ensembles, tip_adapter
 from yoro.peers.contract import Texts, make_task, one_hot, unit
 from yoro.peers.methods import METHODS
 
@@ -77,19 +77,19 @@ def test_the_first_step_of_tip_adapter_f_descends_the_cross_entropy(spoken):
     torch = pytest.importorskip("torch")
     task = spoken.normalised().validated()
     head = task.texts.scale * task.texts.heads.T
-    history = tip_adapter_f.train_keys(task, head)
+    history = list(tip_adapter.train_keys(task, head))
     assert len(history) == 21
     values = one_hot(task.truth, 10)
 
     def loss(keys):
-        scores = tip_adapter.Cache(keys, values, head, tip_adapter_f.BETA, tip_adapter_f.ALPHA)(task.responses)
+        scores = tip_adapter.Cache(keys, values, head, tip_adapter.BETA, tip_adapter.ALPHA)(task.responses)
         probability = softmax(scores, axis=1)
         return -np.log(probability[np.arange(len(scores)), task.truth]).mean()
 
     assert loss(history[-1]) < loss(history[1]) < loss(history[0])
     keys = torch.tensor(history[0], dtype=torch.float64, requires_grad=True)
     vectors = torch.tensor(task.responses)
-    tip_adapter_f._loss(
+    tip_adapter._loss(
         keys, vectors, vectors @ torch.tensor(head), torch.tensor(values), torch.tensor(task.truth)
     ).backward()
     for i, j in ((0, 20), (50, 33)):  # by differences
@@ -126,7 +126,7 @@ def test_ape_by_brute_force(spoken, tested):
 
 
 def test_timo_by_brute_force(spoken, tested):
-    scorer = timo.fit(spoken)
+    scorer = gda.fit_guided(spoken)
     x, y = list(spoken.responses), list(spoken.truth)
     weights, columns = [1.0] * len(x), []
     for c, vectors in enumerate(spoken.texts.by_class):
@@ -143,7 +143,7 @@ def test_timo_by_brute_force(spoken, tested):
     scatter, total = centred.T @ centred, w.sum()
     precision = 64 * np.linalg.inv(scatter + np.trace(scatter) / (total - 1) * np.eye(64))
     own = tested @ precision @ means.T - np.log(10) - 0.5 * np.diag(means @ precision @ means.T)
-    gaps = [np.abs(scorer(tested) - mix * tested @ np.stack(columns, axis=1) - own).max() for mix in timo.MIXES]
+    gaps = [np.abs(scorer(tested) - mix * tested @ np.stack(columns, axis=1) - own).max() for mix in gda.GUIDED_MIXES]
     assert min(gaps) < 1e-6
 
 

@@ -82,9 +82,9 @@ def test_no_epochs_leave_everything_bit_for_bit(start, train, held):
 
 
 def test_a_rate_of_zero_and_a_frozen_mapping_leave_everything_bit_for_bit(start, train, held):
-    from yoro.refining.policies import Frozen
+    from yoro.refining.policies import FROZEN
 
-    run = training(bdm_head(start, Frozen()), recipe(learning_rate=0.0), choose=last)
+    run = training(bdm_head(start, FROZEN), recipe(learning_rate=0.0), choose=last)
     outcome = run.run(images(train), images(held))
     assert outcome.chosen == 2
     assert len({record.correct for record in outcome.records}) == 1
@@ -93,17 +93,15 @@ def test_a_rate_of_zero_and_a_frozen_mapping_leave_everything_bit_for_bit(start,
     assert not run.prompt.program.detach().any()
 
 
-@pytest.mark.parametrize("beta", [0.0, 1.0])
-def test_momentum_at_its_ends_is_refresh_and_frozen(start, train, held, beta):
-    from yoro.refining.policies import Frozen, Momentum, Refresh
+def test_momentum_at_its_ends_takes_one_of_both_mappings_bit_for_bit():
+    from yoro.refining.policies import FROZEN, REFRESH, make_policy
 
-    runs = []
-    for policy in (Momentum(beta), Frozen() if beta else Refresh()):
-        runs.append(training(bdm_head(start, policy), recipe(), choose=last))
-        runs[-1].run(images(train), images(held))
-    np.testing.assert_array_equal(runs[0].head.mapping.weights, runs[1].head.mapping.weights)
-    np.testing.assert_array_equal(runs[0].head.mapping.bias, runs[1].head.mapping.bias)
-    assert (runs[0].prompt.program == runs[1].prompt.program).all()
+    old = AffineMapping(np.full((2, 2), 0.1), np.array([0.0, -np.inf]), ("a", "b"))
+    new = AffineMapping(np.full((2, 2), 0.3), np.array([-np.inf, 1.0]), ("a", "b"))
+    assert FROZEN.next(old, new) is old
+    assert REFRESH.next(old, new) is new
+    assert not FROZEN.solves
+    assert (make_policy("momentum", 1.0), make_policy("momentum", 0.0)) == (FROZEN, REFRESH)
 
 
 class Recording:
@@ -154,11 +152,11 @@ def test_a_class_without_data_stays_so_under_a_blend():
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])
 @pytest.mark.parametrize("name", ["watermark", "padding"])
 def test_training_lowers_the_loss(train, held, name, optimiser):
-    from yoro.refining.policies import Frozen
+    from yoro.refining.policies import FROZEN
 
     prompt, source, statistics = small_prompt(name), SmallSource(), ResponseStatistics()
     statistics.update(*responses_of(source, prompt, train))
-    head = bdm_head(solve_mapping(statistics, RHO), Frozen())
+    head = bdm_head(solve_mapping(statistics, RHO), FROZEN)
     rate = {"adam": 0.03, "sgd": 0.02}[optimiser]
     run = training(head, recipe(epochs=4, optimiser=optimiser, learning_rate=rate), source, prompt)
     losses = [record.loss for record in run.run(images(train, prompt), images(held, prompt)).records[1:]]
@@ -175,7 +173,7 @@ def test_the_first_strictly_best_epoch_is_kept():
 
 
 def test_a_better_last_epoch_cannot_hide_that_an_earlier_one_was_chosen(start, train, held):
-    from yoro.refining.policies import Refresh
+    from yoro.refining.policies import REFRESH
 
     kept = []
 
@@ -183,7 +181,7 @@ def test_a_better_last_epoch_cannot_hide_that_an_earlier_one_was_chosen(start, t
         kept.append(run.prompt.program.detach().clone())
         return records[-1].epoch == 1
 
-    run = training(bdm_head(start, Refresh()), recipe(epochs=3), choose=choose)
+    run = training(bdm_head(start, REFRESH), recipe(epochs=3), choose=choose)
     assert run.run(images(train), images(held)).chosen == 1
     assert (run.prompt.program == kept[0]).all()
     assert not (kept[0] == kept[2]).all()
@@ -241,13 +239,13 @@ def test_killed_within_an_epoch_it_resumes_to_the_same_end(start, train, held, t
 
 
 def test_ctrl_c_keeps_the_best_so_far(start, train, held):
-    from yoro.refining.policies import Frozen
+    from yoro.refining.policies import FROZEN
 
     def stop(records, chosen):
         if records[-1].epoch == 2:
             raise KeyboardInterrupt
 
-    run = training(bdm_head(start, Frozen()), recipe(epochs=9), choose=lambda records: records[-1].epoch == 1)
+    run = training(bdm_head(start, FROZEN), recipe(epochs=9), choose=lambda records: records[-1].epoch == 1)
     outcome = run.run(images(train), images(held), tell=stop)
     assert outcome.interrupted
     assert (outcome.chosen, len(outcome.records)) == (1, 3)
@@ -274,7 +272,7 @@ def test_settings_that_no_training_can_have_are_refused(change):
 
 
 def test_no_validation_images_are_an_error(start, train):
-    from yoro.refining.policies import Frozen
+    from yoro.refining.policies import FROZEN
 
     with pytest.raises(InputError, match="no validation images"):
-        training(bdm_head(start, Frozen()), recipe()).run(images(train), images([]))
+        training(bdm_head(start, FROZEN), recipe()).run(images(train), images([]))

@@ -90,9 +90,7 @@ def digits() -> tuple[list[NDArray[np.uint8]], list[str]]:
 
 def label_mappings(classifier: Classifier) -> list[tuple[str, AffineMapping, float]]:
     """The label mappings of the literature on the same responses, which the reservoir has kept, and their seconds."""
-    from yoro.mappings.bayesian import bayesian_mapping, plus_table
-    from yoro.mappings.cooccurrence import CoOccurrence
-    from yoro.mappings.frequency import frequency_mapping
+    from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table
 
     assert classifier.model.reservoir is not None
     members, results = classifier.model.reservoir.members(), []

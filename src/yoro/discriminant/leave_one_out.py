@@ -63,7 +63,7 @@ class LeaveOneOut:
         self._vectors, self._truth, self._units = vectors[alone], truth[alone], units[alone]
         teams = [np.flatnonzero(members.groups == name) for name in sizes if sizes[name] > 1]
         teams = [rows for rows in teams if self._survives(rows, truth, members.weights)]
-        self._groups = [_Group(vectors[rows], truth[rows], members.weights[rows]) for rows in teams]
+        self._groups = [(vectors[rows], truth[rows], members.weights[rows]) for rows in teams]
         self.rows = np.concatenate([np.flatnonzero(alone), *teams])  # which members the scores are of
         self.truth = truth[self.rows]
         self.weights = members.weights[self.rows]
@@ -74,7 +74,7 @@ class LeaveOneOut:
     def scores(self, rho: float) -> Scored:
         """Scores of every member under the mapping fitted without it, at one shrinkage."""
         single = [self._singles(slice(i, i + ROWS), rho) for i in range(0, len(self._truth), ROWS)]
-        grouped = [self._group(group, rho) for group in self._groups]
+        grouped = [self._group(*group, rho) for group in self._groups]
         return Scored(np.concatenate([*single, *grouped]), self.truth, self.weights)
 
     def _survives(self, rows: NDArray[np.intp], truth: NDArray[np.intp], weights: Array) -> bool:
@@ -130,18 +130,18 @@ class LeaveOneOut:
             table[np.arange(len(truth)), truth] += np.log(own - unit) - np.log(own)
         return table
 
-    def _group(self, group: _Group, rho: float) -> Array:
+    def _group(self, vectors: Array, truth: NDArray[np.intp], weights: Array, rho: float) -> Array:
         """The same for a group left out whole, by Woodbury's identity."""
         counts = self._counts.copy()
         means = self._means.copy()
         rows = [np.empty((0, means.shape[1]))]
-        for c in np.unique(group.truth):
-            mine = group.truth == c
-            weight = group.weights[mine]
-            gone, mean = weight.sum(), weight @ group.vectors[mine] / weight.sum()
+        for c in np.unique(truth):
+            mine = truth == c
+            weight = weights[mine]
+            gone, mean = weight.sum(), weight @ vectors[mine] / weight.sum()
             step = mean - means[c]
             left = counts[c] - gone
-            rows.append(np.sqrt(weight)[:, None] * (group.vectors[mine] - mean))
+            rows.append(np.sqrt(weight)[:, None] * (vectors[mine] - mean))
             rows.append(np.sqrt(gone * counts[c] / left) * step[None])
             means[c] -= gone / left * step
             counts[c] = left
@@ -150,16 +150,9 @@ class LeaveOneOut:
         slope, diagonal = self._metric(np.array([(down**2).sum()]), degrees, rho)
         inverse = 1.0 / diagonal[0]
         core = np.eye(len(down)) - slope[0] * (down * inverse) @ down.T
-        zb, mb = (group.vectors * inverse) @ down.T, (means * inverse) @ down.T
+        zb, mb = (vectors * inverse) @ down.T, (means * inverse) @ down.T
         half = slope[0] * np.linalg.solve(core, mb.T)  # (b, classes)
-        cross = (group.vectors * inverse) @ means.T + zb @ half
+        cross = (vectors * inverse) @ means.T + zb @ half
         norms = np.einsum("kj,kj,j->k", means, means, inverse) + np.einsum("kb,bk->k", mb, half)
         scores: Array = cross - 0.5 * norms + log_prior(counts, self._classes, self._prior)
         return scores
-
-
-@dataclass(frozen=True)
-class _Group:
-    vectors: Array  # (m, rank)
-    truth: NDArray[np.intp]
-    weights: Array

@@ -82,7 +82,7 @@ class Reservoir:
         keys = np.array([self._key(g, d) for g, d in zip(names, digests, strict=True)], dtype=np.uint64)
         offered = np.flatnonzero(keys < self.threshold)
         offered = self._lower_threshold(keys, offered)
-        self._evict()
+        self._keep(self._keys[: self._size] < self.threshold)
         self._make_room(responses, len(offered))
         new = slice(self._size, self._size + len(offered))
         self._responses[new], self._keys[new] = responses[offered], keys[offered]
@@ -224,9 +224,6 @@ class Reservoir:
             self.threshold = int(np.partition(everything, self.capacity)[self.capacity])
             offered = offered[keys[offered] < self.threshold]
         return offered
-
-    def _evict(self) -> None:
-        self._keep(self._keys[: self._size] < self.threshold)
 
     def _keep(self, keep: NDArray[np.bool_]) -> None:
         if keep.all():

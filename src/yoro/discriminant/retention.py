@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,19 +48,11 @@ class Retention:
     correct: int  # right answers on the validation data
 
 
-class Remainder(Protocol):
-    """A covariance matrix of which coordinates become known one by one."""
-
-    left: Array  # what is left of each variance, (width,)
-
-    def take(self, pick: int) -> None:
-        """Let a coordinate be known."""
-
-
 class DenseRemainder:
-    """Of any matrix: a Cholesky factorisation that takes the coordinates as they are picked.
+    """A covariance matrix of which coordinates become known one by one; `left` (width,) is left of each variance.
 
-    Its columns are subtracted from the matrix many at a time, because one large product is faster than many small.
+    It is a Cholesky factorisation that takes the coordinates as they are picked. Its columns are subtracted from the
+    matrix many at a time, because one large product is faster than many small.
     """
 
     def __init__(self, matrix: Array) -> None:
@@ -81,9 +72,10 @@ class DenseRemainder:
 
 
 class LowRankRemainder:
-    """Of `rows @ middle @ rows.T + noise I`, from the small matrix in the middle: each coordinate is a noisy reading.
+    """The same of `rows @ middle @ rows.T + noise I`, from the small matrix in the middle.
 
-    What is left of the middle after a reading is a matrix of the same size, so the large one is never formed.
+    Each coordinate is a noisy reading. What is left of the middle after a reading is a matrix of the same size, so
+    the large one is never formed.
     """
 
     def __init__(self, rows: Array, middle: Array, noise: float) -> None:
@@ -96,6 +88,9 @@ class LowRankRemainder:
         column = self._rows @ towards
         self._middle -= np.outer(towards, towards / variance)
         self.left = np.maximum(self.left - column**2 / variance, 0.0)
+
+
+Remainders = tuple[DenseRemainder, DenseRemainder] | tuple[LowRankRemainder, LowRankRemainder]  # within and total
 
 
 def order_coordinates(statistics: ResponseStatistics, rho: float, texts: ArrayLike | None = None) -> Indices:
@@ -120,13 +115,13 @@ def order_coordinates(statistics: ResponseStatistics, rho: float, texts: ArrayLi
     return order
 
 
-def _dense(statistics: ResponseStatistics, rho: float) -> tuple[Remainder, Remainder]:
-    """Within and total scatter of the responses."""
+def _dense(statistics: ResponseStatistics, rho: float) -> Remainders:
+    """Within-class and total scatter of the responses."""
     within = shrunk_scatter(statistics, rho)
     return DenseRemainder(within), DenseRemainder(within + between_scatter(statistics))
 
 
-def _low_rank(statistics: ResponseStatistics, rho: float, texts: ArrayLike) -> tuple[Remainder, Remainder]:
+def _low_rank(statistics: ResponseStatistics, rho: float, texts: ArrayLike) -> Remainders:
     """The same of `texts @ v`, from statistics over v."""
     rows = np.asarray(texts, dtype=np.float64)
     scatter = statistics.scatter

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, cast
 
@@ -104,7 +103,7 @@ class ResponseStatistics:
         names = set(self.classes) | set(other.classes)
         one, two = self._widened(names), other._widened(names)
         counts = one.counts + two.counts
-        both = np.divide(one.counts * two.counts, counts, out=np.zeros_like(counts), where=counts > 0)
+        both = _ratio(one.counts * two.counts, counts)
         step = two.means - one.means
         means = one.means + _ratio(two.counts, counts)[:, None] * step
         between = np.sqrt(both)[:, None] * step
@@ -135,10 +134,9 @@ class ResponseStatistics:
         unknown = sorted(set(names) - set(self.classes))
         if unknown:
             raise InputError(f"No class is named {unknown[0]!r}. The classes are {_some(self.classes)}.")
-        result = ResponseStatistics()
-        for part in self._one_class_each():
-            part.classes = (names.get(part.classes[0], part.classes[0]),)
-            result = result + part
+        result, no_scatter = ResponseStatistics(), np.zeros((self.width, self.width), order="F")
+        for name, count, mean in zip(self.classes, self.counts, self.means, strict=True):
+            result = result + self._of((names.get(name, name),), np.array([count]), mean[None].copy(), no_scatter)
         return self._of(result.classes, result.counts, result.means, np.asfortranarray(result._upper + self._upper))
 
     def to_moments(self) -> tuple[Array, Array, Array]:
@@ -219,12 +217,12 @@ class ResponseStatistics:
 
     def _absorb(self, responses: Array, codes: NDArray[np.intp], weights: Array | None) -> None:
         """Chan's update with one block: its own scatter, and a row for each class mean that moves."""
-        block = _class_sums(responses, codes, weights, len(self.classes))
-        if not np.isfinite(block.sums).all():  # NaN and infinity survive a sum; nothing has been changed yet
+        counts, sums = _class_sums(responses, codes, weights, len(self.classes))
+        if not np.isfinite(sums).all():  # NaN and infinity survive a sum; nothing has been changed yet
             raise NonFiniteError("These responses hold NaN, infinity, or numbers too large to be squared.")
-        seen = np.flatnonzero(block.counts)
-        old, new = self.counts[seen], block.counts[seen]
-        block_means = block.sums[seen] / new[:, None]
+        seen = np.flatnonzero(counts)
+        old, new = self.counts[seen], counts[seen]
+        block_means = sums[seen] / new[:, None]
         step = block_means - self.means[seen]  # a class without data has mean zero and count zero
         rows = np.empty((len(codes) + len(seen), self.width))
         position = np.zeros(len(self.classes), dtype=np.intp)
@@ -251,14 +249,6 @@ class ResponseStatistics:
         means = np.zeros((len(classes), self.width))
         counts[where], means[where] = self.counts, self.means
         return self._of(classes, counts, means, self._upper.copy(order="F"))
-
-    def _one_class_each(self) -> list[ResponseStatistics]:
-        """Counts and means of each class apart, without scatter."""
-        empty = np.zeros((self.width, self.width), order="F")
-        return [
-            self._of((name,), self.counts[i : i + 1].copy(), self.means[i : i + 1].copy(), empty)
-            for i, name in enumerate(self.classes)
-        ]
 
     def _of(self, classes: tuple[str, ...], counts: Array, means: Array, upper: Array) -> Self:
         result = type(self)()
@@ -320,17 +310,11 @@ class ResponseStatistics:
         return upper
 
 
-@dataclass(frozen=True)
-class _ClassSums:
-    counts: Array  # (classes,)
-    sums: Array  # (classes, width)
-
-
-def _class_sums(responses: Array, codes: NDArray[np.intp], weights: Array | None, classes: int) -> _ClassSums:
-    """Counts and sums of a block; a sparse product reads each response once."""
+def _class_sums(responses: Array, codes: NDArray[np.intp], weights: Array | None, classes: int) -> tuple[Array, Array]:
+    """Counts (classes,) and sums (classes, width) of a block; a sparse product reads each response once."""
     ones = np.ones(len(codes)) if weights is None else weights
     member = csr_array((ones, codes, np.arange(len(codes) + 1)), shape=(len(codes), classes))
-    return _ClassSums(np.bincount(codes, ones, classes).astype(np.float64), member.T @ responses)
+    return np.bincount(codes, ones, classes).astype(np.float64), member.T @ responses
 
 
 def _add_rows(upper: Array, rows: Array, sign: float = 1.0) -> Array:

@@ -1,18 +1,25 @@
-"""Which source classes answer to which target classes: the one table behind FLM, ILM, BLM and BLM+."""
+"""Which source classes answer to which target classes: one table, and the label mappings that are made of it.
+
+FLM and ILM give every target class one source class, and RLM does so by lot. Under the Bayesian mappings BLM and BLM+
+each target class reads all sources, weighted by how they answer to it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from yoro.errors import InputError, WidthError
+from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import check_batch, class_codes, refuse_non_finite
 
 Array = NDArray[np.float64]
 
+SMOOTHING = 1.0  # lambda, the published value for BLM and BLM+
+SHARE = 0.15  # of the target classes: how many source classes an image speaks for under BLM+
 BLOCK = 2048  # rows made float64 at a time: 16 MB at width 1000
 
 
@@ -118,3 +125,101 @@ def _block_mass(responses: NDArray[np.floating], codes: NDArray[np.intp], classe
     member = csr_array((np.ones(rows), codes, np.arange(rows + 1)), shape=(rows, classes))
     by_class: Array = member.T @ top_probabilities(responses.astype(np.float64), top)  # (classes, width)
     return by_class.T
+
+
+def frequency_mapping(table: CoOccurrence) -> AffineMapping:
+    """The greedy one-to-one mapping of a table of counts; FLM and ILM.
+
+    >>> table = CoOccurrence()
+    >>> table.update([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0], [0.0, 1.0, 0.0]], ["cat", "dog", "dog"])
+    >>> frequency_mapping(table)([[5.0, 6.0, 7.0]]).tolist()
+    [[5.0, 6.0]]
+    """
+    mass = filled(table)
+    check_one_to_one(len(mass), table.classes)
+    return select_sources(greedy_sources(mass), len(mass), table.classes)
+
+
+def greedy_sources(mass: Array) -> NDArray[np.intp]:
+    """Source class (classes,) of each target, from mass (width, classes) of zero or more.
+
+    Again and again the largest entry is taken, and its row and column leave the game. Among equals
+    the first in row-major order wins: the smallest source, then the smallest target. So targets
+    left with nothing but zeros get the lowest free sources, in order.
+    """
+    width, classes = mass.shape
+    result = np.full(classes, -1, dtype=np.intp)
+    free = np.ones(width, dtype=np.bool_)
+    rows, columns = np.nonzero(mass)  # in row-major order, which a stable sort keeps among equals
+    order = np.argsort(-mass[rows, columns], kind="stable")
+    for source, target in zip(rows[order].tolist(), columns[order].tolist(), strict=True):
+        if free[source] and result[target] < 0:
+            result[target], free[source] = source, False
+    left = np.flatnonzero(result < 0)
+    result[left] = np.flatnonzero(free)[: len(left)]
+    return result
+
+
+def select_sources(sources: ArrayLike, width: int, classes: Sequence[str]) -> AffineMapping:
+    """The mapping that gives each class the response of its source: one 1 a column, no bias."""
+    weights = np.zeros((width, len(classes)))
+    weights[np.asarray(sources, dtype=np.intp), np.arange(len(classes))] = 1.0
+    return AffineMapping(weights, np.zeros(len(classes)), tuple(classes))
+
+
+def check_one_to_one(width: int, classes: Sequence[str]) -> None:
+    """Refuse more target classes than there are source classes to give them."""
+    if len(classes) > width:
+        raise InputError(
+            f"{len(classes)} classes cannot each have one of {width} source classes to themselves. "
+            "Use a source with more classes, or a mapping that shares them, such as BLM."
+        )
+
+
+def random_mapping(width: int, classes: Sequence[str], generator: np.random.Generator) -> AffineMapping:
+    """The first sources of a random permutation of all `width`, one for each class in the order given.
+
+    >>> mapping = random_mapping(1000, ("cat", "dog"), np.random.default_rng(0))
+    >>> mapping.weights.shape, mapping.weights.sum(axis=0).tolist()
+    ((1000, 2), [1.0, 1.0])
+    """
+    check_one_to_one(width, classes)
+    return select_sources(generator.permutation(width)[: len(classes)], width, classes)
+
+
+def bayesian_mapping(table: CoOccurrence, *, smoothing: float = SMOOTHING) -> AffineMapping:
+    """BLM from a table of counts, BLM+ from one made by `plus_table`; it maps logits, and has no bias.
+
+    >>> table = CoOccurrence()
+    >>> table.update([[2.0, 1.0], [0.0, 3.0], [0.0, 1.0], [0.0, 1.0]], ["cat", "dog", "dog", "cat"])
+    >>> bayesian_mapping(table).weights.round(3).tolist()
+    [[0.667, 0.0], [0.333, 1.0]]
+    """
+    return AffineMapping(bayesian_weights(filled(table), smoothing), np.zeros(len(table.classes)), table.classes)
+
+
+def plus_table(classes: Iterable[object]) -> CoOccurrence:
+    """An empty table for BLM+; every class is named beforehand, because their number sets how much is kept."""
+    names = {str(name) for name in classes}
+    return CoOccurrence(names, top=kept_sources(len(names)))
+
+
+def kept_sources(classes: int) -> int:
+    """K of BLM+ for a number of target classes; at least 1, where the published code has 0 below 7 classes."""
+    return max(1, int(SHARE * classes))
+
+
+def bayesian_weights(mass: Array, smoothing: float = SMOOTHING) -> Array:
+    """Weights (width, classes) whose columns sum to 1, from mass (width, classes).
+
+    The smoothing stands in the denominator alone. A class without any mass gets equal weights of
+    1 / width, so that its score is the mean response: the published code divides by zero there.
+    """
+    if not smoothing >= 0 or not np.isfinite(smoothing):
+        raise InputError(f"The smoothing is {smoothing}; expected a finite number of zero or more.")
+    rows = mass.sum(axis=1, keepdims=True) + smoothing
+    shares = np.divide(mass, rows, out=np.zeros_like(mass), where=rows > 0)  # P(target | source), smoothed
+    columns = shares.sum(axis=0)
+    weights: Array = np.full_like(mass, 1.0 / len(mass))
+    np.divide(shares, columns, out=weights, where=columns > 0)
+    return weights

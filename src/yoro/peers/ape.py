@@ -10,6 +10,7 @@ values of beta every tenth is tried.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from yoro.mappings.batches import Codes
-from yoro.peers.contract import Array, Method, Scorer, Task, correct, held, one_hot, unit
-from yoro.peers.tip_adapter import ALPHAS, BETAS, Cache
+from yoro.peers.contract import Array, Method, Scorer, Task, held, most_right, one_hot, unit
+from yoro.peers.tip_adapter import ALPHAS, BETAS, Cache, kernel
 
 WEIGHTS = (0.7, 0.3)  # of similarity and variance
 SHARE = 0.7  # of the channels that are kept
@@ -41,21 +42,23 @@ def fit(task: Task) -> Scorer:
     head, trial = texts.scale * texts.heads.T, task.validated()
     channels, keys, surprise = _refine(trial, texts.heads)
     vectors, truth = held(trial)
-    affinity, guess = unit(vectors[:, channels]) @ keys.T, vectors @ head
-    values = one_hot(trial.truth, len(trial.classes))
-    best, chosen = -1, (BETAS[0], ALPHAS[0], GAMMAS[0])
-    for beta in BETAS[::10]:
-        kernel = np.exp(-beta * (1.0 - affinity))
-        for gamma in GAMMAS:
-            votes = kernel @ (values * np.exp(gamma * surprise)[:, None])
-            for alpha in ALPHAS:
-                right = correct(guess + alpha * votes, truth)
-                if right > best:
-                    best, chosen = right, (beta, alpha, gamma)
-    beta, alpha, gamma = chosen
+    cosines, guess = unit(vectors[:, channels]) @ keys.T, vectors @ head
+
+    def answers() -> Iterator[tuple[tuple[float, float, float], Array]]:
+        for beta in BETAS[::10]:
+            affinity = kernel(cosines, beta)
+            for gamma in GAMMAS:
+                votes = affinity @ _values(trial, surprise, gamma)
+                for alpha in ALPHAS:
+                    yield (beta, alpha, gamma), guess + alpha * votes
+
+    beta, alpha, gamma = most_right(answers(), truth)
     channels, keys, surprise = _refine(task, texts.heads)
-    values = one_hot(task.truth, len(task.classes)) * np.exp(gamma * surprise)[:, None]
-    return Refined(keys, values, head, beta, alpha, channels)
+    return Refined(keys, _values(task, surprise, gamma), head, beta, alpha, channels)
+
+
+def _values(task: Task, surprise: Array, gamma: float) -> Array:
+    return one_hot(task.truth, len(task.classes)) * np.exp(gamma * surprise)[:, None]
 
 
 def _refine(task: Task, heads: Array) -> tuple[NDArray[np.intp], Array, Array]:

@@ -8,7 +8,6 @@ import tracemalloc
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from yoro.errors import InputError, YoroError
 from yoro.mappings.batches import Codes, class_codes
-from yoro.peers.contract import Array, Method, Task, check_scores, make_ready, make_task
+from yoro.peers.contract import Array, Method, Task, check_scores, correct, make_ready, make_task
 from yoro.peers.methods import find_methods
 from yoro.peers.responses import SharedResponses
 
@@ -68,14 +67,6 @@ class _Trial:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Test:
-    """Responses to answer to, and the true classes."""
-
-    responses: Array
-    truth: Codes
-
-
 def compare(
     shared: SharedResponses,
     *,
@@ -119,14 +110,13 @@ def compare(
     with threadpool_limits(1):
         for seed in range(seeds):  # one draw in memory at a time
             task, test = _draw(shared, seed, shots, texts, 100.0 if scale is None else scale)
-            facts = facts or _facts(shared, task, len(test.truth), shots, seeds)
+            facts = facts or _facts(shared, task, len(test[1]), shots, seeds)
             for method in (one for one in chosen if one.name not in reasons):
                 tell(f"seed {seed}, {method.name}")
-                outcome = _outcome(method, task, test)
-                if isinstance(outcome, str):
-                    reasons[method.name] = outcome
-                else:
-                    trials[method.name].append(outcome)
+                try:
+                    trials[method.name].append(_try(method, task, *test))
+                except Exception as error:  # whatever a method runs into is its own row's news, and no other's
+                    reasons[method.name] = _reason(error)
     rows = [_row(method, trials[method.name], reasons.get(method.name)) for method in chosen]
     rows.sort(key=lambda row: (row.accuracy is None, -(row.accuracy or 0.0)))  # equals stay in the registry's order
     return Comparison(tuple(rows), facts)
@@ -134,13 +124,13 @@ def compare(
 
 def _draw(
     shared: SharedResponses, seed: int, shots: int | None, texts: Mapping[str, ArrayLike] | None, scale: float
-) -> tuple[Task, _Test]:
-    """The task of one seed, and what it is tested on."""
+) -> tuple[Task, tuple[Array, Codes]]:
+    """The task of one seed, and responses with their true classes to test on."""
     train, test = shared.draw(seed, shots)
     held = None if shared.val is None else (shared.val.responses, shared.val.labels)
     groups = train.groups if any(train.groups) else None
     task = make_task(train.responses, train.labels, validation=held, texts=texts, scale=scale, groups=groups, seed=seed)
-    return task, _Test(test.responses.astype(np.float64), class_codes(test.labels.tolist(), task.classes))
+    return task, (test.responses.astype(np.float64), class_codes(test.labels.tolist(), task.classes))
 
 
 def _row(method: Method, trials: Sequence[_Trial], reason: str | None) -> Row:
@@ -160,51 +150,34 @@ def _row(method: Method, trials: Sequence[_Trial], reason: str | None) -> Row:
     )
 
 
-def _outcome(method: Method, task: Task, test: _Test) -> _Trial | str:
-    """What came of one method at one seed, or the reason why nothing did."""
-    try:
-        return _try(method, task, test)
-    except Exception as error:  # whatever a method runs into is its own row's news, and no other's
-        return _reason(error)
+def _try(method: Method, task: Task, responses: Array, truth: Codes) -> _Trial:
+    """Fit and answer.
 
-
-def _try(method: Method, task: Task, test: _Test) -> _Trial:
-    """Fit and answer; memory is measured at the first seed alone, because that takes time."""
+    Memory, as far as Python and numpy tell, is measured at the first seed alone, because that takes time, and not at
+    all where somebody is tracing already: their tracing goes on.
+    """
     make_ready(method, task)
+    tracing = task.seed == 0 and not tracemalloc.is_tracing()
+    peak = 0
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        with _Traced(task.seed == 0) as traced:
+        if tracing:
+            tracemalloc.start()
+        try:
             started = time.perf_counter()
             scorer = method.fit(task)
             fitted = time.perf_counter()
+        finally:
+            if tracing:
+                peak = tracemalloc.get_traced_memory()[1]
+                tracemalloc.stop()
         before = time.perf_counter()
-        scores = scorer(test.responses)
+        scores = scorer(responses)
         after = time.perf_counter()
-    check_scores(scores, len(test.truth), len(task.classes))
-    accuracy = float((scores.argmax(axis=1) == test.truth).mean())
+    check_scores(scores, len(truth), len(task.classes))
+    accuracy = correct(scores, truth) / len(truth)
     notes = tuple(_sentence(str(w.message)) for w in caught if issubclass(w.category, UserWarning))
-    return _Trial(accuracy, fitted - started, len(scores) / max(after - before, 1e-9), traced.peak_mb, notes)
-
-
-class _Traced:
-    """The largest amount of memory taken at once within the block, as far as Python and numpy tell.
-
-    Where somebody is tracing already, nothing is measured and their tracing goes on.
-    """
-
-    def __init__(self, wanted: bool) -> None:
-        self.peak_mb = 0.0
-        self._wanted = wanted and not tracemalloc.is_tracing()
-
-    def __enter__(self) -> Self:
-        if self._wanted:
-            tracemalloc.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._wanted:
-            self.peak_mb = tracemalloc.get_traced_memory()[1] / 2**20
-            tracemalloc.stop()
+    return _Trial(accuracy, fitted - started, len(scores) / max(after - before, 1e-9), peak / 2**20, notes)
 
 
 def _reason(error: Exception) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,9 +19,11 @@ from yoro.mappings.batches import Codes, check_batch, class_codes, refuse_non_fi
 
 Array = NDArray[np.float64]
 Scorer = Callable[[Array], Array]  # responses (n, width) -> scores (n, classes)
+T = TypeVar("T")
 
 HELD = 4  # images a class held out for a grid where no validation data are given
 HELD_OF_GROUPS = 0.25  # ... as a share, where groups must stay whole
+ROWS = 1024  # responses scored at a time, by methods that make large arrays of them
 NEEDS = ("gradients", "features", "texts", "stored data", "validation", "torch")
 
 
@@ -227,13 +230,7 @@ def gathered(task: Task) -> ResponseStatistics:
 
 def mapping_method(name: str, solve: Callable[[ResponseStatistics], AffineMapping], about: str = "") -> Method:
     """A label mapping as a method: statistics of one pass in, an affine mapping of the responses out."""
-
-    return Method(name, lambda task: as_scorer(solve(gathered(task))), about=about)
-
-
-def as_scorer(mapping: AffineMapping) -> LinearScores:
-    """A mapping as what the contract asks for."""
-    return LinearScores(mapping.weights, mapping.bias)
+    return Method(name, lambda task: solve(gathered(task)), about=about)
 
 
 def make_ready(method: Method, task: Task) -> None:
@@ -255,15 +252,18 @@ def correct(scores: Array, truth: Codes) -> int:
     return int((scores.argmax(axis=-1) == truth).sum())
 
 
+def most_right(answers: Iterable[tuple[T, Array]], truth: Codes) -> T:
+    """The option whose scores (n, classes) hold the most right answers; the first of equals."""
+    return max(answers, key=lambda answer: correct(answer[1], truth))[0]
+
+
+def in_blocks(scorer: Scorer, responses: Array) -> Array:
+    """The scores of all responses, which the scorer is given some rows at a time; of none, in the right shape."""
+    return np.concatenate([scorer(responses[i : i + ROWS]) for i in range(0, max(1, len(responses)), ROWS)])
+
+
 def held(task: Task) -> tuple[Array, Codes]:
     """The validation data of a task that has them."""
     if task.validation is None:
         raise SelectionError("no validation data")
     return task.validation
-
-
-def both_columns(rows: Array, bias: Array) -> tuple[Array, Array]:
-    """Weights (classes, width) and bias (classes,) from scikit-learn's, which keeps one row for two classes."""
-    if len(rows) > 1:
-        return rows, bias
-    return np.concatenate([-rows, rows]) / 2, np.concatenate([-bias, bias]) / 2

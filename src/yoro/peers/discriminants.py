@@ -26,10 +26,8 @@ from yoro.discriminant.shrinkage import Spectrum, make_spectrum
 from yoro.discriminant.solve import solve_empirical
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.bayesian import bayesian_mapping, plus_table
-from yoro.mappings.cooccurrence import CoOccurrence
-from yoro.mappings.frequency import frequency_mapping, random_mapping
-from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, as_scorer, gathered, held
+from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table, random_mapping
+from yoro.peers.contract import LinearScores, Method, Scorer, Task, gathered, held
 
 
 def fit(task: Task, rule: str = "loo", target: str | None = None, votes: bool = False) -> Scorer:
@@ -46,31 +44,25 @@ def fit(task: Task, rule: str = "loo", target: str | None = None, votes: bool = 
     )  # fmt: skip
     if rule == "validation":
         known = known.validated_on(_named(trial))
-    return as_scorer(known.mapping(select_shrinkage(rule, known)))
+    return known.mapping(select_shrinkage(rule, known))
 
 
-def fit_images(task: Task) -> Scorer:
-    """The default without the zero-shot head, where there is one."""
+def fit_spoken(task: Task, target: str | None = None) -> Scorer:
+    """BDM where there are texts, but without their zero-shot head."""
     task.needed_texts()
-    return fit(task)
+    return fit(task, target=target)
 
 
 def fit_zero_shot(task: Task) -> Scorer:
     """The head alone: what `yoro fit --shots 0` answers. No image is read; on unit vectors MPE is the same."""
     head = task.needed_texts().described(task.classes).head(task.classes)
-    return replace(as_scorer(head), normalise=True)
+    return LinearScores(head.weights, head.bias, normalise=True)
 
 
 def fit_empirical(task: Task) -> Scorer:
     """No shrinkage at all."""
     statistics = gathered(task)
-    return as_scorer(solve_empirical(statistics, spectrum_of(task, statistics)))
-
-
-def fit_features(task: Task) -> Scorer:
-    """The target I in feature space, where there are features besides the responses."""
-    task.needed_texts()
-    return fit(task, target="identity")
+    return solve_empirical(statistics, spectrum_of(task, statistics))
 
 
 def fit_retained(task: Task, shares: tuple[float, ...]) -> Scorer:
@@ -79,7 +71,7 @@ def fit_retained(task: Task, shares: tuple[float, ...]) -> Scorer:
     statistics = gathered(trial)
     texts = None if task.texts is None else task.texts.flat
     chosen = select_retention(statistics, _named(trial), shares, texts=texts)
-    return as_scorer(solve_retained(statistics, chosen.columns, chosen.shrinkage, texts))
+    return solve_retained(statistics, chosen.columns, chosen.shrinkage, texts)
 
 
 def spectrum_of(task: Task, statistics: ResponseStatistics, target: str | None = None) -> Spectrum:
@@ -98,13 +90,6 @@ def in_responses(task: Task) -> Task:
     return replace(task, responses=task.responses @ lift, validation=seen, texts=None)
 
 
-def folded(mapping: AffineMapping, task: Task) -> LinearScores:
-    """A mapping over responses `scale T v` as one over v."""
-    texts = task.needed_texts()
-    weights: Array = texts.scale * texts.flat.T @ mapping.weights
-    return LinearScores(weights, mapping.bias)
-
-
 def _named(task: Task) -> Validation:
     responses, truth = held(task)
     return responses, np.asarray(task.classes, dtype=np.str_)[truth]
@@ -114,9 +99,10 @@ def _groups(task: Task) -> NDArray[np.str_]:
     return np.array(task.groups or [""] * len(task.truth), dtype=np.str_)
 
 
+FEATURES = partial(fit_spoken, target="identity")
 BDM = (
     Method("bdm", partial(fit, votes=True), ("stored data",), about="YORO's default: shrinkage by exact leave-one-out"),
-    Method("bdm-images", fit_images, ("texts", "stored data"), about="the default without the zero-shot head"),
+    Method("bdm-images", fit_spoken, ("texts", "stored data"), about="the default without the zero-shot head"),
     Method("zero-shot", fit_zero_shot, ("texts",), 0, about="the zero-shot head of the texts alone"),
     Method("bdm-validation", partial(fit, rule="validation"), ("validation",), about="the paper's rule"),
     Method("bdm-oas", partial(fit, rule="oas"), about="oracle approximating shrinkage"),
@@ -124,7 +110,7 @@ BDM = (
     Method("bdm-ledoit-wolf", partial(fit, rule="ledoit-wolf"), ("stored data",), about="Ledoit and Wolf's shrinkage"),
     Method("bdm-empirical", fit_empirical, about="no shrinkage: pseudo-inverse"),
     Method("bdm-diagonal", partial(fit, target="diagonal"), ("stored data",), about="target: the diagonal"),
-    Method("bdm-features", fit_features, ("features", "texts", "stored data"), about="target: I in feature space"),
+    Method("bdm-features", FEATURES, ("features", "texts", "stored data"), about="target: I in feature space"),
     Method("bdm-conditional", partial(fit_retained, shares=CONDITIONAL), ("validation",), about="95 % of coordinates"),
     Method("bdm-adaptive", partial(fit_retained, shares=ADAPTIVE), ("validation",), about="a chosen share of them"),
 )
@@ -133,7 +119,7 @@ BDM = (
 def fit_random(task: Task) -> Scorer:
     """RLM: sources drawn by lot."""
     width = task.responses.shape[1] if task.texts is None else len(task.texts.flat)
-    return _scorer(random_mapping(width, task.classes, task.generator(4)), task)
+    return _folded(random_mapping(width, task.classes, task.generator(4)), task)
 
 
 def fit_table(
@@ -142,11 +128,14 @@ def fit_table(
     """A mapping of the table of which source classes answer to which target classes."""
     counted = table(task.classes)
     counted.update(in_responses(task).responses, task.labels)
-    return _scorer(solve(counted), task)
+    return _folded(solve(counted), task)
 
 
-def _scorer(mapping: AffineMapping, task: Task) -> Scorer:
-    return as_scorer(mapping) if task.texts is None else folded(mapping, task)
+def _folded(mapping: AffineMapping, task: Task) -> Scorer:
+    """A mapping over responses as it is, or over responses `scale T v` as one over v."""
+    if task.texts is None:
+        return mapping
+    return LinearScores(task.texts.scale * task.texts.flat.T @ mapping.weights, mapping.bias)
 
 
 LABEL_MAPPINGS = (

@@ -10,12 +10,13 @@ training data, the probe is fitted on the rest and stays so. The treatment of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import softmax
 
-from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, class_means, correct, held, one_hot
+from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, class_means, held, most_right, one_hot
 
 EPOCHS = 300
 EVERY = 10  # epochs between two steps of the blend
@@ -23,9 +24,9 @@ MOMENTUM = 0.9
 START = 250.0
 
 
-@dataclass
+@dataclass(frozen=True)
 class Probe:
-    """What is trained, and the velocity of each part."""
+    """What is trained."""
 
     weights: Array  # (dimension, classes)
     blend: Array  # (classes,)
@@ -37,7 +38,7 @@ class Probe:
 
     def folded(self, heads: Array) -> LinearScores:
         """The same as one affine map."""
-        return LinearScores(self.weights + self.blend * heads.T, self.bias.copy(), normalise=True)
+        return LinearScores(self.weights + self.blend * heads.T, self.bias, normalise=True)
 
 
 def start(task: Task, cosines: Array) -> Probe:
@@ -54,29 +55,32 @@ def gradients(probe: Probe, vectors: Array, cosines: Array, indicators: Array) -
     return Probe(vectors.T @ error, (cosines * error).sum(axis=0), error.sum(axis=0))
 
 
-def fit(task: Task) -> Scorer:
-    """Full-batch descent; the first epoch with the most right answers on validation data is kept."""
-    heads, task = task.needed_texts().heads, task.normalised().validated()
-    vectors, truth = held(task)
-    cosines, theirs = task.responses @ heads.T, vectors @ heads.T
+def epochs(task: Task, cosines: Array) -> Iterator[Probe]:
+    """The probe before full-batch descent and after each epoch of it."""
     indicators = one_hot(task.truth, len(task.classes))
-    probe = start(task, cosines)
-    speed = Probe(*(np.zeros_like(part) for part in (probe.weights, probe.blend, probe.bias)))
     n = len(task.truth)
     step = 4.0 * n / np.linalg.norm(task.responses, 2) ** 2
     blend_step = n / (4.0 * (cosines**2).sum(axis=0).max())
-    best, kept = correct(probe.scores(vectors, theirs), truth), probe.folded(heads)
+    probe = start(task, cosines)
+    weights, blend, bias = (np.zeros_like(part) for part in (probe.weights, probe.blend, probe.bias))  # velocities
+    yield probe
     for epoch in range(1, EPOCHS + 1):
         slope = gradients(probe, task.responses, cosines, indicators)
-        speed.weights, speed.bias = MOMENTUM * speed.weights + slope.weights, MOMENTUM * speed.bias + slope.bias
-        probe.weights, probe.bias = probe.weights - step * speed.weights, probe.bias - step * speed.bias
+        weights, bias = MOMENTUM * weights + slope.weights, MOMENTUM * bias + slope.bias
+        probe = replace(probe, weights=probe.weights - step * weights, bias=probe.bias - step * bias)
         if epoch % EVERY == 0:
-            speed.blend = MOMENTUM * speed.blend + slope.blend
-            probe.blend = probe.blend - blend_step * speed.blend
-        right = correct(probe.scores(vectors, theirs), truth)
-        if right > best:
-            best, kept = right, probe.folded(heads)
-    return kept
+            blend = MOMENTUM * blend + slope.blend
+            probe = replace(probe, blend=probe.blend - blend_step * blend)
+        yield probe
+
+
+def fit(task: Task) -> Scorer:
+    """The first epoch with the most right answers on validation data is kept."""
+    heads, task = task.needed_texts().heads, task.normalised().validated()
+    vectors, truth = held(task)
+    theirs = vectors @ heads.T
+    probes = epochs(task, task.responses @ heads.T)
+    return most_right(((probe, probe.scores(vectors, theirs)) for probe in probes), truth).folded(heads)
 
 
 LP_PLUS_PLUS = Method(

@@ -10,7 +10,7 @@ from yoro.peers.ape import APE
 from yoro.peers.contract import Method
 from yoro.peers.deep_slda import DEEP_SLDA
 from yoro.peers.discriminants import BDM, LABEL_MAPPINGS
-from yoro.peers.gda import GDA
+from yoro.peers.gda import GDA, TIMO, TIMO_S
 from yoro.peers.lpplusplus import LP_PLUS_PLUS
 from yoro.peers.nearest import NEAREST_MEAN, NEAREST_NEIGHBOURS
 from yoro.peers.proker import PROKER
@@ -18,9 +18,7 @@ from yoro.peers.prompt_ensembles import PROMPT_ENSEMBLES
 from yoro.peers.ranpac import RANPAC
 from yoro.peers.ridge import RIDGE
 from yoro.peers.scikit_learn import LOGISTIC, SKLEARN_LDA
-from yoro.peers.timo import TIMO, TIMO_S
-from yoro.peers.tip_adapter import TIP_ADAPTER
-from yoro.peers.tip_adapter_f import TIP_ADAPTER_F
+from yoro.peers.tip_adapter import TIP_ADAPTER, TIP_ADAPTER_F
 from yoro.user_code import import_here
 
 METHODS: dict[str, Method] = {

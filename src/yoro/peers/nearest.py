@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.mappings.batches import Codes
-from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, class_means, correct, unit
+from yoro.peers.contract import ROWS, Array, LinearScores, Method, Scorer, Task, class_means, correct, in_blocks, unit
 
 NEIGHBOURS = (1, 3, 5, 10, 20)
-ROWS = 1024  # responses compared at a time
 
 
 def fit_means(task: Task) -> Scorer:
@@ -31,9 +30,9 @@ class Votes:
 
     def __call__(self, responses: Array) -> Array:
         """Votes (n, classes); among equal votes the class of the nearer neighbours wins."""
-        parts = [responses[i : i + ROWS] for i in range(0, len(responses), ROWS)]
-        scored = [votes(unit(part) @ self.keys.T, self.truth, self.classes, self.neighbours) for part in parts]
-        return np.concatenate(scored) if scored else np.empty((0, self.classes))
+        return in_blocks(
+            lambda part: votes(unit(part) @ self.keys.T, self.truth, self.classes, self.neighbours), responses
+        )
 
 
 def votes(similarity: Array, truth: Codes, classes: int, neighbours: int) -> Array:

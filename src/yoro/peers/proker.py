@@ -9,44 +9,23 @@ since A holds a factor lambda, lambda weighs the kernel against the zero-shot an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.linalg import eigh
 
-from yoro.peers.contract import Array, Method, Scorer, Task, correct, held, one_hot, unit
+from yoro.peers.contract import Array, Method, Scorer, Task, held, most_right, one_hot
+from yoro.peers.tip_adapter import Cache, kernel
 
 BETAS = tuple(np.linspace(0.5, 3.0, 20).tolist())
 PENALTIES = tuple(np.linspace(0.001, 1.0, 10).tolist())
-ROWS = 1024  # vectors scored at a time
-
-
-@dataclass(frozen=True)
-class KernelScores:
-    """Stored keys (n, dimension) and coefficients (n, classes), beside the zero-shot head."""
-
-    keys: Array
-    coefficients: Array
-    head: Array  # (dimension, classes)
-    beta: float
-
-    def __call__(self, responses: Array) -> Array:
-        """Scores (n, classes)."""
-        parts = [unit(responses[i : i + ROWS]) for i in range(0, len(responses), ROWS)]
-        scored = [part @ self.head + kernel(part, self.keys, self.beta) @ self.coefficients for part in parts]
-        return np.concatenate(scored) if scored else np.empty((0, self.head.shape[1]))
-
-
-def kernel(one: Array, two: Array, beta: float) -> Array:
-    """Values (n, m) between unit vectors."""
-    return np.exp(-beta * (1.0 - one @ two.T))
 
 
 class Residual:
     """What the zero-shot answer leaves over, in the eigenbasis of the kernel at one beta."""
 
     def __init__(self, task: Task, head: Array, beta: float) -> None:
-        values, self._basis = eigh(kernel(task.responses, task.responses, beta))
+        values, self._basis = eigh(kernel(task.responses @ task.responses.T, beta))
         self._values = np.maximum(values, 0.0)
         self._left = self._basis.T @ (one_hot(task.truth, len(task.classes)) - task.responses @ head)
 
@@ -60,16 +39,16 @@ def fit(task: Task) -> Scorer:
     head, task = task.needed_texts().heads.T, task.normalised()
     trial = task.validated()
     vectors, truth = held(trial)
-    guess = vectors @ head
-    best, chosen = -1, (BETAS[0], PENALTIES[0])
-    for beta in BETAS:
-        residual, affinity = Residual(trial, head, beta), kernel(vectors, trial.responses, beta)
-        for penalty in PENALTIES:
-            right = correct(guess + affinity @ residual.coefficients(penalty), truth)
-            if right > best:
-                best, chosen = right, (beta, penalty)
-    beta, penalty = chosen
-    return KernelScores(task.responses, Residual(task, head, beta).coefficients(penalty), head, beta)
+    guess, cosines = vectors @ head, vectors @ trial.responses.T
+
+    def answers() -> Iterator[tuple[tuple[float, float], Array]]:
+        for beta in BETAS:
+            residual, affinity = Residual(trial, head, beta), kernel(cosines, beta)
+            for penalty in PENALTIES:
+                yield (beta, penalty), guess + affinity @ residual.coefficients(penalty)
+
+    beta, penalty = most_right(answers(), truth)
+    return Cache(task.responses, Residual(task, head, beta).coefficients(penalty), head, beta, alpha=1.0)
 
 
 PROKER = Method(

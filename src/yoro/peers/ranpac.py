@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from yoro.peers.contract import Array, Method, Scorer, Task, held, one_hot
+from yoro.peers.contract import ROWS, Array, Method, Scorer, Task, held, in_blocks, one_hot
 
 COLUMNS = 10_000
 PENALTIES = tuple(10.0**power for power in range(-8, 9))
-ROWS = 1024  # responses expanded at a time
 
 
 @dataclass(frozen=True)
@@ -30,9 +29,7 @@ class Expanded:
 
     def __call__(self, responses: Array) -> Array:
         """Scores (n, classes)."""
-        parts = [responses[i : i + ROWS] for i in range(0, len(responses), ROWS)]
-        scored = [expand(part, self.projection) @ self.weights for part in parts]
-        return np.concatenate(scored) if scored else np.empty((0, self.weights.shape[1]))
+        return in_blocks(lambda part: expand(part, self.projection) @ self.weights, responses)
 
 
 def expand(responses: Array, projection: Array) -> Array:

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from yoro.errors import InputError
-from yoro.peers.contract import LinearScores, Method, Scorer, Task, both_columns
+from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task
+
+if TYPE_CHECKING:
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.linear_model import LogisticRegression
 
 ITERATIONS = 1000
 
@@ -26,7 +31,7 @@ def fit_logistic(task: Task) -> Scorer:
     steps = make_pipeline(StandardScaler(), LogisticRegression(max_iter=ITERATIONS))
     steps.fit(task.responses, task.truth)
     scaler, model = steps[0], steps[-1]
-    rows, bias = both_columns(np.asarray(model.coef_), np.asarray(model.intercept_))
+    rows, bias = _both_columns(model)
     weights = rows / scaler.scale_
     return LinearScores(weights.T, bias - weights @ scaler.mean_)
 
@@ -38,22 +43,24 @@ def fit_discriminant(task: Task) -> Scorer:
     if not (task.counts > 1).any():
         raise InputError("one image a class leaves no covariance")
     model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(task.responses, task.truth)
-    weights, bias = both_columns(np.asarray(model.coef_), np.asarray(model.intercept_))
+    weights, bias = _both_columns(model)
     return LinearScores(weights.T, bias)
 
 
+def _both_columns(model: LogisticRegression | LinearDiscriminantAnalysis) -> tuple[Array, Array]:
+    """Weights (classes, width) and bias (classes,); scikit-learn keeps one row for two classes."""
+    rows, bias = np.asarray(model.coef_), np.asarray(model.intercept_)
+    if len(rows) > 1:
+        return rows, bias
+    return np.concatenate([-rows, rows]) / 2, np.concatenate([-bias, bias]) / 2
+
+
 LOGISTIC = Method(
-    "logistic",
-    fit_logistic,
-    ("stored data",),
-    ITERATIONS,
-    about="scikit-learn's logistic regression",
-    prepare=partial(import_module, "sklearn.linear_model"),
-)
+    "logistic", fit_logistic, ("stored data",), ITERATIONS,
+    about="scikit-learn's logistic regression", prepare=partial(import_module, "sklearn.linear_model"),
+)  # fmt: skip
 SKLEARN_LDA = Method(
-    "sklearn-lda",
-    fit_discriminant,
-    ("stored data",),
+    "sklearn-lda", fit_discriminant, ("stored data",),
     about="scikit-learn's discriminant, shrinkage='auto'",
     prepare=partial(import_module, "sklearn.discriminant_analysis"),
-)
+)  # fmt: skip

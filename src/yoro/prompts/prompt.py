@@ -71,7 +71,12 @@ class Prompt:
 
     def mask(self) -> npt.NDArray[np.bool_]:
         """(side, side, 1): where the program shows."""
-        return border_mask(self.side, self.pad) if self.name == "watermark" else frame_mask(self.side, self.image_side)
+        mask = np.ones((self.side, self.side, 1), np.bool_)
+        if self.name != "watermark":
+            mask[image_square(self.side, self.image_side)] = False
+        elif self.pad is not None:
+            mask[self.pad : self.side - self.pad, self.pad : self.side - self.pad] = False
+        return mask
 
     @property
     def n_values(self) -> int:
@@ -199,21 +204,6 @@ def image_square(side: int, image_side: int) -> tuple[slice, slice]:
     """Rows and columns of the image in the middle of the canvas; an odd pixel goes to the top and left."""
     start = (side - image_side + 1) // 2
     return slice(start, start + image_side), slice(start, start + image_side)
-
-
-def frame_mask(side: int, image_side: int) -> npt.NDArray[np.bool_]:
-    """(side, side, 1): true around the image."""
-    mask = np.ones((side, side, 1), np.bool_)
-    mask[image_square(side, image_side)] = False
-    return mask
-
-
-def border_mask(side: int, pad: int | None) -> npt.NDArray[np.bool_]:
-    """(side, side, 1): true on the outer `pad` pixels, everywhere for None."""
-    mask = np.ones((side, side, 1), np.bool_)
-    if pad is not None and 2 * pad < side:
-        mask[pad : side - pad, pad : side - pad] = False
-    return mask
 
 
 def check_whole(value: object, low: int, high: int, what: str) -> int:

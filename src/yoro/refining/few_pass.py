@@ -146,10 +146,10 @@ def _prepare(
     train, held = examples
     stream = pipeline.stream(held, run.loading)
     kept = collect(stream, "validation", width=twin.width, progress=run.progress)
-    _refuse_shared(model.ledger, kept, fitted=True)
+    _refuse_shared(model.ledger, kept, "the model was fitted on", FITTED)
     gathered = Gathered.empty(SolveSettings.reservoir, settings.seed)
     gather(gathered, pipeline.stream(train, run.loading), progress=run.progress)
-    _refuse_shared(gathered.ledger, kept, fitted=False)
+    _refuse_shared(gathered.ledger, kept, "are among the training images", TRAINED)
     solving = SolveSettings("validation" if settings.paper else model.choice.asked, model.prior, settings.protocol)
     seen = Held(_readable(held, stream.skipped), kept.responses.astype(np.float32), kept.labels)
     validation = seen.responses, seen.labels
@@ -158,15 +158,11 @@ def _prepare(
     return Ready(twin, pipeline, _readable(train, gathered.skipped), seen, first, skipped)
 
 
-def _refuse_shared(ledger: Ledger, held: Collected, *, fitted: bool) -> None:
-    """Raise if contents of validation images are among those that the model was fitted on, or is trained on."""
+def _refuse_shared(ledger: Ledger, held: Collected, what: str, remedy: str) -> None:
+    """Raise if contents of validation images are in the ledger of those that the model was fitted or is trained on."""
     shared = [name for name, known in zip(held.names, ledger.holds(held.digests), strict=True) if known]
     if shared:
-        what = "the model was fitted on" if fitted else "are among the training images"
-        raise InputError(
-            f"{len(shared):,} of {len(held):,} validation images {what}, such as {shared[0]!r}. "
-            f"{FITTED if fitted else TRAINED}"
-        )
+        raise InputError(f"{len(shared):,} of {len(held):,} validation images {what}, such as {shared[0]!r}. {remedy}")
 
 
 def _training(ready: Ready, settings: RefineSettings, recipe: Recipe, progress: bool) -> tuple[Training, AffineMapping]:
@@ -175,7 +171,7 @@ def _training(ready: Ready, settings: RefineSettings, recipe: Recipe, progress: 
     On an image-text source the head is folded to (dimension, classes): similarities are never formed.
     """
     classes = ready.first.mapping.classes
-    start = _augmented_start(ready, recipe) if settings.starts_augmented else ready.first.mapping
+    start = _augmented_start(ready, recipe) if settings.augmented_start else ready.first.mapping
     head = MappingHead(
         start,
         make_policy(settings.mapping, settings.beta),

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from yoro.mappings.affine import AffineMapping
-from yoro.refining.policies import Frozen, Policy
+from yoro.refining.policies import FROZEN, Momentum
 
 Arrays = dict[str, NDArray[np.generic]]
 BLOCK = 512  # responses that are gathered at once: statistics take the same time for a few as for many
@@ -68,7 +68,7 @@ class MappingHead(Generic[C]):
     def __init__(
         self,
         mapping: AffineMapping,
-        policy: Policy,
+        policy: Momentum,
         *,
         collect: Callable[[], C],
         solve: Callable[[C], AffineMapping],
@@ -102,7 +102,7 @@ class MappingHead(Generic[C]):
 
     def freeze(self) -> None:
         """Keep the mapping as it is now, whatever is observed later."""
-        self._policy = Frozen()
+        self._policy = FROZEN
         self._forget()
 
     def parameters(self) -> list[torch.nn.Parameter]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,13 +56,6 @@ def best_trained(records: Sequence[EpochRecord]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Piece:
-    loss: float  # summed over the images of the piece
-    responses: NDArray[np.float32]
-    gradients: tuple[torch.Tensor, ...]  # of the summed loss
-
-
-@dataclass(frozen=True)
 class Outcome:
     """How a training went. Prompt and head are left as they were in the chosen epoch."""
 
@@ -89,7 +82,6 @@ class Training:
         self._optimiser = make_optimiser(recipe, prompt.parameters(), head.parameters(), prompt.rates)
         self._in_lanes = source.device.type == "cpu" and not recipe.whole_batches
         self._piece = PIECE if self._in_lanes else recipe.batch_size
-        self._programs = len(prompt.parameters())
         self._trained = [*prompt.parameters(), *head.parameters()]
         self._best: Arrays = {}
 
@@ -100,7 +92,7 @@ class Training:
         *,
         checkpoint: TrainingCheckpoint | None = None,
         resume: bool = False,
-        tell: Tell | None = None,
+        tell: Tell = lambda records, chosen: None,
     ) -> Outcome:
         """Train for the recipe's epochs, validating before the first and after each; Ctrl-C keeps the best so far.
 
@@ -109,8 +101,12 @@ class Training:
         if not len(held):
             raise InputError("There are no validation images, so no epoch could be chosen.")
         before = checkpoint.read() if checkpoint is not None and resume else None
-        records, chosen = self._restore(before) if before else ([self._start(held)], 0)
-        if tell and not before:
+        if before:
+            self._restore(before)
+            records, chosen = list(before.records), before.chosen
+        else:
+            self._best = self._candidate()
+            records, chosen = [EpochRecord(0, None, self.correct(held), len(held), 0.0)], 0
             tell(records, chosen)
         interrupted = False
         try:
@@ -120,8 +116,7 @@ class Training:
                     chosen, self._best = records[-1].epoch, self._candidate()
                 if checkpoint is not None:
                     checkpoint.write(TrainingState(records, chosen, self._state(), self._best))
-                if tell:
-                    tell(records, chosen)
+                tell(records, chosen)
         except KeyboardInterrupt:
             interrupted = True
         self._put(self._best)
@@ -140,12 +135,8 @@ class Training:
         look = self._look(0) if augmented else None
         with self._lanes() as lanes:
             for pixels, codes in images.batches(self.recipe.batch_size, look=look, pool=self._decoders(lanes)):
-                self._observe(list(lanes.map(self._forward, self._pieces(pixels))), codes)
+                self._observe(lanes.map(self._forward, self._pieces(pixels)), codes)
             self.head.end_of_epoch()
-
-    def _start(self, held: LabelledImages) -> EpochRecord:
-        self._best = self._candidate()
-        return EpochRecord(0, None, self.correct(held), len(held), 0.0)
 
     def _turn(self, epoch: int, train: LabelledImages, held: LabelledImages) -> EpochRecord:
         started = time.perf_counter()
@@ -178,28 +169,29 @@ class Training:
 
     def _step(self, pixels: Pixels, codes: Codes, lanes: Executor) -> float:
         """One update from one batch; the sum of its losses. What the head observes was answered before the update."""
-        parts = list(lanes.map(self._backward, self._pieces(pixels), self._pieces(codes)))
-        total = sum(part.loss for part in parts)
+        parts = lanes.map(self._backward, self._pieces(pixels), self._pieces(codes))
+        losses, responses, gradients = zip(*parts, strict=True)
+        total: float = sum(losses)
         if not np.isfinite(total):
             raise InputError(
                 "The training loss is no longer finite. Use a smaller learning rate or a higher temperature."
             )
         if not self.recipe.mapping_pass:
-            self._observe([part.responses for part in parts], codes)
-        for place, parameter in enumerate(self._trained):  # added up in the order of the pieces: the same every time
-            parameter.grad = sum((part.gradients[place] for part in parts[1:]), parts[0].gradients[place]) / len(codes)
-            if self.recipe.head_clip and place >= self._programs:
-                parameter.grad.clamp_(-self.recipe.head_clip, self.recipe.head_clip)
+            self._observe(responses, codes)
+        for parameter, (first, *others) in zip(self._trained, zip(*gradients, strict=True), strict=True):
+            parameter.grad = sum(others, first) / len(codes)  # in the order of the pieces: the same every time
+        if self.recipe.head_clip:
+            torch.nn.utils.clip_grad_value_(self.head.parameters(), self.recipe.head_clip)
         self._optimiser.step()
         return total
 
-    def _backward(self, pixels: Pixels, codes: Codes) -> _Piece:
-        """Loss, responses and gradients of one piece of a batch."""
+    def _backward(self, pixels: Pixels, codes: Codes) -> tuple[float, NDArray[np.float32], tuple[torch.Tensor, ...]]:
+        """Summed loss of one piece of a batch, its responses, and the gradients of that loss."""
         responses = self._respond(pixels)
         truth = torch.from_numpy(codes).to(responses.device)
         loss = self._loss(responses, truth)
         gradients = torch.autograd.grad(loss, self._trained)
-        return _Piece(float(loss.detach()), responses.detach().float().cpu().numpy(), gradients)
+        return float(loss.detach()), responses.detach().float().cpu().numpy(), gradients
 
     def _loss(self, responses: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
         if isinstance(self.head, OwnLoss):
@@ -225,9 +217,8 @@ class Training:
     def _pieces(self, batch: NDArray[T]) -> list[NDArray[T]]:
         return [batch[start : start + self._piece] for start in range(0, len(batch), self._piece)]
 
-    def _observe(self, seen: list[NDArray[np.float32]], codes: Codes) -> None:
-        labels = [self.head.classes[code] for code in codes]
-        self.head.observe(np.concatenate(seen), labels)
+    def _observe(self, seen: Iterable[NDArray[np.float32]], codes: Codes) -> None:
+        self.head.observe(np.concatenate(list(seen)), [self.head.classes[code] for code in codes])
 
     @contextmanager
     def _lanes(self) -> Iterator[Executor]:
@@ -276,11 +267,10 @@ class Training:
         self.prompt.restore(_part(arrays, "prompt."))
         self.head.restore(_part(arrays, "head."))
 
-    def _restore(self, state: TrainingState) -> tuple[list[EpochRecord], int]:
+    def _restore(self, state: TrainingState) -> None:
         self._put(state.now)
         restore_optimiser(self._optimiser, _part(state.now, "optimiser."))
         self._best = state.best
-        return list(state.records), state.chosen
 
 
 def _part(arrays: Arrays, prefix: str) -> Arrays:

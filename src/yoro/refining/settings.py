@@ -65,11 +65,6 @@ class RefineSettings:
         """Whether this is the paper and nothing else."""
         return self.protocol == "paper"
 
-    @property
-    def starts_augmented(self) -> bool:
-        """Whether the initial statistics are taken from augmented images."""
-        return self.augment and self.augmented_start
-
     def loss_temperature(self, fitted: float) -> float:
         """The temperature of the loss, given the fitted one."""
         if self.temperature is None:

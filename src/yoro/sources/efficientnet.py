@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,23 +22,19 @@ STD: Colour = (128 / 255, 128 / 255, 128 / 255)
 Array = npt.NDArray[np.generic]
 
 
-@dataclass(frozen=True)
-class _Lite:
-    """The graph and the weights it is built from."""
-
-    graph: GraphBuilder
-    weights: Mapping[str, Array]
+class _Lite(GraphBuilder):
+    """The graph of the network, layer by layer."""
 
     def convolve(self, tensor: str, layer: str, norm: str, *, stride: int = 1) -> str:
         """Convolution with its batch norm folded in, in float64; padding is TensorFlow's "same"."""
         kernel = self.weights[f"{layer}.weight"].astype(np.float64)  # (out, in / groups, k, k)
         scale = self._norm(norm, "weight") / np.sqrt(self._norm(norm, "running_var") + EPSILON)
         bias = self._norm(norm, "bias") - self._norm(norm, "running_mean") * scale
-        return self.graph.node(
+        return self.node(
             "Conv",
             tensor,
-            self.graph.constant((kernel * scale[:, None, None, None]).astype(np.float32)),
-            self.graph.constant(bias.astype(np.float32)),
+            self.constant((kernel * scale[:, None, None, None]).astype(np.float32)),
+            self.constant(bias.astype(np.float32)),
             group=len(kernel) if kernel.shape[1] == 1 else 1,
             kernel_shape=list(kernel.shape[2:]),
             strides=[stride, stride],
@@ -48,8 +43,7 @@ class _Lite:
 
     def clip(self, tensor: str) -> str:
         """ReLU6."""
-        low, high = np.array(0, np.float32), np.array(6, np.float32)
-        return self.graph.node("Clip", tensor, self.graph.constant(low), self.graph.constant(high))
+        return self.node("Clip", tensor, *(self.constant(np.array(bound, np.float32)) for bound in (0, 6)))
 
     def block(self, tensor: str, index: int, *, stride: int, residual: bool) -> str:
         """Expand, filter in depth, project; block 0 has nothing to expand."""
@@ -58,7 +52,7 @@ class _Lite:
             tensor = self.clip(self.convolve(tensor, f"{name}._expand_conv", f"{name}._bn0"))
         tensor = self.clip(self.convolve(tensor, f"{name}._depthwise_conv", f"{name}._bn1", stride=stride))
         tensor = self.convolve(tensor, f"{name}._project_conv", f"{name}._bn2")
-        return self.graph.node("Add", tensor, before) if residual else tensor
+        return self.node("Add", tensor, before) if residual else tensor
 
     def blocks(self, tensor: str) -> str:
         """All blocks; a stage begins where the projected channels change."""
@@ -80,12 +74,24 @@ class _Lite:
         image in the same order whatever its batch-mates are.
         """
         tensor = self.clip(self.convolve(tensor, "_conv_head", "_bn1"))
-        tensor = self.graph.node("GlobalAveragePool", tensor)
+        tensor = self.node("GlobalAveragePool", tensor)
         if read == "logits":
             kernel = self.weights["_fc.weight"].astype(np.float32)[:, :, None, None]
             bias = self.weights["_fc.bias"].astype(np.float32)
-            tensor = self.graph.node("Conv", tensor, self.graph.constant(kernel), self.graph.constant(bias))
-        return self.graph.node("Flatten", tensor)
+            tensor = self.node("Conv", tensor, self.constant(kernel), self.constant(bias))
+        return self.node("Flatten", tensor)
+
+    def normalised(self, pixels: type[np.generic]) -> str:
+        """(pixel - 127) / 128 in channels-first order.
+
+        The mean stays out of the stem's bias: the zeros around the image are zeros *after* normalisation.
+        """
+        tensor = self.node("Transpose", "images", perm=[0, 3, 1, 2])
+        if pixels is np.uint8:
+            scale, zero = self.constant(np.array(1 / 128, np.float32)), self.constant(np.array(127, np.uint8))
+            return self.node("DequantizeLinear", tensor, scale, zero)
+        mean, std = (np.array(colour, np.float32).reshape(1, 3, 1, 1) for colour in (MEAN, STD))
+        return self.node("Div", self.node("Sub", tensor, self.constant(mean)), self.constant(std))
 
     def _norm(self, norm: str, part: str) -> npt.NDArray[np.float64]:
         return self.weights[f"{norm}.{part}"].astype(np.float64)
@@ -96,32 +102,17 @@ def build_graph(weights: Mapping[str, Array], pixels: type[np.generic], *, side:
 
     `pixels` is np.uint8, for 0 to 255, or np.float32, for [0, 1] pixel units.
     """
-    graph = GraphBuilder()
-    lite = _Lite(graph, weights)
+    lite = _Lite(weights)
     try:
-        tensor = lite.clip(lite.convolve(_normalised(graph, pixels), "_conv_stem", "_bn0", stride=2))
+        tensor = lite.clip(lite.convolve(lite.normalised(pixels), "_conv_stem", "_bn0", stride=2))
         tensor = lite.head(lite.blocks(tensor), read)
     except KeyError as error:
         raise SourceError(f"The weights lack {error}: they are not an EfficientNet-Lite's.") from None
     width = len(weights["_fc.weight"]) if read == "logits" else weights["_fc.weight"].shape[1]
     element = TensorProto.UINT8 if pixels is np.uint8 else TensorProto.FLOAT
-    return graph.finish(
+    return lite.finish(
         tensor,
         "efficientnet-lite",
         helper.make_tensor_value_info("images", element, ["n", side, side, 3]),
         helper.make_tensor_value_info("responses", TensorProto.FLOAT, ["n", width]),
     )
-
-
-def _normalised(graph: GraphBuilder, pixels: type[np.generic]) -> str:
-    """(pixel - 127) / 128 in channels-first order.
-
-    The mean stays out of the stem's bias: the zeros around the image are zeros *after* normalisation.
-    """
-    tensor = graph.node("Transpose", "images", perm=[0, 3, 1, 2])
-    if pixels is np.uint8:
-        scale, zero = graph.constant(np.array(1 / 128, np.float32)), graph.constant(np.array(127, np.uint8))
-        return graph.node("DequantizeLinear", tensor, scale, zero)
-    mean = np.array(MEAN, np.float32).reshape(1, 3, 1, 1)
-    std = np.array(STD, np.float32).reshape(1, 3, 1, 1)
-    return graph.node("Div", graph.node("Sub", tensor, graph.constant(mean)), graph.constant(std))

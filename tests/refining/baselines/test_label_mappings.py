@@ -9,9 +9,7 @@ import pytest
 from refining_cases import CLASSES, SmallSource, digit_examples, responses_of, small_prompt
 from yoro.data.geometry import Geometry
 from yoro.errors import InputError
-from yoro.mappings.bayesian import bayesian_mapping, plus_table
-from yoro.mappings.cooccurrence import CoOccurrence
-from yoro.mappings.frequency import frequency_mapping
+from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table
 
 pytestmark = [
     pytest.mark.torch,

@@ -108,14 +108,15 @@ def run_clip(method: str, context: Context, options: ClipOptions) -> Answer:
     cell = context.cell
     texts = need_texts(context.pipeline.source, cell.method)
     twin = open_differentiable(cell.source, read=cell.inputs.read, device=context.device)
-    prompt = clip_prompt(method, twin)
-    train = _images(context, context.drawn.train, clip_geometry(prompt, twin))
+    train = _images(context, context.drawn.train, clip_geometry(clip_prompt(method, twin), twin))
     recipe = clip_recipe(
         method, epochs=options.epochs, shots=cell.inputs.shots, flip=context.dataset.flip, seed=cell.seed
     )
     projections = options.projection_rate if method == "dga" else options.learning_rate
     recipe = replace(recipe, learning_rate=options.learning_rate, head_learning_rate=projections)
     settings = ClipSettings(
+        method,
+        banks=context.sentences if method in BANKS else (),
         sentences=cell.inputs.sentences,
         nearest=options.nearest,
         alpha=options.alpha,
@@ -125,9 +126,8 @@ def run_clip(method: str, context: Context, options: ClipOptions) -> Answer:
         templates=_templates(context.sentences),
     )
     training, notes = clip_training(
-        method, texts, twin, train, recipe, banks=context.sentences if method in BANKS else (), settings=settings,
-        prompt=prompt, choose=_chooser(options.select), progress=context.progress,
-    )  # fmt: skip
+        settings, texts, twin, train, recipe, choose=_chooser(options.select), progress=context.progress
+    )
     return _run_training(context, training, train, options.select, notes)
 
 

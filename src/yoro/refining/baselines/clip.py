@@ -27,7 +27,7 @@ from yoro.refining.baselines.clip_heads import (
     source_vectors,
 )
 from yoro.refining.baselines.dga import GranularHead, GranularPrompts, super_classes
-from yoro.refining.baselines.dvp import RoutedSentences, caused, clustered, dvp_head
+from yoro.refining.baselines.dvp import caused, clustered, dvp_head
 from yoro.refining.baselines.label_mappings import baseline_head
 from yoro.refining.baselines.published import (
     ALPHA,
@@ -58,8 +58,11 @@ SEVERAL = "dvp-cls", "dvp-cse"
 
 @dataclass(frozen=True)
 class ClipSettings:
-    """The numbers of the methods, as published.
+    """A method, the sentences that it is given, and its numbers as published.
 
+    banks : attribute sentences, as `make_bank` takes them: describing ones (DVP-cls), describing and distinguishing
+        ones (AttrVR, DGA), one bank for each prompt (DVP-cse); none for the others. Without any, where one bank is
+        enough, our templates stand in.
     sentences, nearest, alpha : sentences a class, how many count for an image, and the weight of the first bank.
     prompts : of the clustered DVP.
     granularity : of DGA.
@@ -67,6 +70,8 @@ class ClipSettings:
     templates : of BLM and AutoVP; the published runs have ImageNet's 80 after the first.
     """
 
+    method: str
+    banks: Sequence[Attributes] = ()
     sentences: int = EACH
     nearest: int = NEAREST
     alpha: float = ALPHA
@@ -80,13 +85,12 @@ class ClipSettings:
 class _Task:
     """What a method is built from."""
 
-    method: str
+    settings: ClipSettings
     texts: DualEncoder
     source: Twin
     prompt: Prompt
     train: LabelledImages
     banks: list[Vectors]
-    settings: ClipSettings
     seed: int
 
     @property
@@ -148,32 +152,24 @@ def clip_geometry(prompt: Prompt, source: Twin) -> Geometry:
 
 
 def clip_training(
-    method: str,
+    settings: ClipSettings,
     texts: DualEncoder,
     source: Twin,
     train: LabelledImages,
     recipe: Recipe,
     *,
-    banks: Sequence[Attributes] = (),
-    settings: ClipSettings | None = None,
-    prompt: Prompt | None = None,
     choose: Choose = first_best,
     progress: bool = False,
 ) -> tuple[Training, list[str]]:
     """A method ready to run, and sentences on what was odd about its banks.
 
     texts, source : the same image-text model, opened by `open_source` and by `open_differentiable`.
-    banks : attribute sentences, as `make_bank` takes them: describing ones (DVP-cls), describing and distinguishing
-        ones (AttrVR, DGA), one bank for each prompt (DVP-cse); none for the others. Without any, where one bank is
-        enough, our templates stand in.
-    prompt : instead of `clip_prompt`; `train` must have its geometry.
+    train : images in the geometry of the method's prompt.
     """
-    _check(method)
-    chosen, start = settings or ClipSettings(), prompt or clip_prompt(method, source)
-    _check_match(texts, source, train, start)
-    vectors, notes = _banks(method, texts, train.classes, banks, chosen)
-    task = _Task(method, texts, source, start, train, vectors, chosen, recipe.seed)
-    prompts, responding, head = BUILDERS[method](task)
+    method, prompt = settings.method, clip_prompt(settings.method, source)
+    _check_match(texts, source, train, prompt)
+    banks, notes = _banks(settings, texts, train.classes)
+    prompts, responding, head = BUILDERS[method](_Task(settings, texts, source, prompt, train, banks, recipe.seed))
     training = Training(prompts, responding, head, recipe, choose=choose, progress=progress)
     if method in ("blm", "blm+"):
         training.gather(train)
@@ -193,22 +189,18 @@ def _attributes(task: _Task) -> _Parts:
     return _one(task), task.source, head
 
 
-def _clustered(task: _Task) -> _Parts:
-    return _routed(task, clustered(task.banks[0], task.classes, task.scale, task.settings.prompts))
-
-
-def _caused(task: _Task) -> _Parts:
-    return _routed(task, caused(task.banks, task.classes, task.scale))
-
-
-def _routed(task: _Task, sentences: RoutedSentences) -> _Parts:
+def _routed(task: _Task) -> _Parts:
+    if task.settings.method == "dvp-cls":
+        sentences = clustered(task.banks[0], task.classes, task.scale, task.settings.prompts)
+    else:
+        sentences = caused(task.banks, task.classes, task.scale)
     prompts = PromptSet([TrainablePrompt(task.prompt, task.device) for _ in range(sentences.prompts)])
     return prompts, task.source, dvp_head(sentences, nearest=task.settings.nearest, device=task.device)
 
 
 def _bayesian(task: _Task) -> _Parts:
     source = _similarities(task)
-    return _one(task), source, baseline_head(task.method, source, task.classes, task.seed)
+    return _one(task), source, baseline_head(task.settings.method, source, task.classes, task.seed)
 
 
 def _autovp(task: _Task) -> _Parts:
@@ -229,8 +221,8 @@ BUILDERS: dict[str, Callable[[_Task], _Parts]] = {
     "vp": _labels,
     "ar": _labels,
     "attrvr": _attributes,
-    "dvp-cls": _clustered,
-    "dvp-cse": _caused,
+    "dvp-cls": _routed,
+    "dvp-cse": _routed,
     "autovp": _autovp,
     "dga": _dga,
     "blm": _bayesian,
@@ -269,14 +261,9 @@ def _prototypes(task: _Task) -> NDArray[np.float64]:
     return means
 
 
-def _banks(
-    method: str,
-    texts: DualEncoder,
-    classes: tuple[str, ...],
-    given: Sequence[Attributes],
-    settings: ClipSettings,
-) -> tuple[list[Vectors], list[str]]:
+def _banks(settings: ClipSettings, texts: DualEncoder, classes: tuple[str, ...]) -> tuple[list[Vectors], list[str]]:
     """Vectors of the banks that a method wants, and what was odd about them."""
+    method, given = settings.method, settings.banks
     least, most, expected = BANKS.get(method, (0, 0, "none"))
     wanted: Sequence[Attributes] = ("templates",) if not given and least == 1 else given
     if not least <= len(wanted) <= most:

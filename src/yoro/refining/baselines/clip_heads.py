@@ -14,7 +14,7 @@ from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.refining.baselines.published import ALPHA, NEAREST
 from yoro.refining.heads import LearnedHead, MappingHead
-from yoro.refining.policies import Frozen
+from yoro.refining.policies import FROZEN
 from yoro.sources.cache import cached_vectors
 from yoro.sources.contract import DualEncoder
 from yoro.sources.torch.gradients import DifferentiableSource
@@ -28,7 +28,7 @@ def label_head(
 ) -> MappingHead[ResponseStatistics]:
     """The head of VP and AR, which stays as it is: `scale <v, t>` with text vectors t (classes, dimension)."""
     mapping = Descriptions(vectors, tuple(classes), scale).head(classes)
-    return MappingHead(mapping, Frozen(), collect=ResponseStatistics, solve=lambda _: mapping, device=device)
+    return MappingHead(mapping, FROZEN, collect=ResponseStatistics, solve=lambda _: mapping, device=device)
 
 
 class AttributeHead(LearnedHead):
@@ -61,7 +61,10 @@ def attribute_scores(
     vectors: torch.Tensor, banks: Sequence[torch.Tensor], alpha: float = ALPHA, nearest: int = NEAREST
 ) -> torch.Tensor:
     """Scores (n, classes) of image vectors (n, dimension) by one bank or two, unscaled. See `AttributeHead`."""
-    parts = [_nearest_mean(torch.einsum("nd,kmd->nkm", vectors, bank), nearest) for bank in banks]
+    parts = []
+    for bank in banks:
+        similarities = torch.einsum("nd,kmd->nkm", vectors, bank)
+        parts.append(similarities.topk(min(nearest, bank.shape[1]), dim=2).values.mean(dim=2))
     return parts[0] if len(parts) == 1 else alpha * parts[0] + (1.0 - alpha) * parts[1]
 
 
@@ -76,11 +79,6 @@ def check_banks(banks: Sequence[Vectors], classes: int, nearest: int, alpha: flo
         raise InputError(f"The nearest {nearest} sentences were asked for; expected at least 1.")
     if not 0.0 <= alpha <= 1.0:
         raise InputError(f"alpha is {alpha}; expected a number from 0 to 1.")
-
-
-def _nearest_mean(similarities: torch.Tensor, nearest: int) -> torch.Tensor:
-    """Mean of the largest of (n, classes, sentences) for each class, (n, classes)."""
-    return similarities.topk(min(nearest, similarities.shape[2]), dim=2).values.mean(dim=2)
 
 
 Vectors = NDArray[np.float32]

@@ -16,7 +16,7 @@ from yoro.mappings.batches import class_codes
 from yoro.refining.baselines.clip_heads import Vectors
 from yoro.refining.baselines.published import NEAREST, PROMPTS
 from yoro.refining.heads import MappingHead
-from yoro.refining.policies import Refresh
+from yoro.refining.policies import REFRESH
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -35,16 +35,12 @@ class RoutedSentences:
     scale: float
 
     def __post_init__(self) -> None:
-        if self.vectors.ndim != 3 or self.routes.shape != self.vectors.shape[:2] or len(self.routes) != self.n_classes:
+        n_classes = len(self.classes)
+        if self.vectors.ndim != 3 or self.routes.shape != self.vectors.shape[:2] or len(self.routes) != n_classes:
             raise InputError(
-                f"Sentences {self.vectors.shape}, prompts of them {self.routes.shape} and {self.n_classes} classes "
+                f"Sentences {self.vectors.shape}, prompts of them {self.routes.shape} and {n_classes} classes "
                 "do not fit; expected (classes, sentences, dimension) and (classes, sentences)."
             )
-
-    @property
-    def n_classes(self) -> int:
-        """Classes that are described."""
-        return len(self.classes)
 
     @property
     def prompts(self) -> int:
@@ -60,13 +56,11 @@ class RoutedSentences:
 
     def mapping(self, weights: Array) -> AffineMapping:
         """Scores as the weighted sum (classes, sentences) of scaled similarities, as one affine map of responses."""
-        width, dimension = self.prompts, self.vectors.shape[2]
-        blocks = np.zeros((width, dimension, self.n_classes))
-        for prompt in range(width):
-            share = np.where(self.routes == prompt, weights, 0.0)
-            blocks[prompt] = np.einsum("km,kmd->dk", share, self.vectors)
-        flat = self.scale * blocks.reshape(width * dimension, self.n_classes)
-        return AffineMapping(flat, np.zeros(self.n_classes), self.classes)
+        blocks = [
+            np.einsum("km,kmd->dk", np.where(self.routes == prompt, weights, 0.0), self.vectors)
+            for prompt in range(self.prompts)
+        ]
+        return AffineMapping(self.scale * np.concatenate(blocks), np.zeros(len(self.classes)), self.classes)
 
 
 class NearestCounts:
@@ -122,7 +116,7 @@ def dvp_head(
     equal = NearestCounts(sentences, nearest).weights()
     return MappingHead(
         sentences.mapping(equal),
-        Refresh(),
+        REFRESH,
         collect=lambda: NearestCounts(sentences, nearest),
         solve=lambda counts: sentences.mapping(counts.weights()),
         device=device,

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.bayesian import bayesian_mapping, plus_table
-from yoro.mappings.cooccurrence import CoOccurrence
-from yoro.mappings.frequency import frequency_mapping, random_mapping
+from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table, random_mapping
 from yoro.prompts.trainable import TrainablePrompt
 from yoro.refining.baselines.published import BATCH, EPOCHS, ITERATIVE, LABEL_MAPPINGS
 from yoro.refining.heads import Head, LinearHead, MappingHead
 from yoro.refining.images import LabelledImages
 from yoro.refining.loop import Choose, Training, first_best
-from yoro.refining.policies import Frozen, Refresh
+from yoro.refining.policies import FROZEN, REFRESH
 from yoro.refining.recipe import Recipe
 from yoro.sources.torch.gradients import DifferentiableSource
-
-Solve = Callable[[CoOccurrence], AffineMapping]
 
 
 def published_recipe(
@@ -55,11 +51,15 @@ def baseline_head(method: str, source: DifferentiableSource, classes: tuple[str,
         return LinearHead(source.width, classes, seed=seed, device=source.device)
     if method == "rlm":
         mapping = random_mapping(source.width, classes, np.random.default_rng(seed))
-        return _counted(mapping, Frozen(), source, lambda: CoOccurrence(classes), frequency_mapping)
-    blank = AffineMapping(np.zeros((source.width, len(classes))), np.zeros(len(classes)), classes)
-    collect = (lambda: plus_table(classes)) if method == "blm+" else (lambda: CoOccurrence(classes))
-    solve: Solve = frequency_mapping if method in ("flm", "ilm") else bayesian_mapping
-    return _counted(blank, Refresh(), source, collect, solve)
+    else:
+        mapping = AffineMapping(np.zeros((source.width, len(classes))), np.zeros(len(classes)), classes)
+    return MappingHead(
+        mapping,
+        FROZEN if method == "rlm" else REFRESH,
+        collect=partial(plus_table if method == "blm+" else CoOccurrence, classes),
+        solve=bayesian_mapping if method in ("blm", "blm+") else frequency_mapping,
+        device=source.device,
+    )
 
 
 def baseline_training(
@@ -77,19 +77,9 @@ def baseline_training(
     training = Training(prompt, source, head, recipe, choose=choose, progress=progress)
     if isinstance(head, MappingHead) and method != "rlm":
         training.gather(train)
-    if isinstance(head, MappingHead) and method == "flm":
-        head.freeze()
+        if method == "flm":
+            head.freeze()
     return training
-
-
-def _counted(
-    mapping: AffineMapping,
-    policy: Frozen | Refresh,
-    source: DifferentiableSource,
-    collect: Callable[[], CoOccurrence],
-    solve: Solve,
-) -> MappingHead[CoOccurrence]:
-    return MappingHead(mapping, policy, collect=collect, solve=solve, device=source.device)
 
 
 def _check(method: str) -> None:

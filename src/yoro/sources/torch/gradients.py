@@ -59,6 +59,5 @@ def open_differentiable(name: str, *, read: str = "logits", device: str = "auto"
 
     A source that cannot give gradients is a SourceError that says why and what to use instead.
     """
-    reading = check_reading(read)
-    parsed, network = torch_network(name, reading, side)
-    return Twin(network.identity(parsed, reading), network, choose_device(device))
+    network = torch_network(name, check_reading(read), side)[1]
+    return Twin(network, choose_device(device))

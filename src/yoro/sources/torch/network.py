@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from yoro.errors import SourceError
-from yoro.sources.contract import Colour, IdentifiedSource, Identity, Images, Reading, ResponseSource
+from yoro.sources.contract import IdentifiedSource, Identity, Images, Reading, ResponseSource
 from yoro.sources.names import SourceName, colour_option, side_option
 from yoro.sources.runtime import GraphSource, first_line
 from yoro.sources.torch.export import exported_source
@@ -28,27 +28,14 @@ State = dict[str, torch.Tensor]
 class Network:
     """A torch module from normalised (n, 3, side, side) to (n, width), and what is known of it.
 
-    `digest` is that of the whole network, also where its classifier was dropped to read the features. `with_texts`
+    The digest is that of the whole network, also where its classifier was dropped to read the features. `with_texts`
     gives the source of an image-text model from that of its image tower, on a device.
     """
 
     module: torch.nn.Module
-    digest: str
-    side: int
-    mean: Colour
-    std: Colour
-    licence: str | None
+    identity: Identity
     class_names: list[str] | None
-    fit: str = "squash"
-    interpolation: str = "bilinear"
     with_texts: Callable[[TorchSource | GraphSource, str], ResponseSource] | None = None
-
-    def identity(self, name: SourceName, read: Reading) -> Identity:
-        """What is recorded of it beside a fitted mapping."""
-        return Identity(
-            name.text, read, self.side, self.mean, self.std, self.digest, self.licence,
-            fit=self.fit, interpolation=self.interpolation,
-        )  # fmt: skip
 
 
 MakeNetwork: TypeAlias = Callable[[SourceName, Reading], Network]
@@ -59,13 +46,13 @@ class TorchSource(IdentifiedSource):
 
     memory_format = torch.contiguous_format
 
-    def __init__(self, identity: Identity, network: Network, device: str) -> None:
-        super().__init__(identity, network.class_names)
+    def __init__(self, network: Network, device: str) -> None:
+        super().__init__(network.identity, network.class_names)
         self.device = torch.device(device)
         self._network = network
         self._module = network.module.eval().requires_grad_(False).to(self.device, memory_format=self.memory_format)
-        self._mean = torch.tensor(identity.mean, device=self.device).view(1, 3, 1, 1)
-        self._std = torch.tensor(identity.std, device=self.device).view(1, 3, 1, 1)
+        self._mean = torch.tensor(self.mean, device=self.device).view(1, 3, 1, 1)
+        self._std = torch.tensor(self.std, device=self.device).view(1, 3, 1, 1)
         self.width = self._probe()
 
     def __call__(self, pixels: torch.Tensor) -> torch.Tensor:
@@ -75,7 +62,7 @@ class TorchSource(IdentifiedSource):
 
     def onnx_model(self) -> onnx.ModelProto:
         """See `ResponseSource.onnx_model`: exported on the CPU and checked there."""
-        on_cpu = TorchSource(self._identity, self._network, "cpu")
+        on_cpu = TorchSource(self._network, "cpu")
         try:
             return as_graph(on_cpu, threads=None).onnx_model()
         finally:
@@ -96,7 +83,7 @@ def open_network(
     """The network on the device asked for; on the CPU it runs as a checked ONNX graph."""
     device = choose_device(device)
     network = make(name, read)
-    in_torch = TorchSource(network.identity(name, read), network, device)
+    in_torch = TorchSource(network, device)
     source = as_graph(in_torch, threads=threads) if device == "cpu" else in_torch
     return source if network.with_texts is None else network.with_texts(source, device)
 
@@ -150,20 +137,21 @@ def load_network(
     return module
 
 
-def with_options(network: Network, name: SourceName, read: Reading) -> Network:
+def with_options(network: Network, name: SourceName) -> Network:
     """What is recorded of a library's network: its own canvas and colours unless the name says others.
 
     Nothing is known of a local file's licence and classes.
     """
-    local = "weights" in name.options
-    return replace(
-        network,
-        side=side_option(name, network.side),
-        mean=colour_option(name, "mean", network.mean),
-        std=colour_option(name, "std", network.std),
-        licence=None if local else network.licence,
-        class_names=None if local or read == "features" else network.class_names,
+    local, known = "weights" in name.options, network.identity
+    identity = replace(
+        known,
+        side=side_option(name, known.side),
+        mean=colour_option(name, "mean", known.mean),
+        std=colour_option(name, "std", known.std),
+        licence=None if local else known.licence,
     )
+    names = None if local or known.read == "features" else network.class_names
+    return replace(network, identity=identity, class_names=names)
 
 
 def state_digest(state: State) -> str:

@@ -17,7 +17,7 @@ import open_clip
 import torch
 
 from yoro.errors import InputError, SourceError, did_you_mean, one_line
-from yoro.sources.contract import Colour, Images, Reading, Responses, as_colour, check_responses
+from yoro.sources.contract import IdentifiedSource, Identity, Images, Reading, Responses, as_colour, check_responses
 from yoro.sources.names import SourceName, check_options, side_option
 from yoro.sources.torch.export import quiet_logging
 from yoro.sources.torch.network import Network, state_digest
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 OPTIONS = ("weights", "side")
 FOLDER_CONFIG = "open_clip_config.json"
 HUB = re.compile(r"hf[-_]|pretrained': (?!False)")  # in a configuration
-SCHEMAS = ("local-dir", "hf-hub")
+SCHEMAS = ("local-dir:", "hf-hub:")
 FITS = {"shortest": "crop", "squash": "squash"}
 TOGETHER = 64  # sentences
 LICENCES = {"openai": "MIT"}
@@ -49,7 +49,7 @@ class ImageTower(torch.nn.Module):  # type: ignore[misc]  # torch is not read by
         return torch.nn.functional.normalize(self.model.encode_image(pixels), dim=-1)
 
 
-class OpenClipSource:
+class OpenClipSource(IdentifiedSource):
     """See `DualEncoder`. On the CPU the image tower runs as a checked ONNX graph."""
 
     def __init__(
@@ -59,21 +59,15 @@ class OpenClipSource:
         tokenizer: Callable[[list[str]], torch.Tensor],
         device: str,
     ) -> None:
-        self.name, self.side, self.width = images.name, images.side, images.width
-        self.mean: Colour = images.mean
-        self.std: Colour = images.std
-        self.class_names: list[str] | None = None
-        self.dimension = images.width
+        super().__init__(images._identity)
+        self.width = self.dimension = images.width
         self.logit_scale = min(float(model.logit_scale.detach().exp()), 100.0)  # as CLIP was trained
         self._images, self._model = images, model.to(device)
         self._tokenizer, self._device = tokenizer, device
 
-    def respond(self, images: Images) -> Responses:
-        return self._images.respond(images)
-
     def encode_images(self, images: Images) -> Responses:
         """See `DualEncoder.encode_images`."""
-        return self._images.respond(images)
+        return self.respond(images)
 
     def encode_texts(self, sentences: Sequence[str]) -> Responses:
         """See `DualEncoder.encode_texts`."""
@@ -93,15 +87,15 @@ class OpenClipSource:
             parts.append(check_responses(vectors.cpu().numpy(), len(tokens), self.dimension, self.name))
         return np.concatenate(parts)
 
-    def describe(self) -> dict[str, object]:
-        return self._images.describe()
-
     def onnx_model(self) -> onnx.ModelProto:
         """See `ResponseSource.onnx_model`."""
         return self._images.onnx_model()
 
+    def _ask(self, images: Images) -> Responses:
+        return self._images.respond(images)
 
-def open_clip_network(name: SourceName, _: Reading) -> Network:
+
+def open_clip_network(name: SourceName, read: Reading) -> Network:
     """The image tower, frozen, with the transform that its weights were made for."""
     check_options(name, OPTIONS)
     with quiet_logging():  # open_clip talks about every step
@@ -120,15 +114,22 @@ def open_clip_network(name: SourceName, _: Reading) -> Network:
         raise SourceError(f"{name.text!r} takes images of {side}, not of {name.options['side']}.")
     mean, std = (as_colour(transform[key]) for key in ("mean", "std"))
     licence = LICENCES.get(name.rest.partition("/")[2])
-    digest = state_digest(model.state_dict())
+    identity = Identity(
+        name.text,
+        read,
+        side,
+        mean,
+        std,
+        state_digest(model.state_dict()),
+        licence,
+        fit=fit,
+        interpolation=interpolation,
+    )
 
     def with_texts(images: TorchSource | GraphSource, device: str) -> OpenClipSource:
         return OpenClipSource(images, model, _tokenizer(name), device)
 
-    return Network(
-        ImageTower(model), digest, side, mean, std, licence, None,
-        fit=fit, interpolation=interpolation, with_texts=with_texts,
-    )  # fmt: skip
+    return Network(ImageTower(model), identity, None, with_texts)
 
 
 def asks_hub(rest: str) -> bool:
@@ -149,20 +150,20 @@ def asks_hub(rest: str) -> bool:
 def _create(name: SourceName) -> torch.nn.Module:
     """The model with its weights, from a file, a folder or the hub; never with random ones."""
     architecture, _, tag = name.rest.partition("/")
-    schema = name.rest.partition(":")[0]
-    if schema in SCHEMAS:
-        if schema == "local-dir":
+    if name.rest.startswith(SCHEMAS):
+        if name.rest.startswith("local-dir:"):
             _check_folder(name)
         return _made(name, name.rest, None)
     if architecture not in open_clip.list_models():
         guess = did_you_mean(architecture, open_clip.list_models(), most=3, alike=0.6, else_all=False)
         raise SourceError(f"{name.text!r}: open_clip knows no architecture {architecture!r}. {guess}")
     if "weights" in name.options:
+        file = Path(name.options["weights"]).expanduser()
         if tag:
             raise SourceError(f"{name.text!r} names weights twice: the tag {tag!r} and a file. Leave one out.")
-        if not Path(name.options["weights"]).expanduser().is_file():
+        if not file.is_file():
             raise SourceError(f"{name.text!r}: there is no weight file {name.options['weights']!r}.")
-        return _made(name, architecture, str(Path(name.options["weights"]).expanduser()))
+        return _made(name, architecture, str(file))
     tags = open_clip.list_pretrained_tags_by_model(architecture)
     if tag not in tags:
         known = ", ".join(tags) or "none: give ?weights=FILE"
@@ -192,7 +193,7 @@ def _check_folder(name: SourceName) -> None:
 
 
 def _tokenizer(name: SourceName) -> Callable[[list[str]], torch.Tensor]:
-    architecture = name.rest if name.rest.partition(":")[0] in SCHEMAS else name.rest.partition("/")[0]
+    architecture = name.rest if name.rest.startswith(SCHEMAS) else name.rest.partition("/")[0]
     try:
         with quiet_logging():
             tokenizer: Callable[[list[str]], torch.Tensor] = open_clip.get_tokenizer(architecture)

@@ -10,7 +10,7 @@ import torch
 from timm.data import resolve_model_data_config
 
 from yoro.errors import SourceError, did_you_mean
-from yoro.sources.contract import Reading, as_colour
+from yoro.sources.contract import Identity, Reading, as_colour
 from yoro.sources.embedded import imagenet_names
 from yoro.sources.names import SourceName, check_options
 from yoro.sources.torch.network import OPTIONS, Network, load_network, state_digest, with_options
@@ -29,20 +29,21 @@ def timm_network(name: SourceName, read: Reading) -> Network:
     fetch = partial(timm.create_model, name.rest, pretrained=True)
     module = load_network(name, partial(_create, name), fetch, "FILE.safetensors")
     config, licence = resolve_model_data_config(module), module.pretrained_cfg.get("license")
-    network = Network(
-        module,
-        state_digest(module.state_dict()),
+    identity = Identity(
+        name.text,
+        read,
         int(config["input_size"][-1]),
         as_colour(config["mean"]),
         as_colour(config["std"]),
+        state_digest(module.state_dict()),
         LICENCES.get(str(licence).lower(), licence),
-        imagenet_names() if module.num_classes == 1000 else None,
     )
+    names = imagenet_names() if module.num_classes == 1000 else None
     if read == "features":
         module.reset_classifier(0)  # leaves the pooled features
-    network = with_options(network, name, read)
+    network = with_options(Network(module, identity, names), name)
     if "_wsl_ig1b" in name.rest:  # Instagram weights, fine-tuned on ImageNet: not for commercial use
-        network = replace(network, licence="CC-BY-NC-4.0")
+        network = replace(network, identity=replace(network.identity, licence="CC-BY-NC-4.0"))
     return network
 
 

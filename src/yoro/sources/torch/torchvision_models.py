@@ -9,10 +9,12 @@ import torch
 from torchvision import models
 
 from yoro.errors import SourceError, did_you_mean
-from yoro.sources.contract import IMAGENET_COLOURS, Reading, as_colour
+from yoro.sources.contract import IMAGENET_COLOURS, Identity, Reading, as_colour
 from yoro.sources.embedded import imagenet_names
 from yoro.sources.names import SourceName, check_options
 from yoro.sources.torch.network import OPTIONS, Network, last_linear, load_network, state_digest, with_options
+
+LICENCE = "BSD-3-Clause (torchvision); the weights were trained on ImageNet"
 
 
 def torchvision_network(name: SourceName, read: Reading) -> Network:
@@ -29,21 +31,15 @@ def torchvision_network(name: SourceName, read: Reading) -> Network:
     )
     transform = weights.transforms()
     mean, std = (as_colour(getattr(transform, key, IMAGENET_COLOURS[key])) for key in ("mean", "std"))
-    network = Network(
-        module,
-        state_digest(module.state_dict()),
-        int(getattr(transform, "crop_size", [224])[0]),
-        mean,
-        std,
-        "BSD-3-Clause (torchvision); the weights were trained on ImageNet",
-        imagenet_names() if len(weights.meta.get("categories", ())) == 1000 else None,
-    )
+    side = int(getattr(transform, "crop_size", [224])[0])
+    identity = Identity(name.text, read, side, mean, std, state_digest(module.state_dict()), LICENCE)
+    names = imagenet_names() if len(weights.meta.get("categories", ())) == 1000 else None
     if read == "features":
         layer = last_linear(module)
         if layer is None:
             raise SourceError(f"{name.text!r} ends in no linear layer, so it has no features to read. Read its logits.")
         module.set_submodule(layer, torch.nn.Identity())  # it then answers with what its last linear layer reads
-    return with_options(network, name, read)
+    return with_options(Network(module, identity, names), name)
 
 
 def _weights(architecture: str, tag: str, name: SourceName) -> models.WeightsEnum:
