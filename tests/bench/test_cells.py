@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yoro.bench.cells import EDITION, Cell, CellInputs
-from yoro.bench.methods.options import ClipOptions, FewPassOptions, TrainingOptions
+from yoro.bench.methods.bench_methods import ClipOptions, FewPassOptions, TrainingOptions
 from yoro.errors import InputError
 
 TEXTS = st.text(max_size=5)

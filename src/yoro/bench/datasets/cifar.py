@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.bench.datasets.contract import Copy, view_examples
+from yoro.bench.datasets.contract import Found, lacking, view_examples
 from yoro.data.examples import Dataset, Example, class_name, shown
 from yoro.errors import DatasetError
 from yoro.files.unpickle import PickleRefused, StandIn, read_plain_pickle
 
+BINARY = ".bin"  # ending of the binary version
 PIXELS = 3 * 32 * 32  # bytes of an image: all red, then green, then blue
 MOST_BYTES = 1 << 28  # of one file; the largest, of CIFAR-100, has 155 million
 MODULES = ("numpy.core.multiarray", "numpy._core.multiarray")  # old and new numpy
@@ -32,7 +33,6 @@ class Packing:
     """How one of the two datasets names its files and keys."""
 
     files: Mapping[str, tuple[str, ...]]  # of each split
-    suffix: str  # of the binary version
     labels: str  # key of the labels in a Python batch
     meta: str  # Python file of the class names
     names: str  # key of the class names in it
@@ -42,29 +42,25 @@ class Packing:
 
 PACKING_10 = Packing(
     {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "test": ("test_batch",)},
-    ".bin", "labels", "batches.meta", "label_names", "batches.meta.txt", 1,
+    "labels", "batches.meta", "label_names", "batches.meta.txt", 1,
 )  # fmt: skip
 PACKING_100 = Packing(
     {"train": ("train",), "test": ("test",)},
-    ".bin", "fine_labels", "meta", "fine_label_names", "fine_label_names.txt", 2,
+    "fine_labels", "meta", "fine_label_names", "fine_label_names.txt", 2,
 )  # fmt: skip
 
 
-def read_cifar(folder: Path, packing: Packing) -> Copy | None:
+def read_cifar(folder: Path, packing: Packing) -> Found | None:
     """The batches of a folder, or None if it holds none of their files; all of them must be there."""
     files = [file for names in packing.files.values() for file in names]
-    suffix = next((end for end in ("", packing.suffix) if any((folder / (f + end)).is_file() for f in files)), None)
+    suffix = next((end for end in ("", BINARY) if any((folder / (f + end)).is_file() for f in files)), None)
     if suffix is None:
         return None
     needed = [*(file + suffix for file in files), packing.meta if not suffix else packing.listing]
     missing = [name for name in needed if not (folder / name).is_file()]
     if missing:
-        raise DatasetError(
-            f"'{shown(folder)}' lacks {missing[0]!r} ({len(missing)} of {len(needed)} files are missing): "
-            "unpack the archive again.",
-            state="partial",
-            looked=[shown(folder)],
-        )
+        count = f"{len(missing)} of {len(needed)} files are missing"
+        raise lacking(f"'{shown(folder)}' lacks {missing[0]!r} ({count}): unpack the archive again.", folder)
     classes = _listed_classes(folder / packing.listing) if suffix else _pickled_classes(folder / packing.meta, packing)
     examples: list[Example] = []
     for split, names in packing.files.items():
@@ -72,13 +68,13 @@ def read_cifar(folder: Path, packing: Packing) -> Copy | None:
         for name in names:  # views of each file's own bytes: joining them would copy
             pixels, labels = read_part(folder / (name + suffix), packing)
             examples += view_examples(pixels, labels, classes, split, first=len(examples) - start)
-    return Copy(Dataset(tuple(examples)), shown(folder))
+    return Found(Dataset(tuple(examples)), shown(folder))
 
 
 def read_part(path: Path, packing: Packing) -> tuple[NDArray[np.uint8], list[int]]:
     """Images (n, 32, 32, 3), a view, and their labels."""
     content = _bytes(path)
-    if path.suffix == packing.suffix:
+    if path.suffix == BINARY:
         size = packing.label_bytes + PIXELS
         if not content or len(content) % size:
             raise _broken(path, f"it has {len(content):,} bytes, no multiple of {size:,}")

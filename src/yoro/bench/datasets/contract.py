@@ -10,26 +10,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.examples import Dataset, Example
+from yoro.data.examples import Dataset, Example, shown
 from yoro.errors import DatasetError, InputError
 
 
 @dataclass(frozen=True)
 class Found:
-    """A dataset as it was found: every example has its split, labels are class names."""
+    """A dataset as one place has it: every example has its split, labels are class names."""
 
     dataset: Dataset
     place: str  # a folder or package, for users
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A dataset as one place has it; `problem` says what is missing of it."""
-
-    dataset: Dataset
-    place: str
-    problem: str = ""
+    problem: str = ""  # what is missing of it
 
 
 @dataclass(frozen=True)
@@ -97,14 +89,14 @@ def split_counts(dataset: Dataset) -> dict[str, int]:
     return {split: counts[split] for split in (*known, *sorted(counts.keys() - set(known)))}
 
 
-def said_counts(counts: Mapping[str, int], classes: int = 0) -> str:
+def said_counts(counts: Mapping[str, int], classes: int | None = None) -> str:
     """Counts as they are told.
 
     >>> said_counts({"train": 4093, "test": 2463}, 102)
     'train 4,093, test 2,463, 102 classes'
     """
     words = [f"{split} {count:,}" for split, count in counts.items()]
-    return ", ".join([*words, f"{classes:,} classes"] if classes or not words else words)
+    return ", ".join([*words, f"{classes or 0:,} classes"] if classes is not None or not words else words)
 
 
 def check_counts(found: Found, expected: BenchDataset) -> None:
@@ -114,17 +106,20 @@ def check_counts(found: Found, expected: BenchDataset) -> None:
     if (not expected.counts or counts == dict(expected.counts)) and expected.classes in (0, classes):
         return
     said = {split: counts.get(split, 0) for split in (*expected.counts, *(counts.keys() - expected.counts.keys()))}
-    known = f"{classes:,} classes" if not classes and expected.classes else ""
-    came = ", ".join(filter(None, [said_counts(said, classes if expected.classes else 0), known]))
-    text = (
-        f"{expected.title} in '{found.place}': found {came}; expected {said_counts(expected.counts, expected.classes)}."
-    )
+    came = said_counts(said, classes if expected.classes else None)
+    wanted = said_counts(expected.counts, expected.classes or None)
+    text = f"{expected.title} in '{found.place}': found {came}; expected {wanted}."
     others = [name for name, other in expected.mistaken_for.items() if counts == dict(other)]
     if others:
         text += f" These are the counts of {others[0]}, another split than the protocol's: the two are never mixed."
         if expected.split_file:
             text += f" Use '{expected.split_file}'. {expected.where}"
     raise DatasetError(text, state="another split" if others else "partial", looked=[found.place], found=counts)
+
+
+def lacking(text: str, place: Path) -> DatasetError:
+    """The error of a dataset that is there in part."""
+    return DatasetError(text, state="partial", looked=[shown(place)])
 
 
 def view_examples(

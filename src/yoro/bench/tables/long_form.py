@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from yoro.bench.plan import Plan, Setting
-from yoro.bench.results import PlanEntry, Result
+from yoro.bench.results import PlanEntry
 from yoro.bench.tables.paper import PaperNumbers
-from yoro.bench.tables.run_grid import RunGrid
-from yoro.bench.tables.summary import depth, kept_share, mean, sample_deviation
-
-Value = str | int | float | None
-FIGURES = (
-    "accuracy", "deviation", "correct", "tested", "seconds", "seconds_deviation", "passes", "fitted",
-    "depth", "depth_deviation", "kept_epoch_0", "selected_on",
-)  # fmt: skip
+from yoro.bench.tables.run_grid import RunGrid, percent
+from yoro.bench.tables.summary import kept_share, mean, sample_deviation
 
 
 def long_rows(plan: Plan, entries: Sequence[PlanEntry]) -> list[dict[str, object]]:
@@ -37,11 +31,13 @@ def long_rows(plan: Plan, entries: Sequence[PlanEntry]) -> list[dict[str, object
 def _row(
     grid: RunGrid, paper: PaperNumbers, setting: Setting, method: str, dataset: str, entries: Sequence[PlanEntry]
 ) -> dict[str, object]:
-    runs = grid.runs(setting, method, dataset)
+    runs = list((grid.runs(setting, method, dataset) or {}).values())
+    accuracies, seconds = [percent(run) for run in runs], [run.seconds for run in runs]
+    accuracy = mean(accuracies) if runs else None
+    epochs = [run.depth for run in runs if run.depth is not None]
+    refined = runs and len(epochs) == len(runs)
     printed = paper.number(setting, method, dataset)
-    shown = _figures(list(runs.values()) if runs else [])
-    accuracy = shown["accuracy"]
-    errors = list(dict.fromkeys(entry.error for entry in entries if entry.error is not None))
+    errors = dict.fromkeys(entry.error for entry in entries if entry.error is not None)
     return {
         "setting": setting.name,
         "dataset": dataset,
@@ -49,33 +45,21 @@ def _row(
         "title": grid.title(method),
         "seeds": len(setting.seeds),
         "finished": sum(entry.result is not None for entry in entries),
-        **shown,
+        "accuracy": accuracy,
+        "deviation": sample_deviation(accuracies) if runs else None,
+        "correct": sum(run.correct for run in runs) if runs else None,
+        "tested": sum(run.tested for run in runs) if runs else None,
+        "seconds": mean(seconds) if runs else None,
+        "seconds_deviation": sample_deviation(seconds) if runs else None,
+        "passes": mean([run.passes for run in runs]) if runs else None,
+        "fitted": mean([run.fitted for run in runs]) if runs else None,
+        "depth": mean(epochs) if refined else None,
+        "depth_deviation": sample_deviation(epochs) if refined else None,
+        "kept_epoch_0": 100 * kept_share(epochs) if refined else None,
+        "selected_on": ", ".join(sorted({run.selected_on for run in runs if run.selected_on is not None})) or None,
         "paper_table": printed.table if printed else None,
         "paper": printed.value if printed else None,
         "paper_deviation": printed.deviation if printed else None,
-        "difference": accuracy - printed.value if printed and isinstance(accuracy, float) else None,
+        "difference": accuracy - printed.value if printed and accuracy is not None else None,
         "error": "; ".join(errors) or None,
     }
-
-
-def _figures(runs: Sequence[Result]) -> dict[str, Value]:
-    shown: dict[str, Value] = dict.fromkeys(FIGURES)
-    if not runs:
-        return shown
-    accuracies, seconds = [100 * run.accuracy for run in runs], [run.seconds for run in runs]
-    shown |= {
-        "accuracy": mean(accuracies),
-        "deviation": sample_deviation(accuracies),
-        "correct": sum(run.correct for run in runs),
-        "tested": sum(run.tested for run in runs),
-        "seconds": mean(seconds),
-        "seconds_deviation": sample_deviation(seconds),
-        "passes": mean([run.passes for run in runs]),
-        "fitted": mean([run.fitted for run in runs]),
-        "selected_on": ", ".join(sorted({run.selected_on for run in runs if run.selected_on is not None})) or None,
-    }
-    epochs = [run.depth for run in runs if run.depth is not None]
-    if len(epochs) == len(runs):
-        middle, around, _ = depth(epochs)
-        shown |= {"depth": middle, "depth_deviation": around, "kept_epoch_0": 100 * kept_share(epochs)}
-    return shown

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Iterable, Sequence
 
 from yoro.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.bench.plan import Plan, Setting
 from yoro.bench.results import PlanEntry, Result
-from yoro.bench.tables.summary import exact_mean, mean
+from yoro.bench.tables.summary import mean
 from yoro.errors import InputError
 
 NAMED = 3  # missing runs named one by one
 LISTED = 6  # datasets named in one sentence
 LONGEST = 160  # characters of an error within a note
+
+
+def percent(run: Result) -> float:
+    """The accuracy of a run in percent."""
+    return 100 * run.accuracy
 
 
 class RunGrid:
@@ -33,35 +37,32 @@ class RunGrid:
         found = self._runs.get((setting.name, method, dataset), {})
         return {seed: found[seed] for seed in setting.seeds} if all(s in found for s in setting.seeds) else None
 
-    def accuracies(self, setting: Setting, method: str, dataset: str) -> dict[int, float] | None:
-        """Accuracies in percent by seed."""
-        runs = self.runs(setting, method, dataset)
-        return None if runs is None else {seed: 100 * run.accuracy for seed, run in runs.items()}
+    def whole(self, settings: Iterable[Setting], method: str) -> dict[str, dict[int, Result]] | None:
+        """Results by seed of every dataset of some settings; None if any is missing."""
+        places = [(setting, dataset) for setting in settings for dataset in setting.datasets]
+        found = {f"{setting.name}/{dataset}": self.runs(setting, method, dataset) for setting, dataset in places}
+        there = {place: runs for place, runs in found.items() if runs is not None}
+        return there if len(there) == len(found) else None
 
-    def exact(self, setting: Setting, method: str, dataset: str) -> Fraction | None:
-        """The mean accuracy over the seeds, exactly."""
-        runs = self.runs(setting, method, dataset)
-        return (
-            None if runs is None else exact_mean([r.correct for r in runs.values()], [r.tested for r in runs.values()])
-        )
+    def all_runs(self, settings: Sequence[Setting], method: str) -> list[Result] | None:
+        """Every run of a method in some settings; None if any is missing, or they cannot be summed up together."""
+        found = self.whole(settings, method) if comparable(settings, method) else None
+        return None if found is None else [run for runs in found.values() for run in runs.values()]
 
-    def averages(self, setting: Setting, method: str) -> dict[int, float] | None:
-        """Each seed's mean accuracy over all datasets of a setting; None if any run is missing."""
-        found = [self.accuracies(setting, method, dataset) for dataset in setting.datasets]
-        if method not in setting.methods or any(values is None for values in found):
+    def averages(
+        self, setting: Setting, method: str, figure: Callable[[Result], float] = percent
+    ) -> dict[int, float] | None:
+        """Each seed's mean over all datasets of a setting; None if any run is missing."""
+        found = self.whole([setting], method) if method in setting.methods else None
+        if found is None:
             return None
-        return {seed: mean([values[seed] for values in found if values is not None]) for seed in setting.seeds}
+        return {seed: mean([figure(runs[seed]) for runs in found.values()]) for seed in setting.seeds}
 
     def by_setting(self, settings: Sequence[Setting], method: str) -> dict[str, dict[int, float]] | None:
         """Each setting's averages by seed; None if a run is missing, or the settings cannot be summed up together."""
         found = {setting.name: self.averages(setting, method) for setting in settings}
-        whole = {name: values for name, values in found.items() if values is not None}
-        return whole if len(whole) == len(found) and comparable(settings, method) else None
-
-    def all_runs(self, settings: Iterable[Setting], method: str) -> list[Result] | None:
-        """Every run of a method in some settings; None if any is missing."""
-        found = [self.runs(setting, method, dataset) for setting in settings for dataset in setting.datasets]
-        return None if any(runs is None for runs in found) else [r for runs in found for r in (runs or {}).values()]
+        there = {name: values for name, values in found.items() if values is not None}
+        return there if len(there) == len(found) and comparable(settings, method) else None
 
     def missing_datasets(self, setting: Setting, method: str) -> tuple[str, ...]:
         """Datasets of a setting without all runs of a method."""
@@ -111,6 +112,30 @@ class RunGrid:
             for (title, size, lacking), methods in alike.items()
         ]
 
+    def not_summed(self) -> list[str]:
+        """Sentences on groups without a baseline, and on methods that some settings of a group do not run."""
+        base, said = self.plan.baseline, []
+        for title, settings in groups(self.plan):
+            if not comparable(settings, base):
+                said.append(f"{title}: no gain can be given, because the baseline {base!r} is not run there.")
+            methods = methods_of(settings)
+            absent = [self.title(name) for name in methods if name != base and not comparable(settings, name)]
+            if absent:
+                said.append(f"{title}: {', '.join(absent)} not summed up, for lack of a setting or of the same seeds.")
+            known = [name for name in methods if comparable(settings, name)]
+            lacking = [self.title(name) for name in known if self.whole(settings, name) is None]
+            if lacking:
+                needed = sum(len(setting.datasets) for setting in settings)
+                said.append(
+                    f"{title}: {', '.join(lacking)} not summed up, which needs all {needed} datasets and seeds."
+                )
+        return said
+
+    def not_overall(self) -> list[str]:
+        """A sentence on methods without an overall mean because the plan does not run them everywhere."""
+        out = [use.title for name, use in self.plan.uses.items() if not comparable(self.plan.settings, name)]
+        return [f"{', '.join(out)}: no overall mean, for lack of a setting or of the same seeds in all."] if out else []
+
     def chosen_on_test(self) -> list[str]:
         """A sentence on methods whose epoch was chosen on the test images; none if there are none."""
         found = {e.method for e in self.entries if e.result is not None and e.result.selected_on == "test"}
@@ -121,10 +146,28 @@ class RunGrid:
         return [f"{', '.join(names)}: {what}."]
 
 
+def methods_of(settings: Iterable[Setting]) -> list[str]:
+    """All methods of some settings, in the order in which they are first named."""
+    return list(dict.fromkeys(method for setting in settings for method in setting.methods))
+
+
 def comparable(settings: Sequence[Setting], method: str) -> bool:
     """Whether every setting has the method, and the same seeds."""
     seeds = set(settings[0].seeds)
     return all(method in setting.methods and set(setting.seeds) == seeds for setting in settings)
+
+
+def groups(plan: Plan) -> list[tuple[str, tuple[Setting, ...]]]:
+    """Settings to sum up, and their title: each alone, then those of full data and those of few shots together."""
+    made: list[tuple[str, tuple[Setting, ...]]] = []
+    limited = any(setting.inputs.limit for setting in plan.settings)
+    for few, kind in ((False, "Limited data" if limited else "Full data"), (True, "Few-shot")):
+        alike = tuple(setting for setting in plan.settings if (setting.inputs.shots is not None) == few)
+        made += [(setting_title(plan, setting), (setting,)) for setting in alike]
+        if len(alike) > 1:
+            together = "both" if len(alike) == 2 else f"all {len(alike)}"
+            made.append((f"{kind}, {together} settings", alike))
+    return made
 
 
 def setting_title(plan: Plan, setting: Setting) -> str:
