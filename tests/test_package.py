@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import yoro
+from yoro import limits
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -87,3 +88,33 @@ def test_files_that_the_architecture_page_names_are_there():
     page = (ROOT / "docs" / "architecture.md").read_text()
     for name in set(re.findall(r"`([a-z_]+/[a-z_/]*[a-z_]\.py)", page)):
         assert (ROOT / "src" / "yoro" / name).is_file(), name
+
+
+def test_every_test_that_the_security_page_names_is_there():
+    named = re.findall(r"`(tests/[a-z_/]+\.py)::(test_\w+)`", (ROOT / "docs" / "security.md").read_text())
+    assert len(named) > 40
+    for file, name in named:
+        assert f"def {name}(" in (ROOT / file).read_text(), (file, name)
+
+
+def test_the_security_page_shows_the_limits_as_they_are():
+    rows = re.findall(r"^\| `([A-Z_]+)` \| (.+?) \|", (ROOT / "docs" / "security.md").read_text(), re.MULTILINE)
+    units = {"KB": limits.KB, "MB": limits.MB, "GB": limits.GB}
+    names = [name for name in vars(limits) if name.isupper() and name not in units]
+    assert [name for name, _ in rows] == names
+    for name, shown in rows:
+        number, _, unit = shown.partition(" ")
+        value = float(number.replace(",", "")) * units.get(unit, 1)
+        assert value == pytest.approx(getattr(limits, name), rel=1e-8), name
+
+
+def test_what_the_makefile_installs_is_pinned():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()[1:]
+    pinned = {re.fullmatch(r"([\w.-]+)==[\w.+!]+", line)[1].lower().replace("_", "-") for line in lines}
+    facts = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = [facts["project"]["optional-dependencies"][extra] for extra in ("torch", "clip", "bench")]
+    wanted = [*facts["project"]["dependencies"], *sum(extras, []), *facts["dependency-groups"]["dev"]]
+    names = {re.match(r"[\w.-]+", item)[0].lower().replace("_", "-") for item in wanted} - {"yoro-vr"}
+    assert names <= pinned, names - pinned
+    installs = re.findall(r"pip install.*--editable.*", (ROOT / "Makefile").read_text())
+    assert sum("--constraint constraints.txt" in line for line in installs) == len(installs) - 1  # `make constraints`

@@ -19,7 +19,6 @@ from yoro.errors import InputError
 from yoro.text.settings import EACH, Attributes
 
 SHORTEST = 20  # characters; what is shorter is a stub, used only where a class has nothing else
-LONGEST_SENTENCE = 10_000  # characters
 
 # Written for any class: appearance, parts, colour, texture and setting.
 TEMPLATES = (
@@ -169,8 +168,8 @@ def check_sentences(content: object, where: str) -> dict[str, list[str]]:
     for name, sentences in content.items():
         if not isinstance(sentences, list) or not all(isinstance(sentence, str) for sentence in sentences):
             raise InputError(f"{where}: class {name!r} has {type(sentences).__name__}; expected a list of sentences.")
-        if any(len(sentence) > LONGEST_SENTENCE for sentence in sentences):
-            raise InputError(f"{where}: class {name!r} has a text of over {LONGEST_SENTENCE:,} characters.")
+        if any(len(sentence) > limits.SENTENCE_LENGTH for sentence in sentences):
+            raise InputError(f"{where}: class {name!r} has a text of over {limits.SENTENCE_LENGTH:,} characters.")
         spelled = class_name(name)
         if not spelled or spelled in result:
             wrong = f"the class {spelled!r} twice" if spelled else "a class whose name cannot be seen"
