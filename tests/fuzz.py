@@ -26,9 +26,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
+from safetensors.torch import save
 
 import yoro
+from yoro.bench.plan import read_plan
 from yoro.cli.inspect import facts, text
 from yoro.data.decoding import decode
 from yoro.data.geometry import Geometry
@@ -38,6 +41,8 @@ from yoro.errors import YoroError
 from yoro.model.card import model_card
 from yoro.model.onnx_export import checked_export
 from yoro.sources import open_source
+from yoro.sources.names import SourceName
+from yoro.sources.torch.network import read_state
 from yoro.text.banks import make_bank, read_sentences
 
 MODELS = Path(__file__).parent / "models"
@@ -255,8 +260,33 @@ def bank(draw: random.Random, folder: Path) -> None:
     make_bank(["red", "dark", "bright"], path)
 
 
+def plan(draw: random.Random, folder: Path) -> None:
+    """A plan of the bench."""
+    plans = sorted((MODELS.parents[1] / "configs").glob("*.toml"))
+    (folder / "case.toml").write_bytes(damaged(draw.choice(plans).read_bytes(), draw))
+    read_plan(folder / "case.toml")
+
+
+def checkpoint(draw: random.Random, folder: Path) -> None:
+    """A weight file of torch, new or old format, or of safetensors, for a network of a library."""
+    kind = draw.choice(("pth", "safetensors"))
+    (folder / f"case.{kind}").write_bytes(damaged(_checkpoint(kind), draw))
+    read_state(str(folder / f"case.{kind}"), SourceName("timm:x", "timm", "x"))
+
+
+@cache
+def _checkpoint(kind: str) -> bytes:
+    state = {"a.weight": torch.arange(12.0).reshape(3, 4), "a.bias": torch.zeros(3)}
+    if kind == "safetensors":
+        return bytes(save(state))
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
+
+
 TARGETS: dict[str, Callable[[random.Random, Path], None]] = {
     "npz": npz, "model": model, "onnx": onnx, "image": image, "listing": listing, "bank": bank,
+    "plan": plan, "checkpoint": checkpoint,
 }  # fmt: skip
 
 
