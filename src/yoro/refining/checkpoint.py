@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -80,10 +79,6 @@ class TrainingCheckpoint:
             if isinstance(error, StoreError):
                 raise
             raise StoreError(f"{self._folder} is damaged ({error}). Refine without --resume to start anew.") from error
-
-    def remove(self) -> None:
-        """Remove the folder; the training is complete."""
-        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def optimiser_arrays(optimiser: torch.optim.Optimizer) -> Arrays:

@@ -7,7 +7,7 @@ import io
 import logging
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -48,20 +48,21 @@ def exported_source(
     photos = real_photos(identity.side)
     expected = reference(photos)
     path = cached_path(identity, module)
-    for fresh in (False, True):
-        if fresh:
-            write_atomically(path, export_graph(module, identity))
-        elif not path.is_file():
-            continue
-        source = _graph_source(identity, path, expected.shape[1], class_names, threads)
-        try:
-            difference = relative_difference(source.respond(photos), expected)
-        except SourceError:
-            if fresh:
-                raise
-            continue  # a broken file in the cache
-        if difference < LARGEST_DIFFERENCE:
-            return source
+    build = partial(_read_graph, path, identity, expected.shape[1])
+
+    def trial() -> tuple[GraphSource, float]:
+        source = GraphSource(identity, build, width=expected.shape[1], class_names=class_names, threads=threads)
+        return source, relative_difference(source.respond(photos), expected)
+
+    if path.is_file():
+        with suppress(SourceError):  # a broken file in the cache
+            source, difference = trial()
+            if difference < LARGEST_DIFFERENCE:
+                return source
+    write_atomically(path, export_graph(module, identity))
+    source, difference = trial()
+    if difference < LARGEST_DIFFERENCE:
+        return source
     path.unlink(missing_ok=True)
     raise SourceError(
         f"{identity.name!r}: its ONNX export differs from torch by {difference:.1e} of the largest response on real "
@@ -122,17 +123,10 @@ def relative_difference(responses: Responses, expected: Responses) -> float:
     return float(np.abs(responses - expected).max()) / (scale or 1.0)  # all zeros must be met by zeros
 
 
-def _graph_source(
-    identity: Identity, path: Path, width: int, class_names: list[str] | None, threads: int | None
-) -> GraphSource:
+def _read_graph(path: Path, identity: Identity, width: int, pixels: type[np.generic]) -> onnx.ModelProto:
     entrance = Entrance(
         "inner", "outer", identity.side, channels_first=True, takes_bytes=False, mean=identity.mean, std=identity.std
     )
-    build = partial(_read_graph, path, entrance, width)
-    return GraphSource(identity, build, width=width, class_names=class_names, threads=threads)
-
-
-def _read_graph(path: Path, entrance: Entrance, width: int, pixels: type[np.generic]) -> onnx.ModelProto:
     try:
         return with_entrance(onnx.load(path), entrance, pixels, width)
     except Exception as error:  # protobuf and onnx raise errors of many kinds
