@@ -6,7 +6,6 @@ import hashlib
 import io
 import logging
 import warnings
-from collections.abc import Callable
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from importlib import resources
@@ -28,41 +27,37 @@ from yoro.sources.runtime import GraphSource, first_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from yoro.sources.torch.network import TorchSource
+
 OPSET = 18
 LARGEST_DIFFERENCE = 1e-4  # of the export against torch, relative to the largest response
 CACHE_FORMAT = 1  # raise it when the export changes
 
 
-def exported_source(
-    identity: Identity,
-    module: torch.nn.Module,
-    reference: Callable[[npt.NDArray[np.uint8]], Responses],
-    *,
-    class_names: list[str] | None,
-    threads: int | None,
-) -> GraphSource:
-    """The module as a graph on the CPU, from the cache or exported now; `reference` is torch's answer.
+def as_graph(source: TorchSource, *, threads: int | None) -> GraphSource:
+    """The same source run by ONNX Runtime on the CPU, from the cache or exported now, having answered like torch.
 
     A cached graph is compared too: one that is broken or gives other numbers is exported anew.
     """
+    identity, module = source._identity, source._module
     photos = real_photos(identity.side)
-    expected = reference(photos)
+    expected = source.respond(photos)
     path = cached_path(identity, module)
-    build = partial(_read_graph, path, identity, expected.shape[1])
+    build = partial(_read_graph, path, identity, source.width)
 
     def trial() -> tuple[GraphSource, float]:
-        source = GraphSource(identity, build, width=expected.shape[1], class_names=class_names, threads=threads)
-        return source, relative_difference(source.respond(photos), expected)
+        graph = GraphSource(identity, build, width=source.width, class_names=source.class_names, threads=threads)
+        return graph, relative_difference(graph.respond(photos), expected)
 
     if path.is_file():
         with suppress(SourceError):  # a broken file in the cache
-            source, difference = trial()
+            graph, difference = trial()
             if difference < LARGEST_DIFFERENCE:
-                return source
+                return graph
     write_atomically(path, export_graph(module, identity))
-    source, difference = trial()
+    graph, difference = trial()
     if difference < LARGEST_DIFFERENCE:
-        return source
+        return graph
     path.unlink(missing_ok=True)
     raise SourceError(
         f"{identity.name!r}: its ONNX export differs from torch by {difference:.1e} of the largest response on real "
