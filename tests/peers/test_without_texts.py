@@ -57,7 +57,7 @@ def test_among_equal_votes_the_nearer_neighbours_win():
 
 
 def test_leave_one_out_of_ridge_equals_refits(plain):
-    decomposed = ridge.decompose(plain)
+    decomposed = ridge.Decomposed(plain)
     indicators = one_hot(plain.truth, 10)
     for penalty in (1.0, 1e3, 1e5):
         residuals = decomposed.residuals(penalty)
@@ -69,7 +69,7 @@ def test_leave_one_out_of_ridge_equals_refits(plain):
 
 
 def test_a_group_is_left_out_of_ridge_whole(plain):
-    decomposed, indicators = ridge.decompose(plain), one_hot(plain.truth, 10)
+    decomposed, indicators = ridge.Decomposed(plain), one_hot(plain.truth, 10)
     rows = np.array([0, 1, 5, 40])
     rest = np.delete(np.arange(len(plain.truth)), rows)
     refit = Ridge(100.0).fit(plain.responses[rest], indicators[rest])
@@ -90,7 +90,7 @@ def test_neighbours_of_the_same_group_do_not_vote(halves):
 
 
 def test_ridge_scores_equal_scikit_learns(plain, halves, answers):
-    scorer = ridge.decompose(plain).scorer(50.0)
+    scorer = ridge.Decomposed(plain).scorer(50.0)
     expected = Ridge(50.0).fit(plain.responses, one_hot(plain.truth, 10)).predict(halves[2])
     np.testing.assert_allclose(scorer(halves[2]), expected, atol=1e-10)
     assert answers(ridge.fit(plain)) > 0.85

@@ -16,6 +16,7 @@ from yoro.discriminant.shrinkage import Spectrum, low_rank_spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
+from yoro.mappings.batches import class_codes
 
 Array = NDArray[np.float64]
 
@@ -48,17 +49,15 @@ class Descriptions:
 
     def means(self, classes: Sequence[str]) -> Array:
         """Mean vector of the sentences of each class, (classes, dimension)."""
-        lost = sorted(set(classes) - set(self.owners))
+        wanted = set(classes)
+        lost = sorted(wanted - set(self.owners))
         if lost:
             raise InputError(f"There are no sentences for {', '.join(map(repr, lost))}.")
-        names = {name: i for i, name in enumerate(classes)}
-        sums, counts = np.zeros((len(classes), self.dimension)), np.zeros(len(classes))
-        for vector, owner in zip(self.vectors, self.owners, strict=True):
-            if owner in names:
-                sums[names[owner]] += vector
-                counts[names[owner]] += 1
-        means: Array = sums / counts[:, None]
-        return means
+        rows = [i for i, owner in enumerate(self.owners) if owner in wanted]
+        codes = class_codes((self.owners[i] for i in rows), classes)
+        sums = np.zeros((len(classes), self.dimension))
+        np.add.at(sums, codes, self.vectors[rows])
+        return sums / np.bincount(codes, minlength=len(classes))[:, None]
 
     def head(self, classes: Sequence[str]) -> AffineMapping:
         """Zero-shot: the score of a class is its mean response, `scale <v, mean of its sentences>`."""

@@ -107,7 +107,6 @@ class Reservoir:
         self._keep(keep)
 
     def copy(self) -> Reservoir:
-        """An independent copy."""
         result = Reservoir(self.capacity, self.seed)
         result._make_room(self._responses[:0], self._size)
         result._labels, result._groups = self._labels.copy(), self._groups.copy()
@@ -132,7 +131,6 @@ class Reservoir:
         return result
 
     def rename(self, names: dict[str, str]) -> None:
-        """Give classes other names."""
         self._labels = [names.get(label, label) for label in self._labels]
 
     def members(self) -> Members:

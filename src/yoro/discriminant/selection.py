@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,7 +53,7 @@ def by_validation(evidence: Evidence, candidates: Sequence[float] = PAPER_GRID) 
     mappings = solve_path(evidence.statistics, evidence.spectrum, grid, prior=evidence.prior)
     scored = (Scored(mapping(responses), truth, np.ones(len(truth))) for mapping in mappings)
     opinion = None if evidence.head is None else evidence.head(responses)
-    return _best("validation", grid, scored, opinion, _wrong)
+    return _best("validation", grid, scored, opinion)
 
 
 def by_leave_one_out(evidence: Evidence, candidates: Sequence[float] = FINE_GRID) -> Choice:
@@ -70,7 +70,7 @@ def by_leave_one_out(evidence: Evidence, candidates: Sequence[float] = FINE_GRID
         )
     grid = sorted(candidates, reverse=True)  # from the largest down, so that a tie stays with the larger
     opinion = _opinion(evidence, left_out.rows)
-    return _best("loo", grid, (left_out.scores(check_shrinkage(rho)) for rho in grid), opinion, _loss)
+    return _best("loo", grid, (left_out.scores(check_shrinkage(rho)) for rho in grid), opinion)
 
 
 def by_folds(evidence: Evidence, candidates: Sequence[float] = FINE_GRID, folds: int = FOLDS) -> Choice:
@@ -103,7 +103,7 @@ def by_folds(evidence: Evidence, candidates: Sequence[float] = FINE_GRID, folds:
             f"Rules that work here: {working_rules(*_have(evidence), besides='k-fold')}."
         )
     opinion = _opinion(evidence, np.concatenate(order))
-    return _best("k-fold", list(scored), (_joined(parts) for parts in scored.values()), opinion, _loss)
+    return _best("k-fold", list(scored), (_joined(parts) for parts in scored.values()), opinion)
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,6 @@ def _best(
     grid: Sequence[float],
     scored: Iterable[Scored],
     opinion: Array | None,
-    cost: Callable[[Scored, float], float],
 ) -> Choice:
     """The candidate of least cost, the first of equals; with the head's opinion (n, classes) if it earns its place."""
     plain: list[_Fare] = []
@@ -130,11 +129,11 @@ def _best(
     temperature = 1.0
     for rho, answers in zip(grid, scored, strict=True):
         temperature = fit_temperature(answers.scores, answers.truth, answers.weights, start=temperature)
-        plain.append(_fare(answers, rho, temperature, 0.0, cost))
+        plain.append(_fare(rule, answers, rho, temperature, 0.0))
         if opinion is not None:
             warmth, alpha = fit_blend(answers.scores, opinion, answers.truth, answers.weights, temperature)
             both = Scored(answers.scores + alpha * opinion, answers.truth, answers.weights)
-            mixed.append(_fare(both, rho, warmth, alpha, cost))
+            mixed.append(_fare(rule, both, rho, warmth, alpha))
     if not plain:
         raise InputError("No candidate shrinkages were given.")
     fares, best = plain, _least(plain)
@@ -146,20 +145,13 @@ def _best(
     return Choice(rule, best.shrinkage, best.temperature, tuple(rho for rho, _ in curve), scores, best.alpha)
 
 
-def _fare(
-    answers: Scored, rho: float, temperature: float, alpha: float, cost: Callable[[Scored, float], float]
-) -> _Fare:
+def _fare(rule: str, answers: Scored, rho: float, temperature: float, alpha: float) -> _Fare:
     right = answers.scores.argmax(axis=1) == answers.truth
-    return _Fare(cost(answers, temperature), rho, temperature, alpha, right)
-
-
-def _loss(answers: Scored, temperature: float) -> float:
-    return doubtful_loss(answers.scores, answers.truth, answers.weights, temperature)
-
-
-def _wrong(answers: Scored, temperature: float) -> float:
-    """Minus the number of correct answers."""
-    return -float((answers.scores.argmax(axis=1) == answers.truth).sum())
+    if rule == "validation":
+        cost = -float(right.sum())
+    else:
+        cost = doubtful_loss(answers.scores, answers.truth, answers.weights, temperature)
+    return _Fare(cost, rho, temperature, alpha, right)
 
 
 def _least(fares: Sequence[_Fare]) -> _Fare:
@@ -230,7 +222,7 @@ def _at_shrinkage(rule: str, rho: float, evidence: Evidence) -> Choice:
     if evidence.members and not evidence.spectrum.degenerate:
         left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
         if len(left_out):
-            chosen = _best(rule, [rho], [left_out.scores(rho)], _opinion(evidence, left_out.rows), _loss)
+            chosen = _best(rule, [rho], [left_out.scores(rho)], _opinion(evidence, left_out.rows))
             return replace(chosen, candidates=(), scores=())
     return Choice(rule, rho)
 

@@ -83,7 +83,16 @@ def _solve(
     statistics: ResponseStatistics, spectrum: Spectrum, metrics: Sequence[Array], prior: Prior
 ) -> list[AffineMapping]:
     """A mapping for each covariance that is diagonal with such values in the basis."""
-    _check_data(statistics, spectrum)
+    if statistics.total <= 0:
+        raise InputError("No responses were seen, so there is nothing to map. Add a batch with update() first.")
+    if spectrum.degenerate:
+        warnings.warn(
+            f"{statistics.total:g} responses of {int((statistics.counts > 0).sum())} classes show no spread within a "
+            "class, so distances to the class means are plain Euclidean, as with the nearest class mean. "
+            "More images of at least one class would give a covariance.",
+            DegenerateWarning,
+            stacklevel=3,
+        )
     means = statistics.means @ spectrum.basis  # (classes, rank)
     priors = log_prior(statistics.counts, statistics.classes, prior)
     mappings = []
@@ -93,20 +102,6 @@ def _solve(
         bias = priors - 0.5 * np.einsum("kr,kr->k", means, whitened)
         mappings.append(AffineMapping(weights, bias, statistics.classes))
     return mappings
-
-
-def _check_data(statistics: ResponseStatistics, spectrum: Spectrum) -> None:
-    """Refuse to solve from nothing; warn where there is no spread."""
-    if statistics.total <= 0:
-        raise InputError("No responses were seen, so there is nothing to map. Add a batch with update() first.")
-    if spectrum.degenerate:
-        warnings.warn(
-            f"{statistics.total:g} responses of {int((statistics.counts > 0).sum())} classes show no spread within a "
-            "class, so distances to the class means are plain Euclidean, as with the nearest class mean. "
-            "More images of at least one class would give a covariance.",
-            DegenerateWarning,
-            stacklevel=4,
-        )
 
 
 def unfold(mapping: AffineMapping, spectrum: Spectrum, texts: ArrayLike, scale: float) -> AffineMapping:

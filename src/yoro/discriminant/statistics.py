@@ -164,7 +164,6 @@ class ResponseStatistics:
         return cls()._of(names, n[order], means[order], np.asfortranarray((scatter + scatter.T) / 2))
 
     def copy(self) -> ResponseStatistics:
-        """An independent copy."""
         return self._widened(())
 
     def save(self, path: str | Path) -> None:

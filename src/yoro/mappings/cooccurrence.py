@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
+from scipy.special import softmax
 
 from yoro.errors import InputError, WidthError
 from yoro.mappings.affine import AffineMapping
@@ -104,8 +105,7 @@ def filled(table: CoOccurrence) -> Array:
 
 def top_probabilities(logits: Array, top: int) -> Array:
     """Softmax (n, width), zero but for the `top` largest of each row; among equals the first are kept."""
-    probabilities: Array = np.exp(logits - logits.max(axis=1, keepdims=True))
-    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    probabilities: Array = softmax(logits, axis=1)
     if top >= logits.shape[1]:
         return probabilities
     least = np.partition(logits, -top, axis=1)[:, -top, None]

@@ -39,7 +39,6 @@ class Row:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """Plain values for a machine to read."""
         return asdict(self)
 
 

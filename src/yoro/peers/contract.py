@@ -151,7 +151,6 @@ class LinearScores:
     normalise: bool = False
 
     def __call__(self, responses: Array) -> Array:
-        """Scores (n, classes)."""
         return (unit(responses) if self.normalise else responses) @ self.weights + self.bias
 
 

@@ -30,25 +30,13 @@ from scipy.special import softmax
 
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import SelectionError
-from yoro.peers.contract import (
-    Array,
-    LinearScores,
-    Method,
-    Scorer,
-    Task,
-    Texts,
-    class_means,
-    gathered,
-    held,
-    most_right,
-    unit,
-)
+from yoro.peers.contract import Array, LinearScores, Method, Task, Texts, class_means, gathered, held, most_right, unit
 
 MIXES = tuple(10.0**power for power in range(-4, 3))
 GUIDED_MIXES = tuple(10.0**power for power in range(-4, 5))  # of TIMO
 
 
-def fit(task: Task) -> Scorer:
+def fit(task: Task) -> LinearScores:
     """The discriminant, mixed with the zero-shot answer where there are texts."""
     task = task.normalised()
     if task.texts is None:
@@ -90,7 +78,7 @@ PLAIN = (Guidance(50.0, 0.5),)
 SEARCHED = tuple(Guidance(float(gamma), share) for gamma in range(5, 105, 5) for share in (0.25, 0.5, 1.0))
 
 
-def fit_guided(task: Task, options: tuple[Guidance, ...] = PLAIN) -> Scorer:
+def fit_guided(task: Task, options: tuple[Guidance, ...] = PLAIN) -> LinearScores:
     """The guidance and the mix with the most right answers on validation data; ties to the first."""
     texts, task = task.needed_texts(), task.normalised()
     trial = task.validated()

@@ -28,7 +28,6 @@ class Expanded:
     weights: Array
 
     def __call__(self, responses: Array) -> Array:
-        """Scores (n, classes)."""
         return in_blocks(lambda part: expand(part, self.projection) @ self.weights, responses)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,16 +12,16 @@ from yoro.peers.contract import Array, LinearScores, Method, Scorer, Task, one_h
 PENALTIES = tuple(10.0 ** (i / 2) for i in range(-12, 13))  # times the mean squared singular value
 
 
-@dataclass(frozen=True)
 class Decomposed:
-    """Centred responses as U diag(s) V', and centred indicators: what every penalty shares."""
+    """Centred responses as U diag(s) V' by one decomposition, and centred indicators: what every penalty shares."""
 
-    left: Array  # (n, rank)
-    strengths: Array  # (rank,)
-    right: Array  # (rank, width)
-    targets: Array  # (n, classes)
-    centre: Array  # (width,)
-    shares: Array  # (classes,)
+    def __init__(self, task: Task) -> None:
+        indicators = one_hot(task.truth, len(task.classes))
+        self.centre, self.shares = task.responses.mean(axis=0), indicators.mean(axis=0)  # (width,), (classes,)
+        self.targets: Array = indicators - self.shares  # (n, classes)
+        left, strengths, right = np.linalg.svd(task.responses - self.centre, full_matrices=False)
+        some = strengths > np.finfo(np.float64).eps * max(task.responses.shape) * strengths.max(initial=0.0)
+        self.left, self.strengths, self.right = left[:, some], strengths[some], right[some]  # right: (rank, width)
 
     def residuals(self, penalty: float, groups: Sequence[Codes] = ()) -> Array:
         """Exact leave-one-out residuals (n, classes): e / (1 - h), the intercept being fitted anew as well.
@@ -45,19 +44,9 @@ class Decomposed:
         return LinearScores(weights, self.shares - self.centre @ weights)
 
 
-def decompose(task: Task) -> Decomposed:
-    """One singular value decomposition."""
-    centre = task.responses.mean(axis=0)
-    indicators = one_hot(task.truth, len(task.classes))
-    shares = indicators.mean(axis=0)
-    left, strengths, right = np.linalg.svd(task.responses - centre, full_matrices=False)
-    some = strengths > np.finfo(np.float64).eps * max(task.responses.shape) * strengths.max(initial=0.0)
-    return Decomposed(left[:, some], strengths[some], right[some], indicators - shares, centre, shares)
-
-
 def fit(task: Task) -> Scorer:
     """Least squared leave-one-out residuals; ties to the larger penalty."""
-    decomposed = decompose(task)
+    decomposed = Decomposed(task)
     size = float((decomposed.strengths**2).mean()) if len(decomposed.strengths) else 1.0
     penalties = [size * factor for factor in reversed(PENALTIES)]
     names = np.array(task.groups or ())

@@ -47,7 +47,6 @@ class Cache:
     alpha: float
 
     def __call__(self, responses: Array) -> Array:
-        """Scores (n, classes)."""
         return in_blocks(self._scores, responses)
 
     def votes(self, vectors: Array) -> Array:

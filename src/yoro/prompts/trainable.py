@@ -61,7 +61,6 @@ class TrainablePrompt:
 
     @property
     def n_values(self) -> int:
-        """How many values of the program show."""
         return self._prompt.n_values
 
     def addend(self, program: torch.Tensor | None = None) -> torch.Tensor:
@@ -107,7 +106,6 @@ class PromptSet:
 
     @property
     def n_values(self) -> int:
-        """How many values of the programs show, over all prompts."""
         return sum(prompt.n_values for prompt in self.prompts)
 
     def parameters(self) -> list[torch.nn.Parameter]:

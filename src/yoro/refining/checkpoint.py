@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -81,30 +80,21 @@ class TrainingCheckpoint:
                 raise
             raise StoreError(f"{self._folder} is damaged ({error}). Refine without --resume to start anew.") from error
 
-    def remove(self) -> None:
-        """Remove the folder; the training is complete."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-
 
 def optimiser_arrays(optimiser: torch.optim.Optimizer) -> Arrays:
     """The optimiser's memory of each parameter, by place."""
     return {
         f"{place}.{key}": np.array(value.detach().cpu().numpy())
-        for place, parameter in enumerate(_parameters(optimiser))
-        for key, value in optimiser.state[parameter].items()
+        for place, memory in optimiser.state_dict()["state"].items()
+        for key, value in memory.items()
         if isinstance(value, torch.Tensor)
     }
 
 
 def restore_optimiser(optimiser: torch.optim.Optimizer, arrays: Arrays) -> None:
     """Put back what `optimiser_arrays` gave."""
-    parameters = _parameters(optimiser)
+    state: dict[int, dict[str, torch.Tensor]] = {}
     for name, value in arrays.items():
         place, _, key = name.partition(".")
-        parameter = parameters[int(place)]
-        tensor = torch.from_numpy(np.array(value))
-        optimiser.state[parameter][key] = tensor if tensor.ndim == 0 else tensor.to(parameter.device)
-
-
-def _parameters(optimiser: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
-    return [parameter for group in optimiser.param_groups for parameter in group["params"]]
+        state.setdefault(int(place), {})[key] = torch.from_numpy(np.array(value))
+    optimiser.load_state_dict(optimiser.state_dict() | {"state": state})

@@ -94,7 +94,6 @@ class MappingHead(Generic[C]):
                 self._take_in()
 
     def end_of_epoch(self) -> None:
-        """See `Head.end_of_epoch`."""
         self._take_in()
         if self._collected is not None:
             self._put(self._policy.next(self.mapping, self._solve(self._collected)))

@@ -115,7 +115,8 @@ class Training:
                 if self._choose(records):
                     chosen, self._best = records[-1].epoch, self._candidate()
                 if checkpoint is not None:
-                    checkpoint.write(TrainingState(records, chosen, self._state(), self._best))
+                    memory = {f"optimiser.{key}": value for key, value in optimiser_arrays(self._optimiser).items()}
+                    checkpoint.write(TrainingState(records, chosen, self._candidate() | memory, self._best))
                 tell(records, chosen)
         except KeyboardInterrupt:
             interrupted = True
@@ -257,10 +258,6 @@ class Training:
         """Prompt and head as they are now."""
         prompt = {f"prompt.{key}": value for key, value in self.prompt.arrays().items()}
         return prompt | {f"head.{key}": value for key, value in self.head.arrays().items()}
-
-    def _state(self) -> Arrays:
-        memory = {f"optimiser.{key}": value for key, value in optimiser_arrays(self._optimiser).items()}
-        return self._candidate() | memory
 
     def _put(self, arrays: Arrays) -> None:
         """Prompt and head as they were in a candidate."""

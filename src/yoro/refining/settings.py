@@ -65,12 +65,6 @@ class RefineSettings:
         """Whether this is the paper and nothing else."""
         return self.protocol == "paper"
 
-    def loss_temperature(self, fitted: float) -> float:
-        """The temperature of the loss, given the fitted one."""
-        if self.temperature is None:
-            return 1.0 if self.paper else fitted
-        return fitted if self.temperature == "fitted" else float(self.temperature)
-
     def recipe(self, source: str, fitted: float) -> Recipe:
         """The recipe for a source, given the temperature that epoch 0 was fitted with."""
         from yoro.data.geometry import Augmentation
@@ -78,12 +72,15 @@ class RefineSettings:
 
         network = source.partition(":")[2].partition("?")[0].partition("/")[0].partition(".")[0]
         paper_batch = PAPER_BATCHES.get(network, 64)
+        temperature = self.temperature
+        if temperature is None:
+            temperature = 1.0 if self.paper else "fitted"
         return Recipe(
             epochs=self.epochs,
             batch_size=self.batch_size or (paper_batch if self.paper else DEFAULT_BATCH),
             learning_rate=self._rate(source),
             warm_up=self.warm_up,
-            temperature=self.loss_temperature(fitted),
+            temperature=fitted if temperature == "fitted" else float(temperature),
             augmentation=Augmentation(flip=self.flip) if self.augment else None,
             mixed_precision=self.mixed_precision,
             seed=self.seed,

@@ -32,19 +32,16 @@ class CallableSource(IdentifiedSource):
         identity = Identity(name, "logits", side, mean, std, digest, licence=None, digest_of="code")
         super().__init__(identity, None if names is None else [str(item) for item in names])
         self._function = function
-        self.width = self._find_width()
+        width: object = getattr(function, "width", None)
+        if width is None:
+            width = self._probe()
+        if not isinstance(width, int) or width < 1:
+            raise SourceError(f"{name!r}: attribute 'width' must be a positive whole number; {width!r} came.")
+        self.width = width
 
     def onnx_model(self) -> onnx.ModelProto:
         """A black box has no graph: always an error."""
         raise SourceError(f"{self.name!r} is a Python function; only sources that are graphs can be exported to ONNX.")
-
-    def _find_width(self) -> int:
-        width: object = getattr(self._function, "width", None)
-        if width is None:
-            return self._probe()
-        if not isinstance(width, int) or width < 1:
-            raise SourceError(f"{self.name!r}: attribute 'width' must be a positive whole number; {width!r} came.")
-        return width
 
     def _ask(self, images: Images) -> object:
         try:

@@ -47,11 +47,9 @@ class ConseSource(GraphSource):
         self._texts = texts
 
     def encode_images(self, images: Images) -> Responses:
-        """See `DualEncoder.encode_images`."""
         return self.respond(images)
 
     def encode_texts(self, sentences: Sequence[str]) -> Responses:
-        """See `DualEncoder.encode_texts`."""
         return self._texts.encode(sentences)
 
 

@@ -30,7 +30,6 @@ class GraphBuilder:
     prefix: str = ""  # before every name, where a graph is prolonged that has names of its own
 
     def constant(self, values: Array) -> str:
-        """A constant tensor."""
         name = f"{self.prefix}constant_{next(self.names)}"
         self.constants.append(numpy_helper.from_array(values.copy(order="C"), name))
         return name
@@ -40,7 +39,6 @@ class GraphBuilder:
         return self.constant(self.weights[name])
 
     def node(self, kind: str, *inputs: str, **attributes: object) -> str:
-        """One operator."""
         name = f"{self.prefix}{kind.lower()}_{next(self.names)}"
         self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))  # type: ignore[arg-type]
         return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from yoro.sources.names import SourceName, check_options, colour_option, parse_c
 from yoro.sources.runtime import GraphSource, first_line, open_session, run_session
 
 OPTIONS = ("mean", "std", "side", "layout", "output")
+METADATA = ("yoro.side", "yoro.mean", "yoro.std", "yoro.licence")
 DEFAULT_SIDE = 224  # where the file leaves the side open and nothing else says it
 FEATURE_NAMES = ("features", "feature", "embeddings", "embedding", "pooled", "pooler_output", "penultimate")
 ELEMENTS: dict[int, bool] = {onnx.TensorProto.FLOAT: False, onnx.TensorProto.UINT8: True}
@@ -85,12 +87,12 @@ def _open(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSourc
     inputs = [value for value in inner.graph.input if value.name not in constants]
     if len(inputs) != 1:
         raise SourceError(f"{name.text!r} has {len(inputs)} inputs; a classifier of images has one.")
-    batch, side, channels_first, takes_bytes = _input_form(inputs[0], name, _metadata_side(inner, name))
-    mean, std = _normalisation(inner, name, takes_bytes)
+    metadata = {item.key.removeprefix("yoro."): item.value for item in inner.metadata_props if item.key in METADATA}
+    batch, side, channels_first, takes_bytes = _input_form(inputs[0], name, _given_side(metadata, name))
+    mean, std = _normalisation(metadata, name, takes_bytes)
     output = _choose_output(inner, name, read)
     entrance = Entrance(inputs[0].name, output, side, channels_first, takes_bytes, mean, std)
-    licence = next((item.value for item in inner.metadata_props if item.key == "yoro.licence"), None)
-    identity = Identity(name.text, read, side, mean, std, digest, licence)
+    identity = Identity(name.text, read, side, mean, std, digest, metadata.get("licence"))
     return OnnxFileSource(identity, inner, entrance, batch=batch, threads=threads)
 
 
@@ -152,24 +154,21 @@ def _input_form(value: onnx.ValueInfoProto, name: SourceName, given: int | None)
     return dims[0], side, layout == "nchw", ELEMENTS[tensor.elem_type]
 
 
-def _metadata_side(model: onnx.ModelProto, name: SourceName) -> int | None:
+def _given_side(metadata: Mapping[str, str], name: SourceName) -> int | None:
     """The side from the option or the file's metadata."""
-    if "side" in name.options:
-        return side_option(name, DEFAULT_SIDE)
-    texts = [item.value for item in model.metadata_props if item.key == "yoro.side"]
-    return parse_side(texts[0], f"{name.text!r}: metadata yoro.side") if texts else None
+    if "side" not in name.options and "side" in metadata:
+        return parse_side(metadata["side"], f"{name.text!r}: metadata yoro.side")
+    return side_option(name, DEFAULT_SIDE) if "side" in name.options else None
 
 
-def _normalisation(model: onnx.ModelProto, name: SourceName, takes_bytes: bool) -> tuple[Colour, Colour]:
+def _normalisation(metadata: Mapping[str, str], name: SourceName, takes_bytes: bool) -> tuple[Colour, Colour]:
     """Mean and standard deviation: from the options, else the metadata, else ImageNet's."""
     if takes_bytes and {"mean", "std"} & set(name.options):
         raise SourceError(f"{name.text!r} takes raw bytes: it has no mean and std to set.")
-    metadata = {item.key: item.value for item in model.metadata_props}
     colours = dict(IMAGENET_COLOURS)
     for key in colours:
-        if f"yoro.{key}" in metadata:
-            where = f"{name.text!r}: metadata yoro.{key}"
-            colours[key] = parse_colour(metadata[f"yoro.{key}"], where, positive=key == "std")
+        if key in metadata:
+            colours[key] = parse_colour(metadata[key], f"{name.text!r}: metadata yoro.{key}", positive=key == "std")
     return colour_option(name, "mean", colours["mean"]), colour_option(name, "std", colours["std"])
 
 

@@ -94,7 +94,6 @@ class GraphSource(IdentifiedSource):
         return check_responses(run_session(session, part, self.name), len(part), self.width, self.name)
 
     def onnx_model(self) -> onnx.ModelProto:
-        """See `ResponseSource.onnx_model`."""
         return self._build(np.float32)
 
 

@@ -15,6 +15,7 @@ from yoro.data.geometry import Augmentation, Geometry
 from yoro.errors import InputError, SourceError
 from yoro.prompts.prompt import Prompt, make_prompt
 from yoro.prompts.trainable import PromptSet, TrainablePrompt, VisualPrompt
+from yoro.refining.baselines import published
 from yoro.refining.baselines.autovp import CLIP, FullMapping, RawPadding
 from yoro.refining.baselines.clip_heads import (
     SOURCE_TEMPLATES,
@@ -29,16 +30,6 @@ from yoro.refining.baselines.clip_heads import (
 from yoro.refining.baselines.dga import GranularHead, GranularPrompts, super_classes
 from yoro.refining.baselines.dvp import caused, clustered, dvp_head
 from yoro.refining.baselines.label_mappings import baseline_head
-from yoro.refining.baselines.published import (
-    ALPHA,
-    CLIP_METHODS,
-    CLIP_RATE,
-    EPOCHS,
-    NEAREST,
-    PROJECTION_RATE,
-    PROMPTS,
-    Granularity,
-)
 from yoro.refining.heads import Head
 from yoro.refining.images import LabelledImages
 from yoro.refining.loop import Choose, Training, first_best
@@ -73,10 +64,10 @@ class ClipSettings:
     method: str
     banks: Sequence[Attributes] = ()
     sentences: int = EACH
-    nearest: int = NEAREST
-    alpha: float = ALPHA
-    prompts: int = PROMPTS
-    granularity: Granularity = field(default_factory=Granularity)
+    nearest: int = published.NEAREST
+    alpha: float = published.ALPHA
+    prompts: int = published.PROMPTS
+    granularity: published.Granularity = field(default_factory=published.Granularity)
     bank_seed: int = 0
     templates: tuple[str, ...] = SOURCE_TEMPLATES
 
@@ -111,7 +102,7 @@ _Parts = tuple[VisualPrompt, DifferentiableSource, Head]
 
 
 def clip_recipe(
-    method: str, *, epochs: int = EPOCHS, shots: int | None = None, flip: bool = True, seed: int = 0
+    method: str, *, epochs: int = published.EPOCHS, shots: int | None = None, flip: bool = True, seed: int = 0
 ) -> Recipe:
     """The published recipe: SGD 40 with momentum 0.9, a cosine that falls with every step, fp32.
 
@@ -125,8 +116,8 @@ def clip_recipe(
         schedule_epochs=max(1, epochs) if idle else None,
         batch_size=BATCH_ONE_SHOT if shots == 1 else BATCH,
         optimiser="sgd",
-        learning_rate=CLIP_RATE,
-        head_learning_rate=PROJECTION_RATE if method == "dga" else CLIP_RATE,
+        learning_rate=published.CLIP_RATE,
+        head_learning_rate=published.PROJECTION_RATE if method == "dga" else published.CLIP_RATE,
         schedule="cosine",
         augmentation=None if method in UNAUGMENTED else replace(STRONG, flip=flip),
         head_clip=CLIP if method == "autovp" else None,
@@ -250,15 +241,14 @@ def _prototypes(task: _Task) -> NDArray[np.float64]:
     The published five crops of a square image are one and the same.
     """
     images = replace(task.train, geometry=replace(task.train.geometry, side=task.source.side))
-    sums, counts = np.zeros((len(task.classes), task.source.width)), np.zeros(len(task.classes))
-    for pixels, codes in images.batches(BATCH):
-        np.add.at(sums, codes, task.source.respond(pixels))
-        np.add.at(counts, codes, 1.0)
+    counts = np.bincount(images.codes, minlength=len(task.classes))
     empty = [name for name, count in zip(task.classes, counts, strict=True) if not count]
     if empty:
         raise InputError(f"There is no training image of {', '.join(map(repr, empty))}; DGA needs one of each class.")
-    means: NDArray[np.float64] = sums / counts[:, None]
-    return means
+    sums = np.zeros((len(task.classes), task.source.width))
+    for pixels, codes in images.batches(BATCH):
+        np.add.at(sums, codes, task.source.respond(pixels))
+    return sums / counts[:, None]
 
 
 def _banks(settings: ClipSettings, texts: DualEncoder, classes: tuple[str, ...]) -> tuple[list[Vectors], list[str]]:
@@ -296,5 +286,5 @@ def _check_match(texts: DualEncoder, source: Twin, train: LabelledImages, prompt
 
 
 def _check(method: str) -> None:
-    if method not in CLIP_METHODS:
-        raise InputError(f"{method!r} is no CLIP baseline; there are {', '.join(CLIP_METHODS)}.")
+    if method not in published.CLIP_METHODS:
+        raise InputError(f"{method!r} is no CLIP baseline; there are {', '.join(published.CLIP_METHODS)}.")

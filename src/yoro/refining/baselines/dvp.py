@@ -56,11 +56,12 @@ class RoutedSentences:
 
     def mapping(self, weights: Array) -> AffineMapping:
         """Scores as the weighted sum (classes, sentences) of scaled similarities, as one affine map of responses."""
-        blocks = [
-            np.einsum("km,kmd->dk", np.where(self.routes == prompt, weights, 0.0), self.vectors)
-            for prompt in range(self.prompts)
-        ]
-        return AffineMapping(self.scale * np.concatenate(blocks), np.zeros(len(self.classes)), self.classes)
+        blocks = np.zeros((self.prompts, self.vectors.shape[2], len(self.classes)))
+        for prompt in range(self.prompts):
+            share = np.where(self.routes == prompt, weights, 0.0)
+            blocks[prompt] = np.einsum("km,kmd->dk", share, self.vectors)
+        flat = self.scale * blocks.reshape(-1, len(self.classes))
+        return AffineMapping(flat, np.zeros(len(self.classes)), self.classes)
 
 
 class NearestCounts:
@@ -73,7 +74,6 @@ class NearestCounts:
         self._sentences, self._nearest = sentences, nearest
 
     def update(self, responses: NDArray[np.float64], labels: Sequence[str]) -> None:
-        """Add one batch."""
         codes = class_codes(labels, self._sentences.classes)
         similarities = self._sentences.own_similarities(responses, codes)
         nearest = np.argsort(-similarities, axis=1, kind="stable")[:, : self._nearest]

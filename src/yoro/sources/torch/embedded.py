@@ -27,7 +27,6 @@ class _Conse(torch.nn.Module):  # type: ignore[misc]  # torch is not read by the
         self.register_buffer("vectors", torch.from_numpy(parts.vectors))
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """See the class."""
         probabilities = torch.softmax(self.classifier(pixels) / self.temperature, dim=1)
         return torch.nn.functional.normalize(probabilities @ self.vectors, dim=1)
 

@@ -6,8 +6,7 @@ import hashlib
 import io
 import logging
 import warnings
-from collections.abc import Callable
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -28,40 +27,37 @@ from yoro.sources.runtime import GraphSource, first_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from yoro.sources.torch.network import TorchSource
+
 OPSET = 18
 LARGEST_DIFFERENCE = 1e-4  # of the export against torch, relative to the largest response
 CACHE_FORMAT = 1  # raise it when the export changes
 
 
-def exported_source(
-    identity: Identity,
-    module: torch.nn.Module,
-    reference: Callable[[npt.NDArray[np.uint8]], Responses],
-    *,
-    class_names: list[str] | None,
-    threads: int | None,
-) -> GraphSource:
-    """The module as a graph on the CPU, from the cache or exported now; `reference` is torch's answer.
+def as_graph(source: TorchSource, *, threads: int | None) -> GraphSource:
+    """The same source run by ONNX Runtime on the CPU, from the cache or exported now, having answered like torch.
 
     A cached graph is compared too: one that is broken or gives other numbers is exported anew.
     """
+    identity, module = source._identity, source._module
     photos = real_photos(identity.side)
-    expected = reference(photos)
+    expected = source.respond(photos)
     path = cached_path(identity, module)
-    for fresh in (False, True):
-        if fresh:
-            write_atomically(path, export_graph(module, identity))
-        elif not path.is_file():
-            continue
-        source = _graph_source(identity, path, expected.shape[1], class_names, threads)
-        try:
-            difference = relative_difference(source.respond(photos), expected)
-        except SourceError:
-            if fresh:
-                raise
-            continue  # a broken file in the cache
-        if difference < LARGEST_DIFFERENCE:
-            return source
+    build = partial(_read_graph, path, identity, source.width)
+
+    def trial() -> tuple[GraphSource, float]:
+        graph = GraphSource(identity, build, width=source.width, class_names=source.class_names, threads=threads)
+        return graph, relative_difference(graph.respond(photos), expected)
+
+    if path.is_file():
+        with suppress(SourceError):  # a broken file in the cache
+            graph, difference = trial()
+            if difference < LARGEST_DIFFERENCE:
+                return graph
+    write_atomically(path, export_graph(module, identity))
+    graph, difference = trial()
+    if difference < LARGEST_DIFFERENCE:
+        return graph
     path.unlink(missing_ok=True)
     raise SourceError(
         f"{identity.name!r}: its ONNX export differs from torch by {difference:.1e} of the largest response on real "
@@ -122,17 +118,10 @@ def relative_difference(responses: Responses, expected: Responses) -> float:
     return float(np.abs(responses - expected).max()) / (scale or 1.0)  # all zeros must be met by zeros
 
 
-def _graph_source(
-    identity: Identity, path: Path, width: int, class_names: list[str] | None, threads: int | None
-) -> GraphSource:
+def _read_graph(path: Path, identity: Identity, width: int, pixels: type[np.generic]) -> onnx.ModelProto:
     entrance = Entrance(
         "inner", "outer", identity.side, channels_first=True, takes_bytes=False, mean=identity.mean, std=identity.std
     )
-    build = partial(_read_graph, path, entrance, width)
-    return GraphSource(identity, build, width=width, class_names=class_names, threads=threads)
-
-
-def _read_graph(path: Path, entrance: Entrance, width: int, pixels: type[np.generic]) -> onnx.ModelProto:
     try:
         return with_entrance(onnx.load(path), entrance, pixels, width)
     except Exception as error:  # protobuf and onnx raise errors of many kinds

@@ -15,7 +15,7 @@ from yoro.errors import SourceError
 from yoro.sources.contract import IdentifiedSource, Identity, Images, Reading, ResponseSource
 from yoro.sources.names import SourceName, colour_option, side_option
 from yoro.sources.runtime import GraphSource, first_line
-from yoro.sources.torch.export import exported_source
+from yoro.sources.torch.export import as_graph
 
 if TYPE_CHECKING:
     import onnx
@@ -86,13 +86,6 @@ def open_network(
     in_torch = TorchSource(network, device)
     source = as_graph(in_torch, threads=threads) if device == "cpu" else in_torch
     return source if network.with_texts is None else network.with_texts(source, device)
-
-
-def as_graph(source: TorchSource, *, threads: int | None) -> GraphSource:
-    """The same source run by ONNX Runtime, having answered real photos like torch."""
-    return exported_source(
-        source._identity, source._module, source.respond, class_names=source.class_names, threads=threads
-    )
 
 
 def choose_device(device: str) -> str:

@@ -45,7 +45,6 @@ class ImageTower(torch.nn.Module):  # type: ignore[misc]  # torch is not read by
         self.model = model
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """See the class."""
         return torch.nn.functional.normalize(self.model.encode_image(pixels), dim=-1)
 
 
@@ -66,11 +65,9 @@ class OpenClipSource(IdentifiedSource):
         self._tokenizer, self._device = tokenizer, device
 
     def encode_images(self, images: Images) -> Responses:
-        """See `DualEncoder.encode_images`."""
         return self.respond(images)
 
     def encode_texts(self, sentences: Sequence[str]) -> Responses:
-        """See `DualEncoder.encode_texts`."""
         longest = int(self._model.context_length)
         for sentence in sentences:
             count = _count_tokens(self._tokenizer, sentence)
@@ -88,7 +85,6 @@ class OpenClipSource(IdentifiedSource):
         return np.concatenate(parts)
 
     def onnx_model(self) -> onnx.ModelProto:
-        """See `ResponseSource.onnx_model`."""
         return self._images.onnx_model()
 
     def _ask(self, images: Images) -> Responses:
