@@ -2,12 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench constraints fuzz clean
+.PHONY: demo test test-all check bench constraints fuzz clean
 
 demo: .venv/base.stamp
 	$(BIN)/yoro demo --force
 
 test: .venv/dev.stamp
+	$(BIN)/python -m pytest --numprocesses 2 -m "not long"
+
+test-all: .venv/dev.stamp
 	$(BIN)/python -m pytest --numprocesses 2
 
 check: .venv/dev.stamp

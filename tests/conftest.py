@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import tarfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from child import wait_until
 from yoro.bench.datasets.packaged import FASHION_HOME
+
+# The tests keep the cores busy by themselves, process beside process: threads of numpy and torch within each would
+# wait for each other. Processes that the tests start take this over.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
 
 
 @pytest.fixture(scope="session")
@@ -73,17 +78,14 @@ def once(tmp_path_factory: pytest.TempPathFactory, name: str, fill: Callable[[Pa
     try:
         root.mkdir()
     except FileExistsError:
-        until = time.monotonic() + 300
-        while not ended.exists() and time.monotonic() < until:
-            time.sleep(0.2)
-        reason = ended.read_text() if ended.exists() else "another process did not get it in time"
-        if reason:
+        wait_until(ended.exists)
+        if reason := ended.read_text():
             pytest.skip(reason)
         return root
     try:
         fill(root)
-    except pytest.skip.Exception as skipped:
-        ended.write_text(str(skipped))
+    except BaseException as error:  # a skip among others
+        ended.write_text(str(error) or repr(error))
         raise
     ended.write_text("")
     return root

@@ -515,6 +515,7 @@ def test_the_demonstration_runs_and_says_what_comes_next(tmp_path):
     run("demo", cwd=tmp_path, code=1)
 
 
+@pytest.mark.long
 def test_the_demonstration_needs_no_torch(tmp_path):
     code = """
 import sys

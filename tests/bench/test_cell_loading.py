@@ -85,10 +85,15 @@ def test_each_method_reads_the_sentences_it_was_published_with(root: Path):
         chosen(root, "dga")
 
 
+TRAINED = ("vp", "ar", "attrvr", "dvp-cls", "dvp-cse", "autovp", "dga", "clip-blm", "clip-blm+")
+
+
 @pytest.mark.torch
-def test_every_published_method_for_image_text_sources_runs(root: Path, tmp_path: Path):
+@pytest.mark.parametrize(
+    "trained", [("vp", "attrvr", "dvp-cls"), pytest.param(TRAINED, marks=pytest.mark.long)], ids=["some", "all"]
+)
+def test_every_published_method_for_image_text_sources_runs(root: Path, tmp_path: Path, trained: tuple[str, ...]):
     pytest.importorskip("torch")
-    trained = ("vp", "ar", "attrvr", "dvp-cls", "dvp-cse", "autovp", "dga", "clip-blm", "clip-blm+")
     options = {name: {"epochs": 1, "learning_rate": 1.0} for name in trained} | {"yoro-fp": {"epochs": 1}}
     options["dvp-cls"] = {"epochs": 2, "prompts": 2}
     plan = plan_of("yoro", "yoro-fp", "bdm-conditional", "tip-adapter", "carprt", *trained, "blm", method=options)

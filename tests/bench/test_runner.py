@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,8 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
+import command_line
+from child import finish
 from yoro.bench.cell_loading import open_pipeline
 from yoro.bench.forecast import forecast
 from yoro.bench.plan import Plan, make_plan
@@ -251,53 +252,46 @@ def test_a_damaged_cache_is_an_error_that_says_what_to_do(tmp_path: Path):
         ResponseCache(tmp_path)
 
 
+DYING = """
+import os, signal, sys
+from pathlib import Path
+from yoro.cli.app import main
+from yoro.refining.checkpoint import TrainingCheckpoint
+folder, finished = os.environ["CELLS"].rsplit(":", 1)
+write = TrainingCheckpoint.write
+def dying(*given):
+    write(*given)
+    if len(list(Path(folder).glob("*.json"))) >= int(finished):
+        os.kill(os.getpid(), signal.SIGKILL)
+TrainingCheckpoint.write = dying
+main(sys.argv[1:])
+"""
+
+
 @torch_needed
 def test_a_killed_run_goes_on_where_it_was_and_ends_alike(tmp_path: Path):
     pytest.importorskip("torch")
     plan = tmp_path / "plan.toml"
     plan.write_text(
         'title = "Killed"\ndatasets = ["digits"]\nmethods = ["yoro", "yoro-fp", "flm", "blm+"]\nseeds = [0]\n'
-        "limit = { train = 10, val = 5, test = 5 }\n"
-        '[[settings]]\nname = "lite0"\nsource = "embedded:lite0?side=64"\nprompt = "padding"\n'
+        "limit = { train = 3, val = 2, test = 2 }\n"
+        '[[settings]]\nname = "lite0"\nsource = "embedded:lite0?side=48"\nprompt = "watermark"\n'
         + "".join(f'[method."{name}"]\nepochs = 3\n' for name in ("yoro-fp", "flm", "blm+"))
     )
-    words = [sys.executable, "-m", "yoro", "bench", "run", str(plan)]
+    words = ["bench", "run", plan, "--json", "--results"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    subprocess.run([*words, "--results", str(whole), "--quiet"], cwd=tmp_path, check=True, env=_environment())
-    for wanted in (1, 2):  # in the midst of one training and of another
-        running = subprocess.Popen([*words, "--results", str(killed), "--quiet"], cwd=tmp_path, env=_environment())
-        try:
-            _wait(lambda wanted=wanted: len(cell_files(killed)) >= wanted and _training(killed), running)
-        finally:
-            running.send_signal(signal.SIGKILL)
-            running.wait()
+    command_line.run(*words, whole)
+    for finished in (1, 2):  # in the midst of one training and of another
+        done = finish("-c", DYING, *words, killed, env=os.environ | {"CELLS": f"{killed / 'cells'}:{finished}"})
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert len(cell_files(killed)) == finished
+        assert any((killed / "trainings").glob("*/state.json"))
     stamps = {path: path.stat().st_mtime_ns for path in (killed / "cells").iterdir()}
-    assert 2 <= len(stamps) < 4
-    done = subprocess.run(
-        [*words, "--results", str(killed), "--json"], cwd=tmp_path, env=_environment(), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    tally = json.loads(done.stdout)
-    assert (tally["total"], tally["found"], tally["computed"]) == (4, len(stamps), 4 - len(stamps))
+    tally = json.loads(command_line.run(*words, killed).stdout)
+    assert (tally["total"], tally["found"], tally["computed"]) == (4, 2, 2)
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
     assert _numbers(killed) == _numbers(whole)
     assert not list((killed / "trainings").iterdir())
-
-
-def _environment() -> dict[str, str]:
-    return os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-
-
-def _training(folder: Path) -> bool:
-    return any((folder / "trainings").glob("*/state.json"))
-
-
-def _wait(ready, running: subprocess.Popen[bytes], seconds: float = 120.0) -> None:
-    until = time.monotonic() + seconds
-    while not ready():
-        assert running.poll() is None, "the run ended before it could be killed"
-        assert time.monotonic() < until, "nothing happened"
-        time.sleep(0.01)
 
 
 def _numbers(folder: Path) -> dict[str, tuple[object, ...]]:

