@@ -1,13 +1,16 @@
 """open_clip's image-text models: `open_clip:MODEL/TAG`, `open_clip:MODEL?weights=FILE`, `open_clip:local-dir:FOLDER`.
 
-OpenAI's CLIP was trained with a quick approximation of GELU: with its weights in a file of yours, name the
-architecture that has it, as in `open_clip:ViT-B-32-quickgelu?weights=FILE`.
+OpenAI's CLIP and some others were trained with a quick approximation of GELU. A tag that says so gets it, and so do
+OpenAI's own files; for other weights in a file of yours, name the architecture that has it, as in
+`open_clip:ViT-B-32-quickgelu?weights=FILE`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,12 +18,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import open_clip
 import torch
+from open_clip.pretrained import get_pretrained_cfg
+from open_clip.transformer import QuickGELU
 
 from yoro.errors import InputError, SourceError, did_you_mean, one_line
 from yoro.sources.contract import IdentifiedSource, Identity, Images, Reading, Responses, as_colour, check_responses
 from yoro.sources.names import SourceName, check_options, side_option
 from yoro.sources.torch.export import quiet_logging
-from yoro.sources.torch.network import Network, state_digest
+from yoro.sources.torch.network import Network, State, state_digest
 
 if TYPE_CHECKING:
     import onnx
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 OPTIONS = ("weights", "side")
 FOLDER_CONFIG = "open_clip_config.json"
 HUB = re.compile(r"hf[-_]|pretrained': (?!False)")  # in a configuration
+OPENAI = frozenset({"input_resolution", "context_length", "vocab_size"})  # numbers that OpenAI keeps beside weights
 SCHEMAS = ("local-dir:", "hf-hub:")
 FITS = {"shortest": "crop", "squash": "squash"}
 TOGETHER = 64  # sentences
@@ -116,7 +122,7 @@ def open_clip_network(name: SourceName, read: Reading) -> Network:
         side,
         mean,
         std,
-        state_digest(model.state_dict()),
+        _digest(model),
         licence,
         fit=fit,
         interpolation=interpolation,
@@ -159,25 +165,61 @@ def _create(name: SourceName) -> torch.nn.Module:
             raise SourceError(f"{name.text!r} names weights twice: the tag {tag!r} and a file. Leave one out.")
         if not file.is_file():
             raise SourceError(f"{name.text!r}: there is no weight file {name.options['weights']!r}.")
-        return _made(name, architecture, str(file))
+        return _from_file(name, architecture, file)
     tags = open_clip.list_pretrained_tags_by_model(architecture)
     if tag not in tags:
         known = ", ".join(tags) or "none: give ?weights=FILE"
         raise SourceError(f"{name.text!r}: {architecture} has no weights {tag!r}; there are {known}.")
-    return _made(name, architecture, tag)
+    return _made(name, architecture, tag, quick=bool(get_pretrained_cfg(architecture, tag).get("quick_gelu")))
 
 
-def _made(name: SourceName, architecture: str, weights: str | None) -> torch.nn.Module:
+def _made(name: SourceName, architecture: str, weights: str | None, *, quick: bool = False) -> torch.nn.Module:
     try:
         model: torch.nn.Module = open_clip.create_model(
-            architecture, pretrained=weights, precision="fp32", device="cpu", weights_only=True, require_pretrained=True
-        )
+            architecture, pretrained=weights, precision="fp32", device="cpu", weights_only=True,
+            require_pretrained=True, force_quick_gelu=quick,
+        )  # fmt: skip
     except Exception as error:  # whatever the network, the hub, the disk and a foreign file can raise
         raise SourceError(
             f"{name.text!r}: its weights cannot be read ({type(error).__name__}: {one_line(error)[:300]}). "
             "Point to a local file: open_clip:MODEL?weights=FILE, or to a folder: open_clip:local-dir:FOLDER"
         ) from error
     return model
+
+
+def _from_file(name: SourceName, architecture: str, file: Path) -> torch.nn.Module:
+    """The model with weights of a file; those of OpenAI, as it published them, get the activation they want."""
+    state = _openai_state(file)
+    if state is None:
+        return _made(name, architecture, str(file))
+    model: torch.nn.Module = open_clip.create_model(architecture, precision="fp32", device="cpu", force_quick_gelu=True)
+    try:
+        model.load_state_dict({key: value.float() for key, value in state.items() if key not in OPENAI})
+    except RuntimeError as error:
+        raise SourceError(f"{name.text!r}: OpenAI's weights in it are not those of {architecture}.") from error
+    return model
+
+
+def _openai_state(file: Path) -> State | None:
+    """The weights in a file of OpenAI: a compiled archive, or its state with three sizes among the tensors."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            compiled = any("/code/" in member for member in archive.namelist())
+        state = (
+            torch.jit.load(file, map_location="cpu").state_dict()
+            if compiled
+            else torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+        )
+    except Exception:  # some other kind of file, which open_clip reads or refuses
+        return None
+    return state if isinstance(state, dict) and state.keys() >= OPENAI else None
+
+
+def _digest(model: torch.nn.Module) -> str:
+    """Of the weights and, where it is not GELU, of the activation between them."""
+    digest = state_digest(model.state_dict())
+    quick = any(isinstance(module, QuickGELU) for module in model.modules())
+    return hashlib.sha256(f"{digest} quick-gelu".encode()).hexdigest() if quick else digest
 
 
 def _check_folder(name: SourceName) -> None:
