@@ -13,9 +13,9 @@ from yoro.bench.methods.bench_methods import find_method
 from yoro.bench.results import PlanEntry
 from yoro.bench.tables.paper import published_tables
 from yoro.errors import InputError, did_you_mean
+from yoro.limits import PLAN_BYTES
 from yoro.prompts.prompt import PROMPTS
 
-LARGEST = 2**20  # bytes of a plan
 SHOWN = ("datasets", "settings", "methods", "diagnostics", "efficiency", "timing", "curves", "shares", "cost")
 SPLITS = ("train", "val", "test")
 INPUTS = tuple(f.name for f in fields(CellInputs))
@@ -90,16 +90,13 @@ class Plan:
         _words(list(settings), [setting.name for setting in self.settings], "settings of the plan")
         _words(list(datasets), self.datasets, "datasets of the plan")
         _words(list(methods), list(self.uses), "methods of the plan")
-        parts = (
-            replace(
-                setting,
-                datasets=tuple(name for name in setting.datasets if not datasets or name in datasets),
-                methods=tuple(name for name in setting.methods if not methods or name in methods),
-            )
-            for setting in self.settings
-            if not settings or setting.name in settings
-        )
-        return replace(self, settings=tuple(part for part in parts if part.datasets and part.methods))
+        parts = []
+        for setting in self.settings:
+            mine = tuple(name for name in setting.datasets if not datasets or name in datasets)
+            used = tuple(name for name in setting.methods if not methods or name in methods)
+            if mine and used and (not settings or setting.name in settings):
+                parts.append(replace(setting, datasets=mine, methods=used))
+        return replace(self, settings=tuple(parts))
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -118,8 +115,8 @@ def read_plan(path: str | Path) -> Plan:
     file = Path(path)
     if not file.is_file():
         raise InputError(f"There is no plan '{file}'; expected a TOML file such as those in configs/.")
-    if file.stat().st_size > LARGEST:
-        raise InputError(f"'{file}' has {file.stat().st_size:,} bytes; a plan has at most {LARGEST:,}.")
+    if file.stat().st_size > PLAN_BYTES:
+        raise InputError(f"'{file}' has {file.stat().st_size:,} bytes; a plan has at most {PLAN_BYTES:,}.")
     try:
         content = tomllib.loads(file.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -178,9 +175,8 @@ def _setting(given: Mapping[str, object], top: Mapping[str, object], number: int
         raise InputError(f"The seeds of {name} are {seeds!r}; expected whole numbers of at least 0.")
     source = _text(whole.get("source"), f"source of {name}")
     title = _text(whole.get("title", name) if "title" in given else name, f"title of {name}")
-    return Setting(
-        name, title, source, prompt, datasets, methods, tuple(cast("list[int]", seeds)), _inputs(whole, name)
-    )
+    inputs = _inputs(whole, name)
+    return Setting(name, title, source, prompt, datasets, methods, tuple(cast("list[int]", seeds)), inputs)
 
 
 def _inputs(given: Mapping[str, object], name: str) -> CellInputs:

@@ -12,11 +12,10 @@ from yoro.bench.cells import EDITION, Cell, digest_of
 from yoro.bench.datasets.drawing import Drawn
 from yoro.errors import InputError, StoreError
 from yoro.files.atomic import write_file
+from yoro.limits import RESULT_BYTES
 
 if TYPE_CHECKING:
     from yoro.bench.plan import Plan
-
-LARGEST = 2**24  # bytes of a result
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ class Results:
         numbers = {name: i for i, name in enumerate(sorted({example.label or "" for example in drawn.train}))}
         rows = {
             split: [[example.name, numbers.get(example.label or "", -1), example.label] for example in examples]
-            for split, examples in (("train", drawn.train), ("val", drawn.val), ("test", drawn.test))
+            for split, examples in vars(drawn).items()
         }
         name = digest_of(rows)
         path = self.folder / "draws" / f"{name}.json"
@@ -152,8 +151,8 @@ class Results:
         found: dict[str, list[Result]] = {}
         for path in sorted((self.folder / "cells").glob("*.json")):
             try:
-                if path.stat().st_size > LARGEST:
-                    raise StoreError(f"it has more than {LARGEST:,} bytes")
+                if path.stat().st_size > RESULT_BYTES:
+                    raise StoreError(f"it has more than {RESULT_BYTES:,} bytes")
                 value = json.loads(path.read_bytes())
                 if not isinstance(value, dict) or value.get("edition") != EDITION:
                     raise StoreError("it was computed by another edition of this code, and is computed again")
