@@ -19,7 +19,7 @@ from yoro.bench.datasets.manifest import Manifest, take_manifest
 from yoro.bench.methods.bench_methods import find_method
 from yoro.bench.plan import Plan
 from yoro.bench.results import Results
-from yoro.data.examples import Dataset, listed
+from yoro.data.examples import listed
 from yoro.errors import InputError
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import PipelineSettings
@@ -36,11 +36,6 @@ class Opened:
     about: BenchDataset
     found: Found
     manifest: Manifest
-
-    @property
-    def images(self) -> Dataset:
-        """All of its images."""
-        return self.found.dataset
 
 
 def open_data(name: str, plan: Plan, results: Results, roots: Sequence[Path], *, progress: bool = False) -> Opened:
@@ -83,9 +78,7 @@ def stage_of(cell: Cell) -> tuple[object, ...]:
 def open_pipeline(cell: Cell, dataset: BenchDataset, device: str) -> Pipeline:
     """The source of a cell behind its prompt; legacy padding has the image side of the dataset."""
     inputs = cell.inputs
-    side = inputs.image_side
-    if side is None and cell.prompt == "legacy-padding":
-        side = dataset.legacy_side
+    side = inputs.image_side or (dataset.legacy_side if cell.prompt == "legacy-padding" else None)
     frame = PipelineSettings.frame if cell.prompt == "watermark" else inputs.frame
     return make_pipeline(PipelineSettings(cell.source, inputs.read, cell.prompt, frame, side, device))
 
@@ -93,9 +86,9 @@ def open_pipeline(cell: Cell, dataset: BenchDataset, device: str) -> Pipeline:
 def draw_images(cell: Cell, opened: Opened, index: Path | None) -> Drawn:
     """The images of a cell, by its seed or by the published index."""
     if index is not None:
-        return draw_published(opened.images, index)
+        return draw_published(opened.found.dataset, index)
     inputs = cell.inputs
-    return draw(opened.images, seed=cell.seed, shots=inputs.shots, limit=inputs.limits(), grouped=inputs.grouped)
+    return draw(opened.found.dataset, seed=cell.seed, shots=inputs.shots, limit=inputs.limits(), grouped=inputs.grouped)
 
 
 def published_index(cell: Cell, dataset: BenchDataset, roots: Sequence[Path]) -> Path | None:

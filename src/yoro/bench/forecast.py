@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from yoro.bench.cell_loading import find_data, manifest_file, stage_of
 from yoro.bench.cells import Cell
@@ -32,8 +33,7 @@ RATES = {  # images a second through a network, forward, on two CPU cores: measu
 UNKNOWN = 10.0  # images a second through any other network
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(NamedTuple):
     """Images of a cell by what they are for."""
 
     train: int
@@ -84,7 +84,7 @@ def forecast(plan: Plan, results: Results, roots: Sequence[Path]) -> list[Foreca
             seconds = training_cost(entry.cell, counted, rates)
             key = entry.dataset, *stage_of(entry.cell), entry.seed if entry.cell.inputs.shots else None
             if key not in read:
-                seconds += (counted.train + counted.val + counted.test) * rates.seconds(entry.cell.source)
+                seconds += sum(counted) * rates.seconds(entry.cell.source)
                 read.add(key)
         why = seen.problem or results.error(entry.cell) or ""
         state: State = "no data" if seen.problem else "data changed" if known else "to run"
@@ -113,11 +113,9 @@ def training_cost(cell: Cell, counted: Counted, rates: Rates) -> float:
     epochs = options.epochs if method.trains else 0
     if not epochs:
         return 0.0
-    looks = 1
-    if cell.method == "dvp-cls":
-        looks = options.prompts
+    looks = options.prompts if cell.method == "dvp-cls" else 1
     if cell.method == "dga":
-        looks = 1 + options.scales * options.crops + options.levels
+        looks += options.scales * options.crops + options.levels
     forward, both = rates.seconds(cell.source), rates.training_seconds(cell.source)
     gathering = forward if cell.method in ITERATIVE and options.mapping_pass else 0.0
     an_epoch = counted.train * (both + gathering) + counted.val * forward
@@ -172,23 +170,19 @@ def forecast_lines(listed: Sequence[Forecast]) -> list[str]:
         seconds = sum(one.seconds for one in mine)
         about = f", about {duration_text(seconds)}" if seconds >= 1 else ""
         lines.append(f"{place}  seeds {seeds}  {states}{about}")
-    return [*lines, *_totals(listed), *_problems(listed)]
+    problems = Counter(one.why for one in listed if one.why)
+    return [*lines, *_totals(listed), *(f"{n} cells: {reason}" for reason, n in problems.items())]
 
 
 def _totals(listed: Sequence[Forecast]) -> list[str]:
-    counts = {state: sum(one.state == state for one in listed) for state in STATES}
+    counts = Counter(one.state for one in listed)
     now = duration_text(sum(one.seconds for one in listed if one.state in ("to run", "data changed")))
     later = duration_text(sum(one.seconds for one in listed if one.state == "no data"))
     beside = f", and {later} more where data are missing" if counts["no data"] else ""
     return [
-        f"{len(listed)} cells: " + ", ".join(f"{n} {state}" for state, n in counts.items() if n) + ".",
+        f"{len(listed)} cells: " + ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]) + ".",
         f"About {now} to run{beside}, by earlier results or else by rates of two CPU cores.",
     ]
-
-
-def _problems(listed: Sequence[Forecast]) -> list[str]:
-    reasons = dict.fromkeys(one.why for one in listed if one.why)
-    return [f"{sum(one.why == reason for one in listed)} cells: {reason}" for reason in reasons]
 
 
 @dataclass(frozen=True)

@@ -90,16 +90,13 @@ class Plan:
         _words(list(settings), [setting.name for setting in self.settings], "settings of the plan")
         _words(list(datasets), self.datasets, "datasets of the plan")
         _words(list(methods), list(self.uses), "methods of the plan")
-        parts = (
-            replace(
-                setting,
-                datasets=tuple(name for name in setting.datasets if not datasets or name in datasets),
-                methods=tuple(name for name in setting.methods if not methods or name in methods),
-            )
-            for setting in self.settings
-            if not settings or setting.name in settings
-        )
-        return replace(self, settings=tuple(part for part in parts if part.datasets and part.methods))
+        parts = []
+        for setting in self.settings:
+            mine = tuple(name for name in setting.datasets if not datasets or name in datasets)
+            used = tuple(name for name in setting.methods if not methods or name in methods)
+            if mine and used and (not settings or setting.name in settings):
+                parts.append(replace(setting, datasets=mine, methods=used))
+        return replace(self, settings=tuple(parts))
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -178,9 +175,8 @@ def _setting(given: Mapping[str, object], top: Mapping[str, object], number: int
         raise InputError(f"The seeds of {name} are {seeds!r}; expected whole numbers of at least 0.")
     source = _text(whole.get("source"), f"source of {name}")
     title = _text(whole.get("title", name) if "title" in given else name, f"title of {name}")
-    return Setting(
-        name, title, source, prompt, datasets, methods, tuple(cast("list[int]", seeds)), _inputs(whole, name)
-    )
+    inputs = _inputs(whole, name)
+    return Setting(name, title, source, prompt, datasets, methods, tuple(cast("list[int]", seeds)), inputs)
 
 
 def _inputs(given: Mapping[str, object], name: str) -> CellInputs:

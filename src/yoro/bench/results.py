@@ -136,7 +136,7 @@ class Results:
         numbers = {name: i for i, name in enumerate(sorted({example.label or "" for example in drawn.train}))}
         rows = {
             split: [[example.name, numbers.get(example.label or "", -1), example.label] for example in examples]
-            for split, examples in (("train", drawn.train), ("val", drawn.val), ("test", drawn.test))
+            for split, examples in vars(drawn).items()
         }
         name = digest_of(rows)
         path = self.folder / "draws" / f"{name}.json"

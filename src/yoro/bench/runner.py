@@ -127,17 +127,14 @@ class _Run:
             return
         for note in opened.found.notes:
             self._settings.tell(f"{name}: {note}")
-        old = sum(self._aged(entry, opened.manifest.digest) for entry in mine)
+        known = [self._results.of(entry.cell) for entry in mine]
+        digest = opened.manifest.digest
+        old = sum(bool(found) and all(one.depends.get("data") != digest for one in found) for found in known)
         if old:
             told = f"{name}: {altered(opened.manifest)} {old} finished cells were computed on other data"
             self._settings.tell(f"{told} and are computed again.")
         for group in _grouped(mine, lambda entry: stage_of(entry.cell)):
             self._stage(opened, group)
-
-    def _aged(self, entry: PlanEntry, digest: str) -> bool:
-        """Whether a cell has results, but none on these data."""
-        known = self._results.of(entry.cell)
-        return bool(known) and all(result.depends.get("data") != digest for result in known)
 
     def _stage(self, opened: Opened, group: Sequence[PlanEntry]) -> None:
         """All cells of one dataset, source and prompt: the responses they share are read once."""
@@ -159,7 +156,7 @@ class _Run:
             self._fail([job.entry for job in waiting], error)
             return
         for job in waiting:
-            self._compute(job, self._context(job, opened, pipeline, cache))
+            self._compute(job, opened, pipeline, cache)
 
     def _pipeline(self, cell: Cell, opened: Opened) -> Pipeline:
         if cell.source in self._closed:
@@ -188,35 +185,32 @@ class _Run:
             return []
         return [_Job(entry, *self._draws[key], sentences, depends)]
 
-    def _context(self, job: _Job, opened: Opened, pipeline: Pipeline, cache: ResponseCache) -> Context:
-        cell, settings = job.entry.cell, self._settings
+    def _compute(self, job: _Job, opened: Opened, pipeline: Pipeline, cache: ResponseCache) -> None:
+        cell, drawn, settings = job.entry.cell, job.drawn, self._settings
         scratch = self._results.folder / "trainings" / digest_of({"cell": cell.key(), "depends": dict(job.depends)})
         scratch.parent.mkdir(parents=True, exist_ok=True)
-        return Context(
-            cell, opened.about, job.drawn, pipeline, cache, job.sentences, scratch, settings.device, settings.progress
+        context = Context(
+            cell, opened.about, drawn, pipeline, cache, job.sentences, scratch, settings.device, settings.progress
         )
-
-    def _compute(self, job: _Job, context: Context) -> None:
-        cell, drawn = job.entry.cell, job.drawn
         method = find_method(cell.method)
         try:
             if method.trains:
                 check_torch(f"The method {cell.method!r}")
             answer: Answer = method.run(context, method.make_options(dict(cell.options)))
         except Exception as error:  # whatever one method runs into is no other's concern
-            shutil.rmtree(context.scratch, ignore_errors=True)
+            shutil.rmtree(scratch, ignore_errors=True)
             self._fail([job.entry], error)
             return
         result = Result(
             cell, job.depends, tested=len(drawn.test), fitted=len(drawn.train), draw=job.draw,
-            image_seconds=context.cache.seconds_an_image, machine=_machine(self._settings.device),
+            image_seconds=cache.seconds_an_image, machine=_machine(settings.device),
             finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"), **vars(answer),
         )  # fmt: skip
         self._results.write(result)
-        shutil.rmtree(context.scratch, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
         self.progress.computed += 1
         what = f"{100 * result.accuracy:.1f} % of {result.tested:,}, {duration_text(result.seconds)}"
-        self._settings.tell(self.progress.line(job.entry, what))
+        settings.tell(self.progress.line(job.entry, what))
 
     def _cannot_open(self, entries: Sequence[PlanEntry], error: Exception) -> None:
         """Data or a source that is not there: cells that were computed before stay as they are, the others fail."""

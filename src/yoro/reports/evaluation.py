@@ -86,10 +86,8 @@ def evaluation_report(
 ) -> tuple[Evaluation, str]:
     """Figures on labelled data, and the page about them."""
     part, notes = classifier.to_measure(data)
-    examples, answers = (
-        part if isinstance(part, list) else [],
-        classifier.measured(part, loading=loading, progress=progress),
-    )
+    examples = part if isinstance(part, list) else []
+    answers = classifier.measured(part, loading=loading, progress=progress)
     evaluation, worst = _judged(answers, classifier.classes)
     evaluation = replace(evaluation, skipped=tuple(answers.skipped), notes=tuple(notes))
     model = classifier.model

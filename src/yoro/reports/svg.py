@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from yoro.reports import svg
 from yoro.reports.page import SENTENCE, text
 
 Place = tuple[float, float]  # from the left and from the head of a drawing, in its own units
@@ -124,18 +123,14 @@ def element(tag: str, *content: object, **attributes: object) -> Markup:
 
     Names of attributes lose a `_` at the end, and others become `-`.
     """
-    written = Markup("").join(
-        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), _value(value))
-        for key, value in attributes.items()
-        if value is not None
-    )
+    written = Markup("")
+    for key, value in attributes.items():
+        if value is not None:
+            shown = text(f"{round(value, 1):g}" if isinstance(value, int | float) else value)
+            written += Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), shown)
     if not content:
         return Markup("<{}{}/>").format(tag, written)
     return Markup("<{0}{1}>{2}</{0}>").format(tag, written, Markup("").join(map(text, content)))
-
-
-def _value(value: object) -> Markup:
-    return text(f"{round(value, 1):g}" if isinstance(value, int | float) else value)
 
 
 def line(kind: str, start: Place, end: Place) -> Markup:
@@ -237,14 +232,14 @@ def cost_plot(points: Sequence[Point], title: str = "seconds to fit") -> Markup:
     foot = HEAD + max(300, GAP * len(points))
     bottom, top, step = percent_axis([point.accuracy for point in points])
     ticks = [bottom + i * step for i in range(round((top - bottom) / step) + 1)]
-    up = svg.Axis(bottom, top, ticks, written=lambda tick: f"{100 * tick:g} %")
-    chart = svg.Chart(svg.Frame(LEFT, RIGHT, HEAD, foot, (12, 28)), _decades([point.seconds for point in points]), up)
+    up = Axis(bottom, top, ticks, written=lambda tick: f"{100 * tick:g} %")
+    chart = Chart(Frame(LEFT, RIGHT, HEAD, foot, (12, 28)), _decades([point.seconds for point in points]), up)
     parts = [chart.ground(title, "accuracy on the test images")]
     heights = [chart.y(point.accuracy) - 1e-6 * point.accuracy for point in points]  # those at the foot stay in order
-    for point, height in zip(points, svg.spread(heights, GAP, HEAD, foot), strict=True):
+    for point, height in zip(points, spread(heights, GAP, HEAD, foot), strict=True):
         parts += _mark(point, chart, (RIGHT, height))
     about = f"Accuracy of {len(points)} methods over the {title}; the table has the numbers."
-    return svg.drawing("plot", (WIDTH, foot + BELOW), parts, about)
+    return drawing("plot", (WIDTH, foot + BELOW), parts, about)
 
 
 def percent_axis(values: Sequence[float]) -> tuple[float, float, float]:
@@ -260,25 +255,25 @@ def percent_axis(values: Sequence[float]) -> tuple[float, float, float]:
     return max(0.0, min(step * math.floor(low / step + 1e-9), top - step)), top, step
 
 
-def _decades(seconds: Sequence[float]) -> svg.Axis:
+def _decades(seconds: Sequence[float]) -> Axis:
     """A logarithmic axis that ends at whole decades."""
     logs = [math.log10(max(value, LEAST)) for value in seconds]
     low = math.floor(min(logs))
-    return svg.logarithmic_axis([10.0**low, 10.0 ** max(math.ceil(max(logs)), low + 1)])
+    return logarithmic_axis([10.0**low, 10.0 ** max(math.ceil(max(logs)), low + 1)])
 
 
-def _mark(point: Point, chart: svg.Chart, end: svg.Place) -> list[Markup]:
+def _mark(point: Point, chart: Chart, end: Place) -> list[Markup]:
     """A point with its bar of one deviation, its name in the column, and a line between the two."""
     ours = " ours" if point.ours else ""
     x, y = chart.x(point.seconds), chart.y(point.accuracy)
-    mark = svg.dot(f"point{ours}", (x, y), 6 if ours else 4.5)
+    mark = dot(f"point{ours}", (x, y), 6 if ours else 4.5)
     if point.accuracy < chart.up.low:
-        mark = svg.element("path", class_=f"point{ours}", d=f"M{x - 5:.1f} {y - 5:.1f}h10l-5 9z")
+        mark = element("path", class_=f"point{ours}", d=f"M{x - 5:.1f} {y - 5:.1f}h10l-5 9z")
     above, below = (chart.y(point.accuracy + side * point.deviation) for side in (1, -1))
-    shown = Markup("{:.1f} {}").format(100 * point.accuracy, svg.shortened(point.title))
+    shown = Markup("{:.1f} {}").format(100 * point.accuracy, shortened(point.title))
     return [
-        svg.polyline("lead", [(x, y), (end[0] - 14, end[1]), end]),
-        svg.line("whisker", (x, above), (x, below)),
+        polyline("lead", [(x, y), (end[0] - 14, end[1]), end]),
+        line("whisker", (x, above), (x, below)),
         mark,
-        svg.label(shown, (end[0] + 5, end[1] + 4), kind=f"name{ours}"),
+        label(shown, (end[0] + 5, end[1] + 4), kind=f"name{ours}"),
     ]

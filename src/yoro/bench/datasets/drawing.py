@@ -58,7 +58,7 @@ def draw(
         parts["val"] = draw_few(parts["val"], min(shots, MOST_VALIDATION), seed)
     for split, count in limit.items():
         parts[split] = draw_few(parts[split], count, TEST_SEED if split == "test" else seed)
-    return Drawn(tuple(parts["train"]), tuple(parts["val"]), tuple(parts["test"]))
+    return Drawn(**{split: tuple(part) for split, part in parts.items()})
 
 
 def draw_published(dataset: Dataset, file: Path) -> Drawn:
@@ -76,8 +76,7 @@ def draw_published(dataset: Dataset, file: Path) -> Drawn:
             raise InputError(f"'{shown(file)}' names {row.place!r} of class {row.label!r}, which is {known}.")
         parts[row.split].append(by_name[name])
     parts["test"] = [example for example in dataset if example.split == "test"]
-    ordered = {split: tuple(sorted(part, key=_order)) for split, part in parts.items()}
-    return Drawn(ordered["train"], ordered["val"], ordered["test"])
+    return Drawn(**{split: tuple(sorted(part, key=_order)) for split, part in parts.items()})
 
 
 def _order(example: Example) -> tuple[str, str]:

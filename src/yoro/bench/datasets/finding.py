@@ -27,11 +27,9 @@ Read = Callable[[Path], Found | None]  # what a folder holds, or None if nothing
 
 def data_roots(given: Sequence[str | Path] = ()) -> list[Path]:
     """The roots given, else those of the variable YORO_DATA, else the folder 'data'; one that was named must exist."""
-    named = [str(root) for root in given]
-    origin = "--data"
+    named, origin = [str(root) for root in given], "--data"
     if not named:
-        named = [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part.strip()]
-        origin = VARIABLE
+        named, origin = [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part.strip()], VARIABLE
     for root in named:
         if not Path(root).is_dir():
             state = "is no folder" if Path(root).exists() else "does not exist"

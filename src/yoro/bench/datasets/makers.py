@@ -102,15 +102,12 @@ def read_svhn(folder: Path) -> Found | None:
     if missing:
         there = next(name for name in FILES.values() if name not in missing)
         raise lacking(f"SVHN in '{shown(folder)}' lacks {missing[0]!r}; put it beside {there!r}.", folder / missing[0])
-    examples = []
-    for split, name in FILES.items():
-        pixels, labels = _read(folder / name)
-        examples += view_examples(pixels, (labels % 10).tolist(), DIGITS, split)  # label 10 is the digit 0
-    return Found(Dataset(tuple(examples)), shown(folder))
+    parts = ((split, *_read(folder / name)) for split, name in FILES.items())
+    return Found(Dataset(view_examples(parts, DIGITS)), shown(folder))
 
 
-def _read(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Images (n, 32, 32, 3), a view, and labels from 1 to 10."""
+def _read(path: Path) -> tuple[NDArray[np.uint8], list[int]]:
+    """Images (n, 32, 32, 3), a view, and their digits."""
     from scipy.io import loadmat, whosmat
 
     if path.stat().st_size > MOST_BYTES:
@@ -130,7 +127,7 @@ def _read(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         raise _no_digits(path, f"{type(error).__name__}: {error}") from error
     if pixels.shape != shape or labels.shape != shape[3:] or labels.min() < 1 or labels.max() > 10:
         raise _no_digits(path, "its images and labels do not fit together; labels are 1 to 10")
-    return np.transpose(pixels, (3, 0, 1, 2)), labels
+    return np.transpose(pixels, (3, 0, 1, 2)), (labels % 10).tolist()  # label 10 is the digit 0
 
 
 def _no_digits(path: Path, reason: str) -> DatasetError:

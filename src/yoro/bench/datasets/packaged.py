@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -54,11 +54,11 @@ def read_fashion(folder: Path) -> Found | None:
     home = next((place for place in (folder, folder / "raw") if _idx(place, "train", "images")), None)
     if home is None:
         return None
-    examples = []
-    for split, prefix in IDX.items():
-        pixels, labels = _read_idx(home, prefix, "images"), _read_idx(home, prefix, "labels")
-        examples += view_examples(pixels, labels.tolist(), FASHION, split)
-    return Found(Dataset(tuple(examples)), shown(folder))
+    parts = (
+        (split, _read_idx(home, prefix, "images"), _read_idx(home, prefix, "labels").tolist())
+        for split, prefix in IDX.items()
+    )
+    return Found(Dataset(view_examples(parts, FASHION)), shown(folder))
 
 
 def _idx(folder: Path, prefix: str, kind: str) -> Path | None:
@@ -94,23 +94,25 @@ def read_sheets(folder: Path) -> Found | None:
         return None
     if missing:
         raise lacking(f"'{shown(folder)}' lacks {missing[0]!r}; install the package again.", folder / missing[0])
-    examples: list[Example] = []
-    for split, sheets in SHEETS.items():
-        labels = _read_labels(folder / LABELS[split])
-        start = 0
-        for name in sheets:
-            pixels = _read_sheet(folder / name)
-            part = labels[start : start + len(pixels)]
-            examples += view_examples(pixels, part, CIFAR10, split, first=start)
-            start += len(pixels)
-        if start != len(labels):
-            raise _broken(folder / LABELS[split], f"it has {len(labels):,} labels for {start:,} images")
-    return Found(Dataset(tuple(examples)), shown(folder))
+    return Found(Dataset(view_examples(_sheets(folder), CIFAR10)), shown(folder))
 
 
 def installed_sheets() -> list[Path]:
     """Where npm puts the package."""
     return [Path("node_modules") / PACKAGE]
+
+
+def _sheets(folder: Path) -> Iterator[tuple[str, NDArray[np.uint8], list[int]]]:
+    """The split of each sheet, its images and their labels."""
+    for split, sheets in SHEETS.items():
+        labels = _read_labels(folder / LABELS[split])
+        start = 0
+        for name in sheets:
+            pixels = _read_sheet(folder / name)
+            yield split, pixels, labels[start : start + len(pixels)]
+            start += len(pixels)
+        if start != len(labels):
+            raise _broken(folder / LABELS[split], f"it has {len(labels):,} labels for {start:,} images")
 
 
 def _read_sheet(path: Path) -> NDArray[np.uint8]:

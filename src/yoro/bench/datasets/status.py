@@ -82,10 +82,9 @@ def _images(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
     item = StatusItem(dataset.name, "images", True, "present", expected=expected)
     try:
         found = dataset.find(roots)
-    except InputError as error:
-        known = error if isinstance(error, DatasetError) else DatasetError(str(error))
-        return replace(item, state=known.state, looked=known.looked, found=known.found, problem=str(error),
-                       where=dataset.where)  # fmt: skip
+    except DatasetError as error:
+        item = replace(item, problem=str(error), where=dataset.where)
+        return replace(item, state=error.state, looked=error.looked, found=error.found)
     counts = {**split_counts(found.dataset), "classes": len(found.dataset.classes)}
     return replace(item, place=found.place, looked=(found.place,), found=counts, problem=" ".join(found.notes))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from yoro.bench.context import Answer, Context
 from yoro.bench.methods.one_pass import fit_responses, run_one_pass
@@ -114,21 +114,18 @@ def check(epochs: int, batch_size: int | None, select: str = "validation") -> No
         raise InputError(f"select is {select!r}; expected 'validation', or 'test' as in the published numbers.")
 
 
-OptionsType = TypeVar("OptionsType", NoOptions, FewPassOptions, TrainingOptions, ClipOptions)
-
-
 @dataclass(frozen=True)
-class BenchMethod(Generic[OptionsType]):
+class BenchMethod:
     """A method: how it is run with its options, and whether it trains a prompt (then `options` has epochs)."""
 
     name: str
-    run: Callable[[Context, OptionsType], Answer]
-    options: type[OptionsType]
+    run: Callable[[Context, Any], Answer]  # given its `options`
+    options: type[NoOptions | FewPassOptions | TrainingOptions | ClipOptions]
     trains: bool = False
     banks: tuple[str, ...] = BANK  # what it reads on an image-text source: kinds of banks, "templates NAME"
     about: str = ""
 
-    def make_options(self, given: Mapping[str, Any]) -> OptionsType:
+    def make_options(self, given: Mapping[str, Any]) -> Any:
         """The options as the method takes them; an error names the nearest of a name that is none."""
         known = {field.name: field for field in fields(self.options)}
         for name in given:
@@ -137,7 +134,7 @@ class BenchMethod(Generic[OptionsType]):
         return self.options(**given)
 
 
-def from_peer(name: str, method: Method) -> BenchMethod[NoOptions]:
+def from_peer(name: str, method: Method) -> BenchMethod:
     """A method of the peers on the bench."""
     run = partial(fit_responses, method)
     return BenchMethod(name, run, NoOptions, banks=PEER_BANKS.get(name, BANK), about=method.about)
@@ -161,8 +158,8 @@ def _run_clip(method: str, context: Context, options: ClipOptions) -> Answer:
     return run_clip(method, context, options)
 
 
-def _all_methods() -> dict[str, BenchMethod[Any]]:
-    listed: list[BenchMethod[Any]] = [
+def _all_methods() -> dict[str, BenchMethod]:
+    listed: list[BenchMethod] = [
         BenchMethod("yoro", run_one_pass, NoOptions, about="the paper's one pass"),
         BenchMethod("yoro-fp", _run_few_pass, FewPassOptions, trains=True, about="the pass, refined"),
     ]
@@ -182,7 +179,7 @@ def _all_methods() -> dict[str, BenchMethod[Any]]:
 METHODS = _all_methods()
 
 
-def find_method(name: str) -> BenchMethod[Any]:
+def find_method(name: str) -> BenchMethod:
     """The method of a name, or the one that `module:ATTRIBUTE` names."""
     if name in METHODS:
         return METHODS[name]

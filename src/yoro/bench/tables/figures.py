@@ -195,12 +195,9 @@ def _level(grid: RunGrid, setting: Setting, dataset: str) -> tuple[str, float] |
 
 def _refines(grid: RunGrid, settings: Sequence[Setting], method: str) -> bool:
     """Whether any run that is there says which epoch it chose."""
-    names = {setting.name for setting in settings}
-    return any(
-        entry.result is not None and entry.result.depth is not None
-        for entry in grid.entries
-        if entry.method == method and entry.setting in names
-    )
+    places = [(setting, dataset) for setting in settings for dataset in setting.datasets]
+    found = [entry.result for setting, dataset in places for entry in grid.at(setting, method, dataset)]
+    return any(result is not None and result.depth is not None for result in found)
 
 
 FIGURES: dict[str, Callable[[RunGrid], Markup]] = {"curves": curves, "shares": shares, "cost": cost}

@@ -17,20 +17,16 @@ def long_rows(plan: Plan, entries: Sequence[PlanEntry]) -> list[dict[str, object
     `seeds` is how many runs the plan has, `finished` how many of them there are.
     """
     grid, paper = RunGrid(plan, entries), PaperNumbers(plan)
-    found: dict[tuple[str, str, str], list[PlanEntry]] = {}
-    for entry in entries:
-        found.setdefault((entry.setting, entry.method, entry.dataset), []).append(entry)
     return [
-        _row(grid, paper, setting, method, dataset, found.get((setting.name, method, dataset), []))
+        _row(grid, paper, setting, method, dataset)
         for setting in plan.settings
         for dataset in setting.datasets
         for method in setting.methods
     ]
 
 
-def _row(
-    grid: RunGrid, paper: PaperNumbers, setting: Setting, method: str, dataset: str, entries: Sequence[PlanEntry]
-) -> dict[str, object]:
+def _row(grid: RunGrid, paper: PaperNumbers, setting: Setting, method: str, dataset: str) -> dict[str, object]:
+    entries = grid.at(setting, method, dataset)
     runs = list((grid.runs(setting, method, dataset) or {}).values())
     accuracies, seconds = [percent(run) for run in runs], [run.seconds for run in runs]
     accuracy = mean(accuracies) if runs else None

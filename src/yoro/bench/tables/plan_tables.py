@@ -9,7 +9,7 @@ from fractions import Fraction
 from yoro.bench.plan import Plan, Setting
 from yoro.bench.results import PlanEntry
 from yoro.bench.tables.paper import PaperNumbers, printed_cell
-from yoro.bench.tables.run_grid import RunGrid, comparable, dataset_title, groups, methods_of, percent, setting_title
+from yoro.bench.tables.run_grid import RunGrid, comparable, dataset_title, groups, methods_of, setting_title
 from yoro.bench.tables.summary import (
     bootstrap_interval,
     depth,
@@ -164,14 +164,12 @@ def by_dataset(grid: RunGrid, paper: PaperNumbers) -> Table:
             for setting, method in places
         ]
         rows.append(replace(_row(Head("average", "Average"), cells, within), summary=True))
-    columns = tuple(
-        Head(
-            f"{setting.name}/{method}", grid.title(method), setting_title(plan, setting), paper.mark(method, [setting])
-        )
-        for setting, method in places
-    )
+    columns = []
+    for setting, method in places:
+        group, mark = setting_title(plan, setting), paper.mark(method, [setting])
+        columns.append(Head(f"{setting.name}/{method}", grid.title(method), group, mark))
     notes = ["Accuracy on the test images in percent. " + SEEDS, *grid.incomplete()]
-    return Table("datasets", "Accuracy by dataset", "Dataset", columns, tuple(rows), tuple(notes))
+    return Table("datasets", "Accuracy by dataset", "Dataset", tuple(columns), tuple(rows), tuple(notes))
 
 
 def by_setting(grid: RunGrid, paper: PaperNumbers) -> Table:
@@ -195,8 +193,8 @@ def by_setting(grid: RunGrid, paper: PaperNumbers) -> Table:
         rows.append(replace(_row(Head("overall", "Overall"), overall), summary=True))
         notes.append("Overall averages the settings equally.")
         notes += grid.not_overall()
-    groups = [*([setting] for setting in plan.settings), plan.settings]
-    columns = tuple(Head(name, grid.title(name), mark=paper.mark(name, *groups)) for name in names)
+    shown = [*([setting] for setting in plan.settings), plan.settings]
+    columns = tuple(Head(name, grid.title(name), mark=paper.mark(name, *shown)) for name in names)
     return Table("settings", "Accuracy by setting", "Setting", columns, tuple(rows), tuple(notes))
 
 
@@ -278,9 +276,7 @@ def _row(head: Head, cells: Sequence[TableCell | None], within: Sequence[str] | 
 def _of_dataset(grid: RunGrid, paper: PaperNumbers, setting: Setting, method: str, dataset: str) -> TableCell | None:
     if dataset not in setting.datasets or method not in setting.methods:
         return None
-    cell = printed_cell("percent", [paper.number(setting, method, dataset)])
-    values = [percent(run) for run in (grid.runs(setting, method, dataset) or {}).values()]
-    return replace(cell, values=(mean(values),), deviation=sample_deviation(values)) if values else cell
+    return Summed(grid, paper, [replace(setting, datasets=(dataset,))], method).accuracy()
 
 
 def _group(plan: Plan, setting: Setting) -> str:

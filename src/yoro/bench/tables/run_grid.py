@@ -26,15 +26,18 @@ class RunGrid:
     def __init__(self, plan: Plan, entries: Sequence[PlanEntry]) -> None:
         self.plan = plan
         self.entries = tuple(entries)
-        self._runs: dict[tuple[str, str, str], dict[int, Result]] = {}
+        self._places: dict[tuple[str, str, str], list[PlanEntry]] = {}
         for entry in entries:
-            if entry.result is not None:
-                place = (entry.setting, entry.method, entry.dataset)
-                self._runs.setdefault(place, {})[entry.seed] = entry.result
+            self._places.setdefault((entry.setting, entry.method, entry.dataset), []).append(entry)
+
+    def at(self, setting: Setting, method: str, dataset: str) -> list[PlanEntry]:
+        """The entries of one place, whatever has become of them."""
+        return self._places.get((setting.name, method, dataset), [])
 
     def runs(self, setting: Setting, method: str, dataset: str) -> dict[int, Result] | None:
         """Results by seed; None unless every seed of the setting has one."""
-        found = self._runs.get((setting.name, method, dataset), {})
+        entries = self.at(setting, method, dataset)
+        found = {entry.seed: entry.result for entry in entries if entry.result is not None}
         return {seed: found[seed] for seed in setting.seeds} if all(s in found for s in setting.seeds) else None
 
     def whole(self, settings: Iterable[Setting], method: str) -> dict[str, dict[int, Result]] | None:
@@ -64,10 +67,6 @@ class RunGrid:
         there = {name: values for name, values in found.items() if values is not None}
         return there if len(there) == len(found) and comparable(settings, method) else None
 
-    def missing_datasets(self, setting: Setting, method: str) -> tuple[str, ...]:
-        """Datasets of a setting without all runs of a method."""
-        return tuple(name for name in setting.datasets if self.runs(setting, method, name) is None)
-
     def title(self, method: str) -> str:
         """A method's title in the plan; the name of one that the plan does not use."""
         return self.plan.uses[method].title if method in self.plan.uses else method
@@ -94,7 +93,7 @@ class RunGrid:
             alike.setdefault((place, entry.error), []).append(entry.seed)
         return [
             f"{place}, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
-            + (f": {shortened(error)}" if error is not None else "")
+            + ("" if error is None else f": {_shortened(error)}")
             for (place, error), seeds in alike.items()
         ]
 
@@ -103,7 +102,8 @@ class RunGrid:
         alike: dict[tuple[str, int, tuple[str, ...]], list[str]] = {}
         for setting in self.plan.settings:
             for method in setting.methods if len(setting.datasets) > 1 else ():
-                if lacking := self.missing_datasets(setting, method):
+                lacking = tuple(name for name in setting.datasets if self.runs(setting, method, name) is None)
+                if lacking:
                     place = setting_title(self.plan, setting), len(setting.datasets), lacking
                     alike.setdefault(place, []).append(self.title(method))
         return [
@@ -184,10 +184,9 @@ def dataset_title(name: str) -> str:
         return name
 
 
-def shortened(text: str | None, longest: int = LONGEST) -> str:
-    """An error on one line, of bounded length."""
-    plain = " ".join((text or "").split())
-    return plain if len(plain) <= longest else plain[: longest - 1] + "…"
+def _shortened(error: str) -> str:
+    plain = " ".join(error.split())
+    return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"
 
 
 def _names(datasets: Sequence[str]) -> str:

@@ -81,8 +81,15 @@ def exact_mean(correct: Sequence[int], tested: Sequence[int]) -> Fraction:
             f"{len(correct)} counts of correct images came with {len(tested)} counts of tested images. "
             "Give both of every run, of at least one."
         )
-    shares = [_share(index(right), index(total)) for right, total in zip(correct, tested, strict=True)]
-    return sum(shares, Fraction(0)) / len(shares)
+    whole = Fraction(0)
+    for right, total in zip(map(index, correct), map(index, tested), strict=True):
+        if not 0 <= right <= total or total == 0:
+            raise InputError(
+                f"{right} of {total} images are said to be right. "
+                "Give at least 1 tested image, and of those that are right between 0 and all."
+            )
+        whole += Fraction(right, total)
+    return whole / len(correct)
 
 
 def wins_ties_losses(
@@ -142,15 +149,6 @@ def _epochs(epochs: Sequence[int]) -> list[int]:
     if min(chosen) < 0:
         raise InputError(f"A chosen epoch is {min(chosen)}. Epochs count from 0, the predictor before refinement.")
     return chosen
-
-
-def _share(correct: int, tested: int) -> Fraction:
-    if not 0 <= correct <= tested or tested == 0:
-        raise InputError(
-            f"{correct} of {tested} images are said to be right. "
-            "Give at least 1 tested image, and of those that are right between 0 and all."
-        )
-    return Fraction(correct, tested)
 
 
 def _sign(setting: str, ours: Fraction | float, theirs: Fraction | float) -> int:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from yoro.bench.tables.table import MOST_COLUMNS, Head, Kind, Table, TableCell, panels
 
@@ -116,20 +117,12 @@ def _head(head: Head, markup: Markup, *, named: bool) -> str:
 def _aligned(grid: Sequence[Sequence[str]], columns: int) -> list[str]:
     widths = [max(3, *(_width(line[i]) for line in grid)) for i in range(columns + 1)]
     rule = "|".join([":" + "-" * (widths[0] + 1), *("-" * (width + 1) + ":" for width in widths[1:])])
-    lines = [
-        "| "
-        + " | ".join(
-            _filled(text, width, left=i == 0) for i, (text, width) in enumerate(zip(line, widths, strict=True))
-        )
-        + " |"
-        for line in grid
-    ]
+    lines = []
+    for head, *cells in grid:
+        shown = [head + " " * (widths[0] - _width(head))]
+        shown += [" " * (width - _width(text)) + text for text, width in zip(cells, widths[1:], strict=True)]
+        lines.append(f"| {' | '.join(shown)} |")
     return [lines[0], f"|{rule}|", *lines[1:]]
-
-
-def _filled(text: str, width: int, *, left: bool) -> str:
-    space = " " * (width - _width(text))
-    return text + space if left else space + text
 
 
 def _width(text: str) -> int:
@@ -174,15 +167,14 @@ def _latex_tabular(table: Table) -> str:
 
 def _latex_heads(table: Table) -> list[str]:
     names = [table.corner, *(_latex_head(column) for column in table.columns)]
-    groups = [column.group for column in table.columns]
-    if not any(groups):
+    if not any(column.group for column in table.columns):
         return [_latex_line(names)]
-    above, rules, first = [""], [], 0
-    while first < len(groups):
-        last = next((i for i in range(first, len(groups)) if groups[i] != groups[first]), len(groups))
-        above.append(rf"\multicolumn{{{last - first}}}{{c}}{{{LATEX.escape(groups[first])}}}")
-        rules.append(rf"\cmidrule(lr){{{first + 2}-{last + 1}}}")
-        first = last
+    above, rules, last = [""], [], 1  # the first column has the heads of the rows
+    for group, columns in groupby(column.group for column in table.columns):
+        size = len(list(columns))
+        above.append(rf"\multicolumn{{{size}}}{{c}}{{{LATEX.escape(group)}}}")
+        rules.append(rf"\cmidrule(lr){{{last + 1}-{last + size}}}")
+        last += size
     return [_latex_line(above), "".join(rules), _latex_line(names)]
 
 
@@ -197,10 +189,8 @@ def _latex_rows(table: Table) -> list[str]:
             lines.append(r"\midrule")
         lines.append(_latex_line([_latex_head(row.head), *(cell_text(cell, LATEX) for cell in row.cells)]))
         if any(cell is not None and cell.paper for cell in row.cells):
-            told = [paper_text(cell, LATEX) for cell in row.cells]
-            lines.append(
-                _latex_line([rf"\quad\footnotesize {PAPER}", *(rf"\footnotesize {t}" if t else "" for t in told)])
-            )
+            told = [rf"\footnotesize {text}" if (text := paper_text(cell, LATEX)) else "" for cell in row.cells]
+            lines.append(_latex_line([rf"\quad\footnotesize {PAPER}", *told]))
     return lines
 
 
