@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -203,13 +204,12 @@ def _from_file(name: SourceName, architecture: str, file: Path) -> torch.nn.Modu
 def _openai_state(file: Path) -> State | None:
     """The weights in a file of OpenAI: a compiled archive, or its state with three sizes among the tensors."""
     try:
-        with zipfile.ZipFile(file) as archive:
-            compiled = any("/code/" in member for member in archive.namelist())
-        state = (
-            torch.jit.load(file, map_location="cpu").state_dict()
-            if compiled
-            else torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-        )
+        with zipfile.ZipFile(file) as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that compiled archives are out of fashion
+            if any("/code/" in member for member in archive.namelist()):
+                state = torch.jit.load(file, map_location="cpu").state_dict()
+            else:
+                state = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
     except Exception:  # some other kind of file, which open_clip reads or refuses
         return None
     return state if isinstance(state, dict) and state.keys() >= OPENAI else None
