@@ -104,9 +104,8 @@ def test_the_source_run_by_torch_equals_the_graph(tiny, folder, photos):
 
     graph = open_source(f"timm:test_resnet.r160_in1k?weights={folder}/tiny.pth")
     digest = state_digest(tiny.state_dict())
-    network = Network(tiny, digest, graph.side, graph.mean, graph.std, None, None)
     identity = Identity(graph.name, "logits", graph.side, graph.mean, graph.std, digest)
-    torch_source = TorchSource(identity, network, "cpu")
+    torch_source = TorchSource(Network(tiny, identity, None), "cpu")
     images = photos(160)
     np.testing.assert_allclose(torch_source.respond(images), graph.respond(images), atol=1e-5)
     assert torch_source.describe() == graph.describe()
@@ -118,8 +117,8 @@ def test_frozen_means_no_gradient_and_no_training_mode(tiny, folder, photos):
     from yoro.sources.torch.network import Network, TorchSource
 
     tiny.train()
-    network = Network(tiny, "0" * 64, 160, (0.5,) * 3, (0.5,) * 3, None, None)
-    source = TorchSource(Identity("timm:tiny", "logits", 160, (0.5,) * 3, (0.5,) * 3, "0" * 64), network, "cpu")
+    identity = Identity("timm:tiny", "logits", 160, (0.5,) * 3, (0.5,) * 3, "0" * 64)
+    source = TorchSource(Network(tiny, identity, None), "cpu")
     assert not any(parameter.requires_grad for parameter in tiny.parameters())
     images = photos(160)
     alone = np.concatenate([source.respond(image[None]) for image in images])
