@@ -195,8 +195,8 @@ def _from_file(name: SourceName, architecture: str, file: Path) -> torch.nn.Modu
         return _made(name, architecture, str(file))
     model: torch.nn.Module = open_clip.create_model(architecture, precision="fp32", device="cpu", force_quick_gelu=True)
     try:
-        model.load_state_dict({key: value.float() for key, value in state.items() if key not in OPENAI})
-    except RuntimeError as error:
+        model.load_state_dict({key: state[key].float() for key in model.state_dict()})
+    except (KeyError, RuntimeError) as error:
         raise SourceError(f"{name.text!r}: OpenAI's weights in it are not those of {architecture}.") from error
     return model
 
