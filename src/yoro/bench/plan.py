@@ -14,6 +14,7 @@ from yoro.bench.methods.bench_methods import find_method
 from yoro.bench.results import PlanEntry
 from yoro.bench.tables.paper import published_tables
 from yoro.errors import InputError, did_you_mean
+from yoro.files.reading import read_bounded
 from yoro.prompts.prompt import PROMPTS
 
 SHOWN = ("datasets", "settings", "methods", "diagnostics", "efficiency", "timing", "curves", "shares", "cost")
@@ -115,11 +116,9 @@ def read_plan(path: str | Path) -> Plan:
     file = Path(path)
     if not file.is_file():
         raise InputError(f"There is no plan '{file}'; expected a TOML file such as those in configs/.")
-    if file.stat().st_size > limits.PLAN_BYTES:
-        raise InputError(f"'{file}' has {file.stat().st_size:,} bytes; a plan has at most {limits.PLAN_BYTES:,}.")
     try:
-        content = tomllib.loads(file.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        content = tomllib.loads(read_bounded(file, limits.PLAN_BYTES).decode())
+    except ValueError as error:
         raise InputError(f"'{file}' is no TOML: {error}.") from None
     try:
         return make_plan(content)

@@ -13,6 +13,7 @@ from yoro.bench.cells import EDITION, Cell, digest_of
 from yoro.bench.datasets.drawing import Drawn
 from yoro.errors import InputError, StoreError
 from yoro.files.atomic import write_file
+from yoro.files.reading import read_json
 
 if TYPE_CHECKING:
     from yoro.bench.plan import Plan
@@ -151,13 +152,11 @@ class Results:
         found: dict[str, list[Result]] = {}
         for path in sorted((self.folder / "cells").glob("*.json")):
             try:
-                if path.stat().st_size > limits.RESULT_BYTES:
-                    raise StoreError(f"it has more than {limits.RESULT_BYTES:,} bytes")
-                value = json.loads(path.read_bytes())
+                value = read_json(path, limits.RESULT_BYTES)
                 if not isinstance(value, dict) or value.get("edition") != EDITION:
                     raise StoreError("it was computed by another edition of this code, and is computed again")
                 result = Result.from_json(value)
-            except (StoreError, ValueError, RecursionError, OSError) as error:
+            except (StoreError, ValueError) as error:
                 self.odd.append(f"{path.name} is not used: {error}.")
                 continue
             found.setdefault(result.cell.name, []).append(result)

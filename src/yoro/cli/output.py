@@ -74,8 +74,8 @@ def prepare_streams() -> None:
 
 def abandon_stdout() -> None:
     """Have what is left in the buffer go nowhere: the reader has gone, or the disk is full."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(OSError, ValueError), Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 @contextmanager

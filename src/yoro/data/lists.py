@@ -12,6 +12,7 @@ from typing import TextIO
 from yoro import limits
 from yoro.data.examples import SPLITS, Dataset, Example, class_name, shown
 from yoro.errors import InputError
+from yoro.files.reading import read_json
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 JSON_LINES = frozenset({".jsonl", ".ndjson"})
@@ -146,14 +147,10 @@ def find_coop(path: Path) -> Dataset:
 
 def read_split(path: Path) -> list[SplitRow]:
     """What a split or index file names, in its order; anything else is an error that says where."""
-    if path.stat().st_size > limits.SPLIT_FILE_BYTES:
-        raise InputError(
-            f"'{shown(path)}' has {path.stat().st_size:,} bytes; at most {limits.SPLIT_FILE_BYTES:,} are read."
-        )
     try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"'{shown(path)}' is no JSON: {error}.") from None
+        content = read_json(path, limits.SPLIT_FILE_BYTES)
+    except ValueError as error:
+        raise InputError(f"'{shown(path)}' lists no images: {error}.") from None
     splits = {key: rows for key, rows in content.items() if key in SPLITS} if isinstance(content, dict) else {}
     if not splits:
         raise InputError(

@@ -21,6 +21,7 @@ from yoro.discriminant.statistics import ResponseStatistics
 from yoro.environment import __version__
 from yoro.errors import InputError, StoreError, one_line
 from yoro.files.atomic import check_writable, drafted_folder, recovered, write_file
+from yoro.files.reading import read_bounded, read_json
 from yoro.files.tensors import parse_tensors, write_tensors
 from yoro.mappings.affine import AffineMapping
 from yoro.model.card import model_card
@@ -190,13 +191,9 @@ def _config_digest(config: Json) -> str:
 def _read_config(folder: Path) -> Json:
     file = folder / "config.json"
     try:
-        if file.stat().st_size > limits.MODEL_CONFIG_BYTES:
-            raise StoreError(f"{file} has {file.stat().st_size:,} bytes, which no model needs.")
-        config = json.loads(file.read_bytes(), parse_constant=_no_number)
-    except OSError as error:
-        raise StoreError(f"{file} could not be read: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise StoreError(f"{file} is damaged: it is no JSON ({type(error).__name__}).") from None
+        config = read_json(file, limits.MODEL_CONFIG_BYTES)
+    except ValueError as error:
+        raise StoreError(f"{file} is damaged: {error}.") from error
     if not isinstance(config, dict) or not isinstance(config.get("format"), int):
         raise StoreError(f"{file} is damaged: it has no format number.")
     if config["format"] > FORMAT:
@@ -211,10 +208,6 @@ def _read_config(folder: Path) -> Json:
     return cast(Json, config)
 
 
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number")
-
-
 def _read_parts(folder: Path, config: Json) -> dict[str, tuple[Arrays, Json]]:
     digests = config.get("digests")
     if not isinstance(digests, dict) or not {"mapping.safetensors", "statistics.safetensors"} <= set(digests):
@@ -224,7 +217,12 @@ def _read_parts(folder: Path, config: Json) -> dict[str, tuple[Arrays, Json]]:
         raise StoreError(f"{folder} lists a file {odd[0]!r} that is no part of a model.")
     parts: dict[str, tuple[Arrays, Json]] = {}
     for name, digest in digests.items():
-        content = _read_bounded(folder / name, limits.MODEL_CONFIG_BYTES if name == BANK else limits.MODEL_FILE_BYTES)
+        try:
+            content = read_bounded(
+                folder / name, limits.MODEL_CONFIG_BYTES if name == BANK else limits.MODEL_FILE_BYTES
+            )
+        except ValueError as error:
+            raise StoreError(f"{folder / name} is damaged: {error}.") from error
         if hashlib.sha256(content).hexdigest() != digest:
             raise StoreError(f"{folder / name} is damaged or was changed: it does not match the digest in config.json.")
         if name == BANK:
@@ -239,16 +237,6 @@ def _parse_bank(content: bytes, file: Path) -> dict[str, list[str]]:
         return check_sentences(json.loads(content), BANK)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{file} is damaged: it holds no sentences ({type(error).__name__}).") from None
-
-
-def _read_bounded(file: Path, largest: int) -> bytes:
-    try:
-        size = file.stat().st_size
-        if size > largest:
-            raise StoreError(f"{file} has {size:,} bytes; at most {largest:,} are read.")
-        return file.read_bytes()
-    except OSError as error:
-        raise StoreError(f"{file} could not be read: {error.strerror or error}.") from error
 
 
 def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:

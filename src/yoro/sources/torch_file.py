@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from yoro import limits
 from yoro.errors import SourceError
+from yoro.files.reading import read_bounded
 from yoro.files.unpickle import PickleRefused, StandIn, read_plain_pickle
 
 Weights: TypeAlias = dict[str, npt.NDArray[np.generic]]
@@ -28,14 +29,9 @@ ELEMENTS = {f"torch {kind}Storage": np.dtype(code) for kind, code in (("Float", 
 def read_torch_file(path: Path, expected: str | None = None) -> tuple[Weights, str]:
     """The state dictionary in the file, as contiguous arrays, and the sha256 of the file, which may be known before."""
     try:
-        size = path.stat().st_size
-        if size > limits.WEIGHT_FILE_BYTES:
-            raise SourceError(
-                f"{path} has {size} bytes; a weight file of at most {limits.WEIGHT_FILE_BYTES} was expected."
-            )
-        data = path.read_bytes()
-    except OSError as error:
-        raise SourceError(f"{path} cannot be read: {error.strerror}. Install its package again.") from error
+        data = read_bounded(path, limits.WEIGHT_FILE_BYTES)
+    except ValueError as error:
+        raise SourceError(f"{path} is no weight file: {error}. Install its package again.") from error
     digest = hashlib.sha256(data).hexdigest()
     if expected is not None and expected != digest:
         raise SourceError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 from yoro import limits
 from yoro.data.examples import class_name, listed, shown
 from yoro.errors import InputError
+from yoro.files.reading import read_bounded, read_json
 from yoro.text.settings import EACH, Attributes
 
 SHORTEST = 20  # characters; what is shorter is a stub, used only where a class has nothing else
@@ -124,14 +124,10 @@ def read_sentences(path: str | Path) -> dict[str, list[str]]:
         raise InputError(
             f"There is no bank '{shown(file)}'; expected a JSON file {{class: [sentences]}}, 'templates' or 'names'."
         )
-    if file.stat().st_size > limits.BANK_FILE_BYTES:
-        raise InputError(
-            f"'{shown(file)}' has {file.stat().st_size:,} bytes; a bank has at most {limits.BANK_FILE_BYTES:,}."
-        )
     try:
-        content = json.loads(file.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"'{shown(file)}' is no JSON ({error}); expected {{class: [sentences]}}.") from None
+        content = read_json(file, limits.BANK_FILE_BYTES)
+    except ValueError as error:
+        raise InputError(f"'{shown(file)}' is no bank {{class: [sentences]}}: {error}.") from None
     return check_sentences(content, f"'{shown(file)}'")
 
 
@@ -141,15 +137,11 @@ def read_classes(path: str | Path) -> list[str]:
     if file.suffix.lower() == ".json":
         return list(read_sentences(file))
     try:
-        if file.stat().st_size > limits.BANK_FILE_BYTES:
-            raise InputError(f"'{shown(file)}' has {file.stat().st_size:,} bytes; expected class names, one a line.")
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise InputError(
-            f"'{shown(file)}' cannot be read: {error.strerror}; expected class names, one a line."
-        ) from None
+        lines = read_bounded(file, limits.BANK_FILE_BYTES).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise InputError(f"'{shown(file)}' is no UTF-8 text; expected class names, one a line.") from None
+    except ValueError as error:
+        raise InputError(f"'{shown(file)}': {error}; expected class names, one a line.") from None
     names = [class_name(line) for line in lines if line.strip()]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or not names:

@@ -9,6 +9,7 @@ from yoro.bench.datasets.contract import BenchDataset
 from yoro.bench.datasets.finding import dataset_folders
 from yoro.data.examples import shown
 from yoro.errors import DatasetError, InputError
+from yoro.files.reading import read_bounded
 
 BANKS = "The repositories AttrVR and DecoupledVP of Chengyi Cai (MIT) hold them, in 'attributes' and 'causes'."
 TEMPLATES = {"imagenet": 80, "carprt": 247}  # lines of the published lists
@@ -86,11 +87,9 @@ def template_places(roots: Sequence[Path], name: str) -> list[Path]:
 def read_templates(path: Path) -> list[str]:
     """Templates of a text file, one a line, as `fill_template` takes them; "{}" stands for the class too."""
     try:
-        if path.stat().st_size > LARGEST_LIST:
-            raise InputError(f"'{shown(path)}' has {path.stat().st_size:,} bytes; expected templates, one a line.")
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"'{shown(path)}' cannot be read: {error}; expected templates, one a line.") from None
+        lines = read_bounded(path, LARGEST_LIST).decode("utf-8-sig").splitlines()
+    except ValueError as error:
+        raise InputError(f"'{shown(path)}' holds no templates, one a line: {error}.") from None
     templates = [line.strip().replace("{}", "{name}") for line in lines if line.strip()]
     odd = next((text for text in templates if "{name}" not in text and "{a}" not in text), None)
     if odd is not None or not templates:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from yoro.bench.datasets.contract import Found, lacking, view_examples
 from yoro.data.examples import Dataset, class_name, shown
 from yoro.errors import DatasetError
+from yoro.files.reading import read_bounded
 from yoro.files.unpickle import PickleRefused, StandIn, read_plain_pickle
 
 BINARY = ".bin"  # ending of the binary version
@@ -91,10 +92,10 @@ def _images(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _bytes(path: Path) -> bytes:
-    size = path.stat().st_size
-    if size > MOST_BYTES:
-        raise _broken(path, f"it has {size:,} bytes; at most {MOST_BYTES:,} are read")
-    return path.read_bytes()
+    try:
+        return read_bounded(path, MOST_BYTES)
+    except ValueError as error:
+        raise _broken(path, str(error)) from None
 
 
 def _unpickled(path: Path, content: bytes) -> dict[str, object]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from yoro.bench.datasets.contract import Found, lacking, said_counts, split_counts, view_examples
 from yoro.data.examples import Dataset, Example, class_name, shown
 from yoro.errors import DatasetError
+from yoro.files.reading import read_bounded
 
 TRAINING = ("GTSRB/Training", "Training")  # from the dataset's folder on
 TEST = ("GTSRB/Final_Test/Images", "Final_Test/Images")
@@ -66,9 +67,10 @@ def _training(folder: Path) -> list[Example]:
 
 def _tests(folder: Path, listing: Path) -> tuple[list[Example], list[str]]:
     """Examples of the listed images, and the names of those that are not there."""
-    if listing.stat().st_size > MOST_LIST:
-        raise _no_list(listing, f"it has {listing.stat().st_size:,} bytes")
-    text = listing.read_bytes().decode("utf-8-sig", "replace")
+    try:
+        text = read_bounded(listing, MOST_LIST).decode("utf-8-sig", "replace")
+    except ValueError as error:
+        raise _no_list(listing, str(error)) from None
     examples, gone = [], []
     for row in csv.DictReader(text.splitlines(), delimiter=";"):
         name, number = row.get("Filename") or "", row.get("ClassId") or ""
@@ -173,10 +175,12 @@ def _rows(path: Path) -> list[tuple[str, str]]:
     """(number of the image, variant) of each line."""
     if not path.is_file():
         raise lacking(f"FGVC Aircraft lacks the list '{shown(path)}'; expected {', '.join(LISTS.values())}.", path)
-    if path.stat().st_size > MOST_LIST:
-        raise DatasetError(f"'{shown(path)}' has {path.stat().st_size:,} bytes; at most {MOST_LIST:,} are read.")
+    try:
+        lines = read_bounded(path, MOST_LIST).decode("utf-8", "replace").splitlines()
+    except ValueError as error:
+        raise DatasetError(f"'{shown(path)}' is no list: {error}.") from None
     rows = []
-    for line in path.read_bytes().decode("utf-8", "replace").splitlines():
+    for line in lines:
         name, _, label = line.strip().partition(" ")
         if name and (not name.isdecimal() or not label.strip()):
             raise DatasetError(f"'{shown(path)}': {line[:80]!r} is no line 'NUMBER VARIANT'.", looked=[shown(path)])

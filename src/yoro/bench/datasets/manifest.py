@@ -13,6 +13,7 @@ import numpy as np
 from yoro.data.examples import Dataset, Example, Picture, shown
 from yoro.errors import InputError
 from yoro.files.atomic import write_file
+from yoro.files.reading import read_json
 
 LARGEST_CACHE = 256 << 20  # bytes
 
@@ -84,10 +85,8 @@ def _memory_entry(image: Picture) -> FileStamp:
 def _read_cache(file: Path) -> dict[str, FileStamp]:
     """The cache, or nothing if it is not there or not one."""
     try:
-        if file.stat().st_size > LARGEST_CACHE:
-            return {}
-        content = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        content = read_json(file, LARGEST_CACHE)
+    except ValueError:
         return {}
     entries: dict[str, FileStamp] = {}
     for name, entry in content.items() if isinstance(content, dict) else ():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from yoro.bench.datasets.contract import Found, lacking, view_examples
 from yoro.data.examples import Dataset, Example, shown
 from yoro.data.splits import hold_out
 from yoro.errors import DatasetError
+from yoro.files.reading import read_json
 
 DIGITS = tuple("0123456789")
 DIGITS_TEST = 0.3  # of each class, drawn once with seed 0: scikit-learn has no split of its own
@@ -129,11 +129,9 @@ def _read_sheet(path: Path) -> NDArray[np.uint8]:
 
 
 def _read_labels(path: Path) -> list[int]:
-    if path.stat().st_size > MOST_LABELS:
-        raise _broken(path, f"it has {path.stat().st_size:,} bytes; at most {MOST_LABELS:,} are read")
     try:
-        labels = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
+        labels = read_json(path, MOST_LABELS)
+    except ValueError as error:
         raise _broken(path, str(error)) from None
     if not isinstance(labels, list) or not all(type(label) is int for label in labels):
         raise _broken(path, "it is no list of numbers")
