@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from sklearn.datasets import load_digits
 
 from child import wait_until
@@ -18,6 +20,16 @@ from yoro.bench.datasets.packaged import FASHION_HOME
 # wait for each other. Processes that the tests start take this over.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# No test fails for being slow: the machine may be busy.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The one guard for the torch extra: `make test` installs it, so there these tests run."""
+    if item.get_closest_marker("torch") is not None and importlib.util.find_spec("torch") is None:
+        pytest.skip("the torch extra is not installed: pip install 'yoro-vr[torch]'")
 
 
 @pytest.fixture(scope="session")

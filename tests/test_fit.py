@@ -18,6 +18,7 @@ import yoro
 from child import BOUND, finish, start
 from command_line import run
 from photos import PHOTOS, crops, write_folder
+from yoro.cli import demo
 from yoro.data.find import find
 from yoro.errors import ImageError, InputError, OnePassError, SkippedWarning, SourceError, StatisticsError
 from yoro.fit import run_fit
@@ -505,13 +506,19 @@ def test_everything_works_without_a_network(folder, new, tmp_path, socket_disabl
     assert yoro.load(tmp_path / "m.yoro").evaluate(new).accuracy > 0.9
 
 
-def test_the_demonstration_runs_and_says_what_comes_next(tmp_path):
+@pytest.mark.parametrize("images", [500, pytest.param(1797, marks=pytest.mark.long)])
+def test_the_demonstration_runs_and_says_what_comes_next(tmp_path, monkeypatch, images):
+    pictures, labels = demo.digits()
+    assert len(pictures) == len(labels) == 1797
+    monkeypatch.setattr(demo, "digits", lambda: (pictures[:images], labels[:images]))
     done = run("demo", cwd=tmp_path)
     assert "BDM (YORO)" in done.stdout
     assert "BLM+" in done.stdout
     command = next(line for line in done.stdout.splitlines() if line.startswith("  yoro predict"))
     rows = list(csv.DictReader(io.StringIO(run(*command.split()[1:], cwd=tmp_path).stdout)))
-    assert [row["label"] for row in rows] == [Path(row["path"]).stem.removeprefix("a-") for row in rows]
+    right = [row["label"] == Path(row["path"]).stem.removeprefix("a-") for row in rows]
+    assert len(right) == 5
+    assert all(right) if images == 1797 else sum(right) > 2  # few digits are told apart less well
     run("demo", cwd=tmp_path, code=1)
 
 

@@ -15,14 +15,11 @@ from photos import write_folder
 from yoro.data.streams import Collected
 from yoro.errors import InputError, SourceError, WidthError
 from yoro.model.settings import PipelineSettings
-from yoro.peers import compare as comparing
 from yoro.peers import responses as shared
 from yoro.peers.compare import compare
 from yoro.peers.contract import Method, unit
 from yoro.peers.methods import METHODS
 from yoro.peers.responses import read_responses
-from yoro.reports.comparison import comparison_html
-from yoro.reports.svg import percent_axis, spread
 from yoro.text.settings import SentenceSettings
 
 QUICK = "bdm,bdm-validation,bdm-oas,bdm-empirical,flm,blm,blm+,rlm,ncm,knn,ridge,logistic,sklearn-lda,gda,deep-slda"
@@ -320,25 +317,3 @@ def test_test_data_of_another_width_or_class_are_refused(digits):
         compare(found)
     with pytest.raises(InputError, match="0 seeds"):
         compare(read_responses((responses, labels)), seeds=0)
-
-
-def test_names_of_strangers_are_escaped_on_the_page():
-    row = comparing.Row("<b>", 0.5, None, (0.5,), 0.1, 10.0, 1.0, 1, (), None, ("<i>careful</i>",))
-    page = comparison_html(comparing.Comparison((row, replace(row, accuracy=None, reason="<u>")), {"Source": "<s>"}))
-    assert not any(tag in page for tag in ("<b>", "<i>", "<u>", "<s>"))
-    assert "Accuracy against cost" not in comparison_html(comparing.Comparison((), {}))
-
-
-def test_names_beside_the_plot_never_overlap():
-    places = spread([100.0, 100.0, 101.0, 300.0, 299.0], 17, 30, 305)
-    assert all(abs(a - b) >= 17 for i, a in enumerate(places) for b in places[:i])
-    assert min(places) >= 30
-    assert max(places) <= 305
-
-
-def test_one_bad_method_does_not_flatten_the_axis():
-    bottom, top, step = percent_axis([0.02, 0.84, 0.85, 0.85, 0.86, 0.86, 0.87])
-    assert bottom > 0.75
-    assert top <= 0.9
-    assert step in (0.01, 0.02)
-    assert percent_axis([1.0]) == (0.98, 1.0, 0.005)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 
 import numpy as np
@@ -9,12 +8,6 @@ import pytest
 from PIL import Image
 
 Photos = Callable[[int], npt.NDArray[np.uint8]]
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """The one guard for the torch extra: `make test` installs it, so there these tests run."""
-    if item.get_closest_marker("torch") is not None and importlib.util.find_spec("torch") is None:
-        pytest.skip("the torch extra is not installed: pip install 'yoro-vr[torch]'")
 
 
 @pytest.fixture(autouse=True)

@@ -33,12 +33,12 @@ def lite():
 @pytest.mark.parametrize(
     ("method", "prompt"),
     [
-        ("rlm", "watermark"),
-        ("flm", "watermark"),
+        pytest.param("rlm", "watermark", marks=pytest.mark.long),
+        pytest.param("flm", "watermark", marks=pytest.mark.long),
         ("ilm", "padding"),
-        ("blm", "watermark"),
+        pytest.param("blm", "watermark", marks=pytest.mark.long),
         ("blm+", "watermark"),
-        ("deep", "legacy-padding"),
+        pytest.param("deep", "legacy-padding", marks=pytest.mark.long),
     ],
 )
 def test_each_baseline_trains_on_real_images_and_beats_chance(method, prompt, lite):
