@@ -68,6 +68,21 @@ def test_refinement_of_digits_is_kept_and_says_what_it_gained(refined, fitted):
     assert found["loss"][-1] < found["loss"][1]
 
 
+def test_who_has_few_images_hears_it_before_the_work(refined):
+    told = refined[2]
+    (place,) = [i for i, note in enumerate(told) if "a gain is unlikely" in note]
+    assert "times as long as the fit" in told[place]
+    assert place < min(i for i, note in enumerate(told) if note.startswith("Epoch"))
+
+
+def test_many_images_go_without_a_warning():
+    from yoro.refining.few_pass import _prospects
+
+    recipe = settings(epochs=20).recipe(SOURCE, 1.0)
+    assert _prospects(39_000, recipe) == []
+    assert _prospects(860, recipe) != []
+
+
 def test_the_saved_model_answers_on_the_normal_path_as_it_was_validated(refined, held, tmp_path):
     from yoro.model.onnx_export import checked_export
 
