@@ -58,9 +58,9 @@ def test_refinement_of_digits_is_kept_and_says_what_it_gained(refined, fitted):
     assert refinement.epoch > 0
     found = refinement.to_json()
     assert found["validation"][refinement.epoch] == max(found["validation"]) > found["validation"][0]
-    assert len(told) == 7
-    assert told[1].startswith("Epoch 0, before training")
-    assert "points against epoch 0" in told[2]
+    assert len(told) == 8
+    assert told[2].startswith("Epoch 0, before training")
+    assert "points against epoch 0" in told[3]
     assert told[-1].startswith("Refinement is kept: epoch")
     assert classifier.model.origin.prompt["trained"]
     assert [entry["verb"] for entry in classifier.model.history] == ["fit", "refine"]

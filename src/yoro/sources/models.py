@@ -11,7 +11,7 @@ from yoro.sources.minilm import model_folder
 EXTRAS = {"timm": "torch", "torchvision": "torch", "open_clip": "clip"}
 OWN = "the weights' own"
 INSTAGRAM = "ResNeXt-101 32x8d, Instagram hashtags, fine-tuned on ImageNet-1K"
-CONSE = "ImageNet's class names as sentences, weighted by EfficientNet-Lite0; not CLIP, no torch"
+CONSE = "ImageNet's class names as sentences, weighted by EfficientNet-Lite0; not CLIP"
 # What needs torch: name, what it is, width of its responses, side, licence.
 CLASSIFIERS = (
     ("timm:resnet18", "ResNet-18, timm's default weights", 1000, 224, "Apache-2.0"),
