@@ -36,7 +36,6 @@ from yoro.cli.inspect import facts, text
 from yoro.data.decoding import decode
 from yoro.data.geometry import Geometry
 from yoro.data.responses import ResponseFile
-from yoro.data.roles import find_roles
 from yoro.errors import YoroError
 from yoro.model.card import model_card
 from yoro.model.onnx_export import checked_export
@@ -51,7 +50,7 @@ NUMBERS = (b"\xff" * 8, b"\x00" * 4, b"\xff\xff\xff\x7f", b"\x80", b"\x00\x00\xf
 VALUES: tuple[Any, ...] = (
     None, True, 0, -1, 1, 2**31, 2**64, 10**400, -(10**30), 1e308, 1e-320, 0.5, "", " ", "a", "\x1b[2J", "x" * 100_000,
     [], {}, [[]], [0] * 1000, ["a", "a"], {"a": 1}, {"": {}}, "F64", "F16", "I64", "../../etc", "__class__",
-    "embedded:lite9", "callable:os:system", "onnx:/dev/null", "nan", "é", "e\u0301",
+    "embedded:lite9", "callable:os:system", "onnx:/dev/null", "nan", "e\u0301", "\ud800", "a\x00b", "of a \udfff dog",
 )  # fmt: skip
 
 
@@ -158,8 +157,8 @@ def model(draw: random.Random, folder: Path) -> None:
     if isinstance(config, dict):
         config.pop("digest", None)
         plain = json.dumps(config, sort_keys=True, ensure_ascii=False)
-        config["digest"] = hashlib.sha256(plain.encode()).hexdigest()
-    (place / "config.json").write_text(json.dumps(config, ensure_ascii=False))
+        config["digest"] = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
+    (place / "config.json").write_text(json.dumps(config))
     classifier = yoro.load(place, source=TINY if source.name == "images.yoro" else None)
     width = classifier.model.statistics.width
     rows = np.random.default_rng(0).normal(size=(8, width))
@@ -186,7 +185,7 @@ def model(draw: random.Random, folder: Path) -> None:
 def _damaged_part(content: bytes, suffix: str, draw: random.Random) -> bytes:
     """Sentences or tensors with a changed value, a changed header, or changed numbers."""
     if suffix == ".json":
-        return json.dumps(rearranged(json.loads(content), draw), ensure_ascii=False).encode()
+        return json.dumps(rearranged(json.loads(content), draw)).encode()
     length = struct.unpack("<Q", content[:8])[0]
     header, numbers = json.loads(content[8 : 8 + length]), content[8 + length :]
     match draw.randrange(4):
@@ -201,7 +200,7 @@ def _damaged_part(content: bytes, suffix: str, draw: random.Random) -> bytes:
             header["__metadata__"] = known | {key: json.dumps(value) for key, value in changed.items()}
         case _:
             header = rearranged(header, draw)
-    packed = json.dumps(header, ensure_ascii=False).encode()
+    packed = json.dumps(header).encode()
     return struct.pack("<Q", len(packed)) + packed + numbers
 
 
@@ -236,28 +235,33 @@ def image(draw: random.Random, _: Path) -> None:
 
 def listing(draw: random.Random, folder: Path) -> None:
     """A list of images in a table, in lines of JSON, or a split file."""
-    (folder / "a.png").write_bytes(_pictures()[2])
-    rows = [{"path": "a.png", "label": "x", "split": "train"}, {"path": "b.png", "label": "y", "split": "val"}]
+    for file, number in (("a.png", 2), ("b.png", 3)):
+        (folder / file).write_bytes(_pictures()[number])
+    rows: list[dict[str, Any]] = [
+        {"path": "a.png", "label": "x", "split": "train", "group": "g"},
+        {"path": "b.png", "label": "y", "split": "val", "group": "h"},
+    ]
     splits: dict[str, Any] = {"train": [["a.png", 0, "x"]], "val": [["b.png", 1, "y"]], "test": []}
     forms = {
         "case.csv": "path,label,split\na.png,x,train\nb.png,y,val\n",
-        "case.jsonl": "\n".join(map(json.dumps, rows)),
+        "case.jsonl": "\n".join(json.dumps(rearranged(row, draw)) for row in rows * 3),
         "case.json": json.dumps(rearranged(splits, draw)),
     }
     name = draw.choice(sorted(forms))
     content = forms[name].encode()
-    (folder / name).write_bytes(content if name == "case.json" and draw.random() < 0.5 else damaged(content, draw))
-    find_roles("fit", folder / name)
+    (folder / name).write_bytes(content if name != "case.csv" and draw.random() < 0.7 else damaged(content, draw))
+    yoro.fit(folder / name, source=TINY)
 
 
 def bank(draw: random.Random, folder: Path) -> None:
     """A bank of sentences."""
     path = folder / "case.json"
     sound = {"red": ["a red thing", "very red"], "dark": ["dark"], "bright": ["a bright thing"]}
-    content = json.dumps(rearranged(sound, draw), ensure_ascii=False).encode()
+    content = json.dumps(rearranged(sound, draw)).encode()
     path.write_bytes(damaged(content, draw) if draw.random() < 0.5 else content)
     read_sentences(path)
-    make_bank(["red", "dark", "bright"], path)
+    made, _ = make_bank(["red", "dark", "bright"], path)
+    json.dumps(made.sentences, ensure_ascii=False).encode()  # as a model keeps them
 
 
 def plan(draw: random.Random, folder: Path) -> None:

@@ -143,3 +143,9 @@ def test_banks_join_where_they_agree():
     with pytest.raises(InputError, match="different sentences for 'cat'"):
         one.joined(Bank({"cat": ("c",)}, "z"))
     assert two.renamed({"dog": "cat"}).sentences == {"cat": ("a", "b")}
+
+
+def test_a_sentence_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "bank.json").write_text(json.dumps({"pug": ["a dog with a \ud800 tail"]}))
+    with pytest.raises(InputError, match="class 'pug' has a sentence that is no text"):
+        read_sentences(tmp_path / "bank.json")

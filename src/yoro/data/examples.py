@@ -100,8 +100,13 @@ def listed(names: list[str]) -> str:
 
 
 def shown(path: str | os.PathLike[str]) -> str:
-    """A path as text that can be printed and stored: slashes forward, undecodable bytes written out."""
-    return os.fspath(path).encode("utf-8", "backslashreplace").decode("utf-8", "replace").replace(os.sep, "/")
+    """A path as text that can be printed and stored, with slashes forward."""
+    return storable(os.fspath(path)).replace(os.sep, "/")
+
+
+def storable(text: str) -> str:
+    """Text that can be printed and stored: what is no character, such as an undecodable byte, is written out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8", "replace")
 
 
 def class_name(text: str) -> str:
@@ -109,5 +114,5 @@ def class_name(text: str) -> str:
 
     It is empty where nothing of the name can be seen.
     """
-    name = unicodedata.normalize("NFC", shown(text)).strip()
+    name = unicodedata.normalize("NFC", storable(text)).strip()
     return name if any(c.isprintable() for c in name) else ""

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TextIO
 
 from yoro import limits
-from yoro.data.examples import SPLITS, Dataset, Example, class_name, shown
+from yoro.data.examples import SPLITS, Dataset, Example, class_name, shown, storable
 from yoro.errors import InputError
 from yoro.files.reading import read_json
 
@@ -99,12 +99,12 @@ def _example(row: Row, where: str, folder: Path, labelled: bool) -> Example:
 
 
 def _text(value: object, column: str, where: str) -> str | None:
-    """The text of a cell; None if it is empty. Integers become text, anything else is refused."""
+    """The text of a cell, fit to be stored; None if it is empty. Integers become text, anything else is refused."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise InputError(f"{where}: {column} is {value!r}, expected text or an integer.")
-    return str(value).strip() or None
+    return storable(str(value).strip()) or None
 
 
 def _split(name: str | None, where: str) -> str | None:

@@ -19,7 +19,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from yoro import limits
-from yoro.data.examples import SPLITS, class_name
+from yoro.data.examples import SPLITS, class_name, storable
 from yoro.errors import InputError, one_line
 from yoro.files.atomic import drafted_file
 from yoro.mappings.batches import refuse_non_finite, row_digests
@@ -166,7 +166,9 @@ class ResponseFile:
         with _reading(self.path, name):
             text = np.char.decode(column, "utf-8") if column.dtype.kind == "S" else column.astype(np.str_)
             text.tolist()  # numpy itself accepts numbers that are no characters
-        return checked_labels(text, str(self.path)) if name == "labels" else text
+        if name == "labels":
+            return checked_labels(text, str(self.path))
+        return np.array([storable(item) for item in text.tolist()], dtype=np.str_)
 
     def _identity(self) -> dict[str, object] | None:
         """Where the responses come from, if the file says so."""

@@ -193,7 +193,7 @@ class Reservoir:
         return result
 
     def _key(self, group: str, digest: bytes) -> int:
-        content = b"group:" + group.encode() if group else bytes(digest)
+        content = b"group:" + group.encode("utf-8", "backslashreplace") if group else bytes(digest)
         key = self.seed.to_bytes(8, "little", signed=True)
         return int.from_bytes(hashlib.blake2b(content, digest_size=8, key=key).digest(), "little")
 

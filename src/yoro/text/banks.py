@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 
 from yoro import limits
-from yoro.data.examples import class_name, listed, shown
+from yoro.data.examples import class_name, listed, shown, storable
 from yoro.errors import InputError
 from yoro.files.reading import read_bounded, read_json
 from yoro.text.settings import EACH, Attributes
@@ -160,6 +160,8 @@ def check_sentences(content: object, where: str) -> dict[str, list[str]]:
     for name, sentences in content.items():
         if not isinstance(sentences, list) or not all(isinstance(sentence, str) for sentence in sentences):
             raise InputError(f"{where}: class {name!r} has {type(sentences).__name__}; expected a list of sentences.")
+        if any(storable(sentence) != sentence for sentence in sentences):
+            raise InputError(f"{where}: class {name!r} has a sentence that is no text.")
         if any(len(sentence) > limits.SENTENCE_LENGTH for sentence in sentences):
             raise InputError(f"{where}: class {name!r} has a text of over {limits.SENTENCE_LENGTH:,} characters.")
         spelled = class_name(name)
