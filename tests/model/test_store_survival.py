@@ -133,11 +133,14 @@ def test_readers_beside_a_writer_see_the_old_or_the_new_model(tmp_path, models, 
     words = [sys.executable, "-c", writer, target, tmp_path / "one.yoro", tmp_path / "two.yoro"]
     process = subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", *EXCHANGES[exchange], *words])
     seen: list[float] = []
-    while sum(one != two for one, two in pairwise(seen)) < 20:  # the reader saw twenty changes
-        assert process.poll() is None
-        seen.append(read_model(target).statistics.total)
-    enough.touch()
-    assert process.wait() == 0
+    try:
+        while sum(one != two for one, two in pairwise(seen)) < 20:  # the reader saw twenty changes
+            assert process.poll() is None
+            seen.append(read_model(target).statistics.total)
+    finally:
+        enough.touch()
+        ended = process.wait()
+    assert ended == 0
     assert set(seen) == {20, 40}
 
 

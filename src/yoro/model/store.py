@@ -97,13 +97,13 @@ def read_model(path: str | Path) -> Model:
     raise StoreError(f"{path} is replaced again and again; read it when its writer has ended.")
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
-    """Which directory stands under a name; another one if it was replaced."""
+def _identity(folder: Path) -> tuple[int, int, int] | None:
+    """Which directory stands under a name; another one if it was replaced, also where its number is used again."""
     try:
         found = folder.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return found.st_dev, found.st_ino, found.st_ctime_ns
 
 
 def _read(folder: Path, said: Path) -> Model:
