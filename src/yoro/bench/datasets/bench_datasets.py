@@ -113,8 +113,8 @@ def _listed(
         finder = SplitFileFinder(name, title, split_file or "", folders, images, where)
     mistaken = {other: _splits(found) for other, found in (others or {}).items()}
     return BenchDataset(
-        name, title, classes, _splits(counts), finder, flip, legacy_side, bank, template, where, split_file, folders,
-        mistaken,
+        name, title, classes, _splits(counts), finder, flip, legacy_side, bank, where, split_file, folders,
+        mistaken, template,
     )  # fmt: skip
 
 
