@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from yoro.bench.cell_loading import choose_sentences
+from yoro.bench.context import make_sentences
+from yoro.bench.datasets.attribute_files import find_bank
 from yoro.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.bench.plan import Plan, make_plan
 from yoro.bench.results import Results, entries
 from yoro.bench.runner import RunSettings, run_plan
 from yoro.errors import InputError
+from yoro.sources import open_source
 
 pytest.importorskip("tokenizers")
 
@@ -40,7 +43,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(tmp_path)
     bank = tmp_path / "root" / "attributes" / "shapes"
     bank.mkdir(parents=True)
-    names = ("dvp__attributes__des", "attrvr__gpt3__dist", *(f"dvp__causes__cse_{i}" for i in (1, 2, 3)))
+    names = ("dvp__attributes__des", "attrvr__gpt3__dist", *(f"dvp__causes__cse_{i}" for i in (1, 2, 3)), "cupl")
     for number, name in enumerate(names):
         sentences = {
             c: [f"{c} seen {number} times, as picture {i} of all" for i in range(4)] for c in ("cross", "disc", "ring")
@@ -78,11 +81,53 @@ def test_each_method_reads_the_sentences_it_was_published_with(root: Path):
     assert (
         chosen(root, "yoro", attributes="templates") == chosen(root, "attrvr", attributes="templates") == ["templates"]
     )
+    assert chosen(root, "tip-adapter") == chosen(root, "lp++") == chosen(root, "gda") == ["a photo of a {name}."]
+    assert chosen(root, "yoro", attributes="sentence") == ["a photo of a {name}."]
+    assert chosen(root, "timo") == chosen(root, "ape") == ["a photo of a {name}.", "cupl"]
+    (root / "attributes" / "shapes" / "cupl.json").unlink()
+    with pytest.raises(InputError, match=r"sentences \(cupl\) were not found.*lyymuwu/TIMO hold them"):
+        chosen(root, "timo-s")
     (root / "templates" / "carprt.txt").unlink()
     assert chosen(root, "carprt") == ["templates"]  # ours stand in
     (root / "attributes" / "shapes" / f"{dist}.json").unlink()
     with pytest.raises(InputError, match=r"Few: its attribute sentences \(dist\) were not found"):
         chosen(root, "dga")
+
+
+@pytest.mark.parametrize(
+    "name", ["APE/gpt3_prompts/CuPL_prompts_fgvcaircraft.json", "TIMO/Prompt_CuPL/fgvcaircraft.json"]
+)
+def test_the_sentences_of_cupl_are_found_in_either_repository(name: str, tmp_path: Path):
+    place = tmp_path / name
+    place.parent.mkdir(parents=True)
+    place.write_text("{}")
+    assert find_bank(find_bench_dataset("fgvc-aircraft"), [tmp_path], "cupl") == place
+
+
+def test_templates_and_a_bank_beside_them_are_read_whole_and_in_order(tmp_path: Path):
+    bank = tmp_path / "cupl.json"
+    bank.write_text(json.dumps({"Red Fox": ["It is red.", "short"], "Owl": ["A bird of the night."]}))
+    source = open_source("embedded:conse")
+    made = make_sentences(source, ["red_fox", "Owl"], ("{name} texture.", bank), 20, False)
+    assert made.bank.sentences == {
+        "Owl": ("Owl texture.", "A bird of the night."), "red_fox": ("red fox texture.", "It is red.", "short"),
+    }  # fmt: skip
+    assert made.vectors.shape[0] == 5
+
+
+@pytest.mark.torch
+def test_peers_run_with_their_own_texts_and_settings(root: Path, tmp_path: Path):
+    pytest.importorskip("torch")
+    framed = {"ape": {"channels": 100, "prompt": "watermark"}, "tip-adapter-f": {"epochs": 2}}
+    plan = plan_of("tip-adapter", "tip-adapter-f", "ape", "gda", "timo", "timo-s", "lp++", method=framed)
+    said: list[str] = []
+    assert run_plan(plan, Results(tmp_path / "results"), RunSettings([root], tell=said.append)).failed == 0, said
+    found = {e.method: e.result for e in entries(plan, Results(tmp_path / "results"))[0]}
+    assert found["tip-adapter-f"].passes == 2
+    assert found["timo"].depends["edition"] == "2"
+    assert "edition" not in found["gda"].depends
+    assert len({found[name].depends["sentences"] for name in ("tip-adapter", "lp++", "gda", "timo")}) == 2
+    assert len(list((tmp_path / "results" / "responses").iterdir())) == 2  # of two prompts
 
 
 TRAINED = ("vp", "ar", "attrvr", "dvp-cls", "dvp-cse", "autovp", "dga", "clip-blm", "clip-blm+")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yoro.bench.cells import EDITION, Cell, CellInputs
-from yoro.bench.methods.bench_methods import ClipOptions, FewPassOptions, TrainingOptions
+from yoro.bench.methods.bench_methods import METHODS, ClipOptions, FewPassOptions, TrainingOptions
 from yoro.errors import InputError
 
 TEXTS = st.text(max_size=5)
@@ -56,6 +56,16 @@ def test_a_default_that_changes_needs_another_edition():
     assert asdict(ClipOptions()) == {
         "epochs": 200, "select": "validation", "nearest": 3, "alpha": 0.5, "prompts": 3, "levels": 2, "scales": 1,
         "crops": 5, "projection_rate": 0.01, "learning_rate": 40.0,
+    }  # fmt: skip
+    peers = {name: (asdict(m.make_options({})), m.edition) for name, m in METHODS.items() if m.edition > 1}
+    search = {"sharpest": 12.0, "heaviest": 10.0}
+    assert peers == {  # what is published for single datasets is in tests/peers/test_as_published.py
+        "tip-adapter": (search, 2),
+        "tip-adapter-f": (search | {"alpha": 1.17, "epochs": 20}, 2),
+        "ape": (
+            {"sharpest": 7.0, "heaviest": 7.0, "surprise": 1.0, "channels": 800, "similarity": 0.7}, 2,
+        ),
+        "timo": ({"gamma": 50.0}, 2), "timo-s": ({}, 2), "lp++": ({}, 2),
     }  # fmt: skip
 
 

@@ -42,6 +42,16 @@ def test_the_command_says_what_would_run(tmp_path: Path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_dry_run_shows_both_geometries_where_methods_differ(tmp_path: Path):
+    listed = forecast(read_plan(CONFIGS / "external.toml"), Results(tmp_path / "results"), [tmp_path])
+    shown = {tuple(line.split()[2:4]) for line in forecast_lines(listed) if " dtd " in line}
+    assert shown == {
+        ("yoro", "padding"),
+        *((name, "watermark") for name in ("carprt", "mpe", "wpe", "tip-adapter")),
+        *((f"{name}-framed", "padding") for name in ("carprt", "mpe", "wpe", "tip-adapter")),
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "reading", "counts"),
     [

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from yoro.bench.methods.bench_methods import find_method
 from yoro.bench.plan import make_plan, read_plan
 from yoro.bench.tables.paper import published, published_tables
 from yoro.errors import InputError
@@ -27,7 +29,8 @@ CELLS = {
     "efficiency": (14 + 4 * 11) * 2 * 3,
     "clip-timing": 7 * 3,
     "svhn": 3 * 3 * 3,
-    "external": 10 * 5 * 3,
+    "external": 10 * (5 + 4) * 3,
+    "peers": 10 * (2 * 6 + 1) * 3,
     "first-figure": 3,
     "refinement-shares": (3 * 14 + 4 * 11) * 2 * 3,
     "small": 2 * 3 * 9 * 2,
@@ -67,7 +70,9 @@ def test_a_plan_has_the_cells_of_its_table_and_no_others(name: str, table: str):
     printed = {(p.setting, p.dataset, p.method) for p in published(table) if p.metric == "accuracy"}
     printed = {cell for cell in printed if cell[1] != "average"}
     planned = Counter((e.setting, e.dataset, e.method) for e in read_plan(CONFIGS / f"{name}.toml").entries())
-    assert set(planned) == printed
+    # Peers that the paper quotes from their authors have a second row, under our frame, beside the printed one.
+    framed = {(s, d, f"{m}-framed") for s, d, m in printed if m != "yoro"} if name == "external" else set()
+    assert set(planned) == printed | framed
     assert set(planned.values()) == {3}  # seeds
 
 
@@ -96,6 +101,47 @@ def test_the_published_numbers_of_prompts_reach_dvp():
     entries = read_plan(CONFIGS / "clip.toml").entries()
     given = {e.dataset: dict(e.cell.options) for e in entries if e.method == "dvp" and e.cell.options}
     assert given == {"eurosat": {"prompts": 1}, "food101": {"prompts": 2}, "ucf101": {"prompts": 2}}
+
+
+@pytest.mark.parametrize("name", ["external", "peers"])
+def test_peers_read_images_as_their_authors_do_and_beside_that_under_our_frame(name: str):
+    cells = {(e.method, e.dataset, e.seed): e.cell for e in read_plan(CONFIGS / f"{name}.toml").entries()}
+    for (method, dataset, seed), cell in cells.items():
+        if method == "yoro" or method.endswith("-framed"):
+            assert cell.prompt == "padding"
+        else:
+            assert cell.prompt == "watermark"  # untrained: 224 pixels of image, no frame
+            assert cells[f"{method}-framed", dataset, seed] == replace(cell, prompt="padding")
+        assert cell.options == ()  # as published for the dataset
+        assert cell.inputs.attributes == "des"  # the sentences that the method was published with
+
+
+def test_a_method_may_have_another_prompt_than_its_setting():
+    plan = make_plan(SMALL | {"methods": ["yoro", "ncm"], "method": {"ncm": {"prompt": "padding"}}})
+    assert {e.method: e.cell.prompt for e in plan.entries()} == {"yoro": "watermark", "ncm": "padding"}
+
+
+def test_what_is_published_for_a_dataset_is_its_default():
+    def options(*datasets: str, **given: object) -> dict[str, dict[str, object]]:
+        method = {"title": "Tip-Adapter-F", **given}
+        plan = make_plan(SMALL | {"datasets": list(datasets), "methods": ["tip-adapter-f"], "seeds": [0],
+                                  "method": {"tip-adapter-f": method}})  # fmt: skip
+        return {e.dataset: dict(e.cell.options) for e in plan.entries()}
+
+    assert options("eurosat", "digits") == {"eurosat": {}, "digits": {}}
+    assert options("eurosat", "digits", epochs=20) == {"eurosat": {"epochs": 20}, "digits": {}}
+    assert options("eurosat", "digits", epochs=100) == {"eurosat": {}, "digits": {"epochs": 100}}
+    made = find_method("tip-adapter-f").make_options({"epochs": 3}, "DTD")
+    assert (made.sharpest, made.heaviest, made.alpha, made.epochs) == (13.0, 13.0, 2.0, 3)
+
+
+def test_peers_have_settings_for_datasets_of_the_bench():
+    from yoro.bench.datasets.bench_datasets import DATASETS
+    from yoro.bench.methods.bench_methods import METHODS
+
+    named = {name for method in METHODS.values() for name in method.published}
+    assert named <= set(DATASETS)
+    assert named == set(read_plan(CONFIGS / "external.toml").datasets)
 
 
 def test_settings_take_from_the_top_what_they_do_not_say():
@@ -157,6 +203,9 @@ def test_an_option_at_its_default_is_the_same_cell():
         ({"methods": ["yoro-fp"], "method": {"yoro-fp": {"epochs": -3}}}, "epochs is -3"),
         ({"methods": ["yoro-fp"], "method": {"yoro-fp": {"mapping": "frosen"}}}, "momentum, refresh, frozen"),
         ({"methods": ["yoro-fp"], "method": {"yoro-fp": {"for": {"digits": {"epoch": 1}}}}}, "yoro-fp.for.digits]"),
+        ({"method": {"yoro": {"prompt": "paddin"}}}, "Did you mean 'padding'?"),
+        ({"methods": ["ape"], "method": {"ape": {"channels": 0}}}, "[method.ape]: 0 channels are to be kept"),
+        ({"methods": ["timo"], "method": {"timo": {"gama": 9}}}, "Did you mean 'gamma'?"),
         ({"methods": ["flm"], "method": {"flm": {"select": "tests"}}}, "expected 'validation', or 'test'"),
         ({"method": {"ghost": {}}}, "[method.ghost] is described, but no setting uses it"),
         ({"data": {"digits": 3}}, "expected the place of each dataset"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
@@ -40,6 +42,18 @@ def spoken(halves, digits) -> Task:
         for name in np.unique(labels)
     }
     return make_task(unit(halves[0]), halves[1], texts=texts, scale=100.0)
+
+
+@pytest.fixture(scope="session")
+def judged(spoken, halves) -> Task:
+    """The same with 150 images to choose settings on, so that nothing is held out."""
+    return replace(spoken, validation=(unit(halves[2][:150]), np.searchsorted(np.unique(halves[3]), halves[3][:150])))
+
+
+@pytest.fixture(scope="session")
+def tested(halves) -> np.ndarray:
+    """Image vectors that no fixture has chosen on."""
+    return unit(halves[2][150:])
 
 
 @pytest.fixture(scope="session")

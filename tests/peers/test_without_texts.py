@@ -148,15 +148,20 @@ def test_gda_by_the_published_formula(plain, halves):
 
 @pytest.mark.parametrize("columns", [40, 500])  # fewer and more than there are images
 def test_ranpac_is_ridge_on_random_features(plain, halves, columns):
-    scorer = ranpac.fit(plain, columns)
-    features = np.maximum(plain.responses @ scorer.projection, 0)
-    targets = one_hot(plain.truth, 10)
-    candidates = [
-        np.linalg.solve(features.T @ features + penalty * np.eye(columns), features.T @ targets)
-        for penalty in ranpac.PENALTIES[6:]  # the smaller ones are beyond what a plain solve can do
-    ]
-    gaps = [np.abs(scorer.weights - candidate).max() / np.abs(candidate).max() for candidate in candidates]
-    assert min(gaps) < 1e-6
+    scorer, trial = ranpac.fit(plain, columns), plain.validated()
+
+    def ridge(task, penalty):  # least squares with rows of sqrt(penalty) below the features: no matrix is squared
+        features = np.maximum(task.responses @ scorer.projection, 0)
+        below = np.concatenate([features, np.sqrt(penalty) * np.eye(columns)])
+        wanted = np.concatenate([one_hot(task.truth, 10), np.zeros((columns, 10))])
+        return np.linalg.lstsq(below, wanted)[0]
+
+    held, wanted = np.maximum(trial.validation[0] @ scorer.projection, 0), one_hot(trial.validation[1], 10)
+    losses = [((held @ ridge(trial, penalty) - wanted) ** 2).sum() for penalty in ranpac.PENALTIES]
+    chosen = ranpac.PENALTIES[int(np.argmin(losses))]
+    assert ranpac.PENALTIES[0] < chosen < ranpac.PENALTIES[-1]
+    expected = ridge(plain, chosen)
+    np.testing.assert_allclose(scorer.weights, expected, atol=1e-6 * np.abs(expected).max())
     assert scorer.projection.std() == pytest.approx(1.0, abs=0.05)
 
 

@@ -27,6 +27,7 @@ from yoro.text.banks import BUILT_IN
 from yoro.user_code import import_here
 
 PUBLISHED = "des"  # what a plan says to leave the choice of sentences to the method
+SENTENCE = "sentence"  # ... and for the one template of the dataset
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,8 @@ def published_index(cell: Cell, dataset: BenchDataset, roots: Sequence[Path]) ->
 def choose_sentences(cell: Cell, dataset: BenchDataset, roots: Sequence[Path]) -> tuple[Origin, ...]:
     """What the method reads on an image-text source: its published kinds, or what the setting says instead."""
     kinds, said = find_method(cell.method).banks, cell.inputs.attributes
+    if kinds and said == SENTENCE:
+        return (dataset.template,)
     if kinds and said != PUBLISHED:
         return (said if said in BUILT_IN else Path(said),)
     return tuple(_published_sentences(kind, dataset, roots) for kind in kinds)
@@ -115,6 +118,8 @@ def choose_sentences(cell: Cell, dataset: BenchDataset, roots: Sequence[Path]) -
 
 def _published_sentences(kind: str, dataset: BenchDataset, roots: Sequence[Path]) -> Origin:
     """A bank by its kind; a list of templates that is not there is replaced by ours."""
+    if kind == SENTENCE:
+        return dataset.template
     word, _, name = kind.partition(" ")
     if word != "templates":
         return find_bank(dataset, roots, kind)
@@ -130,6 +135,9 @@ def digests(
         found["sentences"] = digest_of([_content(origin) for origin in sentences])
     if index is not None:
         found["draw"] = _content(index)
+    edition = find_method(cell.method).edition
+    if edition > 1:
+        found["edition"] = str(edition)
     if ":" in cell.method:
         module = import_here(cell.method.partition(":")[0], cell.method, InputError)
         found["method"] = _content(Path(str(module.__file__)))

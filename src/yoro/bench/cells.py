@@ -25,7 +25,8 @@ class CellInputs:
     draws : who draws them: "ours", by the seed, or "published", the index file of the seed.
     limit : images a class by split, "train=32,val=8,test=40"; "" is no limit.
     grouped : whether a hold-out keeps groups whole.
-    attributes : sentences of an image-text source: a kind of published bank ("des"), a file, "templates" or "names".
+    attributes : sentences of an image-text source: those that the method was published with ("des"), a file, the
+        dataset's one template ("sentence"), "templates" or "names".
     """
 
     frame: str = "grey"

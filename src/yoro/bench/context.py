@@ -22,11 +22,12 @@ from yoro.model.model import Model
 from yoro.model.pipeline import Pipeline
 from yoro.peers.contract import Task, make_task
 from yoro.sources.contract import DualEncoder, is_dual
-from yoro.text.banks import Bank, fill_template
+from yoro.text.banks import Bank, fill_template, match_classes, read_sentences
 from yoro.text.encoded_bank import EncodedBank, encode_bank, make_encoded_bank
 from yoro.text.settings import SentenceSettings
 
-Origin = str | Path  # "templates", "names", a bank {class: [sentences]} in JSON, or templates in a text file
+# "templates", "names", one template with {name} in it, a bank {class: [sentences]} in JSON, or templates in a text file
+Origin = str | Path
 SEED = 0  # of the draw of sentences: a plan has the same bank for every seed
 
 
@@ -75,7 +76,7 @@ class Context:
         source, inputs = self.pipeline.source, self.cell.inputs
         if not is_dual(source) or inputs.read == "features" or not self.sentences:
             return None
-        return make_sentences(source, self.classes, self.sentences[0], inputs.sentences, self.progress)
+        return make_sentences(source, self.classes, self.sentences, inputs.sentences, self.progress)
 
     def task(self) -> Task:
         """The cell as the methods of `yoro.peers` take it."""
@@ -112,14 +113,33 @@ def is_list(origin: Origin) -> bool:
     return isinstance(origin, Path) and origin.suffix.lower() == ".txt"
 
 
+def is_template(origin: Origin) -> bool:
+    """Whether this is a template itself."""
+    return isinstance(origin, str) and "{name}" in origin
+
+
 def make_sentences(
-    source: DualEncoder, classes: Iterable[str], origin: Origin, each: int, progress: bool
+    source: DualEncoder, classes: Iterable[str], origins: Sequence[Origin], each: int, progress: bool
 ) -> EncodedBank:
-    """Sentences of the classes with their vectors; of a file of templates all are taken, in its order."""
-    if not is_list(origin):
-        settings = SentenceSettings(origin, each, zero_shot=False)
-        return make_encoded_bank(source, classes, settings, seed=SEED, progress=progress)[0]
-    templates = read_templates(Path(origin))
-    filled = {name: tuple(fill_template(template, name) for template in templates) for name in sorted(classes)}
-    bank = Bank(filled, Path(origin).name, len(templates), SEED)
+    """Sentences of the classes with their vectors.
+
+    Of a bank alone so many are drawn. Templates, and a bank beside them, are taken whole and in their order.
+    """
+    first, names = origins[0], sorted(classes)
+    if not is_list(first) and not is_template(first):
+        settings = SentenceSettings(first, each, zero_shot=False)
+        return make_encoded_bank(source, names, settings, seed=SEED, progress=progress)[0]
+    parts = [_whole(origin, names) for origin in origins]
+    filled = {name: tuple(sentence for part in parts for sentence in part[name]) for name in names}
+    told = " and ".join(origin.name if isinstance(origin, Path) else origin for origin in origins)
+    bank = Bank(filled, told, max(map(len, filled.values())), SEED)
     return EncodedBank(bank, encode_bank(source, bank, progress=progress), source.logit_scale, votes=False)
+
+
+def _whole(origin: Origin, names: Sequence[str]) -> dict[str, list[str]]:
+    """Every sentence of an origin for each class."""
+    if isinstance(origin, Path) and not is_list(origin):
+        bank = read_sentences(origin)
+        return {name: bank[key] for name, key in match_classes(names, bank).items()}
+    templates = [origin] if isinstance(origin, str) else read_templates(origin)
+    return {name: [fill_template(template, name) for template in templates] for name in names}

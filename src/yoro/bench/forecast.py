@@ -109,7 +109,7 @@ def count_images(cell: Cell, dataset: BenchDataset) -> Counted:
 def training_cost(cell: Cell, counted: Counted, rates: Rates) -> float:
     """Seconds of training: epochs with their validation, prompts and crops that are looked at one by one, the test."""
     method = find_method(cell.method)
-    options = method.make_options(dict(cell.options))
+    options = method.make_options(dict(cell.options), cell.dataset)
     epochs = options.epochs if method.trains else 0
     if not epochs:
         return 0.0
@@ -157,10 +157,16 @@ def forecast_values(listed: Sequence[Forecast]) -> list[dict[str, object]]:
 
 
 def forecast_lines(listed: Sequence[Forecast]) -> list[str]:
-    """A line for each setting, dataset and method; then the number of cells, the time, and what stands in the way."""
-    rows: dict[tuple[str, str, str], list[Forecast]] = {}
+    """A line for each setting, dataset and method; then the number of cells, the time, and what stands in the way.
+
+    Where the methods of a setting have different prompts, a line names its own.
+    """
+    prompts = {(one.entry.setting, one.entry.cell.prompt) for one in listed}
+    several = len(prompts) > len({setting for setting, _ in prompts})
+    rows: dict[tuple[str, ...], list[Forecast]] = {}
     for one in listed:
-        rows.setdefault((one.entry.setting, one.entry.dataset, one.entry.method), []).append(one)
+        prompt = (one.entry.cell.prompt,) if several else ()
+        rows.setdefault((one.entry.setting, one.entry.dataset, one.entry.method, *prompt), []).append(one)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for names, mine in rows.items():

@@ -23,7 +23,7 @@ INPUTS = tuple(f.name for f in fields(CellInputs))
 SHARED = ("datasets", "methods", "seeds", *INPUTS)  # may stand at the top or in a setting
 TOP = ("title", "about", "paper", "show", "settings", "method", "data", "baseline", *SHARED)
 SETTING = ("name", "title", "source", "prompt", *SHARED)
-METHOD = ("use", "title", "for", "attributes")  # besides the options of the method itself
+METHOD = ("use", "title", "for", "prompt", "attributes")  # besides the options of the method itself
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,13 @@ class Use:
     options: Mapping[str, Scalar] = field(default_factory=dict)
     overrides: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)  # by dataset
     attributes: str | None = None  # other sentences than the setting's
+    prompt: str | None = None  # another prompt than the setting's
 
     def options_for(self, dataset: str) -> Options:
-        """The options on one dataset that are not at their default, sorted by name."""
+        """The options on one dataset that are not as published for it or at their default, sorted by name."""
         method = find_method(self.method)
-        usual = asdict(method.make_options({}))
-        made = asdict(method.make_options({**self.options, **self.overrides.get(dataset, {})}))
+        usual = asdict(method.make_options({}, dataset))
+        made = asdict(method.make_options({**self.options, **self.overrides.get(dataset, {})}, dataset))
         return tuple(sorted((key, value) for key, value in made.items() if value != usual[key]))
 
 
@@ -108,7 +109,8 @@ class Plan:
         inputs = setting.inputs
         if use.attributes is not None:
             inputs = replace(inputs, attributes=use.attributes)
-        return Cell(dataset, setting.source, setting.prompt, use.method, seed, use.options_for(dataset), inputs)
+        prompt = use.prompt or setting.prompt
+        return Cell(dataset, setting.source, prompt, use.method, seed, use.options_for(dataset), inputs)
 
 
 def read_plan(path: str | Path) -> Plan:
@@ -160,9 +162,7 @@ def _setting(given: Mapping[str, object], top: Mapping[str, object], number: int
     _refuse_unknown(given, SETTING, f"Setting {number}")
     whole = {key: value for key, value in top.items() if key in SHARED} | given
     name = _text(whole.get("name"), f"name of setting {number}")
-    prompt = _text(whole.get("prompt", "watermark"), f"prompt of {name}")
-    if prompt not in PROMPTS:
-        raise InputError(f"{name}: {prompt!r} names no prompt. {did_you_mean(prompt, PROMPTS)}")
+    prompt = _prompt(whole.get("prompt", "watermark"), name)
     datasets = tuple(_strings(whole.get("datasets"), f"datasets of {name}"))
     methods = tuple(_strings(whole.get("methods"), f"methods of {name}"))
     seeds = _list(whole.get("seeds", [0, 1, 2]), f"seeds of {name}")
@@ -176,6 +176,13 @@ def _setting(given: Mapping[str, object], top: Mapping[str, object], number: int
     title = _text(whole.get("title", name) if "title" in given else name, f"title of {name}")
     inputs = _inputs(whole, name)
     return Setting(name, title, source, prompt, datasets, methods, tuple(cast("list[int]", seeds)), inputs)
+
+
+def _prompt(value: object, name: str) -> str:
+    prompt = _text(value, f"prompt of {name}")
+    if prompt not in PROMPTS:
+        raise InputError(f"{name}: {prompt!r} names no prompt. {did_you_mean(prompt, PROMPTS)}")
+    return prompt
 
 
 def _inputs(given: Mapping[str, object], name: str) -> CellInputs:
@@ -207,7 +214,7 @@ KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
     "draws": (lambda v: v in ("ours", "published"), "ours or published"),
     "limit": (_limited, "images a class such as {train = 32, val = 8, test = 40}"),
     "grouped": (lambda v: isinstance(v, bool), "true or false"),
-    "attributes": (lambda v: isinstance(v, str) and v != "", "des, a JSON file, templates or names"),
+    "attributes": (lambda v: isinstance(v, str) and v != "", "des, a JSON file, sentence, templates or names"),
     "sentences": (_whole, "a whole number of sentences a class"),
 }
 
@@ -222,7 +229,8 @@ def _use(name: str, given: object) -> Use:
         raise InputError(f"[method.{name}.for] is {overrides!r}; expected a table of options for each dataset.")
     title = _text(given.get("title", name), f"title of {name}")
     attributes = given.get("attributes")
-    use = Use(name, method.name, title, options, overrides, None if attributes is None else str(attributes))
+    prompt = _prompt(given["prompt"], name) if "prompt" in given else None
+    use = Use(name, method.name, title, options, overrides, None if attributes is None else str(attributes), prompt)
     for dataset in ("", *overrides):
         try:
             use.options_for(dataset)

@@ -196,7 +196,7 @@ class _Run:
         try:
             if method.trains:
                 check_torch(f"The method {cell.method!r}")
-            answer: Answer = method.run(context, method.make_options(dict(cell.options)))
+            answer: Answer = method.run(context, method.make_options(dict(cell.options), cell.dataset))
         except Exception as error:  # whatever one method runs into is no other's concern
             shutil.rmtree(scratch, ignore_errors=True)
             self._fail([job.entry], error)

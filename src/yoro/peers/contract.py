@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -132,14 +132,23 @@ class Task:
 
 @dataclass(frozen=True)
 class Method:
-    """A method: its name, its first verb, what it needs, and how often it goes over the responses at most."""
+    """A method: its name, its first verb, what it needs, and how often it goes over the responses at most.
+
+    settings : a frozen dataclass of plain values, each with its default, that `fit` takes after the task; None where
+        there is nothing to set.
+    published : the settings that its authors have for single datasets, by their names on the bench.
+    edition : of what it computes; a method that answers the same task otherwise than before gets the next number.
+    """
 
     name: str
-    fit: Callable[[Task], Scorer]
+    fit: Callable[..., Scorer]  # of a task; of a task and settings where there are some
     needs: tuple[str, ...] = ()  # of NEEDS
     passes: int = 1
     about: str = ""
     prepare: Callable[[], object] | None = None  # loads what the method is made with, before a clock starts
+    settings: type[object] | None = None
+    published: Mapping[str, object] = field(default_factory=dict, hash=False)
+    edition: int = 1
 
 
 @dataclass(frozen=True)

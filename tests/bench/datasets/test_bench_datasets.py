@@ -63,6 +63,16 @@ def test_the_paper_has_fifteen_datasets_and_three_more_come_from_registries():
     assert {dataset.legacy_side for dataset in DATASETS.values() if "val" not in dataset.counts} == {32}
 
 
+def test_datasets_have_the_templates_of_tip_adapter():
+    plain = "a photo of a {name}."
+    assert {name: dataset.template for name, dataset in DATASETS.items() if dataset.template != plain} == {
+        "dtd": "{name} texture.", "eurosat": "a centered satellite photo of {name}.",
+        "fgvc-aircraft": "a photo of a {name}, a type of aircraft.",
+        "food101": "a photo of {name}, a type of food.", "flowers102": "a photo of a {name}, a type of flower.",
+        "oxfordpets": "a photo of a {name}, a type of pet.", "ucf101": "a photo of a person doing {name}.",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_images_and_split_file_are_found_in_every_layout(layout: Layout, tmp_path):
     dataset = make_published(tmp_path, layout)

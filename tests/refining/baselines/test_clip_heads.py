@@ -156,7 +156,7 @@ def test_uncertain_crops_are_left_out_by_the_mean_entropy_of_the_batch():
     weights = [(1 - value) / (2 - sum(entropy)) for value in entropy]
     torch.testing.assert_close(fused([sure, vague, half]), weights[0] * sure + weights[1] * half)
     torch.testing.assert_close(fused([vague, vague + 1]), vague + 0.5)  # none would remain: equal weights
-    assert fused([sure]) is not None
+    torch.testing.assert_close(fused([sure]), sure)
 
 
 def test_dga_starts_with_projections_that_change_nothing_and_mixes_as_told():

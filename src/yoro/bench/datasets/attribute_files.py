@@ -12,6 +12,7 @@ from yoro.errors import DatasetError, InputError
 from yoro.files.reading import read_bounded
 
 BANKS = "The repositories AttrVR and DecoupledVP of Chengyi Cai (MIT) hold them, in 'attributes' and 'causes'."
+CUPL = "The repositories yangyangyang127/APE and lyymuwu/TIMO hold them, in 'gpt3_prompts' and 'Prompt_CuPL'."
 TEMPLATES = {"imagenet": 80, "carprt": 247}  # lines of the published lists
 INDICES = "Few-shot index files were published for seeds 1 to 3 of ten datasets; without them our own draws are used."
 LARGEST_LIST = 1 << 20  # bytes of a template list
@@ -40,6 +41,11 @@ _NAMES = {
         )
         for number in (1, 2, 3)
     },
+    "cupl": (
+        "attributes/{bank}/cupl.json",
+        "APE/gpt3_prompts/CuPL_prompts_{plain}.json",
+        "TIMO/Prompt_CuPL/{plain}.json",
+    ),
 }
 KINDS = tuple(_NAMES)
 
@@ -48,12 +54,14 @@ def bank_places(dataset: BenchDataset, roots: Sequence[Path], kind: str) -> list
     """Every name under which the sentences of a kind are looked for."""
     if kind not in _NAMES:
         raise InputError(f"{kind!r} is no kind of attribute file; expected one of {', '.join(KINDS)}.")
-    return [root / name.format(bank=dataset.bank) for root in roots for name in _NAMES[kind]]
+    plain = dataset.name.replace("-", "")
+    return [root / name.format(bank=dataset.bank, plain=plain) for root in roots for name in _NAMES[kind]]
 
 
 def find_bank(dataset: BenchDataset, roots: Sequence[Path], kind: str = "des") -> Path:
     """The file {class: [sentences]} of a dataset: "des" describing, "dist" distinguishing, "cse_1" to "cse_3" causes.
 
+    "cupl" are those of APE and TIMO, whose files are the same.
     "des" is DVP's file and AttrVR's of GPT-3, which are the same. Files that differ are an error.
     """
     places = bank_places(dataset, roots, kind)
@@ -64,7 +72,7 @@ def find_bank(dataset: BenchDataset, roots: Sequence[Path], kind: str = "des") -
     if not present:
         raise DatasetError(
             f"{dataset.title}: its attribute sentences ({kind}) were not found. Looked for "
-            f"{', '.join(repr(place) for place in looked)}. {BANKS}",
+            f"{', '.join(repr(place) for place in looked)}. {CUPL if kind == 'cupl' else BANKS}",
             state="missing",
             looked=looked,
         )

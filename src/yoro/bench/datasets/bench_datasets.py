@@ -95,6 +95,7 @@ def _listed(
     name: str, title: str, classes: int, counts: tuple[int, ...], folders: tuple[str, ...],
     split_file: str | None = None, images: tuple[str, ...] = (), *, read: Read | None = None,
     further: Callable[[], Sequence[Path]] = tuple, where: str = COOP, hint: str = "", bank: str | None = None,
+    template: str = BenchDataset.template,
     others: Mapping[str, tuple[int, ...]] | None = None, flip: bool = True,
     legacy_side: int = BenchDataset.legacy_side,
 ) -> BenchDataset:  # fmt: skip
@@ -112,8 +113,9 @@ def _listed(
         finder = SplitFileFinder(name, title, split_file or "", folders, images, where)
     mistaken = {other: _splits(found) for other, found in (others or {}).items()}
     return BenchDataset(
-        name, title, classes, _splits(counts), finder, flip, legacy_side, bank, where, split_file, folders, mistaken
-    )
+        name, title, classes, _splits(counts), finder, flip, legacy_side, bank, where, split_file, folders,
+        mistaken, template,
+    )  # fmt: skip
 
 
 def _splits(counts: tuple[int, ...]) -> dict[str, int]:
@@ -124,22 +126,24 @@ _TABLE = (
     _listed(
         "flowers102", "Flowers102", 102, (4093, 1633, 2463),
         ("oxford_flowers", "flowers-102", "flowers102", "oxford-flowers"), "split_zhou_OxfordFlowers.json",
-        bank="oxford_flowers",
+        bank="oxford_flowers", template="a photo of a {name}, a type of flower.",
         hint="The makers' own split (setid.mat; 1,020, 1,020 and 6,149 images) is another one and is not used.",
         others={"the makers' own split (setid.mat)": (1020, 1020, 6149)},
     ),
     _listed(
         "dtd", "DTD", 47, (2820, 1128, 1692), ("dtd", "dtd/dtd"), "split_zhou_DescribableTextures.json", bank="dtd",
-        others={"the makers' first partition": (1880, 1880, 1880)},
+        template="{name} texture.", others={"the makers' first partition": (1880, 1880, 1880)},
     ),
     _listed(
         "ucf101", "UCF101", 101, (7639, 1898, 3783), ("ucf101", "UCF101"), "split_zhou_UCF101.json",
-        ("UCF-101-midframes",), bank="ucf101", others={"the makers' first split": (9537, 3783)},
+        ("UCF-101-midframes",), bank="ucf101", template="a photo of a person doing {name}.",
+        others={"the makers' first split": (9537, 3783)},
         hint="The images are the middle frames, 'UCF-101-midframes.zip', not the videos.",
     ),
     _listed(
         "food101", "Food101", 101, (50500, 20200, 30300), ("food-101", "food101", "food-101/food-101"),
-        "split_zhou_Food101.json", bank="food101", others={"the makers' own split": (75750, 25250)},
+        "split_zhou_Food101.json", bank="food101", template="a photo of {name}, a type of food.",
+        others={"the makers' own split": (75750, 25250)},
     ),
     _listed(
         "gtsrb", "GTSRB", 43, (26640, 12630), ("gtsrb", "GTSRB"), read=read_gtsrb,
@@ -148,11 +152,12 @@ _TABLE = (
     ),
     _listed(
         "eurosat", "EuroSAT", 10, (13500, 5400, 8100), ("eurosat", "EuroSAT"), "split_zhou_EuroSAT.json",
-        ("2750", "EuroSAT/2750", "EuroSAT"), bank="eurosat",
+        ("2750", "EuroSAT/2750", "EuroSAT"), bank="eurosat", template="a centered satellite photo of {name}.",
     ),
     _listed(
         "oxfordpets", "OxfordPets", 37, (2944, 736, 3669), ("oxford_pets", "oxford-iiit-pet", "oxfordpets"),
-        "split_zhou_OxfordPets.json", bank="oxford_pets", others={"the makers' own split": (3680, 3669)},
+        "split_zhou_OxfordPets.json", bank="oxford_pets", template="a photo of a {name}, a type of pet.",
+        others={"the makers' own split": (3680, 3669)},
     ),
     _listed(
         "stanfordcars", "StanfordCars", 196, (6509, 1635, 8041), ("stanford_cars", "stanfordcars", "stanford-cars"),
@@ -197,6 +202,7 @@ _TABLE = (
         "fgvc-aircraft", "FGVC Aircraft", 100, (3334, 3333, 3333),
         ("fgvc_aircraft", "fgvc-aircraft-2013b", "fgvc-aircraft"), read=read_aircraft,
         where=TORCHVISION.format(name="FGVCAircraft"), bank="fgvc",
+        template="a photo of a {name}, a type of aircraft.",
         others={"the makers' joint training and validation set": (6667, 3333)},
     ),
     BenchDataset(

@@ -49,6 +49,7 @@ class BenchDataset:
     split_file: str | None = None  # name of its published split file, where it needs one
     folders: tuple[str, ...] = ()  # names of its folder under a data root
     mistaken_for: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)  # other splits, by counts
+    template: str = "a photo of a {name}."  # the one sentence a class of Tip-Adapter and its kin
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "find", _Checked(unchecked(self), self))

@@ -9,7 +9,7 @@ fit in one pass are trained here under their own name, and fitted under `one-pas
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
@@ -35,7 +35,11 @@ CLIP_BANKS = {  # what the methods for image-text models read; the others nothin
     "blm": TEMPLATES,
     "blm+": TEMPLATES,
 }
-PEER_BANKS = dict.fromkeys(("carprt", "mpe", "wpe"), ("templates carprt",))  # they weigh templates
+PEER_BANKS = {  # what the peers were published with; the others read the paper's bank
+    **dict.fromkeys(("carprt", "mpe", "wpe"), ("templates carprt",)),  # they weigh templates
+    **dict.fromkeys(("tip-adapter", "tip-adapter-f", "gda", "lp++"), ("sentence",)),
+    **dict.fromkeys(("ape", "timo", "timo-s"), ("sentence", "cupl")),
+}
 
 
 @dataclass(frozen=True)
@@ -120,24 +124,32 @@ class BenchMethod:
 
     name: str
     run: Callable[[Context, Any], Answer]  # given its `options`
-    options: type[NoOptions | FewPassOptions | TrainingOptions | ClipOptions]
+    options: type[Any]  # a frozen dataclass
     trains: bool = False
-    banks: tuple[str, ...] = BANK  # what it reads on an image-text source: kinds of banks, "templates NAME"
+    banks: tuple[str, ...] = BANK  # what it reads on an image-text source: kinds of banks, "sentence", "templates NAME"
     about: str = ""
+    published: Mapping[str, object] = field(default_factory=dict, hash=False)  # options on single datasets
+    edition: int = 1  # of what it computes
 
-    def make_options(self, given: Mapping[str, Any]) -> Any:
-        """The options as the method takes them; an error names the nearest of a name that is none."""
+    def make_options(self, given: Mapping[str, Any], dataset: str = "") -> Any:
+        """The options as the method takes them on a dataset; an error names the nearest of a name that is none.
+
+        What is not given is as published for the dataset, or else at its default.
+        """
         known = {field.name: field for field in fields(self.options)}
         for name in given:
             if name not in known:
                 raise InputError(f"The method {self.name!r} has no option {name!r}. {did_you_mean(name, known)}")
-        return self.options(**given)
+        usual: Any = self.published.get(dataset.lower()) or self.options()
+        return replace(usual, **given)
 
 
 def from_peer(name: str, method: Method) -> BenchMethod:
     """A method of the peers on the bench."""
-    run = partial(fit_responses, method)
-    return BenchMethod(name, run, NoOptions, banks=PEER_BANKS.get(name, BANK), about=method.about)
+    return BenchMethod(
+        name, partial(fit_responses, method), method.settings or NoOptions, banks=PEER_BANKS.get(name, BANK),
+        about=method.about, published=method.published, edition=method.edition,
+    )  # fmt: skip
 
 
 def _run_few_pass(context: Context, options: FewPassOptions) -> Answer:

@@ -41,16 +41,17 @@ def run_one_pass(context: Context, _: object) -> Answer:
     )  # fmt: skip
 
 
-def fit_responses(method: Method, context: Context, _: object) -> Answer:
-    """A method of `yoro.peers` on the shared responses."""
+def fit_responses(method: Method, context: Context, settings: object) -> Answer:
+    """A method of `yoro.peers` on the shared responses; one that trains goes over them once an epoch."""
     task = context.task()
     make_ready(method, task)
     with threadpool_limits(1, user_api="blas"):
         started = time.perf_counter()
-        scorer = method.fit(task)
+        scorer = method.fit(task) if method.settings is None else method.fit(task, settings)
         seconds = time.perf_counter() - started
         test = context.drawn.test
         scores = scorer(context.cache.responses(test).astype(np.float64))
     check_scores(scores, len(test), len(task.classes))
     correct = int((scores.argmax(axis=1) == class_codes(labels(test).tolist(), task.classes)).sum())
-    return Answer(correct, context.pass_seconds + seconds, method.passes)
+    passes = getattr(settings, "epochs", method.passes)
+    return Answer(correct, context.pass_seconds + seconds, passes)
