@@ -83,6 +83,15 @@ def test_the_paper_rule_is_the_same_by_the_product_and_by_the_peers(finished: Pa
     assert one.shrinkage in (0.01, 0.03, 0.1, 0.3, 0.5, 0.8)
 
 
+def test_the_share_of_coordinates_that_is_kept_is_recorded(tmp_path: Path):
+    plan = make_plan(PLAN | {"methods": ["bdm-conditional", "bdm-adaptive", "bdm-oas"], "seeds": [0]})
+    assert run(plan, tmp_path)[0].computed == 3
+    one, two, three = (entry.result for entry in entries(plan, Results(tmp_path))[0])
+    assert (one.retained, three.retained) == (0.95, None)
+    assert two.retained in (0.8, 0.85, 0.9, 0.95, 1.0)
+    assert one.shrinkage in (0.01, 0.03, 0.1, 0.3, 0.5, 0.8)
+
+
 def test_finished_cells_are_never_computed_again(finished: Path):
     before = cell_files(finished)
     tally, said = run(make_plan(PLAN), finished)
@@ -224,6 +233,28 @@ def test_finished_cells_stay_when_their_data_or_source_is_gone(photos: Path, tmp
     assert cell_files(tmp_path / "r") == before
     listed, _ = entries(plan, Results(tmp_path / "r"))
     assert [entry.result is not None for entry in listed] == [True, False]
+
+
+@torch_needed
+@pytest.mark.parametrize(
+    ("own", "select", "fitted"), [(False, "test", 150), (False, "validation", 135), (True, "test", 120)]
+)
+def test_published_baselines_train_on_all_images_where_nothing_is_chosen_by_a_hold_out(
+    own: bool, select: str, fitted: int, photos: Path, tmp_path: Path
+):
+    """CIFAR, SVHN and GTSRB have no validation images of their own; CoOp's are left alone by the published code."""
+    pytest.importorskip("torch")
+    if not own:
+        for path in sorted((photos / "val").glob("*/*.png")):
+            path.rename(photos / "train" / path.parent.name / path.name)
+        shutil.rmtree(photos / "val")
+    method = {"flm": {"epochs": 0, "select": select}}
+    plan = make_plan(
+        PLAN | {"datasets": [str(photos)], "methods": ["flm"], "seeds": [0], "limit": {}, "method": method}
+    )
+    assert run(plan, tmp_path / "r")[0].computed == 1
+    ((entry,), _) = entries(plan, Results(tmp_path / "r"))
+    assert entry.result.fitted == pytest.approx(fitted, abs=2)  # a tenth of each class
 
 
 def test_published_draws_are_asked_for_by_name(tmp_path: Path):

@@ -14,7 +14,7 @@ from yoro.text.settings import EACH
 Scalar = bool | int | float | str
 Options = tuple[tuple[str, Scalar], ...]  # sorted by name
 
-EDITION = 1  # of what the code computes: raise it when the same cell, or one at its defaults, would come out otherwise
+EDITION = 2  # of what the code computes: raise it when the same cell, or one at its defaults, would come out otherwise
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ class Answer:
     selected_on: Literal["validation", "test"] | None = None
     epochs: tuple[Epoch, ...] = ()
     notes: tuple[str, ...] = ()
+    retained: float | None = None
+    fitted: int | None = None  # where these are not the training images of the draw
 
 
 @dataclass(frozen=True)

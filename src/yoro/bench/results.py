@@ -44,6 +44,7 @@ class Result:
     validation: tuple[int, int] | None = None  # right answers and images, of the chosen predictor
     depth: int | None = None  # chosen epoch of a refinement, 0 for the predictor before it; None where nothing refines
     shrinkage: float | None = None
+    retained: float | None = None  # share of the coordinates of a response that is kept, where some may be left out
     selected_on: Literal["validation", "test"] | None = None  # what chose the epoch
     epochs: tuple[Epoch, ...] = ()
     draw: str = ""  # which images these were: `draws/DRAW.json`

@@ -21,7 +21,7 @@ from yoro.bench.cell_loading import (
     published_index,
     stage_of,
 )
-from yoro.bench.cells import Cell, CellInputs, digest_of
+from yoro.bench.cells import EDITION, Cell, CellInputs, digest_of
 from yoro.bench.context import Answer, Context, Origin
 from yoro.bench.datasets.drawing import Drawn
 from yoro.bench.methods.bench_methods import find_method
@@ -187,7 +187,8 @@ class _Run:
 
     def _compute(self, job: _Job, opened: Opened, pipeline: Pipeline, cache: ResponseCache) -> None:
         cell, drawn, settings = job.entry.cell, job.drawn, self._settings
-        scratch = self._results.folder / "trainings" / digest_of({"cell": cell.key(), "depends": dict(job.depends)})
+        made_of = {"cell": cell.key(), "depends": dict(job.depends), "edition": EDITION}
+        scratch = self._results.folder / "trainings" / digest_of(made_of)
         scratch.parent.mkdir(parents=True, exist_ok=True)
         context = Context(
             cell, opened.about, drawn, pipeline, cache, job.sentences, scratch, settings.device, settings.progress
@@ -201,10 +202,11 @@ class _Run:
             shutil.rmtree(scratch, ignore_errors=True)
             self._fail([job.entry], error)
             return
+        found = vars(answer) | {"fitted": len(drawn.train) if answer.fitted is None else answer.fitted}
         result = Result(
-            cell, job.depends, tested=len(drawn.test), fitted=len(drawn.train), draw=job.draw,
+            cell, job.depends, tested=len(drawn.test), draw=job.draw,
             image_seconds=cache.seconds_an_image, machine=_machine(settings.device),
-            finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"), **vars(answer),
+            finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"), **found,
         )  # fmt: skip
         self._results.write(result)
         shutil.rmtree(scratch, ignore_errors=True)

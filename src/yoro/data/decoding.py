@@ -17,7 +17,7 @@ from PIL import Image, Jpeg2KImagePlugin, TiffImagePlugin, UnidentifiedImageErro
 
 from yoro import limits
 from yoro.data.examples import Picture, shown
-from yoro.data.geometry import FILTERS, Geometry, View
+from yoro.data.geometry import FILTERS, Geometry, Look, Size, shorter_to
 from yoro.errors import ImageError
 
 BACKGROUND = (255, 255, 255)  # what shows through transparent pixels
@@ -56,16 +56,16 @@ Box = tuple[float, float, float, float]
 
 
 def decode(
-    image: Picture, geometry: Geometry, *, name: str | None = None, view: View | None = None
+    image: Picture, geometry: Geometry, *, name: str | None = None, look: Look | None = None
 ) -> NDArray[np.uint8]:
-    """The image as (side, side, 3) uint8 RGB, upright; with a view, the part it shows in the same size.
+    """The image as (side, side, 3) uint8 RGB, upright; with a look, the part that it chooses in the same size.
 
     EXIF rotation is applied; transparency is laid on white; 16-bit grey is divided by 257; of an animation the first
     frame counts; colour profiles are not applied. Anything that cannot be read in full is an ImageError that names
     the image (by `name`, or its path) and the cause.
     """
     with _naming(image, name):
-        return _square(_content(image), geometry, view)
+        return _square(_content(image), geometry, look)
 
 
 def decode_and_digest(image: Picture, geometry: Geometry, *, name: str | None = None) -> tuple[NDArray[np.uint8], str]:
@@ -121,13 +121,13 @@ def _read(path: Path) -> bytes:
 
 
 def _square(
-    content: bytes | Image.Image | NDArray[np.generic], geometry: Geometry, view: View | None = None
+    content: bytes | Image.Image | NDArray[np.generic], geometry: Geometry, look: Look | None = None
 ) -> NDArray[np.uint8]:
     if isinstance(content, np.ndarray):
-        return _resize(_from_array(content), None, None, geometry, view)
+        return _resize(_from_array(content), None, None, geometry, look)
     if isinstance(content, Image.Image):
         _check_pixels(content.size)
-        return _upright_square(content, None, None, geometry, view)
+        return _upright_square(content, None, None, geometry, look)
     if not content:
         raise ImageError("there are no bytes")
     _check_webp(content)
@@ -138,8 +138,8 @@ def _square(
         drafted = image.draft(None, (asked, asked)) if geometry.reduced else None
         _check_memory(image)
         if drafted is None or image.size == size:
-            return _upright_square(image, None, None, geometry, view)
-        return _upright_square(image, drafted[1], size, geometry, view)
+            return _upright_square(image, None, None, geometry, look)
+        return _upright_square(image, drafted[1], size, geometry, look)
 
 
 def _check_pixels(size: tuple[int, int]) -> None:
@@ -178,7 +178,7 @@ def _check_memory(image: Image.Image) -> None:
 
 
 def _upright_square(
-    image: Image.Image, box: Box | None, size: tuple[int, int] | None, geometry: Geometry, view: View | None
+    image: Image.Image, box: Box | None, size: tuple[int, int] | None, geometry: Geometry, look: Look | None
 ) -> NDArray[np.uint8]:
     """Square of an opened image; `box` is the part to use and `size` the full size of one decoded reduced."""
     image.load()
@@ -188,7 +188,7 @@ def _upright_square(
         rgb = rgb.transpose(_TURNS[orientation])
         box = None if box is None else _turned_box(box, rgb.size, orientation)
         size = (size[1], size[0]) if size is not None and orientation >= 5 else size
-    return _resize(rgb, box, size, geometry, view)
+    return _resize(rgb, box, size, geometry, look)
 
 
 def _orientation(image: Image.Image) -> int:
@@ -258,33 +258,47 @@ def _from_array(values: NDArray[np.generic]) -> Image.Image:
 
 
 def _resize(
-    image: Image.Image, box: Box | None, size: tuple[int, int] | None, geometry: Geometry, view: View | None = None
+    image: Image.Image, box: Box | None, size: Size | None, geometry: Geometry, look: Look | None = None
 ) -> NDArray[np.uint8]:
     """RGB image to (side, side, 3), by the same arithmetic as torchvision on PIL images."""
     side, resample = geometry.side, FILTERS[geometry.interpolation]
-    if view is not None:
-        seen = np.asarray(image.resize((side, side), resample, box=_seen_box(image, box, geometry, view)))
-        return np.ascontiguousarray(seen[:, ::-1]) if view.mirrored else seen
+    if look is not None:
+        return _look_at(image, box, size or image.size, geometry, look)
     if geometry.fit == "squash":
         return np.asarray(image.resize((side, side), resample, box=box))
-    width, height = size or image.size
-    scaled = (side, int(side * height / width)) if width <= height else (int(side * width / height), side)
-    if scaled[0] * scaled[1] > limits.IMAGE_PIXELS:
-        raise ImageError(f"{width} x {height} pixels are too narrow to crop a square of the shorter side; use 'squash'")
+    scaled = _checked(shorter_to(side, size or image.size), size or image.size)
     resized = image.resize(scaled, resample, box=box)
     left, top = round((scaled[0] - side) / 2.0), round((scaled[1] - side) / 2.0)
     return np.asarray(resized.crop((left, top, left + side, top + side)))
 
 
-def _seen_box(image: Image.Image, box: Box | None, geometry: Geometry, view: View) -> Box:
-    """Where a view lies on the image's own pixels, so that an enlarged part keeps its detail."""
-    left, top, right, bottom = box or (0.0, 0.0, *map(float, image.size))
-    width, height = right - left, bottom - top
-    if geometry.fit == "crop":  # the view is a part of the central square
-        short = min(width, height)
-        left, top, width, height = left + (width - short) / 2, top + (height - short) / 2, short, short
-    start = left + view.left * width, top + view.top * height
-    return *start, min(start[0] + view.width * width, right), min(start[1] + view.height * height, bottom)
+def _look_at(image: Image.Image, box: Box | None, size: Size, geometry: Geometry, look: Look) -> NDArray[np.uint8]:
+    """The part of an image that a look chooses; `size` is the full size, `box` the whole of one decoded reduced."""
+    side, resample = geometry.side, FILTERS[geometry.interpolation]
+    view = look(size, geometry)
+    if view.first is not None:
+        image, box, size = image.resize(_checked(view.first, size), resample, box=box), None, view.first
+    part = view.left, view.top, view.left + view.width, view.top + view.height
+    if box is None:  # cut out, so that nothing beyond the edges is mixed in
+        seen = np.asarray(image.crop(part).resize((side, side), resample))
+    else:
+        across, down = (box[2] - box[0]) / size[0], (box[3] - box[1]) / size[1]
+        reduced = box[0] + across * part[0], box[1] + down * part[1], box[0] + across * part[2], box[1] + down * part[3]
+        seen = np.asarray(image.resize((side, side), resample, box=_within(reduced, box)))
+    return np.ascontiguousarray(seen[:, ::-1]) if view.mirrored else seen
+
+
+def _within(part: Box, whole: Box) -> Box:
+    """A part that rounding does not let reach beyond the whole."""
+    return part[0], part[1], min(part[2], whole[2]), min(part[3], whole[3])
+
+
+def _checked(scaled: Size, size: Size) -> Size:
+    if scaled[0] * scaled[1] > limits.IMAGE_PIXELS:
+        raise ImageError(
+            f"{size[0]} x {size[1]} pixels are too narrow to crop a square of the shorter side; use 'squash'"
+        )
+    return scaled
 
 
 def _cause(error: Exception) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Literal
 
@@ -58,43 +58,87 @@ class Geometry:
         return cls(**config)  # type: ignore[arg-type]
 
 
-TRIES = 10  # boxes drawn until one lies within the image; then the whole is taken
+Size = tuple[int, int]  # width and height in pixels
+TRIES = 10  # boxes drawn until one lies within the image; then the largest central one of a permitted ratio is taken
 
 
 @dataclass(frozen=True)
 class View:
-    """A part of the square that the geometry makes of an image, in fractions of it, and whether it is mirrored."""
+    """A part of an image in pixels, and whether it is mirrored.
 
-    left: float = 0.0
-    top: float = 0.0
-    width: float = 1.0
-    height: float = 1.0
+    Pixels are those of the upright image, or of the image resized as a whole to `first` before the part is cut out.
+    """
+
+    left: int
+    top: int
+    width: int
+    height: int
     mirrored: bool = False
+    first: Size | None = None
+
+
+Look = Callable[[Size, Geometry], View]  # the view of an image, given its size and how it becomes a square
+Looks = Callable[[int], Look]  # how each image is looked at, by its index
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Random resized crops: share of the area, proportions, and mirroring half of the time if `flip`.
+    """Random resized crops, as torchvision's: share of the area, proportions, and mirroring half of the time if `flip`.
 
-    Proportions are those within the square, so that scale 1 and ratio 1 give the image as a fit sees it.
+    shorter_first : whether the shorter side is resized to that of the square before, as AttrVR, DVP and DGA are
+        published; without, the crops are cut out of the image as it is.
     """
 
     scale: tuple[float, float] = (0.7, 1.0)
     ratio: tuple[float, float] = (0.9, 1.1)
     flip: bool = True
+    shorter_first: bool = False
 
-    def draw(self, seed: int, epoch: int, image: int) -> View:
-        """The view of one image in one epoch; it depends on these three numbers and on nothing else."""
-        rng = np.random.default_rng([seed, epoch, image])
+    def draw(self, numbers: Sequence[int], size: Size, geometry: Geometry) -> View:
+        """The view of an image of some size by lot; it depends on the numbers and the size and on nothing else."""
+        rng = np.random.default_rng(list(numbers))
         mirrored = bool(rng.random() < 0.5) and self.flip
-        low, high = math.log(self.ratio[0]), math.log(self.ratio[1])
+        first = shorter_to(geometry.side, size) if self.shorter_first else None
+        return View(*self._box(rng, *(first or size)), mirrored, first)
+
+    def _box(self, rng: np.random.Generator, width: int, height: int) -> tuple[int, int, int, int]:
+        """Left, top, width and height of a part, in whole pixels."""
+        least, most = self.ratio
         for _ in range(TRIES):
-            area, ratio = rng.uniform(*self.scale), math.exp(rng.uniform(low, high))
-            width, height = math.sqrt(area * ratio), math.sqrt(area / ratio)
-            if width <= 1.0 and height <= 1.0:
-                left, top = rng.uniform(0.0, 1.0 - width), rng.uniform(0.0, 1.0 - height)
-                return View(left, top, width, height, mirrored)
-        return View(mirrored=mirrored)
+            area = width * height * rng.uniform(*self.scale)
+            ratio = math.exp(rng.uniform(math.log(least), math.log(most)))
+            across, down = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            if 0 < across <= width and 0 < down <= height:
+                return int(rng.integers(width - across + 1)), int(rng.integers(height - down + 1)), across, down
+        across = min(width, round(height * most))
+        down = min(height, round(width / least))
+        return (width - across) // 2, (height - down) // 2, across, down
 
 
+@dataclass(frozen=True)
+class Shifts:
+    """A square of the image resized to one somewhat larger, shifted by whole pixels, as BLM's watermarks are published.
+
+    margin : by how much larger, as a share of the side: 4 pixels of 224.
+    """
+
+    margin: float = 4 / 224
+    flip: bool = True
+
+    def draw(self, numbers: Sequence[int], size: Size, geometry: Geometry) -> View:
+        """As that of `Augmentation`; the size of the image makes no difference."""
+        rng = np.random.default_rng(list(numbers))
+        mirrored = bool(rng.random() < 0.5) and self.flip
+        margin = max(1, round(self.margin * geometry.side))
+        left, top = (int(shift) for shift in rng.integers(margin + 1, size=2))
+        return View(left, top, geometry.side, geometry.side, mirrored, (geometry.side + margin,) * 2)
+
+
+Views = Augmentation | Shifts
 WEAK = Augmentation()  # the paper's
+
+
+def shorter_to(side: int, size: Size) -> Size:
+    """The size of an image whose shorter side is resized to `side`, as torchvision's Resize(side)."""
+    width, height = size
+    return (side, int(side * height / width)) if width <= height else (int(side * width / height), side)

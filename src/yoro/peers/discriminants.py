@@ -12,7 +12,7 @@ unless the rule needs them.)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -65,13 +65,27 @@ def fit_empirical(task: Task) -> Scorer:
     return solve_empirical(statistics, spectrum_of(task, statistics))
 
 
-def fit_retained(task: Task, shares: tuple[float, ...]) -> Scorer:
+@dataclass(frozen=True)
+class RetainedScores:
+    """The scores of a mapping over some coordinates, with the share of them that was kept."""
+
+    mapping: AffineMapping
+    share: float
+    shrinkage: float
+
+    def __call__(self, responses: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.mapping(responses)
+
+
+def fit_retained(task: Task, shares: tuple[float, ...]) -> RetainedScores:
     """Some coordinates alone, by the rule of `yoro.discriminant.retention`; share and shrinkage by validation."""
     trial = task.validated()
     statistics = gathered(trial)
     texts = None if task.texts is None else task.texts.flat
     chosen = select_retention(statistics, _named(trial), shares, texts=texts)
-    return solve_retained(statistics, chosen.columns, chosen.shrinkage, texts)
+    width = task.responses.shape[1] if texts is None else len(texts)
+    mapping = solve_retained(statistics, chosen.columns, chosen.shrinkage, texts)
+    return RetainedScores(mapping, len(chosen.columns) / width, chosen.shrinkage)
 
 
 def spectrum_of(task: Task, statistics: ResponseStatistics, target: str | None = None) -> Spectrum:

@@ -201,12 +201,11 @@ def _training(ready: Ready, settings: RefineSettings, recipe: Recipe, progress: 
 
 def _augmented_start(ready: Ready, recipe: Recipe) -> AffineMapping:
     """The mapping of one pass over augmented images: it does not know the very pixels that it is trained on."""
-    augmentation = recipe.augmentation
-    if augmentation is None:
+    if recipe.augmentation is None:
         return ready.first.mapping
     images = ready.images(ready.train)
     statistics = ResponseStatistics(images.classes)
-    for pixels, codes in images.batches(recipe.batch_size, look=lambda image: augmentation.draw(recipe.seed, 0, image)):
+    for pixels, codes in images.batches(recipe.batch_size, looks=recipe.looks(0)):
         responses = ready.twin.respond(ready.pipeline.prompt.compose(pixels))
         statistics.update(responses, [images.classes[code] for code in codes])
     return ready.mapping(statistics)

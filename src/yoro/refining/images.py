@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from yoro.data.decoding import decode
 from yoro.data.examples import Example
-from yoro.data.geometry import Geometry, View
+from yoro.data.geometry import Geometry, Looks
 from yoro.environment import cores
 from yoro.mappings.batches import class_codes
 from yoro.model.metrics import refuse_strangers
@@ -23,7 +23,6 @@ PART = 8  # images that a thread decodes at a time
 
 Pixels = NDArray[np.uint8]
 Codes = NDArray[np.int64]
-Look = Callable[[int], View | None]  # the view of an image, by its index
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class LabelledImages:
         batch_size: int,
         *,
         order: NDArray[np.intp] | None = None,
-        look: Look | None = None,
+        looks: Looks | None = None,
         pool: Executor | None = None,
     ) -> Iterator[tuple[Pixels, Codes]]:
         """Pixels (batch, side, side, 3) and class indices; an image that cannot be read any more is an error.
@@ -67,7 +66,7 @@ class LabelledImages:
                 if number < len(parts):
                     part = parts[number]
                     pieces = [part[start : start + PART] for start in range(0, len(part), PART)]
-                    waiting.append((part, [threads.submit(self._decode, piece, look) for piece in pieces]))
+                    waiting.append((part, [threads.submit(self._decode, piece, looks) for piece in pieces]))
                 if number >= AHEAD:
                     part, decoded = waiting.popleft()
                     yield np.stack([image for piece in decoded for image in piece.result()]), self.codes[part]
@@ -78,6 +77,6 @@ class LabelledImages:
             if threads is not pool:
                 threads.shutdown()
 
-    def _decode(self, indices: NDArray[np.intp], look: Look | None) -> list[Pixels]:
-        chosen = [(self.examples[i], look(i) if look else None) for i in indices.tolist()]
-        return [decode(example.image, self.geometry, name=example.name, view=view) for example, view in chosen]
+    def _decode(self, indices: NDArray[np.intp], looks: Looks | None) -> list[Pixels]:
+        chosen = [(self.examples[i], looks(i) if looks else None) for i in indices.tolist()]
+        return [decode(example.image, self.geometry, name=example.name, look=look) for example, look in chosen]

@@ -32,11 +32,12 @@ from yoro.refining.checkpoint import (
     restore_optimiser,
 )
 from yoro.refining.heads import Arrays, Head, OwnLoss
-from yoro.refining.images import Codes, LabelledImages, Look, Pixels
+from yoro.refining.images import Codes, LabelledImages, Pixels
 from yoro.refining.recipe import Recipe, make_optimiser
 from yoro.sources.torch.gradients import DifferentiableSource
 
 PIECE = 16  # images whose activations stay near a CPU's cache: 120 a second through Lite0 at 128, 95 in pieces of 64
+BEFORE = 1  # of the draws in the pass before an epoch, which are not those of the epoch itself
 LANES = 8  # pieces of a batch side by side on a CPU, each on one core
 
 T = TypeVar("T", bound=np.generic)
@@ -131,18 +132,18 @@ class Training:
                 for pixels, codes in images.batches(self.recipe.batch_size, pool=self._decoders(lanes))
             )
 
-    def gather(self, images: LabelledImages, *, augmented: bool = False) -> None:
-        """Let the head learn from a forward pass over images seen whole, or augmented as in an epoch 0."""
-        look = self._look(0) if augmented else None
+    def gather(self, images: LabelledImages, epoch: int = 0) -> None:
+        """Let the head learn from a forward pass over images seen as the training sees them, before an epoch's own."""
+        looks = self.recipe.looks(epoch, BEFORE)
         with self._lanes() as lanes:
-            for pixels, codes in images.batches(self.recipe.batch_size, look=look, pool=self._decoders(lanes)):
+            for pixels, codes in images.batches(self.recipe.batch_size, looks=looks, pool=self._decoders(lanes)):
                 self._observe(lanes.map(self._forward, self._pieces(pixels)), codes)
             self.head.end_of_epoch()
 
     def _turn(self, epoch: int, train: LabelledImages, held: LabelledImages) -> EpochRecord:
         started = time.perf_counter()
         if self.recipe.mapping_pass:
-            self.gather(train)
+            self.gather(train, epoch)
         loss = self._epoch(epoch, train)
         seconds = time.perf_counter() - started
         return EpochRecord(epoch, loss, self.correct(held), len(held), round(seconds, 3))
@@ -153,7 +154,8 @@ class Training:
         order = np.random.default_rng([recipe.seed, epoch]).permutation(len(train))
         steps = math.ceil(len(train) / recipe.batch_size)
         with self._lanes() as lanes:
-            batches = train.batches(recipe.batch_size, order=order, look=self._look(epoch), pool=self._decoders(lanes))
+            looks, pool = recipe.looks(epoch), self._decoders(lanes)
+            batches = train.batches(recipe.batch_size, order=order, looks=looks, pool=pool)
             for step, (pixels, codes) in enumerate(self._shown(batches, epoch, len(train))):
                 factor = recipe.rate(epoch, step / steps)
                 for group in self._optimiser.param_groups:
@@ -162,11 +164,6 @@ class Training:
             if not recipe.mapping_pass:
                 self.head.end_of_epoch()
         return total / len(train)
-
-    def _look(self, epoch: int) -> Look | None:
-        """The view of each image in an epoch."""
-        augmentation, seed = self.recipe.augmentation, self.recipe.seed
-        return None if augmentation is None else lambda image: augmentation.draw(seed, epoch, image)
 
     def _step(self, pixels: Pixels, codes: Codes, lanes: Executor) -> float:
         """One update from one batch; the sum of its losses. What the head observes was answered before the update."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from yoro.data.geometry import WEAK, Augmentation
+from yoro.data.geometry import WEAK, Looks, Views
 from yoro.errors import InputError
 from yoro.refining.settings import RefineSettings
 
@@ -32,7 +33,7 @@ class Recipe:
     schedule_epochs: int | None = None  # that a cosine falls over; None are all epochs
     warm_up: float = 0.0  # epochs over which the rate grows to its full size
     temperature: float = 1.0  # that scores are divided by in the loss
-    augmentation: Augmentation | None = WEAK
+    augmentation: Views | None = WEAK
     head_clip: float | None = None  # largest size of any gradient of a learned head; larger ones are cut to it
     whole_batches: bool = False  # answer batches in one piece, for scores that depend on the images beside
     mapping_pass: bool = False  # gather in a pass of its own before each epoch, as published ILM and BLM do
@@ -55,6 +56,11 @@ class Recipe:
         for name, sound in checks.items():
             if not sound:
                 raise InputError(f"{name} is {getattr(self, name)!r}, which no training can have.")
+
+    def looks(self, epoch: int, *more: int) -> Looks | None:
+        """How each image is looked at in an epoch, by the seed and these numbers; None if images are seen whole."""
+        augmentation, seed = self.augmentation, self.seed
+        return None if augmentation is None else lambda image: partial(augmentation.draw, (seed, epoch, image, *more))
 
     def rate(self, epoch: int, progress: float) -> float:
         """Factor on the learning rates at `progress` (0 to 1) of an epoch, the first being 1.

@@ -28,7 +28,7 @@ from yoro.errors import InputError
 
 ROUNDING = 0.05 + 1e-9
 
-CHECKED = "53ccd0c3483d1a8d59c5e84def05b46ceb38d2c0f56220d368ff7f2e0a072bec"
+CHECKED = "90bf53ef05e4bc4648fbf2cdc2f72d5edd5dae93443df48ba0added8fd2d0730"
 TABLES = {
     "padding-detailed": 195,
     "watermark-yoro": 78,
@@ -40,7 +40,7 @@ TABLES = {
     "yoro-mapping-fsclip": 20,
     "L-padding-detailed": 195,
     "compute-return": 16,
-    "covariance-selection-ablation": 30,
+    "covariance-selection-ablation": 32,
     "external-fs-clip": 55,
     "svhn-prompt-only": 12,
     "yoro-mapping-diagnostics": 54,
@@ -116,6 +116,7 @@ METRICS = {
     "losses",
     "depth",
     "kept_epoch_0",
+    "retained",
     "passes",
     "relative_time",
 }

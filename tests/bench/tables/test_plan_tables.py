@@ -407,3 +407,35 @@ def test_latex_takes_the_tables(tmp_path):
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"], cwd=tmp_path, capture_output=True
     )
     assert done.returncode == 0, done.stdout.decode(errors="replace")[-600:]
+
+
+@pytest.mark.parametrize("word", ["datasets", "settings"])
+def test_the_share_of_coordinates_that_is_kept_stands_below_the_accuracies(tmp_path, word):
+    plan = plan_of(methods=["yoro", "bdm-adaptive"], show=[word])
+    shares = {("dtd", 0): 1.0, ("dtd", 1): 0.9, ("svhn", 0): 1.0, ("svhn", 1): 0.8}
+
+    def make(entry):
+        return result(entry, 70, retained=None if entry.method == "yoro" else shares[entry.dataset, entry.seed])
+
+    (table,) = tables(plan, tmp_path, make)
+    assert table.rows[-1].head.title == "Coordinates kept"
+    assert cell(table, "retained", "bdm-adaptive").values == pytest.approx((92.5,))
+    assert cell(table, "retained", "yoro") is None
+    assert "92.5" in markdown([table])
+    assert {row["method"]: row["retained"] for row in long_rows(plan, filled(plan, tmp_path, make)[0])} == {
+        "yoro": None, "bdm-adaptive": pytest.approx(90.0),
+    }  # fmt: skip
+    (plain,) = tables(plan_of(show=[word]), tmp_path, counts(FOUR))
+    assert not any(row.head.name == "retained" for row in plain.rows)
+
+
+def test_the_papers_share_of_kept_coordinates_stands_in_its_ablation(tmp_path):
+    plan = read_plan(SMALL.parent / "covariance.toml")
+    (table,) = tables(
+        plan, tmp_path, lambda entry: result(entry, 70, retained=0.95 if "tional" in entry.method else None)
+    )
+    kept = cell(table, "retained", "conditional")
+    assert (kept.values, kept.paper) == (pytest.approx((95.0,)), (95.0,))
+    (empty,) = tables(plan, tmp_path / "nothing", lambda entry: None)
+    assert cell(empty, "retained", "adaptive").paper == (97.3,)
+    assert cell(empty, "retained", "bdm") is None

@@ -86,6 +86,7 @@ def test_recipes_are_the_published_ones():
         assert not recipe.mixed_precision
     vp, dvp, autovp, dga = (clip_recipe(method) for method in ("vp", "dvp-cls", "autovp", "dga"))
     assert (vp.epochs, vp.augmentation.scale, vp.augmentation.ratio) == (200, (0.08, 1.0), (0.75, 4 / 3))
+    assert all(recipe.augmentation.shorter_first for recipe in (vp, dvp, dga))
     assert (dvp.epochs, dvp.schedule_epochs) == (199, 200)
     assert dvp.rate(199, 1.0) == pytest.approx(0.5 * (1 + np.cos(np.pi * 199 / 200)))
     assert (autovp.head_clip, autovp.head_learning_rate, autovp.augmentation) == (0.001, 40, None)
@@ -147,13 +148,14 @@ def test_the_first_epoch_of_dvp_only_weighs_the_sentences(clip):
     from yoro.data.geometry import Augmentation
     from yoro.refining.baselines.clip_heads import bank_vectors
     from yoro.refining.baselines.dvp import NearestCounts, clustered
+    from yoro.refining.loop import BEFORE
 
-    look = Augmentation(scale=(0.3, 0.6))
-    training, train, _ = start("dvp-cls", clip, count=3, augmentation=look, settings={"prompts": 2})
+    crops = Augmentation(scale=(0.3, 0.6))
+    training, train, _ = start("dvp-cls", clip, count=3, augmentation=crops, settings={"prompts": 2})
     assert not any(program.detach().any() for program in training.prompt.parameters())
     sentences = clustered(bank_vectors(clip[0], CLASSES, "templates")[0], CLASSES, 100.0, 2)
     counts = NearestCounts(sentences)
-    pixels, codes = next(train.batches(16, look=lambda image: look.draw(0, 0, image)))
+    pixels, codes = next(train.batches(16, looks=training.recipe.looks(0, BEFORE)))
     vectors = clip[1].respond(training.prompt.prompts[0].to_prompt().compose(pixels))
     counts.update(np.tile(vectors, 2).astype(np.float64), [CLASSES[code] for code in codes])
     expected = sentences.mapping(counts.weights()).weights

@@ -74,6 +74,35 @@ def test_the_first_mapping_is_that_of_a_pass_with_the_untrained_prompt(method):
     assert method != "flm" or (training.head.mapping.weights == expected.weights).all()
 
 
+@pytest.mark.parametrize("method", ["flm", "ilm", "blm", "blm+"])
+def test_a_mapping_pass_sees_images_as_the_training_does(method):
+    """The published code gathers from the loader of the training images, which crops and mirrors a watermark's."""
+    from yoro.data.geometry import Shifts
+    from yoro.prompts.trainable import TrainablePrompt
+    from yoro.refining.baselines.label_mappings import baseline_training, published_recipe
+    from yoro.refining.loop import BEFORE
+
+    source, prompt = SmallSource(), small_prompt()
+    train = labelled(digit_examples(0, 80), prompt.image_side)
+    recipe = replace(
+        published_recipe(method, epochs=1, batch_size=80), augmentation=Shifts(margin=0.25), learning_rate=0.0
+    )
+    training = baseline_training(method, source, TrainablePrompt(prompt), train, recipe)
+
+    def expected(*numbers):
+        pixels, codes = next(train.batches(80, looks=recipe.looks(*numbers)))
+        table = plus_table(CLASSES) if method == "blm+" else CoOccurrence(CLASSES)
+        table.update(source.respond(prompt.compose(pixels)).astype(np.float64), [CLASSES[code] for code in codes])
+        return (bayesian_mapping if "blm" in method else frequency_mapping)(table).weights
+
+    np.testing.assert_allclose(training.head.mapping.weights, expected(0, BEFORE), atol=1e-6)
+    training._choose = lambda _: True
+    training.run(train, train)
+    last = expected(0 if method == "flm" else 1, BEFORE)
+    np.testing.assert_allclose(training.head.mapping.weights, last, atol=1e-6)
+    assert not np.allclose(last, expected(1), atol=1e-3)  # a lot of its own, not that of the epoch after it
+
+
 def test_schedules_and_passes_are_the_published_ones():
     from yoro.refining.baselines.label_mappings import published_recipe
 

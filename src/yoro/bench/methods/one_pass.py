@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -16,6 +17,7 @@ from yoro.model.one_pass import gather
 from yoro.model.settings import SolveSettings
 from yoro.model.solve import solve
 from yoro.peers.contract import Method, check_scores, make_ready
+from yoro.peers.discriminants import RetainedScores
 
 
 def fit_one_pass(context: Context) -> tuple[Model, float]:
@@ -53,5 +55,7 @@ def fit_responses(method: Method, context: Context, settings: object) -> Answer:
         scores = scorer(context.cache.responses(test).astype(np.float64))
     check_scores(scores, len(test), len(task.classes))
     correct = int((scores.argmax(axis=1) == class_codes(labels(test).tolist(), task.classes)).sum())
-    passes = getattr(settings, "epochs", method.passes)
-    return Answer(correct, context.pass_seconds + seconds, passes)
+    answer = Answer(correct, context.pass_seconds + seconds, getattr(settings, "epochs", method.passes))
+    if isinstance(scorer, RetainedScores):
+        return replace(answer, shrinkage=scorer.shrinkage, retained=scorer.share)
+    return answer

@@ -14,7 +14,7 @@ from yoro.bench.methods.bench_methods import ClipOptions, FewPassOptions, Traini
 from yoro.bench.methods.one_pass import fit_one_pass
 from yoro.bench.results import Epoch
 from yoro.data.examples import Example
-from yoro.data.geometry import Augmentation, Geometry
+from yoro.data.geometry import Geometry, Shifts
 from yoro.errors import InputError
 from yoro.model.classifier import Classifier
 from yoro.model.settings import STRICT
@@ -34,8 +34,7 @@ from yoro.text.encoded_bank import need_texts
 
 SMALL_BATCH = 64
 SMALL = ("dtd", "oxfordpets")  # datasets that are published with the small batch
-SHARE = (224 / 228) ** 2  # published watermarks crop 224 of 228 pixels by lot and mirror, on every dataset
-CROPS = Augmentation(scale=(SHARE, SHARE), ratio=(1.0, 1.0), flip=True)
+SHIFTS = Shifts()  # of published watermarks, mirrored on every dataset
 
 
 def run_few_pass(context: Context, options: FewPassOptions) -> Answer:
@@ -76,7 +75,7 @@ def run_label_mapping(method: str, context: Context, options: TrainingOptions) -
         raise InputError(f"{method} maps the classes of a classifier; on an image-text source use clip-{method}.")
     cell, pipeline = context.cell, context.pipeline
     twin = open_differentiable(cell.source, read=cell.inputs.read, device=context.device)
-    train = _images(context, context.drawn.train, pipeline.geometry)
+    train = _images(context, _to_train_on(context, options.select), pipeline.geometry)
     recipe = published_recipe(
         method,
         epochs=options.epochs,
@@ -85,7 +84,7 @@ def run_label_mapping(method: str, context: Context, options: TrainingOptions) -
         seed=cell.seed,
     )
     if pipeline.prompt.name == "watermark":
-        recipe = replace(recipe, augmentation=CROPS)
+        recipe = replace(recipe, augmentation=SHIFTS)
     prompt = TrainablePrompt(pipeline.prompt, twin.device)
     choose = _chooser(options.select)
     training = baseline_training(method, twin, prompt, train, recipe, choose=choose, progress=context.progress)
@@ -97,7 +96,8 @@ def run_clip(method: str, context: Context, options: ClipOptions) -> Answer:
     cell = context.cell
     texts = need_texts(context.pipeline.source, cell.method)
     twin = open_differentiable(cell.source, read=cell.inputs.read, device=context.device)
-    train = _images(context, context.drawn.train, clip_geometry(clip_prompt(method, twin), twin))
+    geometry = clip_geometry(clip_prompt(method, twin), twin)
+    train = _images(context, _to_train_on(context, options.select), geometry)
     recipe = clip_recipe(
         method, epochs=options.epochs, shots=cell.inputs.shots, flip=context.dataset.flip, seed=cell.seed
     )
@@ -136,6 +136,17 @@ def best_test_epoch(records: Sequence[EpochRecord]) -> bool:
     return best_trained(records)
 
 
+def _to_train_on(context: Context, select: str) -> Sequence[Example]:
+    """The training images; with those that we held out of them where nothing is chosen by these, as published.
+
+    CIFAR, SVHN and GTSRB have no validation images of their own, and the published runs train on all that there are.
+    """
+    drawn, inputs = context.drawn, context.cell.inputs
+    drawn_by_us = inputs.shots is not None or not {"train", "val"}.isdisjoint(inputs.limits())
+    held_out = all(example.split != "val" for example in drawn.val)
+    return (*drawn.train, *drawn.val) if select == "test" and held_out and not drawn_by_us else drawn.train
+
+
 def _chooser(select: str) -> Choose:
     """The rule that chooses an epoch: the paper's, or that of the published baselines, which reads the test set."""
     return best_test_epoch if select == "test" else first_best
@@ -162,6 +173,7 @@ def _run_training(
         selected_on="test" if select == "test" else "validation",
         epochs=_epochs(outcome.records),
         notes=tuple(notes),
+        fitted=len(train),
     )
 
 

@@ -31,6 +31,7 @@ def _row(grid: RunGrid, paper: PaperNumbers, setting: Setting, method: str, data
     accuracies, seconds = [percent(run) for run in runs], [run.seconds for run in runs]
     accuracy = mean(accuracies) if runs else None
     epochs = [run.depth for run in runs if run.depth is not None]
+    shares = [run.retained for run in runs if run.retained is not None]
     refined = runs and len(epochs) == len(runs)
     printed = paper.number(setting, method, dataset)
     errors = dict.fromkeys(entry.error for entry in entries if entry.error is not None)
@@ -52,6 +53,7 @@ def _row(grid: RunGrid, paper: PaperNumbers, setting: Setting, method: str, data
         "depth": mean(epochs) if refined else None,
         "depth_deviation": sample_deviation(epochs) if refined else None,
         "kept_epoch_0": 100 * kept_share(epochs) if refined else None,
+        "retained": 100 * mean(shares) if runs and len(shares) == len(runs) else None,
         "selected_on": ", ".join(sorted({run.selected_on for run in runs if run.selected_on is not None})) or None,
         "paper_table": printed.table if printed else None,
         "paper": printed.value if printed else None,

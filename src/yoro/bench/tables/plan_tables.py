@@ -23,6 +23,7 @@ from yoro.bench.tables.summary import (
 from yoro.bench.tables.table import Head, Kind, Table, TableCell, TableRow, with_best
 
 SEEDS = "± is the sample standard deviation over the seeds."
+KEPT = "Coordinates kept: the share of each response that a method uses, in percent, averaged over all runs."
 
 
 def bench_tables(plan: Plan, entries: Sequence[PlanEntry]) -> list[Table]:
@@ -125,6 +126,14 @@ class Summed:
             return self.printed("share", "kept_epoch_0")
         return replace(self.printed("share", "kept_epoch_0"), values=(100 * kept_share(epochs),)) if epochs else None
 
+    def retained(self) -> TableCell | None:
+        """The mean share of the coordinates that every run keeps; nothing where none is ever left out."""
+        cell, runs = self.printed("share", "retained"), self.grid.all_runs(self.settings, self.method)
+        shares = [run.retained for run in runs or () if run.retained is not None]
+        if runs is None:
+            return cell if cell.paper else None
+        return replace(cell, values=(100 * mean(shares),)) if len(shares) == len(runs) else None
+
     def passes(self) -> TableCell:
         """The mean number of traversals."""
         cell, runs = self.printed("number", "passes"), self.grid.all_runs(self.settings, self.method)
@@ -164,11 +173,13 @@ def by_dataset(grid: RunGrid, paper: PaperNumbers) -> Table:
             for setting, method in places
         ]
         rows.append(replace(_row(Head("average", "Average"), cells, within), summary=True))
+    kept = _kept([Summed(grid, paper, [setting], method) for setting, method in places])
+    rows += kept
     columns = []
     for setting, method in places:
         group, mark = setting_title(plan, setting), paper.mark(method, [setting])
         columns.append(Head(f"{setting.name}/{method}", grid.title(method), group, mark))
-    notes = ["Accuracy on the test images in percent. " + SEEDS, *grid.incomplete()]
+    notes = ["Accuracy on the test images in percent. " + SEEDS, *grid.incomplete(), *[KEPT] * len(kept)]
     return Table("datasets", "Accuracy by dataset", "Dataset", tuple(columns), tuple(rows), tuple(notes))
 
 
@@ -193,6 +204,9 @@ def by_setting(grid: RunGrid, paper: PaperNumbers) -> Table:
         rows.append(replace(_row(Head("overall", "Overall"), overall), summary=True))
         notes.append("Overall averages the settings equally.")
         notes += grid.not_overall()
+    kept = _kept([Summed(grid, paper, plan.settings, name) for name in names])
+    rows += kept
+    notes += [KEPT] * len(kept)
     shown = [*([setting] for setting in plan.settings), plan.settings]
     columns = tuple(Head(name, grid.title(name), mark=paper.mark(name, *shown)) for name in names)
     return Table("settings", "Accuracy by setting", "Setting", columns, tuple(rows), tuple(notes))
@@ -277,6 +291,12 @@ def _of_dataset(grid: RunGrid, paper: PaperNumbers, setting: Setting, method: st
     if dataset not in setting.datasets or method not in setting.methods:
         return None
     return Summed(grid, paper, [replace(setting, datasets=(dataset,))], method).accuracy()
+
+
+def _kept(listed: Sequence[Summed]) -> list[TableRow]:
+    """A row of the shares of coordinates that are kept; none where none is ever left out."""
+    cells = tuple(one.retained() for one in listed)
+    return [TableRow(Head("retained", "Coordinates kept"), cells, summary=True)] if any(cells) else []
 
 
 def _group(plan: Plan, setting: Setting) -> str:

@@ -41,7 +41,7 @@ from yoro.text.settings import EACH, Attributes
 BATCH = 64
 BATCH_ONE_SHOT = 16
 WATERMARK = 30 / 224  # of the canvas: 30 pixels of 224
-STRONG = Augmentation(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3))  # torchvision's own random resized crop
+STRONG = Augmentation(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), shorter_first=True)  # torchvision's own numbers
 WATERMARKED = ("vp", "blm", "blm+")
 UNAUGMENTED = ("blm", "blm+", "autovp")  # AutoVP's augmentation is not known, so there is none
 SEVERAL = "dvp-cls", "dvp-cse"
@@ -162,10 +162,8 @@ def clip_training(
     banks, notes = _banks(settings, texts, train.classes)
     prompts, responding, head = BUILDERS[method](_Task(settings, texts, source, prompt, train, banks, recipe.seed))
     training = Training(prompts, responding, head, recipe, choose=choose, progress=progress)
-    if method in ("blm", "blm+"):
-        training.gather(train)
-    if method in SEVERAL:
-        training.gather(train, augmented=True)  # the published epoch that trains nothing
+    if method in ("blm", "blm+", *SEVERAL):
+        training.gather(train)  # of DVP the published epoch that trains nothing
     return training, notes
 
 
