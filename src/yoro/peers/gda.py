@@ -93,8 +93,12 @@ def fit_searched(task: Task) -> LinearScores:
     trial = task.validated()
     vectors, truth = held(trial)
     gamma = most_right(((gamma, vectors @ guided_head(trial, texts, gamma)) for gamma in GAMMAS), truth)
-    each = len(texts.by_class[0])
-    return _mixed(task, texts, gamma, [1 + i * (2 * each - 1) // (AMOUNTS - 1) for i in range(AMOUNTS)])
+    return _mixed(task, texts, gamma, searched_amounts(len(texts.by_class[0])))
+
+
+def searched_amounts(each: int) -> list[int]:
+    """Numbers of texts that TIMO-S tries where a class has so many: from one to twice as many, in equal steps."""
+    return [1 + i * (2 * each - 1) // (AMOUNTS - 1) for i in range(AMOUNTS)]
 
 
 def _mixed(task: Task, texts: Texts, gamma: float, amounts: Sequence[int]) -> LinearScores:
