@@ -71,3 +71,8 @@ def test_no_words_show_the_help_and_are_wrong_usage():
     assert ended.code == 2
     assert "Usage: yoro" in ended.stdout
     assert invoke("--version").stdout.strip() == f"yoro {yoro.__version__}"
+
+
+@pytest.mark.parametrize("words", [["bench", "run"], ["attributes", "show"], ["compare"]])
+def test_no_option_is_there_that_nobody_wants(words):
+    assert "--empty" not in invoke(*words, "--help").stdout

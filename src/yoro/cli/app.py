@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from inspect import BoundArguments
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 from yoro.cli import attributes, bench
 from yoro.cli.change import forget, merge, relabel, update
@@ -46,6 +46,7 @@ app = App(
     help_format="plaintext",
     help_formatter=Columns(),
     suppress_keyboard_interrupt=False,
+    default_parameter=Parameter(negative_iterable=()),  # no --empty-data beside --data
 )
 for _verb in VERBS:
     app.command(_verb, sort_key=VERBS.index(_verb))
