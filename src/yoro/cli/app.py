@@ -66,7 +66,8 @@ def main(arguments: list[str] | None = None) -> None:
         verb(*bound.args, **bound.kwargs)
         sys.stdout.flush()
     except UsageError as error:
-        _fail(f"{one_line(error)} Try `yoro {words[0]} --help`.", 2)
+        known = f"{words[0]} " if words and words[0] in app else ""
+        _fail(f"{one_line(error)} Try `yoro {known}--help`.", 2)
     except BrokenPipeError:  # the reader of a pipe has gone, as `yoro predict ... | head` does
         abandon_stdout()
         sys.exit(1)
