@@ -27,3 +27,8 @@ def test_only_errors_of_ours_escape(target, tmp_path):
 def test_the_fuzzer_would_notice(tmp_path, monkeypatch):
     monkeypatch.setitem(TARGETS, "broken", lambda draw, folder: [][draw.randrange(2)])
     assert "IndexError at test_fuzz.py" in attempt("broken", 1, tmp_path)
+
+
+@pytest.mark.parametrize("seed", [500025, 504779, 504926])
+def test_what_escaped_once_does_not_again(seed, tmp_path):
+    assert attempt("model", seed, tmp_path) is None

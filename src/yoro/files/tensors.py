@@ -37,7 +37,8 @@ def parse_tensors(content: bytes, kind: str, name: str) -> tuple[Arrays, Metadat
     try:
         arrays = load(content)
         metadata = {key: json.loads(value) for key, value in _header(content).items()}
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        json.dumps(metadata, ensure_ascii=False).encode()  # an escape may stand for half a character, which is no text
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(f"{name} is damaged or no safetensors file ({error}).") from error
     if metadata.get("kind") != kind:
         raise StoreError(f"{name} holds {metadata.get('kind', 'something else')!r}; expected {kind!r}.")
