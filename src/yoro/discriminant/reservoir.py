@@ -172,7 +172,7 @@ class Reservoir:
             sound = (
                 0 < capacity <= limits.RESERVOIR_CAPACITY and abs(seed) <= limits.SEED
                 and n <= capacity and 0 <= threshold <= UNBOUNDED and names.ndim == groups.ndim == labels.ndim == 1
-                and not (labels < 0).any() and not (members < 0).any()
+                and all(codes.astype(np.int64).min(initial=0) == 0 for codes in (labels, members))
                 and (responses.shape == (n, width) or n == 0)
                 and responses.dtype in (np.float16, np.float32, np.float64)
                 and labels.dtype == members.dtype == np.int32 and members.shape == weights.shape == (n,)
