@@ -108,3 +108,12 @@ class SkippedWarning(UserWarning):
 
 class PrecisionWarning(UserWarning):
     """Numbers so different in size were combined that digits were lost."""
+
+
+def plain(text: str, keep: str = "") -> str:
+    """Text that a terminal shows and does not obey: what cannot be seen is written out.
+
+    >>> plain("a\\x1b[2Jb\\n")
+    'a\\\\x1b[2Jb\\\\n'
+    """
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from cyclopts.help import PlainFormatter
 
+from yoro.errors import plain
+
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
@@ -26,15 +28,6 @@ if TYPE_CHECKING:
 MOST_SKIPPED = 20  # broken files named one by one
 NAMES = 28  # characters of the column of names in a help; a longer name has a line of its own
 WIDEST = 110  # of a help
-
-
-def plain(text: str, keep: str = "") -> str:
-    """Text that a terminal shows and does not obey: what cannot be seen is written out.
-
-    >>> plain("a\\x1b[2Jb\\n")
-    'a\\\\x1b[2Jb\\\\n'
-    """
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
 def say(sentence: str, quiet: bool = False) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
-from yoro.errors import StoreError
+from yoro.errors import StoreError, plain
 from yoro.files.atomic import drafted_file
 
 Row = dict[str, object]
@@ -27,10 +27,7 @@ def write_rows(rows: Iterator[Row], kind: str, path: Path | None) -> int:
 
 def _tamed(row: Row) -> Row:
     """A row for a terminal, which must not obey what a stranger named a file."""
-    return {
-        key: value.encode("unicode_escape").decode() if isinstance(value, str) and not value.isprintable() else value
-        for key, value in row.items()
-    }
+    return {key: plain(value) if isinstance(value, str) else value for key, value in row.items()}
 
 
 def _csv(rows: Iterator[Row], file: TextIO) -> int:
