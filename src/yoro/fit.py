@@ -26,6 +26,7 @@ class FitOptions(TypedDict, total=False):
 
     source: str
     read: str
+    views: int
     prompt: str
     frame: str | float
     image_side: int | None
@@ -69,8 +70,9 @@ def fit(data: object = None, *, val: object | None = None, **options: Unpack[Fit
         A folder of images, a list file, an iterable of (image, label), or responses: a response
         file or (responses, labels). Validation data serve the rule "validation" alone; every other
         rule fits them too, because it needs no data held out. A test split is never fitted.
-    source, read, prompt, frame, image_side, device
-        Which frozen model reads the images, at its "logits" or "features", and behind which prompt.
+    source, read, views, prompt, frame, image_side, device
+        Which frozen model reads the images, at its "logits", "features" or at "all" that one pass gives,
+        with the mirror image (views=2) or without, and behind which prompt.
     shrinkage, prior, protocol, reservoir, seed
         What decides the mapping once the responses are known; "paper" is the paper and nothing else.
     attributes, sentences, classes, zero_shot

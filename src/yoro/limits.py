@@ -19,6 +19,9 @@ ARCHIVE_IDENTITY_BYTES = 1 * MB  # of what a response file says of its source
 RESPONSE_WIDTH = 16_384  # coordinates of a response; the scatter then has 2 GB
 RESPONSE_SIZE = 1e100  # of a number in a response: far beyond any source's, and its square can still be added up
 
+READINGS = 32  # of one response
+READING_NAME = 40  # characters
+
 MODEL_FILE_BYTES = 4 * GB  # of one file of a model
 MODEL_CONFIG_BYTES = 16 * MB
 MODEL_CLASSES = 1_000_000

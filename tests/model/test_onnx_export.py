@@ -20,8 +20,10 @@ from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, SourceError, WidthError
 from yoro.mappings.affine import AffineMapping
 from yoro.model.onnx_export import TOLERANCE, export_onnx, verify_export
+from yoro.model.pipeline import Pipeline
 from yoro.prompts.prompt import make_prompt
 from yoro.sources import open_source
+from yoro.sources.contract import layout_of
 
 # What a stranger would write who has the file and its metadata, and nothing of this package.
 READER = """
@@ -178,7 +180,7 @@ def test_a_stranger_with_the_file_alone_gets_the_same_answers(tmp_path, files, l
     source = make_source(kind, tmp_path, lite0)
     prompt = make_case(kind, source)
     mapping, temperature = fitted(source, prompt, files)
-    model = export_onnx(source, prompt, Geometry(prompt.image_side), mapping, temperature)
+    model = export_onnx(Pipeline(source, prompt, Geometry(prompt.image_side), layout_of(source)), mapping, temperature)
     onnx.checker.check_model(model, full_check=True)
     paths = list(files)[::2]
     images = squares(paths, prompt.image_side)
@@ -197,7 +199,7 @@ def test_the_metadata_tell_how_any_image_is_prepared(tmp_path, odd_files, fit, i
     source = open_source(write_linear(tmp_path / "linear.onnx", side=96))
     form = {"fit": fit, "interpolation": interpolation, "reduced": reduced}
     prompt, mapping = plain(source), linear_mapping()
-    model = export_onnx(source, prompt, Geometry(96, **form), mapping, 1.0)
+    model = export_onnx(Pipeline(source, prompt, Geometry(96, **form), layout_of(source)), mapping, 1.0)
     expected = answers(source, prompt, squares(odd_files, 96, **form), mapping, 1.0)
     _, probabilities = read_by_a_stranger(model, tmp_path, odd_files)
     np.testing.assert_allclose(probabilities, expected, atol=2e-6)  # the mean colour sees every pixel
@@ -243,7 +245,7 @@ def test_every_opset_and_element_of_a_source_can_be_exported(tmp_path, opset, el
     source = open_source(write_linear(tmp_path / "m.onnx", opset=opset, element=element))
     prompt, images = plain(source, "padding", image_side=image_side), noise(9, image_side)
     mapping, temperature = linear_mapping(scale=0.01), 0.3
-    model = export_onnx(source, prompt, Geometry(image_side), mapping, temperature)
+    model = export_onnx(Pipeline(source, prompt, Geometry(image_side), layout_of(source)), mapping, temperature)
     assert verify_export(model, images, answers(source, prompt, images, mapping, temperature)) < 1e-5
 
 
@@ -251,7 +253,9 @@ def test_nodes_that_do_nothing_are_left_out(tmp_path):
     source = open_source(write_linear(tmp_path / "m.onnx"))
     kinds = {}
     for prompt in (plain(source), plain(source, "padding", image_side=8, frame="black"), trained(plain(source))):
-        model = export_onnx(source, prompt, Geometry(prompt.image_side), linear_mapping(), 1.0)
+        model = export_onnx(
+            Pipeline(source, prompt, Geometry(prompt.image_side), layout_of(source)), linear_mapping(), 1.0
+        )
         kinds[prompt.name, prompt.program is None] = [n.op_type for n in model.graph.node if "/" not in n.output[0]]
     assert kinds["watermark", True][:2] == ["Cast", "Div"]
     assert not {"Pad", "Add"} & set(kinds["watermark", True][:3])
@@ -284,7 +288,7 @@ def test_a_class_of_which_nothing_is_known_gets_exactly_zero(tmp_path):
     prompt, images = plain(source), noise(6, 12)
     mapping = linear_mapping(bias=[0.0, -np.inf, 1.0])
     mapping.weights[:, 1] = np.nan  # what is unknown may be anything
-    model = export_onnx(source, prompt, Geometry(12), mapping, 0.5)
+    model = export_onnx(Pipeline(source, prompt, Geometry(12), layout_of(source)), mapping, 0.5)
     clean = AffineMapping(np.where(np.isnan(mapping.weights), 0, mapping.weights), mapping.bias, mapping.classes)
     expected = answers(source, prompt, images, clean, 0.5)
     assert verify_export(model, images, expected) < 1e-6
@@ -297,7 +301,7 @@ def test_a_class_of_which_nothing_is_known_gets_exactly_zero(tmp_path):
 
 def test_one_image_and_many_are_answered(tmp_path):
     source = open_source(write_linear(tmp_path / "m.onnx"))
-    model = export_onnx(source, plain(source), Geometry(12), linear_mapping(), 1.0)
+    model = export_onnx(Pipeline(source, plain(source), Geometry(12), layout_of(source)), linear_mapping(), 1.0)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     form = [(value.name, value.type, value.shape) for value in (*session.get_inputs(), *session.get_outputs())]
     assert form == [
@@ -319,14 +323,18 @@ def test_the_card_is_told_and_the_metadata_of_the_source_are_not(tmp_path):
     source = open_source(write_linear(tmp_path / "m.onnx", metadata={"yoro.side": "12", "names": "its own"}))
     classes = ('quo"te', "naïve", "日本")
     card = {"yoro.source": "m", "licence": "CC0-1.0"}
-    model = export_onnx(source, plain(source), Geometry(12), linear_mapping(classes), 1.0, card=card)
+    model = export_onnx(
+        Pipeline(source, plain(source), Geometry(12), layout_of(source)), linear_mapping(classes), 1.0, card=card
+    )
     told = {item.key: item.value for item in model.metadata_props}
     assert set(told) == {"yoro.format", "yoro.classes", "yoro.input", "yoro.source", "licence"}
     assert tuple(json.loads(told["yoro.classes"])) == classes
     assert told["licence"] == "CC0-1.0"
     for bad in ({"yoro.classes": "[]"}, {"n": 3}):
         with pytest.raises(InputError, match="card"):
-            export_onnx(source, plain(source), Geometry(12), linear_mapping(), 1.0, card=bad)
+            export_onnx(
+                Pipeline(source, plain(source), Geometry(12), layout_of(source)), linear_mapping(), 1.0, card=bad
+            )
 
 
 def test_parts_that_do_not_belong_together_are_refused(tmp_path):
@@ -334,17 +342,21 @@ def test_parts_that_do_not_belong_together_are_refused(tmp_path):
     prompt, mapping = plain(source), linear_mapping()
     other = make_prompt("watermark", 13, mean=source.mean, std=source.std)
     with pytest.raises(InputError, match="canvas of 13"):
-        export_onnx(source, other, Geometry(13), mapping, 1.0)
+        export_onnx(Pipeline(source, other, Geometry(13), layout_of(source)), mapping, 1.0)
     with pytest.raises(InputError, match="images of 11"):
-        export_onnx(source, prompt, Geometry(11), mapping, 1.0)
+        export_onnx(Pipeline(source, prompt, Geometry(11), layout_of(source)), mapping, 1.0)
     with pytest.raises(WidthError, match="width 2"):
-        export_onnx(source, prompt, Geometry(12), AffineMapping(np.eye(2), np.zeros(2), ("a", "b")), 1.0)
+        export_onnx(
+            Pipeline(source, prompt, Geometry(12), layout_of(source)),
+            AffineMapping(np.eye(2), np.zeros(2), ("a", "b")),
+            1.0,
+        )
     for temperature in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(InputError, match="temperature"):
-            export_onnx(source, prompt, Geometry(12), mapping, temperature)
+            export_onnx(Pipeline(source, prompt, Geometry(12), layout_of(source)), mapping, temperature)
     for bias in ([-np.inf] * 3, [np.nan, 0, 0], [np.inf, 0, 0]):
         with pytest.raises(InputError, match="NaN or infinity"):
-            export_onnx(source, prompt, Geometry(12), linear_mapping(bias=bias), 1.0)
+            export_onnx(Pipeline(source, prompt, Geometry(12), layout_of(source)), linear_mapping(bias=bias), 1.0)
 
 
 def test_a_source_without_a_graph_says_so_itself(tmp_path, monkeypatch):
@@ -353,7 +365,7 @@ def test_a_source_without_a_graph_says_so_itself(tmp_path, monkeypatch):
     mapping = AffineMapping(np.eye(3), np.zeros(3), ("a", "b", "c"))
     source = open_source("callable:black_box_of_export:f")
     with pytest.raises(SourceError, match="Python function"):
-        export_onnx(source, plain(source), Geometry(12), mapping, 1.0)
+        export_onnx(Pipeline(source, plain(source), Geometry(12), layout_of(source)), mapping, 1.0)
     fixed = open_source(write_linear(tmp_path / "m.onnx", batch=2))
     with pytest.raises(SourceError, match="fixed batch"):
         export_onnx(fixed, plain(fixed), Geometry(12), linear_mapping(), 1.0)
@@ -363,7 +375,7 @@ def test_a_graph_too_large_for_one_file_is_refused(tmp_path, monkeypatch):
     source = open_source(write_linear(tmp_path / "m.onnx"))
     monkeypatch.setattr(yoro.limits, "ONNX_FILE_BYTES", 100)
     with pytest.raises(SourceError, match="too large for one ONNX file"):
-        export_onnx(source, plain(source), Geometry(12), linear_mapping(), 1.0)
+        export_onnx(Pipeline(source, plain(source), Geometry(12), layout_of(source)), linear_mapping(), 1.0)
 
 
 @pytest.fixture
@@ -371,7 +383,7 @@ def small(tmp_path):
     """An exported graph, images and what they should be answered with."""
     source = open_source(write_linear(tmp_path / "m.onnx"))
     prompt, images, mapping = plain(source), noise(11, 12), linear_mapping()
-    model = export_onnx(source, prompt, Geometry(12), mapping, 1.0)
+    model = export_onnx(Pipeline(source, prompt, Geometry(12), layout_of(source)), mapping, 1.0)
     return model, images, answers(source, prompt, images, mapping, 1.0)
 
 

@@ -94,12 +94,13 @@ def label_mappings(classifier: Classifier) -> list[tuple[str, AffineMapping, flo
 
     assert classifier.model.reservoir is not None
     members, results = classifier.model.reservoir.members(), []
+    logits = members.responses[:, classifier.model.statistics.layout.slices[0]]
     for method, table, solve in (
         ("FLM", CoOccurrence(classifier.classes), frequency_mapping),
         ("BLM+", plus_table(classifier.classes), bayesian_mapping),
     ):
         started = time.perf_counter()
-        table.update(members.responses, members.labels)
+        table.update(logits, members.labels)
         results.append((method, solve(table), time.perf_counter() - started))
     return results
 

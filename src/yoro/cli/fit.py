@@ -32,6 +32,7 @@ from yoro.model.settings import FitSettings
 if TYPE_CHECKING:
     from yoro.fit import FitOutcome
     from yoro.model.classifier import Classifier
+    from yoro.model.model import Model
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,16 @@ def sentence(classifier: Classifier, out: Path) -> str:
     head = f" The zero-shot head counts {model.choice.alpha:.3g}." if model.choice.alpha else ""
     return (
         f"{out}: {len(classifier.classes)} classes from {event['images']:,} examples in one pass, "
-        f"{event['seconds']:g} s, {event['peak_memory_mb']:.0f} MB. "
-        f"Shrinkage {model.choice.shrinkage:g} by {model.choice.rule}.{head}"
+        f"{event['seconds']:g} s, {event['peak_memory_mb']:.0f} MB. {_chosen(model)}{head}"
     )
+
+
+def _chosen(model: Model) -> str:
+    """What was chosen, in one sentence."""
+    choice = model.choice
+    if not choice.parts:
+        return f"Shrinkage {choice.shrinkage:g} by {choice.rule}."
+    shares = sorted(((part.weight, part.name) for part in choice.parts if part.weight > 0), reverse=True)
+    views = " of two views" if model.statistics.layout.views == 2 else ""
+    told = ", ".join(f"{name} {weight:.0%}" for weight, name in shares)
+    return f"Readings{views} weighed by {choice.rule}: {told}."

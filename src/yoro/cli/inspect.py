@@ -118,6 +118,9 @@ def facts(model: Model) -> dict[str, object]:
         "alpha": model.choice.alpha,
         "bank": None if model.words is None else model.words.bank.facts() | {"votes": model.words.votes},
         "delta": model.delta,
+        "readings": [
+            {"name": part.name, "weight": part.weight, "shrinkage": part.shrinkage} for part in model.choice.parts
+        ],
         "candidates": dict(zip(map(str, model.choice.candidates), model.choice.scores, strict=True)),
         "reservoir": None if model.reservoir is None else len(model.reservoir),
         "history": model.history,
@@ -126,12 +129,12 @@ def facts(model: Model) -> dict[str, object]:
 
 def text(model: Model) -> str:
     """The same for a person."""
-    statistics, choice = model.statistics, model.choice
+    statistics = model.statistics
     kept = "none kept" if model.reservoir is None else f"{len(model.reservoir):,} kept"
     lines = [
         f"source       {model.origin.name}, responses of width {statistics.width}",
         f"examples     {statistics.total:,.0f} of {len(statistics.classes)} classes; individual responses: {kept}",
-        f"shrinkage    {choice.shrinkage:g} by {choice.rule}; temperature {choice.temperature:.3g}",
+        *_readings(model),
         f"protocol     {model.protocol}; prior {model.prior if isinstance(model.prior, str) else 'given'}",
         *_words(model),
         "",
@@ -146,6 +149,16 @@ def text(model: Model) -> str:
         ),
     ]
     return "\n".join(lines)
+
+
+def _readings(model: Model) -> list[str]:
+    """The shrinkage; of several readings, that of each and its share in the answer."""
+    choice = model.choice
+    if not choice.parts:
+        return [f"shrinkage    {choice.shrinkage:g} by {choice.rule}; temperature {choice.temperature:.3g}"]
+    views = ", image and mirror image" if model.statistics.layout.views == 2 else ""
+    rows = (f"{part.weight:>9.0%}  {part.name}, shrinkage {part.shrinkage:g}" for part in choice.parts)
+    return [f"readings     by {choice.rule}{views}; temperature {choice.temperature:.3g}", *rows]
 
 
 def _words(model: Model) -> list[str]:

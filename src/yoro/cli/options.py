@@ -60,17 +60,24 @@ class SourceOptions(PipelineSettings):
     source: Annotated[str, Parameter(metavar="S", help="The frozen model; `yoro models` lists them.")] = (
         PipelineSettings.source
     )
-    read: Annotated[str, Parameter(metavar="logits|features", help="Where it is read.")] = PipelineSettings.read
+    read: Annotated[str, Parameter(metavar="logits|features", help="Where it is read.")] = "logits"
     prompt: Annotated[str, Parameter(parse=False)] = PipelineSettings.prompt
     frame: Annotated[str, Parameter(parse=False)] = str(PipelineSettings.frame)
     image_side: Annotated[int | None, Parameter(parse=False)] = PipelineSettings.image_side
     device: Annotated[str, Parameter(metavar="D", help="auto, cpu, cuda or mps.")] = PipelineSettings.device
+    views: Annotated[int, Parameter(parse=False)] = PipelineSettings.views
 
 
 @dataclass(frozen=True)
 class PipelineOptions(SourceOptions):
     """The source behind a prompt."""
 
+    read: Annotated[
+        str, Parameter(metavar="all|logits|features", help="Where it is read; 'all' weighs several layers.")
+    ] = PipelineSettings.read
+    views: Annotated[int, Parameter(metavar="1|2", help="2: also the mirror image, where that helps.")] = (
+        PipelineSettings.views
+    )
     prompt: Annotated[str, Parameter(metavar="P", help="watermark, padding or legacy-padding.")] = (
         PipelineSettings.prompt
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from yoro.errors import InputError
 Array = NDArray[np.float64]
 Prior = str | Mapping[str, float]
 
+TOLERANCE = 0.1  # of the probability, spread over all classes, when candidates are compared
 COLDEST, HOTTEST = 1e-6, 1e9  # bounds of a fitted temperature; with few images scores run into the millions
 
 
@@ -65,6 +66,20 @@ def doubtful_loss(scores: Array, truth: NDArray[np.intp], weights: Array, temper
     return float(-(weights @ ((1 - doubt) * own + doubt * guess)) / weights.sum())
 
 
+def tolerant_loss(scores: Array, truth: NDArray[np.intp], weights: Array, temperature: float) -> float:
+    """`doubtful_loss` of answers that hold one image in ten for anything at all, so that no image costs very much.
+
+    Where responses have long tails, a few images lie far from all classes. Under the plain likelihood these alone
+    decide, and call for a large shrinkage that blurs the others.
+    """
+    doubt = 1.0 / (1.0 + weights.sum())
+    logs = log_probabilities(scores, temperature)
+    known = np.isfinite(scores).all(axis=0)
+    tolerant = np.log((1 - TOLERANCE) * np.exp(logs[:, known]) + TOLERANCE / known.sum())
+    own = tolerant[np.arange(len(truth)), (np.cumsum(known) - 1)[truth]]
+    return float(-(weights @ ((1 - doubt) * own + doubt * tolerant.mean(axis=1))) / weights.sum())
+
+
 def fit_temperature(scores: Array, truth: NDArray[np.intp], weights: Array, start: float = 1.0) -> float:
     """The temperature of least `doubtful_loss`, by Newton's method on its inverse.
 
@@ -101,30 +116,51 @@ def fit_blend(
 ) -> tuple[float, float]:
     """Temperature T and weight alpha of least `doubtful_loss` of `(scores + alpha * opinion) / T`.
 
-    In b = 1/T and a = alpha/T, neither negative, the loss is convex; Newton's method with the
-    bounds held finds its minimum. `start` is a temperature to begin at.
+    `start` is a temperature to begin at.
     """
-    known = np.isfinite(scores).all(axis=0)
+    first = np.array([np.clip(1 / start, 1 / HOTTEST, 1 / COLDEST), 0.0])
+    b, a = fit_weights([scores, opinion], truth, weights, first, floor=np.array([1 / HOTTEST, 0.0]))
+    return float(1 / b), float(a / b)
+
+
+def fit_weights(
+    scores: Sequence[Array],
+    truth: NDArray[np.intp],
+    weights: Array,
+    start: Array,
+    *,
+    floor: Array | None = None,
+    strength: float = 0.0,
+) -> Array:
+    """Weights of several heads' scores (n, classes) whose sum has the least `doubtful_loss`, none below the floor.
+
+    `strength` holds them to the start: so many images that would be answered as well with them there. The loss is
+    convex; Newton's method with the bounds held finds its minimum.
+    """
+    known = np.isfinite(scores[0]).all(axis=0)
     column = np.cumsum(known) - 1
-    parts = np.stack([_levelled(scores[:, known]), _levelled(opinion[:, known])])
-    share, doubt = weights / weights.sum(), 1.0 / (1.0 + weights.sum())
+    parts = np.stack([_levelled(part[:, known]) for part in scores])
+    total = float(weights.sum())
+    share, doubt, hold = weights / total, 1.0 / (1.0 + total), strength / total
     own = parts[:, np.arange(len(truth)), column[truth]]
     wanted = (1 - doubt) * own @ share  # the mean of a levelled row, the doubtful image's score, is zero
+    lowest = np.zeros(len(parts)) if floor is None else floor
 
     def loss(x: Array) -> float:
-        return float(share @ logsumexp(np.tensordot(x, parts, 1), axis=1) - x @ wanted)
+        held = 0.5 * hold * float((x - start) @ (x - start))
+        return float(share @ logsumexp(np.tensordot(x, parts, 1), axis=1) - x @ wanted) + held
 
-    x = np.array([np.clip(1 / start, 1 / HOTTEST, 1 / COLDEST), 0.0])
-    floor = np.array([1 / HOTTEST, 0.0])
-    before = loss(x)
+    x, before = start.copy(), loss(start)
     for _ in range(100):
         slope, curvature = _derivatives(x, parts, share, wanted)
-        free = (x > floor) | (slope < 0)
-        step = np.zeros(2)
+        slope = slope + hold * (x - start)
+        curvature[np.diag_indices_from(curvature)] += hold
+        free = (x > lowest) | (slope < 0)
+        step = np.zeros(len(x))
         step[free] = -np.linalg.lstsq(curvature[np.ix_(free, free)], slope[free], rcond=None)[0]
         length, after = 1.0, before
         while length > 1e-6:
-            proposal = np.clip(x + length * step, floor, 1 / COLDEST)
+            proposal = np.clip(x + length * step, lowest, 1 / COLDEST)
             after = loss(proposal)
             if after <= before + 1e-4 * float(slope @ (proposal - x)):
                 break
@@ -132,7 +168,7 @@ def fit_blend(
         if not after < before - 1e-12 * abs(before):
             break
         x, before = proposal, after
-    return float(1 / x[0]), float(x[1] / x[0])
+    return x
 
 
 def _levelled(scores: Array) -> Array:
@@ -140,11 +176,12 @@ def _levelled(scores: Array) -> Array:
 
 
 def _derivatives(x: Array, parts: Array, share: Array, wanted: Array) -> tuple[Array, Array]:
-    """Slope (2,) and curvature (2, 2) of the loss of `fit_blend`."""
+    """Slope (heads,) and curvature (heads, heads) of the loss of `fit_weights`."""
+    heads = len(parts)
     logits = np.tensordot(x, parts, 1)
     probability = np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
-    weighted = probability * parts  # (2, n, classes)
+    weighted = probability * parts  # (heads, n, classes)
     expected = weighted.sum(axis=2)
-    second = (weighted * share[:, None]).reshape(2, -1) @ parts.reshape(2, -1).T
+    second = (weighted * share[:, None]).reshape(heads, -1) @ parts.reshape(heads, -1).T
     curvature = second - (expected * share) @ expected.T
     return expected @ share - wanted, curvature

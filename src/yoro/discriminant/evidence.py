@@ -27,6 +27,8 @@ class Choice:
     `scores` are numbers of correct answers under `validation`, and mean negative log-likelihoods
     under `loo` and `k-fold`; closed formulas have no candidates. `alpha` is the weight of the
     zero-shot head beside the mapping.
+
+    Of several readings each has a part: a choice of its own, with its name and its share of the answer.
     """
 
     rule: str
@@ -35,6 +37,9 @@ class Choice:
     candidates: tuple[float, ...] = ()
     scores: tuple[float, ...] = ()
     alpha: float = 0.0
+    name: str = ""  # of the reading, where this is a part
+    weight: float = 1.0  # of the part in the sum of all
+    parts: tuple[Choice, ...] = ()
 
     @property
     def asked(self) -> str | float:

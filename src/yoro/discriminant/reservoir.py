@@ -130,6 +130,14 @@ class Reservoir:
                 )  # fmt: skip
         return result
 
+    def take(self, columns: Sequence[slice]) -> Reservoir:
+        """The same entries with some of the coordinates."""
+        result = self.copy()
+        result._responses = np.concatenate([self._responses[: self._size, part] for part in columns], axis=1)
+        result._keys, result._digests = self._keys[: self._size].copy(), self._digests[: self._size].copy()
+        result._weights = self._weights[: self._size].copy()
+        return result
+
     def rename(self, names: dict[str, str]) -> None:
         self._labels = [names.get(label, label) for label in self._labels]
 

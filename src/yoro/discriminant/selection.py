@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.discriminant.calibration import doubtful_loss, fit_blend, fit_temperature
+from yoro.discriminant.calibration import fit_blend, fit_temperature, tolerant_loss
 from yoro.discriminant.evidence import Choice, Evidence
 from yoro.discriminant.leave_one_out import LeaveOneOut, Scored
 from yoro.discriminant.reservoir import Members
@@ -22,25 +22,43 @@ from yoro.mappings.batches import class_codes, row_digests
 Array = NDArray[np.float64]
 
 PAPER_GRID = (0.01, 0.03, 0.1, 0.3, 0.5, 0.8)
-FINE_GRID = tuple(sorted({*PAPER_GRID, *(round(10 ** (-i / 4), 5) for i in range(13))}))  # 0.001 to 1
+# The paper's, and even steps of rho / (1 - rho) from 0.001 to the nearest class mean: where responses are wider than
+# they are many, what matters happens between 0.8 and 1.
+FINE_GRID = tuple(sorted({*PAPER_GRID, *(round(1 / (1 + 10 ** (-i / 4)), 5) for i in range(-12, 11)), 1.0}))
+COARSE = 4  # every so many candidates are tried first, then those beside the best
 FOLDS = 5
 ROUNDING = 1e-12  # losses closer than this, relatively, are equal
 
 
-def select_shrinkage(rule: str | float, evidence: Evidence) -> Choice:
-    """Choose a shrinkage by a rule's name, or take the number given."""
+def select_shrinkage(rule: str | float, evidence: Evidence, left_out: LeaveOneOut | None = None) -> Choice:
+    """Choose a shrinkage by a rule's name, or take the number given; `left_out` is at hand where it was made before."""
     rule = check_rule(rule)
     if not isinstance(rule, str):
-        return _at_shrinkage("fixed", rule, evidence)
+        return _at_shrinkage("fixed", rule, evidence, left_out)
     if evidence.spectrum.degenerate and (rule != "validation" or evidence.head is None):
         return _by_head(rule, evidence)  # no spread within classes: every shrinkage gives the same mapping
     if rule == "validation":
         return by_validation(evidence)
     if rule == "loo":
-        return by_leave_one_out(evidence)
+        return by_leave_one_out(evidence, left_out=left_out)
     if rule == "k-fold":
         return by_folds(evidence)
-    return _at_shrinkage(rule, _closed_formula(rule, evidence), evidence)
+    return _at_shrinkage(rule, _closed_formula(rule, evidence), evidence, left_out)
+
+
+def leave_one_out(evidence: Evidence) -> LeaveOneOut | None:
+    """The responses kept, ready to be left out; None if there are none, or none can be."""
+    if not evidence.members or evidence.spectrum.degenerate:
+        return None
+    left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
+    return left_out if len(left_out) else None
+
+
+def opinion_of(evidence: Evidence, left_out: LeaveOneOut) -> Array | None:
+    """What the head says of the members left out; it has seen none of them, so nothing need be taken from it."""
+    if evidence.head is None or evidence.members is None:
+        return None
+    return evidence.head(evidence.members.responses[left_out.rows])
 
 
 def by_validation(evidence: Evidence, candidates: Sequence[float] = PAPER_GRID) -> Choice:
@@ -56,11 +74,17 @@ def by_validation(evidence: Evidence, candidates: Sequence[float] = PAPER_GRID) 
     return _best("validation", grid, scored, opinion)
 
 
-def by_leave_one_out(evidence: Evidence, candidates: Sequence[float] = FINE_GRID) -> Choice:
-    """Least exact leave-one-out negative log-likelihood at a fitted temperature, ties to the larger."""
+def by_leave_one_out(
+    evidence: Evidence, candidates: Sequence[float] = FINE_GRID, left_out: LeaveOneOut | None = None
+) -> Choice:
+    """Least exact leave-one-out negative log-likelihood at a fitted temperature, ties to the larger.
+
+    Some candidates are tried first, and then those beside the best of them.
+    """
     if not evidence.members:
         raise lacking("loo", *_have(evidence))
-    left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
+    if left_out is None:
+        left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
     if evidence.head is not None and len(left_out) < len(evidence.statistics.classes):
         return _by_head("loo", evidence)
     if not len(left_out):
@@ -68,9 +92,14 @@ def by_leave_one_out(evidence: Evidence, candidates: Sequence[float] = FINE_GRID
             "No kept response can be left out: each is the last of its class, or its group is. "
             f"Rules that work here: {working_rules(*_have(evidence), besides='loo')}."
         )
-    grid = sorted(candidates, reverse=True)  # from the largest down, so that a tie stays with the larger
-    opinion = _opinion(evidence, left_out.rows)
-    return _best("loo", grid, (left_out.scores(check_shrinkage(rho)) for rho in grid), opinion)
+    grid = sorted((check_shrinkage(rho) for rho in candidates), reverse=True)  # so that a tie stays with the larger
+    tried = _Trials("loo", opinion_of(evidence, left_out))
+    for rho in sorted({*grid[::COARSE], *grid[-1:]}, reverse=True):
+        tried.add(rho, left_out.scores(rho))
+    near = tried.beside_best()
+    for rho in (rho for rho in grid if near[0] < rho < near[1] and rho not in tried):
+        tried.add(rho, left_out.scores(rho))
+    return tried.choice()
 
 
 def by_folds(evidence: Evidence, candidates: Sequence[float] = FINE_GRID, folds: int = FOLDS) -> Choice:
@@ -102,7 +131,7 @@ def by_folds(evidence: Evidence, candidates: Sequence[float] = FINE_GRID, folds:
             "No class has images in two folds. "
             f"Rules that work here: {working_rules(*_have(evidence), besides='k-fold')}."
         )
-    opinion = _opinion(evidence, np.concatenate(order))
+    opinion = None if evidence.head is None else evidence.head(members.responses[np.concatenate(order)])
     return _best("k-fold", list(scored), (_joined(parts) for parts in scored.values()), opinion)
 
 
@@ -117,32 +146,62 @@ class _Fare:
     right: NDArray[np.bool_]
 
 
-def _best(
-    rule: str,
-    grid: Sequence[float],
-    scored: Iterable[Scored],
-    opinion: Array | None,
-) -> Choice:
-    """The candidate of least cost, the first of equals; with the head's opinion (n, classes) if it earns its place."""
-    plain: list[_Fare] = []
-    mixed: list[_Fare] = []
-    temperature = 1.0
-    for rho, answers in zip(grid, scored, strict=True):
-        temperature = fit_temperature(answers.scores, answers.truth, answers.weights, start=temperature)
-        plain.append(_fare(rule, answers, rho, temperature, 0.0))
-        if opinion is not None:
+class _Trials:
+    """How candidates fared, alone and with the head's opinion (n, classes), if there is one."""
+
+    def __init__(self, rule: str, opinion: Array | None) -> None:
+        self._rule, self._opinion = rule, opinion
+        self._plain: list[_Fare] = []
+        self._mixed: list[_Fare] = []
+        self._head: NDArray[np.bool_] | None = None  # the head's own correct answers
+        self._weights = np.empty(0)
+
+    def __contains__(self, rho: float) -> bool:
+        return any(fare.shrinkage == rho for fare in self._plain)
+
+    def add(self, rho: float, answers: Scored) -> None:
+        """Try a candidate."""
+        start = self._plain[-1].temperature if self._plain else 1.0
+        temperature = fit_temperature(answers.scores, answers.truth, answers.weights, start=start)
+        self._plain.append(_fare(self._rule, answers, rho, temperature, 0.0))
+        if self._opinion is not None:
+            opinion = self._opinion
             warmth, alpha = fit_blend(answers.scores, opinion, answers.truth, answers.weights, temperature)
             both = Scored(answers.scores + alpha * opinion, answers.truth, answers.weights)
-            mixed.append(_fare(rule, both, rho, warmth, alpha))
-    if not plain:
-        raise InputError("No candidate shrinkages were given.")
-    fares, best = plain, _least(plain)
-    if opinion is not None and _earns(_least(mixed), best, opinion.argmax(axis=1) == answers.truth, answers.weights):
-        fares, best = mixed, _least(mixed)
-    curve = sorted((fare.shrinkage, fare.cost) for fare in fares)
-    sign = -1.0 if rule == "validation" else 1.0  # the cost there is minus the number of correct answers
-    scores = tuple(sign * fare_cost for _, fare_cost in curve)
-    return Choice(rule, best.shrinkage, best.temperature, tuple(rho for rho, _ in curve), scores, best.alpha)
+            self._mixed.append(_fare(self._rule, both, rho, warmth, alpha))
+            self._head, self._weights = opinion.argmax(axis=1) == answers.truth, answers.weights
+
+    def beside_best(self) -> tuple[float, float]:
+        """The candidates below and above the best so far."""
+        rhos = sorted(fare.shrinkage for fare in self._plain)
+        at = rhos.index(self._chosen()[1].shrinkage)
+        return rhos[max(at - 1, 0)], rhos[min(at + 1, len(rhos) - 1)]
+
+    def choice(self) -> Choice:
+        """The candidate of least cost, with the head's opinion if it earns its place."""
+        fares, best = self._chosen()
+        curve = sorted((fare.shrinkage, fare.cost) for fare in fares)
+        sign = -1.0 if self._rule == "validation" else 1.0  # the cost there is minus the number of correct answers
+        scores = tuple(sign * fare_cost for _, fare_cost in curve)
+        return Choice(self._rule, best.shrinkage, best.temperature, tuple(rho for rho, _ in curve), scores, best.alpha)
+
+    def _chosen(self) -> tuple[list[_Fare], _Fare]:
+        if not self._plain:
+            raise InputError("No candidate shrinkages were given.")
+        best = _least(self._rule, self._plain)
+        if self._head is not None:
+            mixed = _least(self._rule, self._mixed)
+            if _earns(mixed, best, self._head, self._weights):
+                return self._mixed, mixed
+        return self._plain, best
+
+
+def _best(rule: str, grid: Sequence[float], scored: Iterable[Scored], opinion: Array | None) -> Choice:
+    """The best of all candidates."""
+    tried = _Trials(rule, opinion)
+    for rho, answers in zip(grid, scored, strict=True):
+        tried.add(rho, answers)
+    return tried.choice()
 
 
 def _fare(rule: str, answers: Scored, rho: float, temperature: float, alpha: float) -> _Fare:
@@ -150,13 +209,15 @@ def _fare(rule: str, answers: Scored, rho: float, temperature: float, alpha: flo
     if rule == "validation":
         cost = -float(right.sum())
     else:
-        cost = doubtful_loss(answers.scores, answers.truth, answers.weights, temperature)
+        cost = tolerant_loss(answers.scores, answers.truth, answers.weights, temperature)
     return _Fare(cost, rho, temperature, alpha, right)
 
 
-def _least(fares: Sequence[_Fare]) -> _Fare:
-    best = fares[0]
-    for fare in fares[1:]:
+def _least(rule: str, fares: Sequence[_Fare]) -> _Fare:
+    """The fare of least cost; of equals that of the larger shrinkage, but under the paper's rule the smaller."""
+    ordered = sorted(fares, key=lambda fare: fare.shrinkage, reverse=rule != "validation")
+    best = ordered[0]
+    for fare in ordered[1:]:
         if fare.cost < best.cost - ROUNDING * abs(best.cost):
             best = fare
     return best
@@ -197,13 +258,6 @@ def _spread(scores: Array, truth: NDArray[np.intp]) -> float:
     return float(np.sqrt(np.nanmean((wrong - np.nanmean(wrong, axis=1, keepdims=True)) ** 2)))
 
 
-def _opinion(evidence: Evidence, rows: NDArray[np.intp]) -> Array | None:
-    """What the head says of these members; it has seen none of them, so nothing need be left out."""
-    if evidence.head is None or evidence.members is None:
-        return None
-    return evidence.head(evidence.members.responses[rows])
-
-
 def _closed_formula(rule: str, evidence: Evidence) -> float:
     if rule == "oas":
         return oas(evidence.spectrum)
@@ -217,14 +271,13 @@ def _closed_formula(rule: str, evidence: Evidence) -> float:
     return ledoit_wolf(evidence.spectrum, residuals, members.weights, statistics.total)
 
 
-def _at_shrinkage(rule: str, rho: float, evidence: Evidence) -> Choice:
+def _at_shrinkage(rule: str, rho: float, evidence: Evidence, left_out: LeaveOneOut | None = None) -> Choice:
     """Temperature and head at a shrinkage that was not chosen by likelihood: from members if kept."""
-    if evidence.members and not evidence.spectrum.degenerate:
-        left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
-        if len(left_out):
-            chosen = _best(rule, [rho], [left_out.scores(rho)], _opinion(evidence, left_out.rows))
-            return replace(chosen, candidates=(), scores=())
-    return Choice(rule, rho)
+    left_out = left_out or leave_one_out(evidence)
+    if left_out is None:
+        return Choice(rule, rho)
+    chosen = _best(rule, [rho], [left_out.scores(rho)], opinion_of(evidence, left_out))
+    return replace(chosen, candidates=(), scores=())
 
 
 def _deal(members: Members, folds: int) -> list[NDArray[np.intp]]:

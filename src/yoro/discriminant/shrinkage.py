@@ -15,6 +15,7 @@ Array = NDArray[np.float64]
 
 EPSILON = float(np.finfo(np.float64).eps)
 CUT_OFF = 1e-10  # of the largest eigenvalue or variance: what is smaller counts as nothing
+NARROW = 0.75  # of the width: responses that span less are solved in their span
 TARGETS = ("identity", "diagonal", "texts")
 
 
@@ -90,8 +91,14 @@ def make_spectrum(
 
 
 def dense_spectrum(statistics: ResponseStatistics) -> Spectrum:
-    """Spectrum of the covariance of the responses themselves."""
-    return _spectrum(statistics, np.eye(0), statistics.width)
+    """Spectrum of the covariance of the responses themselves; of few responses, in their span alone.
+
+    Outside their span the shrunk covariance is a multiple of the identity, and no class mean reaches there.
+    """
+    factor = statistics.factor
+    if factor is None or len(factor) + len(statistics.classes) > NARROW * statistics.width or not len(factor):
+        return _spectrum(statistics, np.eye(0), statistics.width)
+    return _span_spectrum(statistics, factor)
 
 
 def diagonal_spectrum(statistics: ResponseStatistics) -> Spectrum:
@@ -137,6 +144,25 @@ def _spectrum(statistics: ResponseStatistics, lift: Array, width: int, target: s
     else:
         values, rotation = np.zeros(len(scatter)), np.eye(len(scatter))
     return Spectrum(values, lift @ rotation if lift.size else rotation, width, statistics.degrees, target)
+
+
+def _span_spectrum(statistics: ResponseStatistics, factor: Array) -> Spectrum:
+    """The spectrum over an orthonormal basis of the rows of the factor and of the class means."""
+    seen = statistics.counts > 0
+    centre = statistics.counts @ statistics.means / statistics.total
+    rows = np.concatenate([factor, np.sqrt(statistics.counts[seen])[:, None] * (statistics.means[seen] - centre)])
+    sizes, turned = np.linalg.eigh(rows @ rows.T)
+    kept = sizes > EPSILON * statistics.width * sizes[-1]
+    span = rows.T @ (turned[:, kept] / np.sqrt(sizes[kept]))  # (width, rank), orthonormal
+    for _ in range(2):  # the second time for what the first left over
+        centre = centre - span @ (span.T @ centre)
+    span = np.linalg.qr(np.column_stack([span, centre]))[0]  # small sizes leave it a little oblique
+    inner = factor @ span
+    degrees = statistics.degrees
+    if degrees <= 0 or not inner.any():
+        return Spectrum(np.zeros(span.shape[1]), span, statistics.width, degrees)
+    values, rotation = np.linalg.eigh(inner.T @ inner / degrees)
+    return Spectrum(np.maximum(values, 0.0), span @ rotation, statistics.width, degrees)
 
 
 def oas(spectrum: Spectrum) -> float:

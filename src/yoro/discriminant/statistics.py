@@ -49,6 +49,7 @@ class ResponseStatistics:
         self.counts: Array = np.zeros(len(self.classes))
         self.means: Array = np.zeros((len(self.classes), 0))  # (classes, width); zero where there is no data
         self._upper: Array = np.zeros((0, 0), order="F")  # the scatter; only its upper triangle counts
+        self._rows: tuple[Array, ...] = ()  # what is not yet in it: the scatter is its sum with rows' rows
 
     @property
     def width(self) -> int:
@@ -68,8 +69,18 @@ class ResponseStatistics:
     @property
     def scatter(self) -> Array:
         """Within-class scatter, (width, width), symmetric."""
-        upper = np.triu(self._upper)
+        upper = np.triu(self._folded())
         return upper + np.triu(upper, 1).T
+
+    @property
+    def factor(self) -> Array | None:
+        """Rows (r, width) whose product rows' rows is the scatter, where they are fewer than the width; else None.
+
+        While there are few responses they cost less than the matrix would, to keep and to solve with.
+        """
+        if self._upper.size or not self.width:
+            return None
+        return np.concatenate(self._rows) if self._rows else np.zeros((0, self.width))
 
     def update(self, responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Add one batch: responses (batch, width), labels (batch,) of names, weights (batch,) as frequencies."""
@@ -79,7 +90,7 @@ class ResponseStatistics:
         if batch.responses.dtype.itemsize > 4:
             refuse_non_finite(batch.responses)
         several = len(batch.labels) > BLOCK  # blocks: an early one changes arrays in place before a later one is read
-        before = self.copy() if several else self._of(self.classes, self.counts, self.means, self._upper)
+        before = self.copy() if several else self._of(self.classes, self.counts, self.means, self._upper, self._rows)
         try:
             self._absorb_all(batch)
         except NonFiniteError:
@@ -107,7 +118,12 @@ class ResponseStatistics:
         step = two.means - one.means
         means = one.means + _ratio(two.counts, counts)[:, None] * step
         between = np.sqrt(both)[:, None] * step
-        return self._of(one.classes, counts, means, _add_rows(np.asfortranarray(one._upper + two._upper), between))
+        if not one._upper.size and not two._upper.size:
+            result = self._of(one.classes, counts, means, one._upper, (*one._rows, *two._rows))
+            result._add(between[both > 0])
+            return result
+        upper = np.asfortranarray(one._folded() + two._folded())
+        return self._of(one.classes, counts, means, _add_rows(upper, between))
 
     def __sub__(self, other: ResponseStatistics) -> ResponseStatistics:
         """Chan's formula backwards: `(a + b) - b` is `a` to rounding. A class emptied by it disappears."""
@@ -122,7 +138,8 @@ class ResponseStatistics:
         means = np.where(left[:, None] > 0, self.means - step, 0.0)
         both = _ratio(left * gone.counts, self.counts)
         between = np.sqrt(both)[:, None] * (gone.means - means)
-        upper = _add_rows(np.asfortranarray(self._upper - gone._upper), between, sign=-1.0)
+        self._fold()
+        upper = _add_rows(np.asfortranarray(self._upper - gone._folded()), between, sign=-1.0)
         upper = self._checked(upper) if left.any() else np.zeros_like(upper)
         self._warn_of_lost_digits(upper)
         keep = (left > 0) | (self.counts == 0)
@@ -134,10 +151,14 @@ class ResponseStatistics:
         unknown = sorted(set(names) - set(self.classes))
         if unknown:
             raise InputError(f"No class is named {unknown[0]!r}. The classes are {_some(self.classes)}.")
-        result, no_scatter = ResponseStatistics(), np.zeros((self.width, self.width), order="F")
+        result, no_scatter = ResponseStatistics(), np.zeros((0, 0), order="F")
         for name, count, mean in zip(self.classes, self.counts, self.means, strict=True):
             result = result + self._of((names.get(name, name),), np.array([count]), mean[None].copy(), no_scatter)
-        return self._of(result.classes, result.counts, result.means, np.asfortranarray(result._upper + self._upper))
+        if self._upper.size or result._upper.size:
+            result._upper, result._rows = np.asfortranarray(result._folded() + self._folded()), ()
+        else:
+            result._rows += self._rows
+        return result
 
     def to_moments(self) -> tuple[Array, Array, Array]:
         """The paper's `(n, S, Q)`: counts (classes,), sums (classes, width), second moment (width, width)."""
@@ -180,27 +201,35 @@ class ResponseStatistics:
         arrays, metadata = read_tensors(Path(path), kind="yoro-statistics")
         return cls.from_arrays(arrays, cast("list[object]", metadata.get("classes", [])))
 
-    def to_arrays(self) -> dict[str, NDArray[np.generic]]:
-        """The arrays that `from_arrays` takes back."""
-        return {"counts": self.counts, "means": self.means, "scatter": self.scatter}
+    def to_arrays(self, *, rows: bool = False) -> dict[str, NDArray[np.generic]]:
+        """The arrays that `from_arrays` takes back; with `rows` the scatter as its factor, where there is one."""
+        factor = self.factor if rows else None
+        scatter = {"scatter": self.scatter} if factor is None else {"rows": factor}
+        return {"counts": self.counts, "means": self.means, **scatter}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[np.generic]], classes: Sequence[object]) -> Self:
         """Statistics from `to_arrays`, checked as if a stranger had written them."""
-        missing = {"counts", "means", "scatter"} - set(arrays)
+        form = "rows" if "rows" in arrays else "scatter"
+        missing = {"counts", "means", form} - set(arrays)
         if missing:
             raise InputError(f"Statistics lack the array {sorted(missing)[0]!r}.")
-        counts, means, scatter = (np.asarray(arrays[key]) for key in ("counts", "means", "scatter"))
+        counts, means, scatter = (np.asarray(arrays[key]) for key in ("counts", "means", form))
         names = tuple(str(name) for name in classes)
-        fits = counts.shape == (len(names),) and means.ndim == 2 and scatter.shape == (means.shape[1],) * 2
+        fits = counts.shape == (len(names),) and means.ndim == 2 and scatter.ndim == 2
+        fits = fits and scatter.shape[1] == means.shape[1] and (form == "rows" or len(scatter) == scatter.shape[1])
         if not fits or len(means) != len(names) or any(part.dtype != np.float64 for part in (counts, means, scatter)):
             raise InputError(
                 f"Statistics of shapes {counts.shape}, {means.shape}, {scatter.shape} for {len(names)} classes "
-                "do not fit; expected float64 (classes,), (classes, width), (width, width)."
+                "do not fit; expected float64 (classes,), (classes, width), (width, width), or rows (r, width)."
             )
         if names != tuple(sorted(set(names))):
             raise InputError("Class names of statistics must be sorted and without repeats.")
         sound = all(np.isfinite(part).all() for part in (counts, means, scatter)) and bool((counts >= 0).all())
+        if sound and form == "rows":
+            result = cls()._of(names, counts.copy(), means.copy(), np.zeros((0, 0), order="F"))
+            result._add(scatter.copy())
+            return result
         if not sound or not np.array_equal(scatter, scatter.T) or (scatter.diagonal() < 0).any():
             raise InputError("Statistics must be finite, with counts of zero or more and a symmetric scatter.")
         return cls()._of(names, counts.copy(), means.copy(), scatter.copy(order="F"))
@@ -230,7 +259,7 @@ class ResponseStatistics:
         if weights is not None:
             rows[: len(codes)] *= np.sqrt(weights)[:, None]
         np.multiply(step, np.sqrt(old * new / (old + new))[:, None], out=rows[len(codes) :])
-        self._upper = _add_rows(self._upper, rows)
+        self._add(rows)
         self.means[seen] += (new / (old + new))[:, None] * step
         self.counts[seen] = old + new
 
@@ -247,22 +276,42 @@ class ResponseStatistics:
         counts = np.zeros(len(classes))
         means = np.zeros((len(classes), self.width))
         counts[where], means[where] = self.counts, self.means
-        return self._of(classes, counts, means, self._upper.copy(order="F"))
+        return self._of(classes, counts, means, self._upper.copy(order="F"), self._rows)
 
-    def _of(self, classes: tuple[str, ...], counts: Array, means: Array, upper: Array) -> Self:
+    def _of(
+        self, classes: tuple[str, ...], counts: Array, means: Array, upper: Array, rows: tuple[Array, ...] = ()
+    ) -> Self:
         result = type(self)()
-        result.classes, result.counts, result.means, result._upper = classes, counts, means, upper
+        result.classes, result.counts, result.means, result._upper, result._rows = classes, counts, means, upper, rows
         return result
 
     def _become(self, other: ResponseStatistics) -> None:
-        self.classes, self.counts, self.means, self._upper = other.classes, other.counts, other.means, other._upper
+        self.__dict__ |= other.__dict__
+
+    def _add(self, rows: Array) -> None:
+        """Add rows' rows to the scatter: as rows while they are fewer than the width, then as a matrix."""
+        if self._upper.size:
+            self._upper = _add_rows(self._upper, rows)
+        elif len(rows):
+            self._rows = (*self._rows, rows)
+            if sum(map(len, self._rows)) >= self.width:
+                self._fold()
+
+    def _fold(self) -> None:
+        """Make the scatter a matrix."""
+        self._upper, self._rows = self._folded(), ()
+
+    def _folded(self) -> Array:
+        if self._upper.size or not self.width:
+            return self._upper
+        upper = np.zeros((self.width, self.width), order="F")
+        return _add_rows(upper, np.concatenate(self._rows)) if self._rows else upper
 
     def _expect_width(self, width: int) -> None:
         if width > limits.RESPONSE_WIDTH:
             raise WidthError(f"These responses have width {width:,}; at most {limits.RESPONSE_WIDTH:,} can be fitted.")
         if self.width == 0:
             self.means = np.zeros((len(self.classes), width))
-            self._upper = np.zeros((width, width), order="F")
         elif width != self.width:
             raise WidthError(
                 f"This batch has responses of width {width}, but earlier batches had width {self.width}. "

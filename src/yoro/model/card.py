@@ -57,12 +57,21 @@ def _use(source: dict[str, object]) -> list[str]:
 
 def _facts(config: dict[str, object], source: dict[str, object]) -> list[str]:
     selection = cast("dict[str, object]", config["selection"])
+    parts = cast("list[dict[str, object]]", selection.get("parts", []))
     rows = [
         (
             f"- Shrinkage {config['shrinkage']:g}, chosen by `{selection['rule']}`; "
             f"temperature {config['temperature']:.3g}; prior {_prior(config['prior'])}; protocol {config['protocol']}."
         ),
     ]
+    if parts:
+        shares = (
+            f"{_cell(str(part['name']))} {part['weight']:.0%} at shrinkage {part['shrinkage']:g}" for part in parts
+        )
+        rows = [
+            f"- Discriminants of {len(parts)} readings, by their share in the answer: {'; '.join(shares)}.",
+            f"- Chosen by `{selection['rule']}`; prior {_prior(config['prior'])}; protocol {config['protocol']}.",
+        ]
     if "bank" in config:
         bank = cast("dict[str, object]", config["bank"])
         rows.append(

@@ -15,6 +15,7 @@ from yoro.data.find import find
 from yoro.data.roles import Part, Rows, to_change, to_measure
 from yoro.data.streams import ResponseStream, identity_of, is_response_data, open_responses
 from yoro.discriminant.calibration import Prior, log_probabilities
+from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.errors import InputError
 from yoro.model.gathered import Gathered
@@ -186,7 +187,7 @@ class Classifier:
         odd = self._check_readable(data)
         parts, notes = to_change("forget", data, self._model.choice.asked)
         notes = [*odd, *notes]
-        gone, names = Gathered(), list[str]()
+        gone, names = Gathered(JointStatistics(self._model.origin.layout)), list[str]()
         for part in parts:
             gather(gone, self._stream(part, loading), progress=progress, names=names)
         entries = gone.ledger.entries()

@@ -16,8 +16,9 @@ import numpy as np
 
 from yoro.data.examples import Example
 from yoro.data.responses import ResponseBatch
+from yoro.discriminant.joint import JointStatistics
+from yoro.discriminant.readings import Layout
 from yoro.discriminant.reservoir import Reservoir
-from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import StoreError, YoroError
 from yoro.files.atomic import drafted_folder, write_file
 from yoro.files.tensors import read_tensors, write_tensors
@@ -28,16 +29,16 @@ from yoro.model.ledger import Ledger
 class Gathered:
     """Statistics, ledger and reservoir of the same responses."""
 
-    statistics: ResponseStatistics = field(default_factory=ResponseStatistics)
+    statistics: JointStatistics = field(default_factory=JointStatistics)
     ledger: Ledger = field(default_factory=Ledger)
     reservoir: Reservoir | None = None
     images: int = 0  # added by passes, those of a resumed run among them
     skipped: list[tuple[str, str]] = field(default_factory=list)  # what could not be read, and why
 
     @classmethod
-    def empty(cls, capacity: int, seed: int) -> Self:
+    def empty(cls, capacity: int, seed: int, layout: Layout | None = None) -> Self:
         """Nothing yet, with room for so many individual responses; none are kept without room."""
-        return cls(reservoir=Reservoir(capacity, seed) if capacity else None)
+        return cls(JointStatistics(layout), reservoir=Reservoir(capacity, seed) if capacity else None)
 
     def add(self, batches: Sequence[ResponseBatch]) -> None:
         """Add batches as one: a product over many rows costs little more than over a few."""
@@ -105,6 +106,7 @@ class Checkpoint:
             "position": position,
             "images": gathered.images,
             "skipped": skipped,
+            "readings": gathered.statistics.layout.config(),
         }
         with drafted_folder(self.folder) as draft:
             write_tensors(draft / "statistics.safetensors", gathered.statistics.to_arrays() | ledger_arrays, facts)
@@ -123,7 +125,8 @@ class Checkpoint:
                     "Fit without --resume to start anew."
                 )
             arrays, facts = read_tensors(self.folder / "statistics.safetensors", KIND)
-            statistics = ResponseStatistics.from_arrays(arrays, cast("list[object]", facts["classes"]))
+            layout = Layout.from_config(state["readings"]) if state["readings"] else None
+            statistics = JointStatistics.from_arrays(arrays, cast("list[object]", facts["classes"]), layout)
             ledger = Ledger.from_arrays(arrays, cast("list[object]", facts["names"]))
             kept = read_tensors(self.folder / "reservoir.safetensors", KIND)
             reservoir = Reservoir.from_arrays(*kept, statistics.width)

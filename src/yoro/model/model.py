@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import Prior
-from yoro.discriminant.evidence import Choice, Evidence, make_evidence
+from yoro.discriminant.evidence import Choice, Evidence, Validation, make_evidence
+from yoro.discriminant.joint import JointStatistics
+from yoro.discriminant.mixture import Mixture, side_by_side
+from yoro.discriminant.readings import Layout
 from yoro.discriminant.reservoir import Reservoir
-from yoro.discriminant.statistics import ResponseStatistics
 from yoro.environment import peak_memory
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
@@ -46,6 +48,13 @@ class Origin:
     def images(self) -> bool:
         """Whether the responses are to images, not given as numbers."""
         return self.name != "responses"
+
+    @property
+    def layout(self) -> Layout | None:
+        """The readings of a response, where they are several."""
+        recorded = self.source if self.images else (self.made_by or {}).get("source")
+        readings = recorded.get("readings") if isinstance(recorded, dict) else None
+        return None if readings is None else Layout.from_config(readings)
 
     def describe(self) -> dict[str, Json | None]:
         """Source, prompt and transform, as `Pipeline.describe` gives them."""
@@ -90,7 +99,7 @@ def differing(one: Json, two: Json) -> list[str]:
 class Model:
     """Everything a classifier is made of."""
 
-    statistics: ResponseStatistics
+    statistics: JointStatistics
     mapping: AffineMapping
     choice: Choice
     ledger: Ledger
@@ -102,19 +111,34 @@ class Model:
     history: list[Json] = field(default_factory=list)
     words: EncodedBank | None = None  # of a model on an image-text source
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> Mixture:
         """What is known, as leave-one-out and the rules take it."""
         return known(self.statistics, self.reservoir, self.prior, self.words)
 
 
 def known(
-    statistics: ResponseStatistics, reservoir: Reservoir | None, prior: Prior, words: EncodedBank | None
-) -> Evidence:
-    """The evidence of statistics, of the responses kept, and of sentences if there are any."""
+    statistics: JointStatistics,
+    reservoir: Reservoir | None,
+    prior: Prior,
+    words: EncodedBank | None,
+    validation: Validation | None = None,
+) -> Mixture:
+    """The evidence of statistics, of the responses kept, and of sentences if there are any: one a reading."""
     members = reservoir.members() if reservoir is not None and len(reservoir) else None
-    if words is None:
-        return make_evidence(statistics, members, prior)
-    return make_evidence(statistics, members, prior, words.descriptions, votes=words.votes)
+    layout = statistics.layout
+
+    def of_reading(i: int) -> Evidence:
+        mine = members
+        if members is not None and len(layout.readings) > 1:
+            mine = replace(members, responses=members.responses[:, layout.slices[i]])
+        descriptions, votes = (None, True) if words is None else (words.descriptions, words.votes)
+        evidence = make_evidence(statistics.parts[i], mine, prior, descriptions, votes=votes)
+        if validation is None:
+            return evidence
+        responses, labels = validation
+        return evidence.validated_on((responses[:, layout.slices[i]], labels))
+
+    return Mixture(layout, tuple(side_by_side(of_reading, range(len(layout.readings)))))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from yoro.data.examples import Example
@@ -20,6 +21,7 @@ from yoro.model.model import Model, Origin, Verb, difference
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings
 from yoro.model.solve import solve
+from yoro.model.views import BothViews, left_out_loss, parted
 from yoro.text.encoded_bank import encoded_bank_of
 
 TOGETHER = 256  # responses that go into the statistics at once; a kill costs at most their forward passes
@@ -51,7 +53,11 @@ def fit_images(data: object, val: object | None, settings: FitSettings) -> Fitte
     )  # fmt: skip
     for note in odd:
         settings.tell(note)
-    gathered = _pass(train, pipeline, settings)
+    if pipeline.layout.views == 2 and settings.shots != 0:
+        gathered = _pass(train, BothViews(pipeline), settings)
+        pipeline, gathered = _chosen_views(pipeline, gathered, settings)
+    else:
+        gathered = _pass(train, pipeline, settings)
     validation = None
     if held and settings.solve.shrinkage == "validation":
         validation = hold(pipeline.stream(held, settings.loading), gathered, settings.progress)
@@ -72,10 +78,11 @@ def fit_responses(data: object, val: object | None, settings: FitSettings) -> Fi
         raise InputError(f"{asked or '--shots'} is for images; responses are fitted as they are.")
     verb, rule = Verb("fit"), settings.solve.shrinkage
     train, held, notes = to_fit(data, val, rule=rule, seed=settings.solve.seed)
-    gathered, validation = Gathered.empty(settings.solve.reservoir, settings.solve.seed), None
     made_by, other = identity_of(data), identity_of(val)
     if difference(made_by, other):
         raise InputError(f"The data and the validation data differ in {difference(made_by, other)}.")
+    origin = Origin(made_by=made_by)
+    gathered, validation = Gathered.empty(settings.solve.reservoir, settings.solve.seed, origin.layout), None
     for part in train:
         assert isinstance(part, Rows)
         gather(gathered, part.stream(), progress=settings.progress)
@@ -84,7 +91,6 @@ def fit_responses(data: object, val: object | None, settings: FitSettings) -> Fi
     for note in notes:
         settings.tell(note)
     verb = replace(verb, images=gathered.images)
-    origin = Origin(made_by=made_by)
     return Fitted(solve(gathered, settings.solve, origin, validation=validation, verb=verb), notes=notes)
 
 
@@ -150,7 +156,7 @@ def _chosen(
 
 def _pass(examples: Sequence[Example], pipeline: Pipeline, settings: FitSettings) -> Gathered:
     """The one pass over the images, from the start or from a checkpoint."""
-    gathered, done = Gathered.empty(settings.solve.reservoir, settings.solve.seed), 0
+    gathered, done = Gathered.empty(settings.solve.reservoir, settings.solve.seed, pipeline.layout), 0
     if settings.shots == 0:
         return gathered
     place = None
@@ -164,6 +170,20 @@ def _pass(examples: Sequence[Example], pipeline: Pipeline, settings: FitSettings
     if gathered.images == 0:
         raise InputError(f"None of the {len(examples):,} images could be read; the first: {gathered.skipped[0][1]}")
     return gathered
+
+
+def _chosen_views(pipeline: Pipeline, gathered: Gathered, settings: FitSettings) -> tuple[Pipeline, Gathered]:
+    """The pipeline of one view or of two, whichever leave-one-out prefers, and what was gathered with it."""
+    both = parted(gathered, pipeline.layout)
+    solving = replace(settings.solve, shrinkage="loo") if settings.solve.shrinkage == "validation" else settings.solve
+    losses = {}
+    for views, part in both.items():
+        mine = replace(pipeline, layout=replace(pipeline.layout, views=views))
+        losses[views] = left_out_loss(solve(part, solving, mine.origin()))
+    views = 1 if losses[1] <= losses[2] < np.inf else 2
+    if views == 1:
+        settings.tell("Mirror images are left out: by leave-one-out they do not help here.")
+    return replace(pipeline, layout=replace(pipeline.layout, views=views)), both[views]
 
 
 def _duplicates(examples: Sequence[Example], gathered: Gathered) -> list[str]:

@@ -17,10 +17,12 @@ from yoro import limits
 from yoro.data.decoding import BACKGROUND, MARGIN
 from yoro.data.geometry import Geometry
 from yoro.discriminant.calibration import log_probabilities
+from yoro.discriminant.readings import Layout
 from yoro.environment import __version__
 from yoro.errors import InputError, SourceError, WidthError
 from yoro.mappings.affine import AffineMapping
 from yoro.model.classifier import Classifier
+from yoro.model.pipeline import Pipeline
 from yoro.prompts.prompt import Prompt, image_square
 from yoro.sources.contract import ResponseSource
 from yoro.sources.runtime import PIECE, open_session
@@ -46,19 +48,17 @@ class _Chain:
         if operand is not None:
             inputs.append(f"{output}_operand")
             self.constants.append(numpy_helper.from_array(operand, inputs[1]))
-        node = helper.make_node(kind, inputs, [output], name=output, **attributes)  # type: ignore[arg-type]
+        self.join(kind, output, *inputs, **attributes)
+
+    def join(self, kind: str, output: str, *inputs: str, **attributes: object) -> None:
+        """Apply an operator to tensors by name, and go on from what it gives."""
+        node = helper.make_node(kind, list(inputs), [output], name=output, **attributes)  # type: ignore[arg-type]
         self.nodes.append(node)
         self.tensor = output
 
 
 def export_onnx(
-    source: ResponseSource,
-    prompt: Prompt,
-    geometry: Geometry,
-    mapping: AffineMapping,
-    temperature: float,
-    *,
-    card: Mapping[str, str] | None = None,
+    pipeline: Pipeline, mapping: AffineMapping, temperature: float, *, card: Mapping[str, str] | None = None
 ) -> onnx.ModelProto:
     """The classifier from uint8 "images" (n, s, s, 3) to "probabilities" (n, classes) and "label" (n,).
 
@@ -66,12 +66,13 @@ def export_onnx(
     The metadata hold the class names, how an image becomes the input, and what `card` gives. The
     metadata of the source's own file are left out: its classes and its input are not the classifier's.
     """
+    source, prompt, geometry = pipeline.source, pipeline.prompt, pipeline.geometry
     _check_parts(source, prompt, geometry, mapping, temperature)
     metadata = _metadata(geometry, mapping.classes, card or {})
     model = compose.add_prefix(source.onnx_model(), PREFIX)
     graph = model.graph
-    front = _front(prompt, _opset(model))
-    back = _back(mapping, temperature)
+    front = _front(prompt, _opset(model), pipeline.layout.views)
+    back = _back(pipeline.layout, mapping, temperature)
     inner = list(graph.node)
     del graph.node[:], graph.input[:], graph.output[:]
     graph.node.extend([*front.nodes, *inner, *back.nodes])
@@ -135,9 +136,15 @@ def _run(
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
-def _front(prompt: Prompt, opset: int) -> _Chain:
-    """From "images" to the source's input: [0, 1] pixel units, zero padding, the prompt's addend."""
+def _front(prompt: Prompt, opset: int, views: int) -> _Chain:
+    """From "images" to the source's input: [0, 1] pixel units, zero padding, the prompt's addend.
+
+    Of two views the images come first and then all mirror images.
+    """
     chain = _Chain("images")
+    if views == 2:
+        chain.then("Gather", "mirrored", np.arange(prompt.image_side - 1, -1, -1, dtype=np.int64), axis=2)
+        chain.join("Concat", "both", "images", "mirrored", axis=0)
     chain.then("Cast", "pixels", to=TensorProto.FLOAT)
     chain.then("Div", "unit_pixels", np.array(255, np.float32))
     if prompt.image_side != prompt.side:
@@ -154,7 +161,44 @@ def _front(prompt: Prompt, opset: int) -> _Chain:
     return chain
 
 
-def _back(mapping: AffineMapping, temperature: float) -> _Chain:
+def _read(chain: _Chain, layout: Layout) -> None:
+    """From the source's responses to those that are learnt from: every reading transformed, views averaged."""
+    if layout.plain:
+        return
+    whole, readings = chain.tensor, []
+    for reading, part in zip(layout.readings, layout.slices, strict=True):
+        name, chain.tensor = f"reading_{reading.name}", whole
+        chain.then("Gather", name, np.arange(part.start, part.stop, dtype=np.int64), axis=1)
+        if reading.transform == "root":
+            chain.then("Relu", f"{name}_positive")
+            chain.then("Sqrt", f"{name}_root")
+        if reading.transform != "plain":
+            _unit(chain, name, reading.width)
+        if layout.views == 2:
+            chain.then("Reshape", f"{name}_views", np.array([2, -1, reading.width], np.int64))
+            views = chain.tensor
+            for view in (0, 1):
+                chain.tensor = views
+                chain.then("Gather", f"{name}_view_{view}", np.array(view, np.int64), axis=0)
+            chain.join("Add", f"{name}_sum", f"{name}_view_0", f"{name}_view_1")
+            chain.then("Div", f"{name}_mean", np.array(2, np.float32))
+            if reading.transform != "plain":
+                _unit(chain, f"{name}_mean", reading.width)
+        readings.append(chain.tensor)
+    chain.join("Concat", "readings", *readings, axis=1)
+
+
+def _unit(chain: _Chain, name: str, width: int) -> None:
+    """Rows divided by their length."""
+    rows = chain.tensor
+    chain.join("Mul", f"{name}_squares", rows, rows)
+    chain.then("MatMul", f"{name}_square", np.ones((width, 1), np.float32))
+    chain.then("Sqrt", f"{name}_length")
+    chain.then("Max", f"{name}_divisor", np.array(np.finfo(np.float32).tiny, np.float32))
+    chain.join("Div", f"{name}_unit", rows, chain.tensor)
+
+
+def _back(layout: Layout, mapping: AffineMapping, temperature: float) -> _Chain:
     """From the responses to "probabilities" and "label".
 
     In float64, as the classifier itself: scores are differences of large terms. Measured on real photos, float32
@@ -164,6 +208,7 @@ def _back(mapping: AffineMapping, temperature: float) -> _Chain:
     """
     known = np.isfinite(mapping.bias)
     chain = _Chain(f"{PREFIX}responses")
+    _read(chain, layout)
     chain.then("Cast", "responses", to=TensorProto.DOUBLE)
     # A class of which nothing is known scores minus infinity whatever its weights are.
     chain.then("MatMul", "products", np.where(known, mapping.weights, 0.0) / temperature)
@@ -281,12 +326,9 @@ def checked_export(classifier: Classifier) -> tuple[bytes, float]:
         "yoro.source": model.origin.name,
         "yoro.licence_of_source": str(model.origin.source.get("licence") or "unknown"),
     }
-    graph = export_onnx(
-        pipeline.source, pipeline.prompt, pipeline.geometry, model.mapping, model.choice.temperature, card=card
-    )
+    graph = export_onnx(pipeline, model.mapping, model.choice.temperature, card=card)
     images = _trial_images(pipeline.prompt.image_side)
-    responses = pipeline.source.respond(pipeline.prompt.compose(images))
-    expected = np.exp(log_probabilities(model.mapping(responses), model.choice.temperature))
+    expected = np.exp(log_probabilities(model.mapping(pipeline.respond(images)), model.choice.temperature))
     difference = verify_export(graph, images, expected)
     return graph.SerializeToString(), difference
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
 from yoro.data.loading import load
 from yoro.data.responses import ResponseBatch
 from yoro.data.streams import ResponseStream
+from yoro.discriminant.readings import Layout
 from yoro.errors import ImageError, SourceError
 from yoro.model.model import Json, Origin, differing
 from yoro.model.settings import Loading, PipelineSettings
 from yoro.prompts.prompt import Prompt, make_prompt, parse_frame, restore_prompt
 from yoro.sources import needs_consent, open_source
+from yoro.sources.contract import layout_of
 
 if TYPE_CHECKING:
     from yoro.sources import ResponseSource
@@ -28,6 +33,7 @@ class Pipeline:
     source: ResponseSource
     prompt: Prompt
     geometry: Geometry
+    layout: Layout
 
     def stream(self, examples: Sequence[Example], loading: Loading) -> ResponseStream:
         """One traversal of the examples; those that cannot be read are named in `skipped`."""
@@ -48,7 +54,7 @@ class Pipeline:
                 if not chosen:
                     continue
                 yield ResponseBatch(
-                    self.source.respond(self.prompt.compose(batch.images)),
+                    self.respond(batch.images),
                     [example.label or "" for example in chosen],
                     [example.group or "" for example in chosen],
                     [bytes.fromhex(digest) for digest in batch.digests],
@@ -58,10 +64,16 @@ class Pipeline:
         finally:
             batches.close()
 
+    def respond(self, images: NDArray[np.uint8]) -> NDArray[np.floating]:
+        """Responses (n, width) to decoded images: every reading transformed, views averaged."""
+        views = [images] if self.layout.views == 1 else [images, np.ascontiguousarray(images[:, :, ::-1])]
+        return self.layout.transformed([self.source.respond(self.prompt.compose(view)) for view in views])
+
     def describe(self) -> dict[str, Json]:
         """What must be the same for images to be read the same way."""
+        readings = {} if self.layout.plain else {"readings": self.layout.config()}
         return {
-            "source": self.source.describe(),
+            "source": self.source.describe() | readings,
             "prompt": self.prompt.config(),
             "transform": dict(self.geometry.config()),
         }
@@ -80,7 +92,8 @@ def make_pipeline(settings: PipelineSettings | None = None, *, threads: int | No
         chosen.prompt, source.side, mean=source.mean, std=source.std, image_side=chosen.image_side, frame=frame
     )
     fits = cast("Mapping[str, object]", source.describe()["geometry"])
-    return Pipeline(source, prompt, Geometry.from_config({"side": prompt.image_side, "reduced": True, **fits}))
+    geometry = Geometry.from_config({"side": prompt.image_side, "reduced": True, **fits})
+    return Pipeline(source, prompt, geometry, replace(layout_of(source), views=chosen.views))
 
 
 def reopen_pipeline(origin: Origin, source: str | None = None, *, device: str = "auto") -> Pipeline:
@@ -92,14 +105,18 @@ def reopen_pipeline(origin: Origin, source: str | None = None, *, device: str = 
         raise SourceError("This model was fitted on responses alone and cannot read images; give it responses (.npz).")
     name = allowed_source(origin, source)
     opened = open_source(name, read=str(origin.source.get("read", "logits")), device=device)
-    odd = differing(opened.describe(), origin.source)
+    layout = layout_of(opened)
+    if "readings" in origin.source:
+        layout = replace(layout, views=Layout.from_config(origin.source["readings"]).views)
+    prompt = restore_prompt(origin.prompt or {}, origin.prompt_arrays)
+    pipeline = Pipeline(opened, prompt, Geometry.from_config(origin.transform or {}), layout)
+    odd = differing(pipeline.describe()["source"], origin.source)
     if odd:
         raise SourceError(
             f"{name!r} is not what this model was fitted on: its {odd[0]} differs. "
             f"The model's responses would mean something else; give the original with --source, or fit again."
         )
-    prompt = restore_prompt(origin.prompt or {}, origin.prompt_arrays)
-    return Pipeline(opened, prompt, Geometry.from_config(origin.transform or {}))
+    return pipeline
 
 
 def allowed_source(origin: Origin, source: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Self
 
@@ -46,18 +46,20 @@ class PipelineSettings:
     """How an image becomes a response.
 
     source : the frozen model that reads images, `prefix:rest`.
-    read : at its "logits" or "features".
+    read : at its "logits", its "features", or at "all" that one pass gives: these and pooled activations on the way.
     prompt, frame, image_side : "watermark", "padding" or "legacy-padding"; how a padding's frame starts ("grey",
         "black", "mean" or a number), and the side of the image within it.
     device : "auto", "cpu", "cuda" or "mps".
+    views : 2 reads an image together with its mirror image, where that helps by leave-one-out.
     """
 
     source: str = "embedded:lite0"
-    read: str = "logits"
+    read: str = "all"
     prompt: str = "watermark"
     frame: str | float = "grey"
     image_side: int | None = None
     device: str = "auto"
+    views: int = 1
 
 
 def check_seed(seed: int) -> None:
@@ -137,8 +139,10 @@ class FitSettings:
     tell: Tell = silence
 
     def __post_init__(self) -> None:
-        if self.solve.paper and self.pipeline.read != "logits":
-            raise InputError("The paper's protocol reads logits; leave the reading out.")
+        if self.solve.paper and (self.pipeline.read not in ("all", "logits") or self.pipeline.views != 1):
+            raise InputError("The paper's protocol reads the logits of one view; leave the reading and the views out.")
+        if self.pipeline.read == "all" and (self.solve.paper or self.refine):  # a prompt is trained for one reading
+            object.__setattr__(self, "pipeline", replace(self.pipeline, read="logits"))
         if self.shots is not None and self.shots < 0:
             raise InputError(f"{self.shots} images a class were asked for; expected 0 or more.")
         if self.refine < 0:

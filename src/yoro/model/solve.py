@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from yoro.discriminant.evidence import Choice, Validation
-from yoro.discriminant.selection import select_shrinkage
+from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.model.gathered import Gathered
@@ -40,26 +42,31 @@ def solve(
         mapping, delta = words.descriptions.head(statistics.classes), 0.0
         choice = Choice(rule, 1.0, alpha=1.0) if isinstance(rule, str) else Choice("fixed", rule, alpha=1.0)
     else:
-        evidence = known(statistics, gathered.reservoir, settings.prior, words)
-        choice = keep or select_shrinkage(settings.shrinkage, evidence.validated_on(validation))
-        if settings.paper:
-            choice = replace(choice, temperature=1.0)
-        mapping = evidence.mapping(choice)
-        delta = evidence.spectrum.regularised(choice.shrinkage)[1]
+        with _threads_for(statistics):
+            evidence = known(statistics, gathered.reservoir, settings.prior, words, validation)
+            choice = keep or evidence.choose(settings.shrinkage)
+            if settings.paper:
+                choice = replace(choice, temperature=1.0)
+            mapping, delta = evidence.mapping(choice), evidence.delta(choice)
     return Model(
         statistics, mapping, choice, gathered.ledger, gathered.reservoir, settings.prior, settings.protocol, delta,
         origin, verb.history() if verb is not None else [], words,
     )  # fmt: skip
 
 
-def _nothing_yet(words: EncodedBank) -> ResponseStatistics:
+def _threads_for(statistics: JointStatistics) -> AbstractContextManager[object]:
+    """Readings are solved side by side, with one thread each."""
+    return threadpool_limits(1, user_api="blas") if len(statistics.parts) > 1 else nullcontext()
+
+
+def _nothing_yet(words: EncodedBank) -> JointStatistics:
     """Statistics that know the classes and the dimension, and no image."""
     classes, d = words.bank.classes, words.vectors.shape[1]
     empty = {"counts": np.zeros(len(classes)), "means": np.zeros((len(classes), d)), "scatter": np.zeros((d, d))}
-    return ResponseStatistics.from_arrays(dict(empty), classes)
+    return JointStatistics.of(ResponseStatistics.from_arrays(dict(empty), classes))
 
 
-def _check_classes(statistics: ResponseStatistics, words: EncodedBank | None) -> None:
+def _check_classes(statistics: JointStatistics, words: EncodedBank | None) -> None:
     votes = words is not None and words.votes
     present = len(statistics.classes) if votes else int((statistics.counts > 0).sum())
     if present < 2:

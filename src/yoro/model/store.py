@@ -6,6 +6,7 @@ import hashlib
 import json
 import reprlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -15,9 +16,10 @@ from yoro import limits
 from yoro.data.geometry import Geometry
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
+from yoro.discriminant.joint import JointStatistics
+from yoro.discriminant.readings import Layout
 from yoro.discriminant.reservoir import Reservoir
 from yoro.discriminant.rules import RULES
-from yoro.discriminant.statistics import ResponseStatistics
 from yoro.environment import __version__
 from yoro.errors import InputError, StoreError, one_line
 from yoro.files.atomic import check_writable, drafted_folder, recovered, write_file
@@ -32,7 +34,7 @@ from yoro.prompts.prompt import restore_prompt
 from yoro.text.banks import Bank, check_sentences
 from yoro.text.encoded_bank import EncodedBank
 
-FORMAT = 2  # what this version reads; a model without sentences is still written as format 1
+FORMAT = 3  # what this version reads; a model is written in the least format that can hold it
 BANK = "bank.json"  # the sentences, readable as a bank again
 KINDS = {f"{kind}.safetensors": f"yoro-{kind}" for kind in ("mapping", "statistics", "reservoir", "prompt", "bank")}
 OWN = frozenset({"config.json", "README.md", BANK, *KINDS})  # other files in the folder are somebody else's
@@ -154,7 +156,7 @@ def _write_part(path: Path, arrays: Arrays, metadata: Json) -> str:
 def _config(model: Model, digests: dict[str, str]) -> Json:
     counts = dict(zip(model.statistics.classes, model.statistics.counts.tolist(), strict=True))
     config: Json = {
-        "format": 1 if model.words is None else 2,
+        "format": 3 if "readings" in model.origin.source or model.choice.parts else 1 if model.words is None else 2,
         "classes": list(model.mapping.classes),
         "counts": counts,
         "width": model.mapping.width,
@@ -169,6 +171,7 @@ def _config(model: Model, digests: dict[str, str]) -> Json:
             "rule": model.choice.rule,
             "candidates": list(model.choice.candidates),
             "scores": list(model.choice.scores),
+            **({"parts": [_part(part) for part in model.choice.parts]} if model.choice.parts else {}),
         },
         "temperature": model.choice.temperature,
         "history": model.history,
@@ -181,6 +184,18 @@ def _config(model: Model, digests: dict[str, str]) -> Json:
         config["bank"] = model.words.bank.facts() | {"scale": model.words.scale, "votes": model.words.votes}
         config["alpha"] = model.choice.alpha
     return config | {"digest": _config_digest(config)}
+
+
+def _part(choice: Choice) -> Json:
+    """The choice of one reading among several."""
+    return {
+        "name": choice.name,
+        "weight": choice.weight,
+        "shrinkage": choice.shrinkage,
+        "temperature": choice.temperature,
+        "candidates": list(choice.candidates),
+        "scores": list(choice.scores),
+    }
 
 
 def _config_digest(config: Json) -> str:
@@ -241,7 +256,8 @@ def _parse_bank(content: bytes, file: Path) -> dict[str, list[str]]:
 
 def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
     arrays, facts = parts["statistics.safetensors"]
-    statistics = ResponseStatistics.from_arrays(arrays, cast("list[object]", facts["classes"]))
+    origin = _origin(config, parts["prompt.safetensors"][0] if "prompt.safetensors" in parts else {})
+    statistics = JointStatistics.from_arrays(arrays, cast("list[object]", facts["classes"]), origin.layout)
     ledger = Ledger.from_arrays(arrays, cast("list[object]", facts["digest_names"]))
     mapping = _mapping(parts["mapping.safetensors"][0], config)
     if mapping.width != statistics.width or mapping.classes != statistics.classes:
@@ -249,16 +265,7 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
     reservoir = None
     if "reservoir.safetensors" in parts:
         reservoir = Reservoir.from_arrays(*parts["reservoir.safetensors"], statistics.width)
-    selection = _table(config["selection"])
-    choice = Choice(
-        _one_of(selection["rule"], (*RULES, "fixed")), _number(config["shrinkage"], 0, 1),
-        _number(config["temperature"], 1e-9, 1e9),
-        tuple(_number(x, 0, 1) for x in _list(selection["candidates"])),
-        tuple(_number(x, -1e300, 1e300) for x in _list(selection["scores"])),
-        _number(config.get("alpha", 0.0), 0, 1e300),
-    )  # fmt: skip
-    if len(choice.candidates) != len(choice.scores):
-        raise InputError("the shrinkages that were tried do not fit their scores.")
+    choice = _choice(config, statistics.layout if statistics.width else None)
     return Model(
         statistics=statistics,
         mapping=mapping,
@@ -268,10 +275,34 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
         prior=_prior(config["prior"], statistics.classes),
         protocol=_one_of(config["protocol"], PROTOCOLS),
         delta=_number(config["delta"], 0, 1e300),
-        origin=_origin(config, parts["prompt.safetensors"][0] if "prompt.safetensors" in parts else {}),
+        origin=origin,
         history=[_table(entry) for entry in _list(config["history"])],
         words=_words(config, parts, statistics),
     )
+
+
+def _choice(config: Json, layout: Layout | None) -> Choice:
+    """What was chosen; of several readings, for each of them."""
+    selection = _table(config["selection"])
+    rule = _one_of(selection["rule"], (*RULES, "fixed"))
+    whole = replace(_tried(rule, config | selection), alpha=_number(config.get("alpha", 0.0), 0, 1e300))
+    parts = [_table(part) for part in _list(selection.get("parts", []))]
+    if [part["name"] for part in parts] != (list(layout.names) if layout and len(layout.readings) > 1 else []):
+        raise InputError("what was chosen does not fit the readings.")
+    made = [replace(_tried(rule, part), name=str(part["name"]), weight=_number(part["weight"], 0, 1)) for part in parts]
+    return replace(whole, parts=tuple(made))
+
+
+def _tried(rule: str, table: Json) -> Choice:
+    """A shrinkage, its temperature, and how the candidates fared."""
+    choice = Choice(
+        rule, _number(table["shrinkage"], 0, 1), _number(table["temperature"], 1e-9, 1e9),
+        tuple(_number(x, 0, 1) for x in _list(table["candidates"])),
+        tuple(_number(x, -1e300, 1e300) for x in _list(table["scores"])),
+    )  # fmt: skip
+    if len(choice.candidates) != len(choice.scores):
+        raise InputError("the shrinkages that were tried do not fit their scores.")
+    return choice
 
 
 def _origin(config: Json, prompt_arrays: Arrays) -> Origin:
@@ -284,7 +315,7 @@ def _origin(config: Json, prompt_arrays: Arrays) -> Origin:
     return origin
 
 
-def _words(config: Json, parts: dict[str, tuple[Arrays, Json]], statistics: ResponseStatistics) -> EncodedBank | None:
+def _words(config: Json, parts: dict[str, tuple[Arrays, Json]], statistics: JointStatistics) -> EncodedBank | None:
     if "bank" not in config:
         return None
     facts, vectors = _table(config["bank"]), parts["bank.safetensors"][0]["vectors"]

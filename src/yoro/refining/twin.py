@@ -10,6 +10,7 @@ from yoro.model.model import Origin, differing
 from yoro.model.pipeline import Pipeline, allowed_source
 from yoro.prompts.prompt import Prompt, make_prompt, restore_prompt
 from yoro.sources import open_source
+from yoro.sources.contract import layout_of
 from yoro.sources.torch.gradients import Twin, open_differentiable
 
 
@@ -20,8 +21,11 @@ def open_twin(origin: Origin, source: str | None, canvas: int | None, device: st
         raise SourceError("This model was fitted on responses alone: there are no images to put a prompt on.")
     side = None if canvas == recorded.get("side") else canvas
     name = allowed_source(origin, source)
-    twin = open_differentiable(name, read=str(recorded.get("read", "logits")), device=device, side=side)
-    odd = [key for key in differing(twin.describe(), recorded) if side is None or key != "side"]
+    several = recorded.get("read") == "all"  # a prompt is trained for one reading, and judged against all of them
+    read = "logits" if several else str(recorded.get("read", "logits"))
+    twin = open_differentiable(name, read=read, device=device, side=side)
+    other = {"readings", *(["read"] if several else []), *(["side"] if side is not None else [])}
+    odd = [key for key in differing(twin.describe(), recorded) if key not in other]
     if odd:
         raise SourceError(
             f"{name!r} is not what this model was fitted on: its {odd[0]} differs. "
@@ -32,7 +36,7 @@ def open_twin(origin: Origin, source: str | None, canvas: int | None, device: st
     if side is not None:
         prompt = _resized(prompt, side)
         geometry = replace(geometry, side=prompt.image_side)
-    return twin, Pipeline(twin, prompt, geometry)
+    return twin, Pipeline(twin, prompt, geometry, layout_of(twin))
 
 
 def reopen_plain(twin: Twin, pipeline: Pipeline, prompt: Prompt, device: str) -> Pipeline:
@@ -43,7 +47,7 @@ def reopen_plain(twin: Twin, pipeline: Pipeline, prompt: Prompt, device: str) ->
     odd = differing(source.describe(), described)
     if odd:
         raise SourceError(f"{twin.name!r} changed while it was trained through: its {odd[0]} differs.")
-    return Pipeline(source, prompt, pipeline.geometry)
+    return Pipeline(source, prompt, pipeline.geometry, layout_of(source))
 
 
 def _resized(prompt: Prompt, side: int) -> Prompt:

@@ -18,7 +18,6 @@ from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
 from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.evidence import Choice
-from yoro.discriminant.leave_one_out import LeaveOneOut
 from yoro.errors import ImageError, InputError
 from yoro.model.classifier import Answers, Classifier
 from yoro.model.metrics import Evaluation, Tally
@@ -160,15 +159,11 @@ def _left_out(model: Model, classes: tuple[str, ...]) -> Answers | None:
     members = model.reservoir.members() if model.reservoir is not None else None
     if not members:
         return None
-    known = model.evidence()
-    left_out = LeaveOneOut(known.statistics, known.spectrum, members, prior=model.prior)
-    if not len(left_out):
+    found = model.evidence().left_out(model.choice)
+    if found is None:
         return None
-    scored = left_out.scores(model.choice.shrinkage)
-    if known.head is not None:
-        opinion = known.head(members.responses[left_out.rows])
-        scored = replace(scored, scores=scored.scores + model.choice.alpha * opinion)
-    names = [members.digests[row].hex() for row in left_out.rows]
+    scored, rows = found
+    names = [members.digests[row].hex() for row in rows]
     labels = [classes[i] for i in scored.truth]
     return Answers(names, log_probabilities(scored.scores, model.choice.temperature), labels)
 

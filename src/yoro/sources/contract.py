@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, SourceError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Identity:
     """What a source is, as it is recorded beside a fitted mapping."""
 
     name: str
-    read: Reading
+    read: str  # of `Reading`, or "all"
     side: int
     mean: Colour
     std: Colour
@@ -164,12 +165,18 @@ def as_colour(values: Sequence[float]) -> Colour:
 
 
 def check_reading(read: str) -> Reading:
-    """The reading, if it is one of the two there are."""
+    """The reading, if it is one of those there are."""
     if read == "logits":
         return "logits"
     if read == "features":
         return "features"
-    raise SourceError(f"A source can be read at 'logits' or 'features', not at {read!r}.")
+    raise SourceError(f"A source can be read at 'logits', 'features' or 'all', not at {read!r}.")
+
+
+def layout_of(source: ResponseSource) -> Layout:
+    """The readings of a source's responses; what does not say is one vector, taken as it is."""
+    found = getattr(source, "layout", None)
+    return found if isinstance(found, Layout) else Layout.of(source.width)
 
 
 def check_cpu(device: str, name: str) -> None:

@@ -10,10 +10,11 @@ from yoro.environment import refuse_telemetry
 from yoro.errors import SourceError
 from yoro.sources.callable import open_callable
 from yoro.sources.conse import open_conse
-from yoro.sources.contract import Reading, ResponseSource, check_cpu, check_reading
+from yoro.sources.contract import Reading, ResponseSource, check_cpu, check_reading, is_dual
 from yoro.sources.embedded import open_embedded
 from yoro.sources.models import install_command, installed, list_sources
 from yoro.sources.names import SourceName, parse_name, with_side
+from yoro.sources.runtime import GraphSource
 
 if TYPE_CHECKING:
     from yoro.sources.torch.network import MakeNetwork, Network
@@ -41,22 +42,28 @@ class Kind:
 
 
 def open_source(name: str, *, read: str = "logits", device: str = "auto", threads: int | None = None) -> ResponseSource:
-    """Open the source of that name, read at its "logits" or its pooled "features".
+    """Open the source of that name, read at its "logits", its pooled "features", or "all" that one pass can give.
+
+    Where a source gives one vector and no more, "all" is that vector.
 
     >>> open_source("embedded:lite0").width
     1000
     """
     parsed, kind = _find(name)
-    reading = check_reading(read)
     if threads is not None and threads < 1:
         raise SourceError(f"threads must be at least 1, not {threads}.")
+    one = check_reading("logits" if read == "all" else read)
     if kind.open is not None:
         check_cpu(device, name)
-        return kind.open(parsed, reading, threads)
-    make = _need_network(kind, name)
-    from yoro.sources.torch.network import open_network
+        source = kind.open(parsed, one, threads)
+    else:
+        make = _need_network(kind, name)
+        from yoro.sources.torch.network import open_network
 
-    return open_network(parsed, make, read=reading, device=device, threads=threads)
+        source = open_network(parsed, make, read=one, device=device, threads=threads)
+    if read == "all" and isinstance(source, GraphSource) and not is_dual(source):
+        return source.read_all()
+    return source
 
 
 def torch_network(name: str, read: Reading, side: int | None = None) -> tuple[SourceName, Network]:

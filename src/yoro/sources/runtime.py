@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from yoro.discriminant.readings import Layout
 from yoro.environment import cores, refuse_telemetry
 from yoro.errors import SourceError
 from yoro.sources.contract import IdentifiedSource, Identity, Images, Responses, check_responses
@@ -69,6 +71,7 @@ class GraphSource(IdentifiedSource):
     ) -> None:
         super().__init__(identity, class_names)
         self.width = width
+        self.layout = Layout.of(width, identity.read)
         self._build = build
         total = threads or cores()
         self._lanes = min(total, LANES)
@@ -95,6 +98,18 @@ class GraphSource(IdentifiedSource):
 
     def onnx_model(self) -> onnx.ModelProto:
         return self._build(np.float32)
+
+    def read_all(self) -> Self:
+        """Read every reading of the graph from now on, side by side."""
+        from yoro.sources.tap import tapped
+
+        plain = self._build
+        layout = tapped(plain(np.uint8))[1]
+        self.layout, self.width = layout, layout.width
+        self._identity = replace(self._identity, read="all")
+        self._build = lambda pixels: tapped(plain(pixels))[0]
+        self._sessions.clear()
+        return self
 
 
 def first_line(error: Exception) -> str:

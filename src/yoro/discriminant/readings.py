@@ -1,0 +1,130 @@
+"""Several readings of one forward pass, side by side in one vector, and how each is transformed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro import limits
+from yoro.errors import InputError, WidthError
+
+Responses = NDArray[np.floating]
+
+LOGITS = "logits"
+FEATURES = "features"
+TRANSFORMS = ("plain", "unit", "root")
+VIEWS = (1, 2)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One part of a response: its name, its width, and what is done to it before anything is learnt from it.
+
+    "plain" leaves it as it is, "unit" divides it by its length, and "root" takes the square root of every (not
+    negative) coordinate first: pooled activations have long tails, which the root shortens.
+    """
+
+    name: str
+    width: int
+    transform: str = "plain"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not 0 < len(self.name) <= limits.READING_NAME:
+            raise InputError(f"A reading is called {self.name!r:.60}; expected a short name.")
+        if isinstance(self.width, bool) or not isinstance(self.width, int) or self.width < 1:
+            raise InputError(f"The reading {self.name!r} has width {self.width!r}; expected a number of at least 1.")
+        if self.transform not in TRANSFORMS:
+            raise InputError(
+                f"The reading {self.name!r} is transformed by {self.transform!r}; "
+                f"expected one of {', '.join(TRANSFORMS)}."
+            )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The readings of a response in their order, and whether an image is read together with its mirror image."""
+
+    readings: tuple[Reading, ...]
+    views: int = 1
+
+    def __post_init__(self) -> None:
+        names = [reading.name for reading in self.readings]
+        if not names or len(names) > limits.READINGS or len(set(names)) != len(names):
+            raise InputError(
+                f"A response has the readings {names!r}; expected 1 to {limits.READINGS} of different names."
+            )
+        if self.width > limits.RESPONSE_WIDTH:
+            raise WidthError(f"These readings have width {self.width:,}; at most {limits.RESPONSE_WIDTH:,} are fitted.")
+        if self.views not in VIEWS or isinstance(self.views, bool):
+            raise InputError(f"{self.views!r} views were asked for; expected 1, or 2 for the mirror image as well.")
+
+    @classmethod
+    def of(cls, width: int, name: str = LOGITS) -> Layout:
+        """One reading, as it is."""
+        return cls((Reading(name, width),))
+
+    @property
+    def width(self) -> int:
+        """Coordinates of a whole response."""
+        return sum(reading.width for reading in self.readings)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(reading.name for reading in self.readings)
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """Where each reading stands."""
+        ends = list(accumulate(reading.width for reading in self.readings))
+        return tuple(slice(end - reading.width, end) for end, reading in zip(ends, self.readings, strict=True))
+
+    @property
+    def plain(self) -> bool:
+        """Whether a response is one reading of one view, taken as it is."""
+        return len(self.readings) == 1 and self.views == 1 and self.readings[0].transform == "plain"
+
+    def transformed(self, views: Sequence[Responses]) -> Responses:
+        """Responses as they are learnt from, of one view each or of an image and its mirror image, averaged."""
+        if len(views) != self.views:
+            raise InputError(f"{len(views)} views came; expected {self.views}.")
+        if self.plain:
+            return views[0]
+        out = np.empty(views[0].shape, dtype=np.float32)
+        for reading, part in zip(self.readings, self.slices, strict=True):
+            each = [_transformed(view[:, part], reading.transform) for view in views]
+            mean = each[0] if len(each) == 1 else (each[0] + each[1]) / 2
+            out[:, part] = mean if reading.transform == "plain" or len(each) == 1 else _unit(mean)
+        return out
+
+    def config(self) -> dict[str, object]:
+        """The layout as plain values; `from_config` gives it back."""
+        readings = [{"name": r.name, "width": r.width, "transform": r.transform} for r in self.readings]
+        return {"views": self.views, "of": readings}
+
+    @classmethod
+    def from_config(cls, config: object) -> Layout:
+        """The layout that `config` describes, checked as if a stranger had written it."""
+        if not isinstance(config, Mapping) or set(config) != {"views", "of"} or not isinstance(config["of"], list):
+            raise InputError("A model's readings are a table of 'views' and 'of'.")
+        keys = {"name", "width", "transform"}
+        if len(config["of"]) > limits.READINGS or not all(
+            isinstance(item, Mapping) and set(item) == keys for item in config["of"]
+        ):
+            raise InputError("A model's readings are a list of names, widths and transforms.")
+        return cls(tuple(Reading(**item) for item in config["of"]), config["views"])
+
+
+def _transformed(part: Responses, transform: str) -> Responses:
+    if transform == "plain":
+        return part
+    return _unit(np.sqrt(np.maximum(part, 0.0)) if transform == "root" else part)
+
+
+def _unit(rows: Responses) -> Responses:
+    """Every row divided by its length; a row of zeros stays."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return rows / np.where(lengths > 0, lengths, 1.0)[:, None]

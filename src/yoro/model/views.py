@@ -1,0 +1,55 @@
+"""An image and its mirror image: one view and two are gathered in one pass, and leave-one-out tells which to keep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.discriminant.calibration import doubtful_loss
+from yoro.discriminant.readings import Layout, Reading
+from yoro.model.gathered import Gathered
+from yoro.model.model import Model
+from yoro.model.pipeline import Pipeline
+
+
+class BothViews(Pipeline):
+    """A pipeline whose responses are those of one view, and then those of two averaged."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        two = pipeline.layout
+        several = [(f"{reading.name}{mark}", reading.width) for mark in ("", ", mirrored") for reading in two.readings]
+        both = Layout(tuple(Reading(name, width) for name, width in several), views=2)
+        super().__init__(pipeline.source, pipeline.prompt, pipeline.geometry, both)
+        object.__setattr__(self, "_two", two)
+
+    def respond(self, images: NDArray[np.uint8]) -> NDArray[np.floating]:
+        two: Layout = self._two  # type: ignore[attr-defined]
+        plain, mirrored = (
+            self.source.respond(self.prompt.compose(view))
+            for view in (images, np.ascontiguousarray(images[:, :, ::-1]))
+        )
+        one = replace(two, views=1)
+        return np.concatenate([one.transformed([plain]), two.transformed([plain, mirrored])], axis=1)
+
+
+def parted(gathered: Gathered, layout: Layout) -> dict[int, Gathered]:
+    """What was gathered of both, by the number of views."""
+    result, n = {}, len(layout.readings)
+    for views, first in ((1, 0), (2, n)):
+        mine = replace(layout, views=views)
+        statistics = gathered.statistics.take(range(first, first + n), mine)
+        columns = slice(0 if views == 1 else layout.width, layout.width * views)
+        reservoir = gathered.reservoir and gathered.reservoir.take([columns])
+        result[views] = replace(gathered, statistics=statistics, reservoir=reservoir)
+    return result
+
+
+def left_out_loss(model: Model) -> float:
+    """Negative log-likelihood of the kept responses, each without itself; infinite where none can be left out."""
+    found = model.evidence().left_out(model.choice)
+    if found is None:
+        return np.inf
+    scored, _ = found
+    return doubtful_loss(scored.scores, scored.truth, scored.weights, model.choice.temperature)
