@@ -31,7 +31,7 @@ from torch.nn.functional import cross_entropy
 from timing import print_machine, print_table
 from yoro.data.examples import Example
 from yoro.data.find import find
-from yoro.data.geometry import WEAK, Geometry
+from yoro.data.geometry import WEAK, Geometry, Looks
 from yoro.refining.images import LabelledImages
 from yoro.sources import open_source
 from yoro.sources.contract import ResponseSource
@@ -94,8 +94,7 @@ def fine_tuned(train: Sequence[Example], test: Sequence[Example], *, source: str
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs * steps_an_epoch)
     for epoch in range(epochs):
         order = np.random.default_rng([seed, epoch]).permutation(len(images))
-        looks = lambda image, epoch=epoch: partial(WEAK.draw, (seed, epoch, image))  # noqa: E731
-        for pixels, codes in images.batches(BATCH, order=order, looks=looks):
+        for pixels, codes in images.batches(BATCH, order=order, looks=_looks(seed, epoch)):
             optimiser.zero_grad()
             cross_entropy(model(_tensor(pixels, frozen)), torch.from_numpy(codes)).backward()
             optimiser.step()
@@ -116,8 +115,9 @@ def _network(source: str, frozen: ResponseSource, train: LabelledImages) -> torc
     """The network to its features, and a linear head with the weights of the logistic regression on them."""
     features = torch_network(source, "features")[1].module.requires_grad_(True)
     scaler, regression = (step for _, step in fit_logistic(*features_of(train.examples, frozen)).steps)
-    rows = regression.coef_ if len(train.classes) > 2 else np.concatenate([-regression.coef_, regression.coef_]) / 2
-    bias = regression.intercept_ if len(rows) == len(regression.intercept_) else _both(regression.intercept_)
+    rows, bias = regression.coef_, regression.intercept_
+    if len(rows) == 1:  # scikit-learn keeps one row for two classes
+        rows, bias = (np.concatenate([-part, part]) / 2 for part in (rows, bias))
     weights = rows / scaler.scale_
     head = torch.nn.Linear(frozen.width, len(train.classes))
     with torch.no_grad():
@@ -126,9 +126,9 @@ def _network(source: str, frozen: ResponseSource, train: LabelledImages) -> torc
     return torch.nn.Sequential(features, head).to(memory_format=torch.channels_last)
 
 
-def _both(intercept: np.ndarray) -> np.ndarray:
-    """Scikit-learn keeps one row for two classes."""
-    return np.concatenate([-intercept, intercept]) / 2
+def _looks(seed: int, epoch: int) -> Looks:
+    """How each image is cropped and mirrored in an epoch."""
+    return lambda image: partial(WEAK.draw, (seed, epoch, image))
 
 
 def _tensor(pixels: np.ndarray, source: ResponseSource) -> torch.Tensor:
