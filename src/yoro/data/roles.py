@@ -8,7 +8,7 @@ name if they have it; a test split serves no other purpose, whoever gives it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -66,9 +66,11 @@ class Roles:
     notes: tuple[str, ...] = ()
 
 
-def find_roles(verb: str, data: object, *, val: object | None = None, test: object | None = None) -> Roles:
-    """The roles of a verb's data, and of data given for one role."""
-    parts, notes = _by_mark(data)
+def find_roles(
+    verb: str, data: object, *, val: object | None = None, test: object | None = None, known: Collection[str] = ()
+) -> Roles:
+    """The roles of a verb's data, and of data given for one role; `known` are the classes of a model, as in `find`."""
+    parts, notes = _by_mark(data, known)
     if not len(parts["train"]):
         splits = ", ".join(role for role in ROLES if len(parts[role]))
         raise InputError(f"The data have the splits {splits} but no training images to fit.")
@@ -80,7 +82,7 @@ def find_roles(verb: str, data: object, *, val: object | None = None, test: obje
                 notes.append(
                     f"The {own:,} images of the data's own {CALLED[role]} split are left alone: others were given."
                 )
-            parts[role], said = _serving(role, given[role])
+            parts[role], said = _serving(role, given[role], known)
             parts[role] = _renamed(parts[role], given[role], parts["train"])
             notes += said
         elif own and role not in USES[verb]:
@@ -89,14 +91,16 @@ def find_roles(verb: str, data: object, *, val: object | None = None, test: obje
     return Roles(parts["train"], parts["val"], parts["test"], tuple(notes))
 
 
-def to_measure(data: object) -> tuple[Part, list[str]]:
-    """What a model is measured on: the test split, else the validation split, else all."""
-    return _serving("test", data)
+def to_measure(data: object, known: Collection[str] = ()) -> tuple[Part, list[str]]:
+    """What a model of known classes is measured on: the test split, else the validation split, else all."""
+    return _serving("test", data, known)
 
 
-def to_change(verb: str, data: object, rule: str | float) -> tuple[list[Part], list[str]]:
-    """What is added to a model or taken out of it: what a fit by its rule would have fitted."""
-    roles = find_roles(verb, data)
+def to_change(
+    verb: str, data: object, rule: str | float, known: Collection[str] = ()
+) -> tuple[list[Part], list[str]]:
+    """What is added to a model of known classes or taken out of it: what a fit by its rule would have fitted."""
+    roles = find_roles(verb, data, known=known)
     if rule != "validation" or not len(roles.val):
         return [part for part in (roles.train, roles.val) if len(part)], list(roles.notes)
     told = f"The {len(roles.val):,} images of the validation split are left alone: the model's rule validates on them."
@@ -128,6 +132,22 @@ def to_fit(
     return [train], held, notes
 
 
+def refuse_one_class(classes: Collection[str], data: object) -> None:
+    """Raise if all images are of one class: known before the first of them is read, it need not be read at all."""
+    if len(classes) > 1:
+        return
+    where = f" in {', '.join(map(str, data)) if isinstance(data, list) else data}" if _is_place(data) else ""
+    only = "".join(classes)
+    raise InputError(
+        f"All images{where} are of one class, {only!r}; a classifier needs at least 2. Give a folder that holds a "
+        "folder of images for each class, or several folders."
+    )
+
+
+def _is_place(data: object) -> bool:
+    return isinstance(data, str | Path) or (isinstance(data, list) and all(isinstance(d, str | Path) for d in data))
+
+
 def by_role(examples: Iterable[Example]) -> dict[str, list[Example]]:
     """Examples by their mark; those without one are training images."""
     parts: dict[str, list[Example]] = {role: [] for role in ROLES}
@@ -136,10 +156,10 @@ def by_role(examples: Iterable[Example]) -> dict[str, list[Example]]:
     return parts
 
 
-def _by_mark(data: object) -> tuple[dict[str, Part], list[str]]:
+def _by_mark(data: object, known: Collection[str] = ()) -> tuple[dict[str, Part], list[str]]:
     """The parts of data by mark, and what there is to say of them."""
     if not is_response_data(data):
-        found = find(data)
+        found = find(data, known=known)
         return dict(by_role(found)), [*found.notes, *_unmarked(found)]
     if not isinstance(data, str | Path):
         count = len(data[0]) if isinstance(data, tuple) else 0
@@ -159,9 +179,9 @@ def _unmarked(found: Dataset) -> list[str]:
     return [f"The {odd:,} images without a split count as training images."] if odd else []
 
 
-def _serving(role: str, data: object) -> tuple[Part, list[str]]:
+def _serving(role: str, data: object, known: Collection[str]) -> tuple[Part, list[str]]:
     """The part of data given for one role that serves it, and what was left alone."""
-    parts, notes = _by_mark(data)
+    parts, notes = _by_mark(data, known)
     chosen = next((split for split in SERVES[role] if len(parts[split])), None)
     if chosen is None:
         raise InputError(
