@@ -110,7 +110,7 @@ def test_what_the_makefile_installs_is_pinned():
     pinned = {re.fullmatch(r"([\w.-]+)==[\w.+!]+", line)[1].lower().replace("_", "-") for line in lines}
     facts = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = facts["project"]["optional-dependencies"]
-    wanted = [*facts["project"]["dependencies"], *extras["torch"], *extras["clip"], *extras["bench"]]
+    wanted = [*facts["project"]["dependencies"], *extras["torch"], *extras["clip"], *extras["bench"], *extras["heif"]]
     wanted += facts["dependency-groups"]["dev"]
     names = {re.match(r"[\w.-]+", item)[0].lower().replace("_", "-") for item in wanted} - {"yoro-vr"}
     assert names <= pinned, names - pinned

@@ -9,7 +9,6 @@ import stat
 import struct
 import tarfile
 import zipfile
-import zlib
 from pathlib import Path
 
 import pytest

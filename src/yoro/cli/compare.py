@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from yoro.cli.given import Images, LabelFrom, given, given_for
 from yoro.cli.options import (
-    Data,
     LoadingOptions,
     Reads,
     ReportOptions,
@@ -38,12 +38,11 @@ class CompareOptions:
     methods: Annotated[str | None, Parameter(metavar="A,B", help="Only these, by name, with commas between.")] = None
     seeds: Annotated[int, Parameter(help="Repetitions, each with its own draws.")] = 3
     shots: Annotated[int | None, Parameter(help="Training images a class; by default all.")] = None
+    label_from: LabelFrom = None
 
 
 def compare(
-    data: Data,
-    /,
-    *,
+    *data: Images,
     comparing: Annotated[CompareOptions, Parameter(name="*")] = CompareOptions(),
     source: Sources = SourceOptions(),
     sentences: Speaks = SentenceOptions(),
@@ -66,8 +65,9 @@ def compare(
         raise UsageError("--seeds and --shots must be at least 1.")
     if output.html is not None:
         check_output(output.html, force=output.force)
+    val, test = (given_for(path, comparing.label_from) for path in (comparing.val, comparing.test))
     shared = read_responses(
-        data, val=comparing.val, test=comparing.test, pipeline=source, sentences=sentences, loading=loading,
+        given(data, comparing.label_from), val=val, test=test, pipeline=source, sentences=sentences, loading=loading,
         progress=not quiet,
     )  # fmt: skip
     for note in shared.notes:

@@ -14,8 +14,6 @@ from cyclopts import Group, Parameter
 from yoro.model.settings import Loading, PipelineSettings, SolveSettings
 from yoro.text.settings import SentenceSettings
 
-DATA = "A folder of images, a list (.csv, .jsonl) or responses (.npz)."
-Data = Annotated[str, Parameter(help=DATA)]
 ModelPath = Annotated[Path, Parameter(help="A saved model.", name="M.yoro")]
 Out = Annotated[Path, Parameter(metavar="M.yoro", help="Where to write the model.")]
 Elsewhere = Annotated[Path | None, Parameter(metavar="N.yoro", help="Write the changed model here, not in place.")]

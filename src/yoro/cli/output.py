@@ -36,6 +36,16 @@ def say(sentence: str, quiet: bool = False) -> None:
         print(plain(sentence), file=sys.stderr)
 
 
+def counted(number: float, noun: str) -> str:
+    """A number of things, in the form that the number wants.
+
+    >>> counted(1, "image"), counted(2000, "class")
+    ('1 image', '2,000 classes')
+    """
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number:,.0f} {noun}{ending}"
+
+
 def print_text(text: str) -> None:
     """Lines of a table or a text, on stdout."""
     print(plain(text, keep="\n"))
@@ -93,7 +103,7 @@ def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
         say(f"Skipped: {reason}")
     if len(skipped) > MOST_SKIPPED:
         say(f"... and {len(skipped) - MOST_SKIPPED:,} more.")
-    say("1 image could not be read." if len(skipped) == 1 else f"{len(skipped):,} images could not be read.")
+    say(f"{counted(len(skipped), 'image')} could not be read.")
     sys.exit(1)
 
 
@@ -127,7 +137,8 @@ def change_model(
     for note in changed.notes:
         say(note, quiet)
     after = classifier.model.statistics.total
-    say(f"{target}: {before:,.0f} -> {after:,.0f} examples, {len(classifier.classes)} classes.", quiet)
+    classes = counted(len(classifier.classes), "class")
+    say(f"{target}: {before:,.0f} -> {counted(after, 'example')}, {classes}.", quiet)
     tell_skipped(changed.skipped)
 
 

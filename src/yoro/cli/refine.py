@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
+from yoro.cli.given import Images, LabelFrom, given, given_for
 from yoro.cli.options import (
     READING,
-    Data,
     ModelPath,
     Moved,
     MovedOptions,
@@ -76,13 +76,13 @@ class DecodingOptions(Loading):
 
 def refine(
     model: ModelPath,
-    data: Data,
     /,
-    *,
+    *data: Images,
     out: Out,
     val: Annotated[
         str | None, Parameter(metavar="DATA", help="Images that decide; the model must not be fitted on them.")
     ] = None,
+    label_from: LabelFrom = None,
     resume: Annotated[bool, flag("Go on where a run that was ended left off.")] = False,
     settings: Annotated[RefineOptions, Parameter(name="*", group=TRAINING)] = RefineOptions(),
     moved: Moved = MovedOptions(),
@@ -106,8 +106,9 @@ def refine(
         loading, moved.source, moved.device, unfinished, resume, not quiet, lambda sentence: say(sentence, quiet)
     )
     with spoken_warnings(quiet):
-        given = load(model, source=moved.source, device=moved.device)
-        refined, refinement = refine(given, data, val, settings, run)
+        classifier = load(model, source=moved.source, device=moved.device)
+        images, deciding = given(data, label_from), given_for(val, label_from)
+        refined, refinement = refine(classifier, images, deciding, settings, run)
     _finish(refined, refinement, out, output)
     if output.as_json:
         print_json(refinement.to_json())

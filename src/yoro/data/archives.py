@@ -127,7 +127,7 @@ def _in_tar(plain: Path, keep: object = None) -> Iterator[Found]:
     """The files of a tar whose bytes are as they are."""
     with plain.open("rb") as file, tarfile.open(fileobj=cast("IO[bytes]", _Headers(file)), mode="r:") as archive:
         while (entry := archive.next()) is not None:
-            archive.members = []  # it would keep them all
+            archive.members = []  # type: ignore[attr-defined]  # it would keep them all
             name = entry.name + ("/" if entry.isdir() else "")
             regular = entry.isreg() and not entry.issparse()
             yield name, Member(plain, entry.offset_data, entry.size, entry.size, keep=keep) if regular else None

@@ -39,7 +39,7 @@ def find_listed(path: Path, *, labelled: bool = True) -> Dataset:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             for where, row in rows(file, path):
-                examples.append(_example(_ours(row), where, labelled))
+                examples.append(_example(row, where, labelled))
     except (UnicodeDecodeError, csv.Error, json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"'{shown(path)}' cannot be read as a list: {error}. Expected UTF-8 CSV or JSONL.") from error
     if not examples:
@@ -112,8 +112,8 @@ def _lines(file: TextIO, path: Path) -> Iterator[str]:
         yield line
 
 
-def _example(row: Row, where: str, labelled: bool) -> Example:
-    columns = ", ".join(row) or "none"
+def _example(given: Row, where: str, labelled: bool) -> Example:
+    columns, row = ", ".join(given) or "none", _ours(given)
     if "path" not in row:
         raise InputError(f"{where}: there is no column {_alternatives('path')}; columns seen: {columns}.")
     path = row["path"]

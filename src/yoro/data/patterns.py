@@ -52,7 +52,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
     stem = pattern.removesuffix(PurePosixPath(pattern).suffix) if not pattern.endswith("}") else pattern
     parts = FIELD.split(stem)
     texts = [re.escape(part) if i % 2 == 0 else _field(part) for i, part in enumerate(parts)]
-    return re.compile("".join(texts))
+    return re.compile("".join(texts), re.DOTALL)
 
 
 def _field(name: str) -> str:

@@ -96,9 +96,7 @@ def to_measure(data: object, known: Collection[str] = ()) -> tuple[Part, list[st
     return _serving("test", data, known)
 
 
-def to_change(
-    verb: str, data: object, rule: str | float, known: Collection[str] = ()
-) -> tuple[list[Part], list[str]]:
+def to_change(verb: str, data: object, rule: str | float, known: Collection[str] = ()) -> tuple[list[Part], list[str]]:
     """What is added to a model of known classes or taken out of it: what a fit by its rule would have fitted."""
     roles = find_roles(verb, data, known=known)
     if rule != "validation" or not len(roles.val):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
-from typing import IO, Self
+from typing import IO
 
 from yoro import limits
 from yoro.data.decoding import file_bytes
@@ -57,10 +57,8 @@ class Sorted:
         self.manifest.write(json.dumps(entry) + "\n")
         self.manifest.flush()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Nothing more is added."""
         self.manifest.close()
 
 
@@ -157,7 +155,9 @@ def _as_it_was(target: Path, entry: dict[str, str]) -> bool:
     if "link" in entry:
         return target.is_symlink() and str(target.readlink()) == entry["link"]
     regular = target.is_file() and not target.is_symlink()
-    return regular and target.stat().st_size <= limits.IMAGE_FILE_BYTES and _digest(target.read_bytes()) == entry["digest"]
+    return (
+        regular and target.stat().st_size <= limits.IMAGE_FILE_BYTES and _digest(target.read_bytes()) == entry["digest"]
+    )
 
 
 def _digest(content: bytes) -> str:

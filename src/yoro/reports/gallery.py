@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -40,28 +40,24 @@ class Gallery:
     total: int = 0
     unsure: int = 0
     counts: Counter[str] = field(default_factory=Counter)
-    sums: Counter[str] = field(default_factory=Counter)  # of probabilities
+    sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))  # of probabilities
     doubtful: list[Answer] = field(default_factory=list)
 
-    def watching(self, answers: Iterable[Answers]) -> Iterator[Answers]:
-        """The answers, as they come."""
-        for batch in answers:
-            self.add(batch)
-            yield batch
-
-    def add(self, batch: Answers) -> None:
-        """Note a batch."""
+    def add(self, batch: Answers) -> list[Answer]:
+        """Note a batch; its answers in their order."""
         order = np.argsort(-batch.log_probabilities, axis=1, kind="stable")[:, :2]
         shares = np.exp(np.take_along_axis(batch.log_probabilities, order, axis=1))
-        found = []
-        for name, places, (first, second) in zip(batch.names, order.tolist(), shares.tolist(), strict=True):
-            label = self.classes[places[0]]
-            found.append(Answer(first, name, label, self.classes[places[1]], second))
-            self.counts[label] += 1
-            self.sums[label] += first
-            self.unsure += first < self.threshold
+        found = [
+            Answer(first, name, self.classes[best], self.classes[other], second)
+            for name, (best, other), (first, second) in zip(batch.names, order.tolist(), shares.tolist(), strict=True)
+        ]
+        for answer in found:
+            self.counts[answer.label] += 1
+            self.sums[answer.label] += answer.probability
+            self.unsure += answer.probability < self.threshold
         self.total += len(found)
         self.doubtful = heapq.nsmallest(MOST, [*self.doubtful, *found])
+        return found
 
     def page(self, pictures: Mapping[str, Example], title: str, source: str) -> str:
         """The whole page, to be written as UTF-8; it asks for no other file and runs no script."""
