@@ -116,3 +116,8 @@ def test_what_the_makefile_installs_is_pinned():
     assert names <= pinned, names - pinned
     installs = re.findall(r"pip install.*--editable.*", (ROOT / "Makefile").read_text())
     assert sum("--constraint constraints.txt" in line for line in installs) == len(installs) - 1  # `make constraints`
+
+
+def test_no_line_installs_from_an_index_what_no_index_has():
+    for file in (*PAGES, ROOT / "CONTRIBUTING.md", *(ROOT / "src").rglob("*.py")):
+        assert not re.search(r"install.*yoro-vr", file.read_text()), file

@@ -59,7 +59,7 @@ def test_a_missing_torch_names_the_extra(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else found(name))
     for name in ("timm:resnet18", "torchvision:resnet18"):
-        with pytest.raises(SourceError, match=r"pip install 'yoro-vr\[torch\]'"):
+        with pytest.raises(SourceError, match=r"pip install '\.\[torch\]'"):
             open_source(name)
 
 
