@@ -59,7 +59,7 @@ def forget(
     loading: Reads = LoadingOptions(),
     output: Writes = WriteOptions(),
 ) -> None:
-    """Take labelled data back out of a model, as if they had never been fitted."""
+    """Take labelled data back out of a model, as if never fitted."""
 
     found = given(data, label_from)
 
@@ -76,7 +76,7 @@ def relabel(
     out: Elsewhere = None,
     output: Writes = WriteOptions(),
 ) -> None:
-    """Rename classes; classes given the same name are joined, exactly."""
+    """Rename classes; those given one name are joined, exactly."""
     table: dict[str, str] = {}
     for pair in names:
         old, equals, new = pair.partition("=")
@@ -94,7 +94,7 @@ def merge(
     out: Out,
     output: Writes = WriteOptions(),
 ) -> None:
-    """Merge models of one source into the model of all their data, exactly."""
+    """Merge models of one source into the model of all their data."""
     from yoro.model.classifier import load
     from yoro.model.store import check_target
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +22,7 @@ from yoro.cli.options import (
     UsageError,
     parse_names,
 )
-from yoro.cli.output import print_json, print_text, say, tell_skipped
+from yoro.cli.output import passing, print_json, print_text, say, tell_skipped
 
 if TYPE_CHECKING:
     from yoro.peers.compare import Comparison, Row
@@ -49,7 +50,10 @@ def compare(
     loading: Reads = LoadingOptions(),
     output: Reports = ReportOptions(),
 ) -> None:
-    """Fit and test label mappings, ablations and training-free peers on responses that are read once."""
+    """Compare label mappings and training-free peers on your images.
+
+    All are fitted and tested on the same responses, which are read once.
+    """
     from yoro.errors import InputError
     from yoro.model.store import check_output
     from yoro.peers.compare import compare
@@ -74,8 +78,9 @@ def compare(
         say(note, quiet)
     found = compare(
         shared, methods=chosen, seeds=comparing.seeds, shots=comparing.shots,
-        tell=lambda name: say(f"Comparing: {name}", quiet),
+        tell=lambda name: passing(f"Comparing: {name}", quiet),
     )  # fmt: skip
+    passing("", quiet)
     if output.html is not None:
         _write_page(found, output.html)
     if output.as_json:
@@ -96,25 +101,34 @@ def _write_page(found: Comparison, path: Path) -> None:
 
 
 def table(comparison: Comparison) -> str:
-    """What was compared on, then a line for each method; those that could not run come last, with the reason."""
+    """What was compared on, a line for each method, and one line on those that cannot run here."""
     facts = [f"{key + ':':<22}{value}" for key, value in comparison.facts.items()]
     width = max(len(row.method) for row in comparison.rows)
     head = (
         f"{'method':<{width}}  {'accuracy':>8}  {'±':>5}  {'fit s':>8}  {'responses/s':>11}  {'memory MB':>9}"
         f"  {'passes':>6}  needs"
     )
-    lines = [_line(row, width) for row in comparison.rows]
+    lines = [_line(row, width) for row in comparison.rows if row.accuracy is not None]
     told: dict[str, list[str]] = {}
     for row in comparison.rows:
         for note in row.notes:
             told.setdefault(note, []).append(row.method)
     notes = [f"{', '.join(names)}: {note}." for note, names in told.items()]
+    notes += _not_run(comparison.rows)
     return "\n".join([*facts, "", head, *lines, *([""] if notes else []), *notes])
 
 
+def _not_run(rows: Iterable[Row]) -> list[str]:
+    """One line on the methods that could not run, by reason; nothing if all could."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row.accuracy is None:
+            reasons.setdefault(str(row.reason).rstrip("."), []).append(row.method)
+    told = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
+    return [f"Cannot run here: {told}."] if told else []
+
+
 def _line(row: Row, width: int) -> str:
-    if row.accuracy is None:
-        return f"{row.method:<{width}}  cannot run: {row.reason}"
     deviation = "-" if row.deviation is None else f"{100 * row.deviation:.1f}"
     return (
         f"{row.method:<{width}}  {row.accuracy:>8.1%}  {deviation:>5}  {row.fit_seconds:>8.2g}"

@@ -42,7 +42,7 @@ def demo(
     out: Annotated[Path, Parameter(metavar="FOLDER", help="Where to put the model and some pictures.")] = FOLDER,
     output: Writes = WriteOptions(),
 ) -> None:
-    """Fit handwritten digits in one pass, compare with other label mappings, and predict a few."""
+    """Fit handwritten digits, compare label mappings, predict a few."""
     from yoro.model.store import check_output
 
     if not output.force:

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from yoro.cli.given import KINDS, LabelFrom, called, given, given_for
 from yoro.cli.options import (
     SENTENCES,
+    SOLVING,
     LoadingOptions,
     Out,
     PipelineOptions,
@@ -26,7 +27,7 @@ from yoro.cli.options import (
     flag,
     switch,
 )
-from yoro.cli.output import counted, print_json, say, spoken_warnings, tell_skipped, write_page
+from yoro.cli.output import counted, duration, print_json, say, spoken_warnings, tell_skipped, write_page
 from yoro.model.settings import FitSettings
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class FittingOptions:
     refine: Annotated[
         int, Parameter(metavar="EPOCHS", help="Then train a prompt, and keep it if validation says so.")
     ] = FitSettings.refine
-    reservoir: Annotated[bool, switch("Keep responses, to choose the shrinkage anew later.")] = True
+    reservoir: Annotated[bool, switch("Keep responses, to choose the shrinkage anew later.", SOLVING)] = True
     label_from: LabelFrom = None
     resume: Annotated[bool, flag("Go on where a run that was ended left off.")] = FitSettings.resume
 
@@ -85,9 +86,13 @@ def fit(
         pipeline, solve, replace(sentences, classes=tuple(named)), loading, fitting.shots, fitting.refine, unfinished,
         fitting.resume, not quiet, lambda note: say(note, quiet),
     )  # fmt: skip
-    with spoken_warnings(quiet):
-        found = given(data, fitting.label_from) if data else None
-        outcome = run_fit(found, given_for(fitting.val, fitting.label_from), settings)
+    try:
+        with spoken_warnings(quiet):
+            found = given(data, fitting.label_from) if data else None
+            outcome = run_fit(found, given_for(fitting.val, fitting.label_from), settings)
+    except KeyboardInterrupt:
+        kept = "The same command with --resume goes on from here." if unfinished.exists() else "Nothing was written."
+        raise KeyboardInterrupt(f"interrupted. {kept}") from None
     finish(outcome, called(data) or str(fitting.classes), out, output, keep=fitting.reservoir, replace=fitting.resume)
     remove_folder(unfinished)
     if output.as_json:
@@ -133,12 +138,13 @@ def sentence(classifier: Classifier, out: Path) -> str:
     """What was fitted, for a person."""
     model = classifier.model
     event = model.history[-1]
+    took = duration(float(str(event["seconds"])))
     if not model.statistics.total:
         classes = counted(len(classifier.classes), "class")
-        return f"{out}: {classes} by their sentences alone (zero-shot), {event['seconds']:g} s."
+        return f"{out}: {classes} by their sentences alone (zero-shot), {took}."
     head = f" The zero-shot head counts {model.choice.alpha:.3g}." if model.choice.alpha else ""
     return (
         f"{out}: {counted(len(classifier.classes), 'class')} from {event['images']:,} examples in one pass, "
-        f"{event['seconds']:g} s, {event['peak_memory_mb']:.0f} MB. "
-        f"Shrinkage {model.choice.shrinkage:g} by {model.choice.rule}.{head}"
+        f"{took}, {event['peak_memory_mb']:.0f} MB. "
+        f"Shrinkage {model.choice.shrinkage:.3g} by {model.choice.rule}.{head}"
     )

@@ -67,7 +67,10 @@ def predict(
     loading: Reads = LoadingOptions(),
     output: Writes = WriteOptions(),
 ) -> None:
-    """Predict classes: one row each, with path, label and probability; or sort the images by class, or show them."""
+    """Predict classes, sort images by class, or show them on a page.
+
+    One row each, with path, label and probability, unless the images themselves are asked for.
+    """
     from yoro.data.find import prefix_of
     from yoro.files.rows import write_rows
     from yoro.model.classifier import load
@@ -142,7 +145,7 @@ def respond(
     loading: Reads = LoadingOptions(),
     output: Writes = WriteOptions(),
 ) -> None:
-    """Write responses, labels and groups to a response file, which every verb takes in place of the images.
+    """Write a network's responses to a file that verbs take as data.
 
     With --attributes, the responses of an image-text source are its similarities to the sentences, not its vectors.
     """
@@ -190,7 +193,10 @@ def evaluate(
     loading: Reads = LoadingOptions(),
     output: Reports = ReportOptions(),
 ) -> None:
-    """Accuracy, calibration, per-class figures and confusions on labelled data (of a split folder, its test split)."""
+    """Measure accuracy, calibration and confusions on labelled data.
+
+    Of data with splits, the test split is measured on.
+    """
     from yoro.model.classifier import load
     from yoro.model.store import check_output
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from yoro.model.classifier import Classifier
     from yoro.refining.verdict import Refinement
 
-TRAINING = Group("How the prompt is trained", sort_key=10)
+TRAINING = Group("How the prompt is trained, for experts", sort_key=40)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,10 @@ def refine(
     loading: Annotated[DecodingOptions, Parameter(name="*", group=READING)] = DecodingOptions(),
     output: Reports = ReportOptions(),
 ) -> None:
-    """Train a visual prompt for a few epochs; write the refined model, or the model unchanged if it did not help."""
+    """Train a visual prompt for a few epochs; kept only if it helps.
+
+    The refined model is written, or the model unchanged if it did not help.
+    """
     from yoro.files.atomic import remove_folder
     from yoro.model.classifier import load
     from yoro.model.store import check_output, check_target
@@ -113,8 +116,7 @@ def refine(
     if output.as_json:
         print_json(refinement.to_json())
     if refinement.interrupted:
-        say(f"Interrupted; the best so far is in {out}, and --resume --force goes on.", quiet)
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(f"Interrupted; the best so far is in {out}, and --resume --force goes on.")
     remove_folder(unfinished)
     tell_skipped(refinement.skipped)
 

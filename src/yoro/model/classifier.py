@@ -217,7 +217,14 @@ class Classifier:
         if gathered.reservoir is not None:
             gathered.reservoir.rename(names)
         words = self._model.words and self._model.words.renamed(names)
-        return self._settle(gathered, verb, [], words=words, prior=_renamed_prior(self._model.prior, names))
+        prior = _renamed_prior(self._model.prior, names)
+        if len(gathered.statistics.classes) < len(self.classes):  # some are joined
+            return self._settle(gathered, verb, [], words=words, prior=prior)
+        self._model = replace(
+            self._model, statistics=gathered.statistics, mapping=self._model.mapping.renamed(names),
+            ledger=gathered.ledger, reservoir=gathered.reservoir, prior=prior, words=words, history=verb.history(),
+        )  # fmt: skip
+        return Change()
 
     def merge(self, other: Classifier) -> Change:
         """Add everything another classifier on the same source was fitted on."""
