@@ -72,7 +72,9 @@ def test_renaming_alone_solves_nothing_anew(digits, monkeypatch):
     again = yoro.fit((responses, np.array([names.get(label, label) for label in labels])))
     np.testing.assert_allclose(classifier.predict_proba(responses[:50]), again.predict_proba(responses[:50]), atol=1e-9)
     columns = [classifier.classes.index(names.get(c, c)) for c in "0123456789"]
-    np.testing.assert_allclose(classifier.predict_proba(responses[:50])[:, columns], before, rtol=1e-9)  # sums reordered
+    np.testing.assert_allclose(
+        classifier.predict_proba(responses[:50])[:, columns], before, rtol=1e-9
+    )  # sums reordered
     classifier.update((responses[:40], np.array([names.get(label, label) for label in labels[:40]])))
     again.update((responses[:40], np.array([names.get(label, label) for label in labels[:40]])))
     np.testing.assert_allclose(classifier.predict_proba(responses[:9]), again.predict_proba(responses[:9]), atol=1e-9)

@@ -20,7 +20,8 @@ from yoro.cli.options import (
     WriteOptions,
     Writes,
 )
-from yoro.cli.output import change_model, counted, say, spoken_warnings
+from yoro.cli.output import change_model, say, spoken_warnings
+from yoro.errors import counted
 
 if TYPE_CHECKING:
     from yoro.model.classifier import Change, Classifier

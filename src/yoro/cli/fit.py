@@ -27,7 +27,8 @@ from yoro.cli.options import (
     flag,
     switch,
 )
-from yoro.cli.output import counted, duration, print_json, say, spoken_warnings, tell_skipped, write_page
+from yoro.cli.output import duration, print_json, say, spoken_warnings, tell_skipped, write_page
+from yoro.errors import counted
 from yoro.model.settings import FitSettings
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts.help import PlainFormatter
 
-from yoro.errors import plain
+from yoro.errors import counted, plain
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
@@ -53,16 +53,6 @@ def duration(seconds: float) -> str:
     if seconds >= 120:
         return f"{seconds // 60:,.0f} min {seconds % 60:.0f} s"
     return f"{seconds:.1f} s" if seconds >= 10 else f"{seconds:.2g} s"
-
-
-def counted(number: float, noun: str) -> str:
-    """A number of things, in the form that the number wants.
-
-    >>> counted(1, "image"), counted(2000, "class")
-    ('1 image', '2,000 classes')
-    """
-    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
-    return f"{number:,.0f} {noun}{ending}"
 
 
 def print_text(text: str) -> None:

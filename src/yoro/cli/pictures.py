@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from yoro.cli.options import UsageError, flag
-from yoro.cli.output import counted, say, write_page
+from yoro.cli.output import say, write_page
+from yoro.errors import counted
 
 if TYPE_CHECKING:
     from yoro.data.examples import Dataset

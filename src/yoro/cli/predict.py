@@ -27,8 +27,9 @@ from yoro.cli.options import (
     Writes,
     flag,
 )
-from yoro.cli.output import counted, print_json, print_text, say, tell_skipped, write_page
+from yoro.cli.output import print_json, print_text, say, tell_skipped, write_page
 from yoro.cli.pictures import PictureOptions, attended, find_pictures, undo
+from yoro.errors import counted
 from yoro.model.settings import SolveSettings
 
 if TYPE_CHECKING:

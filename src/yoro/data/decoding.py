@@ -156,13 +156,15 @@ def _square(
 
 def _is_heif(content: bytes) -> bool:
     """Whether an image is a HEIF, as phones take them; then Pillow is told how to read it, or it is said what lacks."""
-    if content[4:8] != b"ftyp" or content[8:12] not in HEIF_BRANDS:
+    brands = content[8 : min(int.from_bytes(content[:4]), 256)]  # the first is its own, the others it goes along with
+    if content[4:8] != b"ftyp" or brands[:4] not in HEIF_BRANDS or b"avif" in brands:
         return False
     try:
         from pillow_heif import register_heif_opener
     except ImportError:
         raise ImageError(f"it is a HEIC, which needs an extra ({install('heif')}), or saving as JPEG") from None
-    register_heif_opener(thumbnails=False)
+    if HEIF not in Image.OPEN:
+        register_heif_opener(thumbnails=False)
     return True
 
 

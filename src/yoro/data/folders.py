@@ -169,8 +169,8 @@ def _classes_under(folder: Node, root: Node, split: str | None, ignored: Ignored
         if label in labels:
             remarks.append(f"Two folders are named {label!r}, spelled in two ways; both are taken for that class.")
         labels.add(label)
-        _check_open(entry)
         found = [Example(image, label, name, split=split) for image, name in _images(entry, root, ignored)]
+        _refuse_closed(entry, found)
         if not found:
             ignored.add(EMPTY, entry.shown)
         depth = entry.shown.count("/") + 1
@@ -212,13 +212,12 @@ def _images(folder: Node, root: Node, ignored: Ignored) -> Iterator[tuple[Pictur
                 ignored.add(NOT_FILE, entry.shown)
 
 
-def _check_open(folder: Node) -> None:
-    """Raise if a folder that stands for a class or a split cannot be opened: without it the model would be another."""
-    try:
-        folder.children()
-    except OSError as error:
-        what = f"The class folder '{folder.shown}' cannot be opened: {error.strerror}"
-        raise InputError(f"{what}. Make it readable, or move it away.") from error
+def _refuse_closed(folder: Node, found: list[Example]) -> None:
+    """Raise if a folder that stands for a class cannot be opened: without it the model would be another."""
+    if found and found[0].name == folder.shown and isinstance(found[0].image, OSError):
+        why = str(found[0].image.strerror).removeprefix("the folder ")
+        what = f"The class folder '{folder.shown}' {why}"
+        raise InputError(f"{what}. Make it readable, or move it away.") from found[0].image
 
 
 def _visible(folder: Node, ignored: Ignored) -> Sequence[Node]:

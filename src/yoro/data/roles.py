@@ -18,7 +18,7 @@ from yoro.data.responses import ResponseBatch, ResponseFile
 from yoro.data.splits import MOST_VALIDATION, describe_hold_out, draw_few, hold_tenth
 from yoro.data.streams import ResponseData, ResponseStream, is_response_data, open_responses
 from yoro.discriminant.rules import MEMBERS, lacking, working_rules
-from yoro.errors import InputError, SelectionError
+from yoro.errors import InputError, SelectionError, counted
 
 ROLES = ("train", "val", "test")
 USES = {  # what each verb does with the splits of its data; it leaves the others alone
@@ -80,13 +80,14 @@ def find_roles(
         if given.get(role) is not None:
             if own:
                 notes.append(
-                    f"The {own:,} images of the data's own {CALLED[role]} split are left alone: others were given."
+                    f"The {counted(own, 'image')} of the data's own {CALLED[role]} split {_are(own)} left alone: "
+                    "others were given."
                 )
             parts[role], said = _serving(role, given[role], known)
             parts[role] = _renamed(parts[role], given[role], parts["train"])
             notes += said
         elif own and role not in USES[verb]:
-            notes.append(f"The {own:,} images of the {CALLED[role]} split are left alone.")
+            notes.append(f"The {counted(own, 'image')} of the {CALLED[role]} split {_are(own)} left alone.")
             parts[role] = []
     return Roles(parts["train"], parts["val"], parts["test"], tuple(notes))
 
@@ -101,7 +102,8 @@ def to_change(verb: str, data: object, rule: str | float, known: Collection[str]
     roles = find_roles(verb, data, known=known)
     if rule != "validation" or not len(roles.val):
         return [part for part in (roles.train, roles.val) if len(part)], list(roles.notes)
-    told = f"The {len(roles.val):,} images of the validation split are left alone: the model's rule validates on them."
+    what = f"The {counted(len(roles.val), 'image')} of the validation split {_are(len(roles.val))} left alone"
+    told = f"{what}: the model's rule validates on them."
     return [roles.train], [*roles.notes, told]
 
 
@@ -119,11 +121,14 @@ def to_fit(
         return _rows_to_fit(train, held, rule, notes)
     if shots is not None:
         train, held = _few(train, held, shots, seed, rule)
-        notes.append(f"{shots} images a class are drawn, seed {seed}; classes that have fewer give all.")
+        notes.append(
+            f"{counted(shots, 'image')} a class {_are(shots)} drawn, seed {seed}; classes that have fewer give all."
+        )
     elif held and rule != "validation":
         notes.append(_fitted_too(len(held), rule))
         train, held = train + held, []
-    notes.insert(0, f"Found {len(train):,} images of {len({example.label for example in train})} classes to fit.")
+    classes = counted(len({example.label for example in train}), "class")
+    notes.insert(0, f"Found {counted(len(train), 'image')} of {classes} to fit.")
     if rule == "validation" and not held:
         train, held, note = _held_out(train, seed)
         notes.append(note)
@@ -140,6 +145,10 @@ def refuse_one_class(classes: Collection[str], data: object) -> None:
         f"All images{where} are of one class, {only!r}; a classifier needs at least 2. Give a folder that holds a "
         "folder of images for each class, or several folders."
     )
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _is_place(data: object) -> bool:
@@ -174,7 +183,7 @@ def _by_mark(data: object, known: Collection[str] = ()) -> tuple[dict[str, Part]
 def _unmarked(found: Dataset) -> list[str]:
     """Where some images are marked and some are not, which are which."""
     odd = sum(example.split is None for example in found) if found.splits else 0
-    return [f"The {odd:,} images without a split count as training images."] if odd else []
+    return [f"{counted(odd, 'image')} without a split: taken for training."] if odd else []
 
 
 def _serving(role: str, data: object, known: Collection[str]) -> tuple[Part, list[str]]:
@@ -205,7 +214,8 @@ def _rows_to_fit(train: Part, held: Part, rule: str | float, notes: list[str]) -
 
 
 def _fitted_too(count: int, rule: str | float) -> str:
-    return f"The {count:,} validation examples are fitted too: the rule {str(rule)!r} needs none held out."
+    what = f"The {counted(count, 'validation example')} {_are(count)} fitted too"
+    return f"{what}: the rule {str(rule)!r} needs none held out."
 
 
 def _few(
