@@ -135,6 +135,7 @@ def test_heic_without_its_extra_is_named_in_every_verb(work, monkeypatch):
 def test_prefixes_lead_to_the_files(work):
     (work / "lists").mkdir()
     (work / "lists" / "l.csv").write_text("path\n../new/cat/000.jpg\n")
-    for data in ("new/", "./new", "lists/l.csv"):
+    (work / "lists" / "here.csv").write_text("image\nnew/cat/000.jpg\n")
+    for data in ("new/", "./new", "lists/l.csv", "lists/here.csv"):
         for row in rows(run("predict", "m.yoro", data, cwd=work).stdout):
             assert (work / Path(row["path"])).is_file()

@@ -51,14 +51,16 @@ def undo(folder: Path | None, quiet: bool) -> None:
     say(f"{folder}: {counted(undone.removed, 'image')} taken out.", quiet)
 
 
-def find_pictures(data: object, options: PictureOptions) -> Dataset:
-    """The images that were asked for; what could not be done with them is found before the first is read."""
+def find_pictures(data: object, options: PictureOptions) -> Dataset | None:
+    """The images, or none if data are responses; what cannot be done with them is found before the first is read."""
     from yoro.data.find import find
     from yoro.data.sorting import check_sortable
     from yoro.data.streams import is_response_data
 
     if is_response_data(data):
-        raise UsageError("--sort-into and --html need images; responses have none.")
+        if options.asked:
+            raise UsageError("--sort-into and --html need images; responses have none.")
+        return None
     found = find(data, labelled=False)
     if options.sort_into is not None:
         check_sortable(options.sort_into, options.link, (example.image for example in found))

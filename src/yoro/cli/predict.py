@@ -72,7 +72,6 @@ def predict(
 
     One row each, with path, label and probability, unless the images themselves are asked for.
     """
-    from yoro.data.find import prefix_of
     from yoro.files.rows import write_rows
     from yoro.model.classifier import load
 
@@ -81,14 +80,16 @@ def predict(
         return
     _check(rows, pictures, output)
     data = given(images)
-    found = find_pictures(data, pictures) if pictures.asked else None
+    found = find_pictures(data, pictures)
     classifier = load(model, source=moved.source, device=moved.device)
     answers = classifier.answers(found or data, loading=loading, progress=not output.quiet)
     for note in answers.notes:
         say(note, output.quiet)
-    stream = attended(answers, found, classifier, pictures, rows.threshold, output.quiet) if found else iter(answers)
-    lines = answered(stream, classifier.classes, rows, prefix_of(images[0]) if len(images) == 1 else "")
-    if found and rows.out is None and rows.kind is None:  # the images are the answer
+    stream = iter(answers)
+    if found and pictures.asked:
+        stream = attended(answers, found, classifier, pictures, rows.threshold, output.quiet)
+    lines = answered(stream, classifier.classes, rows, found.before if found else "")
+    if pictures.asked and rows.out is None and rows.kind is None:  # the images are the answer
         count = sum(1 for _ in lines)
     else:
         count = write_rows(lines, rows.format, rows.out)

@@ -54,6 +54,7 @@ class Dataset:
 
     examples: tuple[Example, ...]
     notes: tuple[str, ...] = ()
+    before: str = ""  # what stands before a name that is no absolute path so that it can be found from here
 
     @property
     def classes(self) -> list[str]:

@@ -49,14 +49,6 @@ def find(data: object, *, labelled: bool = True, known: Collection[str] = ()) ->
     return Dataset(examples)
 
 
-def prefix_of(data: str | Path) -> str:
-    """What stands before a name in the data at a path so that it can be found from here."""
-    path = Path(data)
-    if path.is_dir() or is_archive(path):
-        return f"{shown(path)}/"
-    return f"{shown(path.parent)}/" if is_list(path) and path.parent != Path() else ""
-
-
 def _find_at(path: Path, labelled: bool, known: Collection[str]) -> Dataset:
     if not path.exists():
         raise InputError(f"'{shown(path)}' does not exist; {EXPECTED if labelled else UNLABELLED}.")
@@ -64,7 +56,7 @@ def _find_at(path: Path, labelled: bool, known: Collection[str]) -> Dataset:
         ignored = Ignored()
         root: Node = on_disk(path) if path.is_dir() else read_tree(path, ignored)
         found = find_labelled(root, shown(path), known) if labelled else find_unlabelled(root, shown(path))
-        return replace(found, notes=(*found.notes, *ignored.sentences()))
+        return replace(found, notes=(*found.notes, *ignored.sentences()), before=f"{shown(path)}/")
     if is_list(path):
         return find_listed(path, labelled=labelled)
     if is_coop(path):
@@ -92,8 +84,8 @@ def _joined(paths: Sequence[Path], labelled: bool, known: Collection[str]) -> Da
     notes: list[str] = []
     for path in paths:
         found = _find_at(path, labelled, known) if labelled or _holds_images(path) else _image(path)
-        before = prefix_of(path)
-        examples += [replace(e, name=e.name if Path(e.name).is_absolute() else before + e.name) for e in found]
+        names = (e.name if Path(e.name).is_absolute() else found.before + e.name for e in found)
+        examples += [replace(example, name=name) for example, name in zip(found, names, strict=True)]
         notes += [f"{shown(path)}: {note}" for note in found.notes]
     return Dataset(tuple(examples), tuple(notes))
 

@@ -46,7 +46,8 @@ def find_listed(path: Path, *, labelled: bool = True) -> Dataset:
         raise InputError(f"'{shown(path)}' lists no image; expected a header path,label[,split][,group] and rows.")
     folder, notes = _folder_of(examples, path)
     examples.sort(key=lambda example: (example.label or "", example.name))
-    return Dataset(tuple(replace(e, image=folder / cast("Path", e.image)) for e in examples), notes)
+    before = f"{shown(folder)}/" if folder != Path() else ""
+    return Dataset(tuple(replace(e, image=folder / cast("Path", e.image)) for e in examples), notes, before)
 
 
 def _folder_of(examples: Sequence[Example], path: Path) -> tuple[Path, tuple[str, ...]]:

@@ -33,7 +33,7 @@ def find_named(data: object, pattern: str) -> Dataset:
             ignored.add(UNMATCHED, example.name)
     if not examples:
         raise InputError(
-            f"No file follows the pattern {pattern!r}, such as {found.examples[0].name!r} does not; "
+            f"No file follows the pattern {pattern!r}; the first is {found.examples[0].name!r}. "
             "{label} stands for the class, {n} for a number, {any} for anything."
         )
     examples.sort(key=lambda example: (example.label or "", example.name))
