@@ -37,14 +37,14 @@ bench: .venv/dev.stamp
 	touch $@
 
 .venv/dev.stamp: .venv/base.stamp
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch,clip,bench]' --group dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch,clip,bench,heif]' --group dev
 	touch $@
 
 # The newest releases, tried nowhere yet: run the tests before you commit the file.
 constraints:
 	$(PYTHON) -m venv .fresh
 	.fresh/bin/pip install --quiet --upgrade pip
-	.fresh/bin/pip install --quiet --editable '.[torch,clip,bench]' --group dev
+	.fresh/bin/pip install --quiet --editable '.[torch,clip,bench,heif]' --group dev
 	sed --in-place '2,$$d' constraints.txt
 	.fresh/bin/pip freeze --exclude-editable >> constraints.txt
 	rm -rf .fresh

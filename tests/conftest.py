@@ -29,7 +29,7 @@ settings.load_profile("patient")
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """The one guard for the torch extra: `make test` installs it, so there these tests run."""
     if item.get_closest_marker("torch") is not None and importlib.util.find_spec("torch") is None:
-        pytest.skip("the torch extra is not installed: pip install 'yoro-vr[torch]'")
+        pytest.skip("the torch extra is not installed: pip install '.[torch]'")
 
 
 @pytest.fixture(scope="session")

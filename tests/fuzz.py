@@ -21,6 +21,7 @@ import traceback
 import warnings
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ import yoro
 from yoro.bench.plan import read_plan
 from yoro.cli.inspect import facts, text
 from yoro.data.decoding import decode
+from yoro.data.find import find
 from yoro.data.geometry import Geometry
 from yoro.data.responses import ResponseFile
 from yoro.errors import YoroError
@@ -109,6 +111,20 @@ def _holders(tree: Any) -> list[Any]:
 
 def _keys(holder: Any) -> list[Any]:
     return list(holder) if isinstance(holder, dict) else list(range(len(holder)))
+
+
+def archive(draw: random.Random, folder: Path) -> None:
+    """A zip or tar of images, damaged, with names from anywhere; every image that it promises is read."""
+    for name in ("red/1.png", "dark/2.png", "__MACOSX/._1.png"):
+        path = folder / "packed" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4), draw.randrange(2**24)).save(path)
+    kind = draw.choice(("zip", "tar", "gztar", "bztar"))
+    made = Path(shutil.make_archive(str(folder / "case"), kind, folder / "packed"))
+    made.write_bytes(damaged(made.read_bytes(), draw))
+    for example in find(made, labelled=draw.random() < 0.5):
+        with suppress(YoroError):
+            decode(example.image, Geometry(8), name=example.name)
 
 
 def npz(draw: random.Random, folder: Path) -> None:
@@ -289,7 +305,7 @@ def _checkpoint(kind: str) -> bytes:
 
 
 TARGETS: dict[str, Callable[[random.Random, Path], None]] = {
-    "npz": npz, "model": model, "onnx": onnx, "image": image, "listing": listing, "bank": bank,
+    "npz": npz, "archive": archive, "model": model, "onnx": onnx, "image": image, "listing": listing, "bank": bank,
     "plan": plan, "checkpoint": checkpoint,
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ from fuzz import TARGETS, attempt
 
 CASES = {
     "npz": 400,
+    "archive": 300,
     "model": 60,
     "onnx": 150,
     "image": 1500,

@@ -110,9 +110,14 @@ def test_what_the_makefile_installs_is_pinned():
     pinned = {re.fullmatch(r"([\w.-]+)==[\w.+!]+", line)[1].lower().replace("_", "-") for line in lines}
     facts = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = facts["project"]["optional-dependencies"]
-    wanted = [*facts["project"]["dependencies"], *extras["torch"], *extras["clip"], *extras["bench"]]
+    wanted = [*facts["project"]["dependencies"], *extras["torch"], *extras["clip"], *extras["bench"], *extras["heif"]]
     wanted += facts["dependency-groups"]["dev"]
     names = {re.match(r"[\w.-]+", item)[0].lower().replace("_", "-") for item in wanted} - {"yoro-vr"}
     assert names <= pinned, names - pinned
     installs = re.findall(r"pip install.*--editable.*", (ROOT / "Makefile").read_text())
     assert sum("--constraint constraints.txt" in line for line in installs) == len(installs) - 1  # `make constraints`
+
+
+def test_no_line_installs_from_an_index_what_no_index_has():
+    for file in (*PAGES, ROOT / "CONTRIBUTING.md", *(ROOT / "src").rglob("*.py")):
+        assert not re.search(r"install.*yoro-vr", file.read_text()), file

@@ -27,6 +27,15 @@ def refuse_telemetry() -> None:
         loaded.disable_telemetry_events()
 
 
+def install(extra: str) -> str:
+    """What to type for an extra, in the folder that this package was installed from.
+
+    >>> install("torch")
+    "pip install '.[torch]' in the folder of the sources"
+    """
+    return f"pip install '.[{extra}]' in the folder of the sources"
+
+
 def cores() -> int:
     """Cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

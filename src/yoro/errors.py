@@ -42,6 +42,16 @@ def did_you_mean(name: str, known: Iterable[str], *, most: int = 1, alike: float
     return f"There are {', '.join(names) or 'none'}." if else_all else ""
 
 
+def counted(number: float, noun: str) -> str:
+    """A number of things, in the form that the number wants.
+
+    >>> counted(1, "image"), counted(2000, "class")
+    ('1 image', '2,000 classes')
+    """
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number:,.0f} {noun}{ending}"
+
+
 class YoroError(Exception):
     """Base of every error raised on purpose."""
 

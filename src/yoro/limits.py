@@ -14,6 +14,11 @@ CANVAS_SIDE = 4096  # pixels of a source's input
 
 LIST_LINE = 64 * KB  # characters of a line of a CSV or JSONL list
 SPLIT_FILE_BYTES = 256 * MB  # of a JSON file that lists images
+PACKED_MEMBERS = 2_000_000  # files and folders of a zip or tar archive of images
+PACKED_INDEX_BYTES = 256 * MB  # of their names, or of the directory of a zip
+PACKED_NAME = 4096  # characters of one name
+PACKED_BYTES = 1024 * GB  # that an archive unpacks to; one image of it has the limits of an image
+PACKED_RATIO = 100  # times its own size, and the bytes of one image besides
 ARCHIVE_COLUMN_BYTES = 2 * GB  # of labels, groups or names in a response file, which are held whole
 ARCHIVE_IDENTITY_BYTES = 1 * MB  # of what a response file says of its source
 RESPONSE_WIDTH = 16_384  # coordinates of a response; the scatter then has 2 GB

@@ -207,6 +207,19 @@ def test_help_is_quick_and_imports_nothing_heavy(tmp_path):
     assert int(count) < MODULES
 
 
+@pytest.mark.parametrize("words", [["--version"], ["fit", "--help"], ["predict", "-h"]])
+def test_a_verb_imports_itself_and_nothing_heavy(tmp_path, words):
+    heavy = ("numpy", "PIL", "scipy", "sklearn", "torch", "onnx", "jinja2", "tqdm")
+    code = (
+        f"import sys, yoro.cli.app\ntry:\n    yoro.cli.app.main({words})\nfinally:\n"
+        f"    print([m for m in {heavy} if m in sys.modules], file=sys.stderr)\n"
+        "    print(*[m for m in sys.modules if m.startswith('yoro.cli.')], file=sys.stderr)"
+    )
+    loaded, verbs = finish("-c", code, cwd=tmp_path).stderr.strip().splitlines()
+    assert loaded == "[]"
+    assert "yoro.cli.refine" not in verbs
+
+
 def test_version_and_no_arguments(tmp_path):
     assert finish("-m", "yoro", "--version", cwd=tmp_path).stdout.strip() == f"yoro {yoro.__version__}"
     assert finish("-m", "yoro", cwd=tmp_path).returncode == 2

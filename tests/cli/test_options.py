@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import yoro.cli
 from command_line import invoke
 from yoro.cli import options, refine
-from yoro.cli.app import VERBS
+from yoro.cli.app import GROUPS, VERBS
 from yoro.model.settings import Loading, PipelineSettings, SolveSettings
 from yoro.refining.settings import RefineSettings
 from yoro.text.settings import SentenceSettings
@@ -41,7 +42,7 @@ def test_no_default_of_a_setting_is_typed_again_in_the_command_line():
             assert not {value.value for value in given if isinstance(value, ast.Constant)} & shared, file
 
 
-@pytest.mark.parametrize("verb", [verb.__name__ for verb in VERBS])
+@pytest.mark.parametrize("verb", list(VERBS))
 def test_every_verb_explains_every_option(verb):
     shown = invoke(verb, "--help")
     assert shown.code == 0
@@ -49,6 +50,34 @@ def test_every_verb_explains_every_option(verb):
         if line.startswith("  --"):
             name, _, about = line.strip().partition("  ")
             assert about.strip() or len(name) > 24, line
+
+
+def test_the_help_of_all_has_one_whole_line_a_verb(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = invoke("-h").stdout
+    assert shown == invoke("--help").stdout
+    for verb in (*VERBS, *GROUPS):
+        (line,) = [line for line in shown.splitlines() if line.startswith(f"  {verb} ")]
+        assert line.endswith(".")
+        assert len(line) <= 80
+    assert shown.index("Every day:") < shown.index("Changing a model:") < shown.index("Further:")
+
+
+def test_options_for_experts_come_last(monkeypatch):
+    shown = invoke("fit", "-h").stdout
+    groups = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert groups[:2] == ["Arguments:", "Parameters:"]
+    assert ["experts" in group for group in groups] == sorted("experts" in group for group in groups)
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_the_usage_of_a_verb_names_what_it_takes(verb):
+    shown = invoke(verb, "-h").stdout
+    assert shown.startswith(f"Usage: yoro {verb} ")
+    for option in re.findall(r"--[a-z-]+", shown.splitlines()[0]):
+        assert option in shown.partition("\n")[2]
+    for line in re.findall(r"^  (--[a-z-]+) .*\(required\)", shown, re.MULTILINE):
+        assert line in shown.splitlines()[0]
 
 
 def test_wrong_usage_is_one_line_with_what_may_have_been_meant():

@@ -311,3 +311,28 @@ def test_a_damaged_file_gives_pixels_or_an_image_error_and_nothing_else(kind: st
         except ImageError:
             continue
         assert pixels.shape == (32, 32, 3)
+
+
+def heic(path: Path) -> Path:
+    """A photograph as a phone saves it, lying on its side with a word on that."""
+    pillow_heif = pytest.importorskip("pillow_heif")
+    skimage = pytest.importorskip("skimage")
+    photo = Image.fromarray(skimage.data.chelsea()).resize((96, 64))
+    pillow_heif.from_pillow(photo).save(path, quality=95)
+    return path
+
+
+def test_a_heic_is_read_like_the_photograph_it_holds(tmp_path: Path) -> None:
+    skimage = pytest.importorskip("skimage")
+    photo = np.asarray(Image.fromarray(skimage.data.chelsea()).resize((96, 64)))
+    for name in ("a.heic", "really a heic.jpg"):
+        seen = decode(heic(tmp_path / name), Geometry(32, "squash"))
+        wanted = decode(photo, Geometry(32, "squash"))
+        assert np.abs(seen.astype(int) - wanted.astype(int)).mean() < 4  # of 255; HEIC loses a little
+
+
+def test_without_its_extra_a_heic_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = heic(tmp_path / "a.heic")
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(ImageError, match=r"'.*a.heic' cannot be read as an image: it is a HEIC, .*\.\[heif\]"):
+        decode(path, Geometry(32))

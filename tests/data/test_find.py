@@ -56,11 +56,79 @@ def test_folders_called_train_and_test_without_class_folders_are_classes(tmp_pat
     assert find(tmp_path).classes == ["test", "train"]
 
 
-def test_unsorted_test_images_beside_a_sorted_train_folder_are_refused(tmp_path: Path) -> None:
+def test_unsorted_test_images_beside_a_sorted_train_folder_are_left_alone(tmp_path: Path) -> None:
     save(tmp_path / "train" / "cat" / "a.png")
     save(tmp_path / "test" / "b.png")
+    found = find(tmp_path)
+    assert (found.classes, found.splits) == (["cat"], ["train"])
+    assert said(found, "without a class", "'test'")
+
+
+def test_unsorted_training_images_are_refused(tmp_path: Path) -> None:
+    save(tmp_path / "test" / "cat" / "a.png")
+    save(tmp_path / "train" / "b.png")
     with pytest.raises(InputError, match="without a class"):
         find(tmp_path)
+
+
+@pytest.mark.parametrize("splits", [("train", "test"), ("train",)])
+def test_an_unlabelled_folder_beside_splits_is_no_class(tmp_path: Path, splits: tuple[str, ...]) -> None:
+    for split in splits:
+        save(tmp_path / split / "cat" / "a.png")
+    save(tmp_path / "unlabelled" / "b.png")
+    found = find(tmp_path)
+    assert (found.classes, found.splits) == (["cat"], sorted(splits))
+    assert said(found, "beside the splits", "'unlabelled'")
+
+
+@pytest.mark.parametrize("wrapper", ["photos", "photos/photos"])
+def test_a_folder_around_everything_is_passed_through(flowers: Path, tmp_path: Path, wrapper: str) -> None:
+    inner = tmp_path / "outer" / wrapper
+    inner.parent.mkdir(parents=True)
+    flowers.rename(inner)
+    save(tmp_path / "outer" / "__MACOSX" / "photos" / "rose" / "._0.png")
+    (tmp_path / "outer" / "read me.txt").write_text("x")
+    found = find(tmp_path / "outer")
+    assert found.classes == ["rose", "tulip"]
+    assert names(found)[0] == f"{wrapper}/rose/0.png"
+    assert said(found, "Everything lies in", f"'{wrapper}'")
+
+
+def test_a_folder_around_splits_is_passed_through(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        save(tmp_path / "data" / split / "cat" / "a.png")
+    assert find(tmp_path).splits == ["test", "train"]
+
+
+def test_one_class_folder_with_folders_in_it_stays_a_class_if_it_is_known(flowers: Path, tmp_path: Path) -> None:
+    flowers.rename(tmp_path / "wild")
+    (tmp_path / "outer").mkdir()
+    (tmp_path / "wild").rename(tmp_path / "outer" / "wild")
+    assert find(tmp_path / "outer").classes == ["rose", "tulip"]
+    assert find(tmp_path / "outer", known=("wild", "tame")).classes == ["wild"]
+
+
+def test_links_in_a_circle_are_no_wrapper(tmp_path: Path) -> None:
+    save(tmp_path / "a" / "x" / "1.png")
+    (tmp_path / "a" / "x" / "up").symlink_to(tmp_path / "a")
+    assert find(tmp_path).classes == ["a"]
+
+
+def test_several_folders_are_one(flowers: Path, tmp_path: Path) -> None:
+    save(tmp_path / "more" / "lily" / "0.png")
+    save(tmp_path / "more" / "rose" / "0.png")
+    found = find([flowers, str(tmp_path / "more")])
+    assert found.classes == ["lily", "rose", "tulip"]
+    assert len(set(names(found))) == len(found) == 8
+    assert all(Path(name).exists() for name in names(found))
+
+
+def test_images_folders_and_lists_are_predicted_together(flowers: Path, tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("path\nflowers/tulip/0.png\n")
+    one = flowers / "rose" / "0.png"
+    found = find([one, one, tmp_path / "gone.jpg", flowers / "tulip", tmp_path / "list.csv"], labelled=False)
+    assert names(found)[:3] == [str(one), str(one), str(tmp_path / "gone.jpg")]
+    assert len(found) == 7
 
 
 def test_an_absent_split_is_named_with_those_found(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import pytest
 from yoro.data.find import find
 from yoro.errors import InputError
 
+from .conftest import save
+
 
 def written(tmp_path: Path, text: str, name: str = "list.csv", encoding: str = "utf-8") -> Path:
     path = tmp_path / name
@@ -36,17 +38,46 @@ def test_tab_separated_lists_work(tmp_path: Path) -> None:
     assert find(written(tmp_path, "path\tlabel\na,b.jpg\tx\n", "l.tsv")).examples[0].name == "a,b.jpg"
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("path", ["image", "filename", "file", "Path", "file_name"])
+@pytest.mark.parametrize("label", ["class", "target", "Label", "category"])
+def test_columns_as_people_name_and_part_them(tmp_path: Path, path: str, label: str, delimiter: str) -> None:
+    rows = [[path, "size", label], ["a, b.jpg" if delimiter != "," else "a.jpg", "3", "cat"], ["b.jpg", "4", "dog"]]
+    found = find(written(tmp_path, "\n".join(delimiter.join(row) for row in rows)))
+    assert found.classes == ["cat", "dog"]
+    assert found.examples[1].name == "b.jpg"
+
+
+def test_a_column_of_ours_comes_before_its_likes(tmp_path: Path) -> None:
+    found = find(written(tmp_path, "image,path,class,label\nx,a.jpg,9,cat\n"))
+    assert (found.examples[0].name, found.classes) == ("a.jpg", ["cat"])
+
+
+def test_paths_from_where_one_stands_are_found_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lists").mkdir()
+    save(tmp_path / "photos" / "a.png")
+    path = written(tmp_path / "lists", "path,label\nphotos/gone.png,y\nphotos/a.png,x\n")
+    monkeypatch.chdir(tmp_path)
+    found = find(path)
+    assert found.examples[0].image == Path("photos/a.png")
+    assert any("read from the working directory" in note for note in found.notes)
+    save(tmp_path / "lists" / "photos" / "gone.png")
+    again = find(path)
+    assert again.examples[0].image == tmp_path / "lists" / "photos" / "a.png"
+    assert again.notes == ()
+
+
 def test_a_list_without_labels_is_for_prediction(tmp_path: Path) -> None:
     path = written(tmp_path, "path\na.jpg\n")
     assert find(path, labelled=False).examples[0].label is None
-    with pytest.raises(InputError, match=r"no column 'label'; columns seen: path"):
+    with pytest.raises(InputError, match=r"no column 'label' .*; columns seen: path\."):
         find(path)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("file,label\na.jpg,x\n", r"no column 'path' .* columns seen: file, label"),
+        ("picture,class\na.jpg,x\n", r"no column 'path' .* columns seen: picture, class\."),
         ("path,label\na.jpg,x\nb.jpg,\n", r"row 3 \('b.jpg'\) has no label"),
         ("path,label\n,x\n", r"row 2 has no path"),
         ("path,label\na.jpg\n", r"row 2 has 1 fields, the header 2"),

@@ -60,6 +60,16 @@ def place(tmp_path_factory):
     some = [line if ",test" in line else line.replace(",train", ",").replace(",val", ",val") for line in lines]
     (root / "half.csv").write_text("\n".join(["path,label,split", *some]) + "\n")
     (root / "colours.py").write_text(SOURCE)
+    shutil.copytree(root / "whole", root / "wrapped" / "inner")
+    shutil.copytree(root / "whole", root / "beside")
+    write(root / "loose", 60)
+    shutil.copytree(root / "loose" / "dark", root / "beside" / "unlabelled")
+    for name, kind in (("whole", "zip"), ("wrapped", "gztar"), ("plain", "tar")):
+        shutil.make_archive(str(root / name), kind, root / name)
+    for path in sorted((root / "whole").rglob("*.png")):
+        target = root / "named" / path.parts[-3] / f"{path.parent.name}_{path.name}"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
     return root
 
 
@@ -85,13 +95,19 @@ LAYOUTS = {  # what is given, and which splits of which folder may be fitted by 
     "splits": (["whole"], {"whole": ("train", "val")}),
     "list": (["list.csv"], {"whole": ("train", "val")}),
     "list, some unmarked": (["half.csv"], {"whole": ("train", "val")}),
+    "splits in a folder": (["wrapped"], {"whole": ("train", "val")}),
+    "splits beside unlabelled": (["beside"], {"whole": ("train", "val")}),
+    "zip of splits": (["whole.zip"], {"whole": ("train", "val")}),
+    "tar.gz of a folder": (["wrapped.tar.gz"], {"whole": ("train", "val")}),
+    "several": (["plain.tar", "whole"], {"plain": ("",), "whole": ("train", "val")}),
+    "by name": (["named", "--label-from", "{label}_{n}.png"], {"whole": ("train", "val")}),
     "val with splits": (["plain", "--val", "other"], {"plain": ("",), "other": ("val",)}),
     "splits, val with splits": (["whole", "--val", "other"], {"whole": ("train",), "other": ("val",)}),
 }
 
 
 def paths(place, words):
-    return [place / word if not word.startswith("--") else word for word in words]
+    return [place / word if not word.startswith(("--", "{")) else word for word in words]
 
 
 def expected(place, wanted):
@@ -133,7 +149,9 @@ def test_what_is_added_and_taken_out_is_what_a_fit_would_take(place, run, tmp_pa
 
 @pytest.mark.parametrize(
     ("given", "n", "word"),
-    [("plain", 12, ""), ("whole", 12, "12 test images"), ("list.csv", 12, "12 test images"), ("tests", 12, "")],
+    [("plain", 12, ""), ("whole", 12, "12 test images"), ("list.csv", 12, "12 test images"), ("tests", 12, "")]
+    + [(name, 12, "12 test images") for name in ("wrapped", "beside", "whole.zip", "wrapped.tar.gz")]
+    + [("plain.tar", 12, "")],
 )
 def test_evaluate_measures_on_the_test_split(place, run, tmp_path, capsys, given, n, word):
     run("fit", place / "plain", "--out", "m.yoro", *CALLABLE)
@@ -235,6 +253,27 @@ def test_rules_that_lack_validation_images_name_all_that_work(place, tmp_path):
     write(tmp_path / "few", 50, count=1)
     with pytest.raises(SelectionError, match="loo, k-fold, oas, rblw, ledoit-wolf, a number from 0 to 1"):
         to_fit(tmp_path / "few", None, rule="validation", seed=0)
+
+
+@pytest.mark.parametrize("verb", ["fit", "compare"])
+def test_one_class_alone_is_refused_before_an_image_is_read(place, run, tmp_path, verb):
+    shutil.copytree(place / "plain" / "dark", tmp_path / "one" / "dark")
+    (tmp_path / "nothing.py").write_text("def respond(images):\n    raise AssertionError('it was read')\n")
+    out = ["--out", "m.yoro"] if verb == "fit" else []
+    said = run(verb, tmp_path / "one", *out, "--source", "callable:nothing:respond", code=1)
+    assert "are of one class, 'dark'; a classifier needs at least 2" in said
+
+
+@pytest.mark.parametrize(
+    "words", [["whole.zip"], ["wrapped"], ["beside"], ["named", "--label-from", "{label}_{n}.png"]]
+)
+def test_update_and_forget_read_the_layouts_that_fit_reads(place, run, tmp_path, words):
+    run("fit", place / "plain", "--out", "m.yoro", *CALLABLE)
+    run("update", "m.yoro", *paths(place, words), *CALLABLE)
+    added = {d.hex() for d in yoro.load(tmp_path / "m.yoro").model.ledger.digests()} - contents(place / "plain")
+    assert added == expected(place, {"whole": ("train", "val")})
+    run("forget", "m.yoro", *paths(place, words), *CALLABLE)
+    assert {d.hex() for d in yoro.load(tmp_path / "m.yoro").model.ledger.digests()} == contents(place / "plain")
 
 
 def test_what_a_change_takes_follows_the_rule_of_the_model(place):

@@ -54,6 +54,32 @@ def test_forgetting_more_often_than_added_is_an_error(digits):
         classifier.forget(twice)
 
 
+def test_renaming_alone_solves_nothing_anew(digits, monkeypatch):
+    responses, labels = digits
+    classifier = yoro.fit((responses, labels))
+    before = classifier.predict_proba(responses[:50])
+    names = {"0": "zz", "7": "a", "9": "8", "8": "9"}
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("an eigendecomposition was made")
+
+    monkeypatch.setattr("scipy.linalg.eigh", refuse)
+    monkeypatch.setattr("numpy.linalg.eigh", refuse)
+    monkeypatch.setattr("yoro.model.classifier.solve", refuse)
+    classifier.relabel(names)
+    monkeypatch.undo()
+    assert classifier.classes == tuple(sorted(names.get(c, c) for c in "0123456789"))
+    again = yoro.fit((responses, np.array([names.get(label, label) for label in labels])))
+    np.testing.assert_allclose(classifier.predict_proba(responses[:50]), again.predict_proba(responses[:50]), atol=1e-9)
+    columns = [classifier.classes.index(names.get(c, c)) for c in "0123456789"]
+    np.testing.assert_allclose(
+        classifier.predict_proba(responses[:50])[:, columns], before, rtol=1e-9
+    )  # sums reordered
+    classifier.update((responses[:40], np.array([names.get(label, label) for label in labels[:40]])))
+    again.update((responses[:40], np.array([names.get(label, label) for label in labels[:40]])))
+    np.testing.assert_allclose(classifier.predict_proba(responses[:9]), again.predict_proba(responses[:9]), atol=1e-9)
+
+
 def test_relabelling_equals_fitting_with_other_names(digits):
     responses, labels = part(digits, 0, 600)
     classifier = yoro.fit((responses, labels))

@@ -37,6 +37,28 @@ def test_a_wrong_name_says_what_exists(name, answer):
     assert answer in str(caught.value)
 
 
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("resnet50", "Did you mean 'timm:resnet50' or 'torchvision:resnet50'?"),
+        ("ResNet-50", "Did you mean 'timm:resnet50'"),
+        ("vit_base_patch16_224", "Did you mean 'timm:vit_base_patch16_224'?"),
+        ("zzz0", "lists more"),
+    ],
+)
+def test_the_name_of_a_network_leads_to_the_sources_that_have_it(name, answer):
+    with pytest.raises(SourceError) as caught:
+        open_source(name)
+    assert answer in str(caught.value)
+
+
+def test_without_torch_the_name_of_a_network_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SourceError, match=r"such as timm:resnet50 or torchvision:resnet50, and need pip install"):
+        open_source("resnet50")
+
+
 def test_a_wrong_reading_is_refused():
     with pytest.raises(SourceError, match="'logits' or 'features', not at 'pixels'"):
         open_source("embedded:lite0", read="pixels")
@@ -59,7 +81,7 @@ def test_a_missing_torch_names_the_extra(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else found(name))
     for name in ("timm:resnet18", "torchvision:resnet18"):
-        with pytest.raises(SourceError, match=r"pip install 'yoro-vr\[torch\]'"):
+        with pytest.raises(SourceError, match=r"pip install '\.\[torch\]'"):
             open_source(name)
 
 

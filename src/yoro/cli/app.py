@@ -6,37 +6,35 @@ import sys
 from collections.abc import Callable
 from inspect import BoundArguments
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 
-from yoro.cli import attributes, bench
-from yoro.cli.change import forget, merge, relabel, update
-from yoro.cli.compare import compare
-from yoro.cli.demo import demo
-from yoro.cli.fit import fit
-from yoro.cli.inspect import export, inspect, models
 from yoro.cli.options import UsageError
 from yoro.cli.output import Columns, abandon_stdout, prepare_streams, say
-from yoro.cli.predict import evaluate, predict, respond
-from yoro.cli.refine import refine
 from yoro.environment import __version__, refuse_telemetry
 from yoro.errors import YoroError, one_line
 
-VERBS = (
-    demo,
-    fit,
-    predict,
-    evaluate,
-    update,
-    forget,
-    relabel,
-    merge,
-    refine,
-    inspect,
-    compare,
-    respond,
-    export,
-    models,
-)
+DAILY = Group("Every day", sort_key=1)
+CHANGES = Group("Changing a model", sort_key=2)
+FURTHER = Group("Further", sort_key=3)
+LAST = Group("Options", sort_key=9)
+VERBS = {  # what each takes, and its group; a verb lives in a module of `cli`, which is imported when it is called
+    "demo": ("demo", "[--out FOLDER]", DAILY),
+    "fit": ("fit", "DATA... --out M.yoro [OPTIONS]", DAILY),
+    "predict": ("predict", "M.yoro IMAGES... [OPTIONS]", DAILY),
+    "evaluate": ("predict", "M.yoro DATA... [OPTIONS]", DAILY),
+    "inspect": ("inspect", "M.yoro [OPTIONS]", DAILY),
+    "models": ("inspect", "[--json]", DAILY),
+    "update": ("change", "M.yoro DATA... [--out N.yoro] [OPTIONS]", CHANGES),
+    "forget": ("change", "M.yoro DATA... [--out N.yoro] [OPTIONS]", CHANGES),
+    "relabel": ("change", "M.yoro OLD=NEW... [--out N.yoro] [OPTIONS]", CHANGES),
+    "merge": ("change", "A.yoro B.yoro... --out C.yoro [OPTIONS]", CHANGES),
+    "refine": ("refine", "M.yoro DATA... --out N.yoro [--val DATA] [OPTIONS]", CHANGES),
+    "export": ("inspect", "M.yoro --onnx FILE [OPTIONS]", FURTHER),
+    "compare": ("compare", "DATA... [OPTIONS]", FURTHER),
+    "respond": ("predict", "DATA... --out Z.npz [OPTIONS]", FURTHER),
+    "completion": ("completion", "bash|zsh|fish", FURTHER),
+}
+GROUPS = ("attributes", "bench")  # of verbs, each an app in a module of its own
 
 app = App(
     name="yoro",
@@ -48,10 +46,14 @@ app = App(
     suppress_keyboard_interrupt=False,
     default_parameter=Parameter(negative_iterable=()),  # no --empty-data beside --data
 )
-for _verb in VERBS:
-    app.command(_verb, sort_key=VERBS.index(_verb))
-app.command(attributes.app)
-app.command(bench.app)
+for _place, (_verb, (_module, _usage, _group)) in enumerate(VERBS.items()):
+    app.command(
+        f"yoro.cli.{_module}:{_verb}", name=_verb, usage=f"Usage: yoro {_verb} {_usage}", group=_group, sort_key=_place
+    )
+for _name in GROUPS:
+    app.command(f"yoro.cli.{_name}:app", name=_name, group=FURTHER, sort_key=100)
+for _flag in ("--help", "--version"):
+    app[_flag].group = (LAST,)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -61,6 +63,8 @@ def main(arguments: list[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
+    if words[:1] in ([], ["-h"], ["--help"]):
+        load_verbs()
     try:
         verb, bound = _parse(words, debug)
         verb(*bound.args, **bound.kwargs)
@@ -71,8 +75,8 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of a pipe has gone, as `yoro predict ... | head` does
         abandon_stdout()
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except KeyboardInterrupt as interrupt:
+        _fail(str(interrupt) or "interrupted.", 130)
     except MemoryError:
         if debug:
             raise
@@ -84,6 +88,12 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(one_line(error), 1)
     if not words:
         sys.exit(2)
+
+
+def load_verbs() -> None:
+    """Import every verb, so that the help of all can say what each does."""
+    for name in (*VERBS, *GROUPS):
+        app[name]
 
 
 def _parse(words: list[str], debug: bool) -> tuple[Callable[..., object], BoundArguments]:

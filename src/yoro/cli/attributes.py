@@ -14,9 +14,7 @@ from yoro.cli.output import print_text, say
 from yoro.model.settings import SolveSettings
 from yoro.text.settings import EACH
 
-app = App(
-    "attributes", sort_key=100, help="Show, check, draw and ask for banks of sentences, {class: [sentences]} in JSON."
-)
+app = App("attributes", sort_key=100, help="Show, check, draw and ask for sentences about classes, in JSON.")
 
 BankPath = Annotated[str, Parameter(name="BANK", help="A JSON file, a saved model, templates or names.")]
 DataOption = Annotated[str | None, Parameter(metavar="DATA", help="Data whose classes the bank must describe.")]

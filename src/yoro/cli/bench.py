@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from yoro.bench.results import PlanEntry
 
-app = App("bench", sort_key=101, help="Run plans of datasets, sources, methods and seeds, and write their tables.")
+app = App("bench", sort_key=101, help="Run plans of datasets, sources and methods; make their tables.")
 
 RESULTS = Path("results")
 PlanPath = Annotated[Path, Parameter(name="PLAN.toml", help="A plan.")]
@@ -91,8 +91,7 @@ def run(
     try:
         progress = run_plan(chosen, kept, settings)
     except KeyboardInterrupt:
-        say("Stopped. What is finished stays; the same command goes on from here.", quiet)
-        raise
+        raise KeyboardInterrupt("Stopped. What is finished stays; the same command goes on from here.") from None
     for sentence in kept.odd:
         say(sentence, quiet)
     if output.as_json:

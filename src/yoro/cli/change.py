@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from yoro.cli.given import Images, LabelFrom, given
 from yoro.cli.options import (
-    Data,
     Elsewhere,
     LoadingOptions,
     ModelPath,
@@ -21,6 +21,7 @@ from yoro.cli.options import (
     Writes,
 )
 from yoro.cli.output import change_model, say, spoken_warnings
+from yoro.errors import counted
 
 if TYPE_CHECKING:
     from yoro.model.classifier import Change, Classifier
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 
 def update(
     model: ModelPath,
-    data: Data,
     /,
-    *,
+    *data: Images,
     out: Elsewhere = None,
+    label_from: LabelFrom = None,
     attributes: Annotated[
         str | None, Parameter(metavar="BANK", help="Sentences for new classes of a model on an image-text source.")
     ] = None,
@@ -41,26 +42,30 @@ def update(
 ) -> None:
     """Add labelled data to a model, exactly; new classes may appear."""
 
+    found = given(data, label_from)
+
     def change(classifier: Classifier) -> Change:
-        return classifier.update(data, attributes=attributes, loading=loading, progress=not output.quiet)
+        return classifier.update(found, attributes=attributes, loading=loading, progress=not output.quiet)
 
     change_model(model, out, change, moved, output)
 
 
 def forget(
     model: ModelPath,
-    data: Data,
     /,
-    *,
+    *data: Images,
     out: Elsewhere = None,
+    label_from: LabelFrom = None,
     moved: Moved = MovedOptions(),
     loading: Reads = LoadingOptions(),
     output: Writes = WriteOptions(),
 ) -> None:
-    """Take labelled data back out of a model, as if they had never been fitted."""
+    """Take labelled data back out of a model, as if never fitted."""
+
+    found = given(data, label_from)
 
     def change(classifier: Classifier) -> Change:
-        return classifier.forget(data, loading=loading, progress=not output.quiet)
+        return classifier.forget(found, loading=loading, progress=not output.quiet)
 
     change_model(model, out, change, moved, output)
 
@@ -72,7 +77,7 @@ def relabel(
     out: Elsewhere = None,
     output: Writes = WriteOptions(),
 ) -> None:
-    """Rename classes; classes given the same name are joined, exactly."""
+    """Rename classes; those given one name are joined, exactly."""
     table: dict[str, str] = {}
     for pair in names:
         old, equals, new = pair.partition("=")
@@ -90,7 +95,7 @@ def merge(
     out: Out,
     output: Writes = WriteOptions(),
 ) -> None:
-    """Merge models of one source into the model of all their data, exactly."""
+    """Merge models of one source into the model of all their data."""
     from yoro.model.classifier import load
     from yoro.model.store import check_target
 
@@ -104,4 +109,5 @@ def merge(
     merged.save(out, force=output.force)
     for note in notes:
         say(note, output.quiet)
-    say(f"{out}: {merged.model.statistics.total:,.0f} examples, {len(merged.classes)} classes.", output.quiet)
+    classes = counted(len(merged.classes), "class")
+    say(f"{out}: {counted(merged.model.statistics.total, 'example')}, {classes}.", output.quiet)

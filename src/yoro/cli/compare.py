@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from yoro.cli.given import Images, LabelFrom, given, given_for
 from yoro.cli.options import (
-    Data,
     LoadingOptions,
     Reads,
     ReportOptions,
@@ -21,7 +22,7 @@ from yoro.cli.options import (
     UsageError,
     parse_names,
 )
-from yoro.cli.output import print_json, print_text, say, tell_skipped
+from yoro.cli.output import passing, print_json, print_text, say, tell_skipped
 
 if TYPE_CHECKING:
     from yoro.peers.compare import Comparison, Row
@@ -38,19 +39,21 @@ class CompareOptions:
     methods: Annotated[str | None, Parameter(metavar="A,B", help="Only these, by name, with commas between.")] = None
     seeds: Annotated[int, Parameter(help="Repetitions, each with its own draws.")] = 3
     shots: Annotated[int | None, Parameter(help="Training images a class; by default all.")] = None
+    label_from: LabelFrom = None
 
 
 def compare(
-    data: Data,
-    /,
-    *,
+    *data: Images,
     comparing: Annotated[CompareOptions, Parameter(name="*")] = CompareOptions(),
     source: Sources = SourceOptions(),
     sentences: Speaks = SentenceOptions(),
     loading: Reads = LoadingOptions(),
     output: Reports = ReportOptions(),
 ) -> None:
-    """Fit and test label mappings, ablations and training-free peers on responses that are read once."""
+    """Compare label mappings and training-free peers on your images.
+
+    All are fitted and tested on the same responses, which are read once.
+    """
     from yoro.errors import InputError
     from yoro.model.store import check_output
     from yoro.peers.compare import compare
@@ -66,16 +69,18 @@ def compare(
         raise UsageError("--seeds and --shots must be at least 1.")
     if output.html is not None:
         check_output(output.html, force=output.force)
+    val, test = (given_for(path, comparing.label_from) for path in (comparing.val, comparing.test))
     shared = read_responses(
-        data, val=comparing.val, test=comparing.test, pipeline=source, sentences=sentences, loading=loading,
+        given(data, comparing.label_from), val=val, test=test, pipeline=source, sentences=sentences, loading=loading,
         progress=not quiet,
     )  # fmt: skip
     for note in shared.notes:
         say(note, quiet)
     found = compare(
         shared, methods=chosen, seeds=comparing.seeds, shots=comparing.shots,
-        tell=lambda name: say(f"Comparing: {name}", quiet),
+        tell=lambda name: passing(f"Comparing: {name}", quiet),
     )  # fmt: skip
+    passing("", quiet)
     if output.html is not None:
         _write_page(found, output.html)
     if output.as_json:
@@ -96,25 +101,34 @@ def _write_page(found: Comparison, path: Path) -> None:
 
 
 def table(comparison: Comparison) -> str:
-    """What was compared on, then a line for each method; those that could not run come last, with the reason."""
+    """What was compared on, a line for each method, and one line on those that cannot run here."""
     facts = [f"{key + ':':<22}{value}" for key, value in comparison.facts.items()]
     width = max(len(row.method) for row in comparison.rows)
     head = (
         f"{'method':<{width}}  {'accuracy':>8}  {'±':>5}  {'fit s':>8}  {'responses/s':>11}  {'memory MB':>9}"
         f"  {'passes':>6}  needs"
     )
-    lines = [_line(row, width) for row in comparison.rows]
+    lines = [_line(row, width) for row in comparison.rows if row.accuracy is not None]
     told: dict[str, list[str]] = {}
     for row in comparison.rows:
         for note in row.notes:
             told.setdefault(note, []).append(row.method)
     notes = [f"{', '.join(names)}: {note}." for note, names in told.items()]
+    notes += _not_run(comparison.rows)
     return "\n".join([*facts, "", head, *lines, *([""] if notes else []), *notes])
 
 
+def _not_run(rows: Iterable[Row]) -> list[str]:
+    """One line on the methods that could not run, by reason; nothing if all could."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row.accuracy is None:
+            reasons.setdefault(str(row.reason).rstrip("."), []).append(row.method)
+    told = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
+    return [f"Cannot run here: {told}."] if told else []
+
+
 def _line(row: Row, width: int) -> str:
-    if row.accuracy is None:
-        return f"{row.method:<{width}}  cannot run: {row.reason}"
     deviation = "-" if row.deviation is None else f"{100 * row.deviation:.1f}"
     return (
         f"{row.method:<{width}}  {row.accuracy:>8.1%}  {deviation:>5}  {row.fit_seconds:>8.2g}"

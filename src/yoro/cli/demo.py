@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +42,7 @@ def demo(
     out: Annotated[Path, Parameter(metavar="FOLDER", help="Where to put the model and some pictures.")] = FOLDER,
     output: Writes = WriteOptions(),
 ) -> None:
-    """Fit handwritten digits in one pass, compare with other label mappings, and predict a few."""
+    """Fit handwritten digits, compare label mappings, predict a few."""
     from yoro.model.store import check_output
 
     if not output.force:
@@ -116,6 +119,15 @@ def write_pictures(folder: Path, pictures: dict[str, NDArray[np.uint8]]) -> list
     return paths
 
 
+def activation() -> list[str]:
+    """What to type so that the shell knows `yoro`, where it does not."""
+    script = Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin") / "activate"
+    if shutil.which("yoro") is not None or not script.is_file():
+        return []
+    near = script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script
+    return [f"  {'' if os.name == 'nt' else 'source '}{near}      (so that this shell knows yoro; once)"]
+
+
 def text(shown: Demonstration, out: Path) -> str:
     """The table, the predictions, and what to type next."""
     from yoro.environment import peak_memory
@@ -136,6 +148,7 @@ def text(shown: Demonstration, out: Path) -> str:
             *(f"{path}  ->  {answer}" for path, answer in shown.answers.items()),
             "",
             f"The model is in {out / 'digits.yoro'}. Next, try:",
+            *activation(),
             f"  yoro predict {out / 'digits.yoro'} {out / 'new'} --top 3",
             "  yoro fit YOUR_PHOTOS/ --out mine.yoro      (a folder with one folder of images a class)",
         ]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from yoro.cli.given import KINDS, LabelFrom, called, given, given_for
 from yoro.cli.options import (
-    DATA,
     SENTENCES,
+    SOLVING,
     LoadingOptions,
     Out,
     PipelineOptions,
@@ -26,7 +27,8 @@ from yoro.cli.options import (
     flag,
     switch,
 )
-from yoro.cli.output import print_json, say, spoken_warnings, tell_skipped, write_page
+from yoro.cli.output import duration, print_json, say, spoken_warnings, tell_skipped, write_page
+from yoro.errors import counted
 from yoro.model.settings import FitSettings
 
 if TYPE_CHECKING:
@@ -50,14 +52,13 @@ class FittingOptions:
     refine: Annotated[
         int, Parameter(metavar="EPOCHS", help="Then train a prompt, and keep it if validation says so.")
     ] = FitSettings.refine
-    reservoir: Annotated[bool, switch("Keep responses, to choose the shrinkage anew later.")] = True
+    reservoir: Annotated[bool, switch("Keep responses, to choose the shrinkage anew later.", SOLVING)] = True
+    label_from: LabelFrom = None
     resume: Annotated[bool, flag("Go on where a run that was ended left off.")] = FitSettings.resume
 
 
 def fit(
-    data: Annotated[str | None, Parameter(help=f"{DATA} None with --shots 0 --classes.")] = None,
-    /,
-    *,
+    *data: Annotated[str, Parameter(name="DATA", help=f"{KINDS}, or responses (.npz). None with --shots 0 --classes.")],
     out: Out,
     fitting: Annotated[FittingOptions, Parameter(name="*")] = FittingOptions(),
     pipeline: Pipelines = PipelineOptions(),
@@ -72,7 +73,7 @@ def fit(
     from yoro.model.store import check_output, check_target
     from yoro.text.banks import read_classes
 
-    if data is None and (fitting.shots != 0 or fitting.classes is None):
+    if not data and (fitting.shots != 0 or fitting.classes is None):
         raise UsageError("Give labelled data, or --shots 0 with --classes FILE.")
     quiet, unfinished = output.quiet, out.with_name(f".{out.name}.part")
     if fitting.resume and out.exists() and not unfinished.exists():
@@ -87,9 +88,14 @@ def fit(
         pipeline, solve, replace(sentences, classes=tuple(named)), loading, fitting.shots, fitting.refine, unfinished,
         fitting.resume, not quiet, lambda note: say(note, quiet),
     )  # fmt: skip
-    with spoken_warnings(quiet):
-        outcome = run_fit(data, fitting.val, settings)
-    finish(outcome, data or str(fitting.classes), out, output, keep=fitting.reservoir, replace=fitting.resume)
+    try:
+        with spoken_warnings(quiet):
+            found = given(data, fitting.label_from) if data else None
+            outcome = run_fit(found, given_for(fitting.val, fitting.label_from), settings)
+    except KeyboardInterrupt:
+        kept = "The same command with --resume goes on from here." if unfinished.exists() else "Nothing was written."
+        raise KeyboardInterrupt(f"interrupted. {kept}") from None
+    finish(outcome, called(data) or str(fitting.classes), out, output, keep=fitting.reservoir, replace=fitting.resume)
     remove_folder(unfinished)
     if output.as_json:
         print_json(summary(outcome))
@@ -134,12 +140,14 @@ def sentence(classifier: Classifier, out: Path) -> str:
     """What was fitted, for a person."""
     model = classifier.model
     event = model.history[-1]
+    took = duration(float(str(event["seconds"])))
     if not model.statistics.total:
-        return f"{out}: {len(classifier.classes)} classes by their sentences alone (zero-shot), {event['seconds']:g} s."
+        classes = counted(len(classifier.classes), "class")
+        return f"{out}: {classes} by their sentences alone (zero-shot), {took}."
     head = f" The zero-shot head counts {model.choice.alpha:.3g}." if model.choice.alpha else ""
     return (
-        f"{out}: {len(classifier.classes)} classes from {event['images']:,} examples in one pass, "
-        f"{event['seconds']:g} s, {event['peak_memory_mb']:.0f} MB. {_chosen(model)}{head}"
+        f"{out}: {counted(len(classifier.classes), 'class')} from {event['images']:,} examples in one pass, "
+        f"{took}, {event['peak_memory_mb']:.0f} MB. {_chosen(model)}{head}"
     )
 
 
@@ -147,7 +155,7 @@ def _chosen(model: Model) -> str:
     """What was chosen, in one sentence."""
     choice = model.choice
     if not choice.parts:
-        return f"Shrinkage {choice.shrinkage:g} by {choice.rule}."
+        return f"Shrinkage {choice.shrinkage:.3g} by {choice.rule}."
     shares = sorted(((part.weight, part.name) for part in choice.parts if part.weight > 0), reverse=True)
     views = " of two views" if model.statistics.layout.views == 2 else ""
     told = ", ".join(f"{name} {weight:.0%}" for weight, name in shares)

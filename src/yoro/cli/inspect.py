@@ -43,7 +43,7 @@ def inspect(
 
 
 def models(*, as_json: Annotated[bool, flag("Print one JSON object on stdout.", "--json")] = False) -> None:
-    """List frozen models that can be read: what is installed, and how to get the rest."""
+    """List frozen models: what is installed, how to get the rest."""
     from yoro.sources import catalogue
 
     rows = catalogue()
@@ -67,7 +67,10 @@ def export(
     moved: Moved = ON_CPU,
     output: Writes = WriteOptions(),
 ) -> None:
-    """Write prompt, normalisation, source and mapping as one ONNX graph, checked against `predict` first."""
+    """Write a model as one ONNX graph, checked before it is written.
+
+    The graph holds prompt, normalisation, source and mapping; its answers are compared with those of `predict`.
+    """
     from yoro.files.atomic import write_file
     from yoro.model.classifier import load
     from yoro.model.onnx_export import checked_export

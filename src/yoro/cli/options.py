@@ -14,8 +14,6 @@ from cyclopts import Group, Parameter
 from yoro.model.settings import Loading, PipelineSettings, SolveSettings
 from yoro.text.settings import SentenceSettings
 
-DATA = "A folder of images, a list (.csv, .jsonl) or responses (.npz)."
-Data = Annotated[str, Parameter(help=DATA)]
 ModelPath = Annotated[Path, Parameter(help="A saved model.", name="M.yoro")]
 Out = Annotated[Path, Parameter(metavar="M.yoro", help="Where to write the model.")]
 Elsewhere = Annotated[Path | None, Parameter(metavar="N.yoro", help="Write the changed model here, not in place.")]
@@ -24,10 +22,10 @@ Attributes = Annotated[
 ]
 
 READING = Group("How images are read", sort_key=20)
-SOURCE = Group("The frozen model", sort_key=10)
-SENTENCES = Group("Sentences of an image-text source", sort_key=12)
-SOLVING = Group("The mapping", sort_key=11)
-OUTPUT = Group("Output", sort_key=30)
+SOURCE = Group("The frozen model", sort_key=30)
+SENTENCES = Group("Sentences of an image-text source, for experts", sort_key=41)
+SOLVING = Group("The mapping, for experts", sort_key=40)
+OUTPUT = Group("Output", sort_key=10)
 
 
 class UsageError(Exception):
@@ -39,9 +37,9 @@ def flag(help: str, *names: str) -> Parameter:
     return Parameter(name=names or None, help=help, negative=(), show_default=False)
 
 
-def switch(help: str) -> Parameter:
+def switch(help: str, group: Group | None = None) -> Parameter:
     """A switch with a --no- form."""
-    return Parameter(help=help, negative_bool="no-")
+    return Parameter(help=help, negative_bool="no-", group=group)
 
 
 @dataclass(frozen=True)

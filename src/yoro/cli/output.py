@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import shutil
 import sys
 import textwrap
 import warnings
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts.help import PlainFormatter
 
-from yoro.errors import plain
+from yoro.errors import counted, plain
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from yoro.model.classifier import Change, Classifier
 
 MOST_SKIPPED = 20  # broken files named one by one
+VERBS = 13  # characters of the column of verbs in a help
 NAMES = 28  # characters of the column of names in a help; a longer name has a line of its own
 WIDEST = 110  # of a help
 
@@ -34,6 +36,23 @@ def say(sentence: str, quiet: bool = False) -> None:
     """One sentence to the person, on stderr."""
     if not quiet:
         print(plain(sentence), file=sys.stderr)
+
+
+def passing(what: str, quiet: bool = False) -> None:
+    """What is being done now, in one line that the next takes the place of; nothing where nobody is watching."""
+    if not quiet and sys.stderr.isatty():
+        print(f"\r\x1b[K{plain(what)[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """A time in the digits that matter.
+
+    >>> duration(0.8391), duration(12.305), duration(200)
+    ('0.84 s', '12.3 s', '3 min 20 s')
+    """
+    if seconds >= 120:
+        return f"{seconds // 60:,.0f} min {seconds % 60:.0f} s"
+    return f"{seconds:.1f} s" if seconds >= 10 else f"{seconds:.2g} s"
 
 
 def print_text(text: str) -> None:
@@ -93,7 +112,7 @@ def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
         say(f"Skipped: {reason}")
     if len(skipped) > MOST_SKIPPED:
         say(f"... and {len(skipped) - MOST_SKIPPED:,} more.")
-    say("1 image could not be read." if len(skipped) == 1 else f"{len(skipped):,} images could not be read.")
+    say(f"{counted(len(skipped), 'image')} could not be read.")
     sys.exit(1)
 
 
@@ -127,7 +146,8 @@ def change_model(
     for note in changed.notes:
         say(note, quiet)
     after = classifier.model.statistics.total
-    say(f"{target}: {before:,.0f} -> {after:,.0f} examples, {len(classifier.classes)} classes.", quiet)
+    classes = counted(len(classifier.classes), "class")
+    say(f"{target}: {before:,.0f} -> {counted(after, 'example')}, {classes}.", quiet)
     tell_skipped(changed.skipped)
 
 
@@ -140,8 +160,9 @@ class Columns(PlainFormatter):
             return
         lines = [f"{panel.title}:"] if panel.title else []
         width = min(console.width, WIDEST)
+        options_shown = panel.format == "parameter" or any(name.startswith("-") for name in panel.entries[0].names)
         for entry in panel.entries:
-            lines += _lines(entry, width, options=panel.format == "parameter")
+            lines += _lines(entry, width, NAMES if options_shown else VERBS, options=panel.format == "parameter")
         for line in [*lines, ""]:
             console.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -157,8 +178,8 @@ def _text(shown: object) -> str:
     return " ".join(page.getvalue().split())
 
 
-def _lines(entry: HelpEntry, width: int, *, options: bool) -> list[str]:
-    """An entry as lines of at most `width` characters."""
+def _lines(entry: HelpEntry, width: int, column: int, *, options: bool) -> list[str]:
+    """An entry as lines of at most `width` characters, of which `column` are for its names."""
     names = entry.display_labels_with_metavar if options else entry.positive_names + entry.positive_shorts
     label = "  " + ", ".join(names)
     about = _text(entry.description)
@@ -166,10 +187,10 @@ def _lines(entry: HelpEntry, width: int, *, options: bool) -> list[str]:
         about += f" [{entry.default}]"
     if entry.required and about:
         about += " (required)"
-    wrapped = textwrap.wrap(about, width - NAMES) or [""]
-    if len(label) < NAMES:
-        wrapped[0] = f"{label:<{NAMES}}{wrapped[0]}"
+    wrapped = textwrap.wrap(about, width - column) or [""]
+    if len(label) < column:
+        wrapped[0] = f"{label:<{column}}{wrapped[0]}"
     else:
-        wrapped[0] = " " * NAMES + wrapped[0]
+        wrapped[0] = " " * column + wrapped[0]
         wrapped.insert(0, label)
-    return [wrapped[0], *(line if line.startswith(" ") else " " * NAMES + line for line in wrapped[1:])]
+    return [wrapped[0], *(line if line.startswith(" ") else " " * column + line for line in wrapped[1:])]

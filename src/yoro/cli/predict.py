@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from yoro.cli.given import KINDS, Images, LabelFrom, Pictures, given
 from yoro.cli.options import (
-    Data,
     LoadingOptions,
     ModelPath,
     Moved,
@@ -28,6 +28,8 @@ from yoro.cli.options import (
     flag,
 )
 from yoro.cli.output import print_json, print_text, say, tell_skipped, write_page
+from yoro.cli.pictures import PictureOptions, attended, find_pictures, undo
+from yoro.errors import counted
 from yoro.model.settings import SolveSettings
 
 if TYPE_CHECKING:
@@ -37,85 +39,115 @@ if TYPE_CHECKING:
     from yoro.text.encoded_bank import EncodedBank
 
 
-def predict(
-    model: ModelPath,
-    data: Data,
-    /,
-    *,
-    out: Annotated[Path | None, Parameter(metavar="FILE", help="Write to a file; by default to stdout.")] = None,
+@dataclass(frozen=True)
+class RowOptions:
+    """What rows are written, and where to."""
+
+    out: Annotated[Path | None, Parameter(metavar="FILE", help="Write to a file; by default to stdout.")] = None
     kind: Annotated[
         str | None,
         Parameter(name="--format", metavar="csv|json|jsonl|parquet", help="By default the file's suffix, or csv."),
-    ] = None,
-    top: Annotated[int, Parameter(metavar="K", help="Give the K best classes of each.")] = 1,
+    ] = None
+    top: Annotated[int, Parameter(metavar="K", help="Give the K best classes of each.")] = 1
+    threshold: Annotated[float, Parameter(metavar="P", help="Give no label where the probability is less.")] = 0.0
+
+    @property
+    def format(self) -> str:
+        """By name, by suffix, or CSV."""
+        named = self.out.suffix.removeprefix(".").lower() if self.out is not None else ""
+        return self.kind or named or "csv"
+
+
+def predict(
+    model: ModelPath,
+    /,
+    *images: Pictures,
+    rows: Annotated[RowOptions, Parameter(name="*")] = RowOptions(),
+    pictures: Annotated[PictureOptions, Parameter(name="*")] = PictureOptions(),
     moved: Moved = MovedOptions(),
     loading: Reads = LoadingOptions(),
     output: Writes = WriteOptions(),
 ) -> None:
-    """Predict classes: one row each, with path, label and probability."""
-    from yoro.files.rows import FORMATS, write_rows
-    from yoro.model.classifier import load
-    from yoro.model.store import check_output
+    """Predict classes, sort images by class, or show them on a page.
 
-    kind = kind or (out.suffix.removeprefix(".").lower() if out is not None and out.suffix else "csv")
-    if kind not in FORMATS:
-        raise UsageError(f"{kind!r} is no format; expected one of {', '.join(FORMATS)}.")
-    if kind == "parquet" and out is None:
-        raise UsageError("Parquet cannot be shown; give a file with --out.")
-    if top < 1:
-        raise UsageError(f"The {top} best classes were asked for; expected --top 1 or more.")
-    if out is not None:
-        check_output(out, force=output.force)
+    One row each, with path, label and probability, unless the images themselves are asked for.
+    """
+    from yoro.files.rows import write_rows
+    from yoro.model.classifier import load
+
+    if pictures.undo:
+        undo(pictures.sort_into, output.quiet)
+        return
+    _check(rows, pictures, output)
+    data = given(images)
+    found = find_pictures(data, pictures)
     classifier = load(model, source=moved.source, device=moved.device)
-    answers = classifier.answers(data, loading=loading, progress=not output.quiet)
+    answers = classifier.answers(found or data, loading=loading, progress=not output.quiet)
     for note in answers.notes:
         say(note, output.quiet)
-    count = write_rows(rows(answers, classifier.classes, top, place(data)), kind, out)
-    if out is not None:
-        say(f"{out}: {count:,} predictions.", output.quiet)
+    stream = iter(answers)
+    if found and pictures.asked:
+        stream = attended(answers, found, classifier, pictures, rows.threshold, output.quiet)
+    lines = answered(stream, classifier.classes, rows, found.before if found else "")
+    if pictures.asked and rows.out is None and rows.kind is None:  # the images are the answer
+        count = sum(1 for _ in lines)
+    else:
+        count = write_rows(lines, rows.format, rows.out)
+    if rows.out is not None:
+        say(f"{rows.out}: {counted(count, 'prediction')}.", output.quiet)
     tell_skipped(answers.skipped)
 
 
-def place(data: str) -> str:
-    """What stands before a name in `data` so that it can be opened from here."""
-    path = Path(data)
-    if path.is_dir():
-        return f"{data.rstrip('/')}/"
-    listed = path.suffix.lower() in (".csv", ".tsv", ".jsonl") and path.parent != Path()
-    return f"{path.parent}/" if listed else ""
+def _check(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> None:
+    """Raise for what cannot be meant or written, before the first image is read."""
+    from yoro.files.rows import FORMATS
+    from yoro.model.store import check_output
+
+    if rows.format not in FORMATS:
+        raise UsageError(f"{rows.format!r} is no format; expected one of {', '.join(FORMATS)}.")
+    if rows.format == "parquet" and rows.out is None:
+        raise UsageError("Parquet cannot be shown; give a file with --out.")
+    if rows.top < 1:
+        raise UsageError(f"The {rows.top} best classes were asked for; expected --top 1 or more.")
+    if not 0.0 <= rows.threshold <= 1.0:
+        raise UsageError(f"The threshold is {rows.threshold:g}; expected a probability from 0 to 1.")
+    if pictures.link and pictures.sort_into is None:
+        raise UsageError("--link goes with --sort-into FOLDER.")
+    for file in (rows.out, pictures.html):
+        if file is not None:
+            check_output(file, force=output.force)
 
 
-def rows(
-    answers: Iterable[Answers], classes: tuple[str, ...], top: int, before: str = ""
+def answered(
+    answers: Iterable[Answers], classes: tuple[str, ...], wanted: RowOptions, before: str = ""
 ) -> Iterator[dict[str, object]]:
     """One row an image: path, label, probability, and further columns for the next best."""
     import numpy as np
 
     for batch in answers:
-        order = np.argsort(-batch.log_probabilities, axis=1, kind="stable")[:, :top]
+        order = np.argsort(-batch.log_probabilities, axis=1, kind="stable")[:, : wanted.top]
         for name, best, row in zip(batch.names, order.tolist(), np.exp(batch.log_probabilities), strict=True):
             result: dict[str, object] = {"path": name if Path(name).is_absolute() else before + name}
             for rank, i in enumerate(best, start=1):
                 suffix = "" if rank == 1 else f"_{rank}"
-                result[f"label{suffix}"] = classes[i]
+                result[f"label{suffix}"] = classes[i] if rank > 1 or row[i] >= wanted.threshold else None
                 result[f"probability{suffix}"] = round(float(row[i]), 6)
             yield result
 
 
 def respond(
-    data: Annotated[str, Parameter(help="A folder of images or a list (.csv, .jsonl).")],
-    /,
-    *,
+    *data: Annotated[str, Parameter(name="DATA", help=f"{KINDS}.")],
     out: Annotated[Path, Parameter(metavar="Z.npz", help="Where to write the responses.")],
     split: Annotated[str | None, Parameter(metavar="NAME", help="Only this split of the data.")] = None,
     unlabelled: Annotated[bool, flag("Images without classes: keep no labels.")] = False,
+    label_from: LabelFrom = None,
     seed: Annotated[int, Parameter(help="Seed of the draw of sentences.")] = SolveSettings.seed,
     pipeline: Pipelines = PipelineOptions(),
     sentences: Speaks = SentenceOptions(),
     loading: Reads = LoadingOptions(),
     output: Writes = WriteOptions(),
 ) -> None:
-    """Write responses, labels and groups to a response file, which every verb takes in place of the images.
+    """Write a network's responses to a file that verbs take as data.
 
     With --attributes, the responses of an image-text source are its similarities to the sentences, not its vectors.
     """
@@ -126,7 +158,7 @@ def respond(
     from yoro.text.encoded_bank import make_encoded_bank, need_texts
 
     check_output(out, force=output.force)
-    found = find(data, labelled=not unlabelled)
+    found = find(given(data, label_from), labelled=not unlabelled)
     chosen = found if split is None else found.select(split)
     made = make_pipeline(pipeline)
     stream = made.stream(chosen.examples, loading)
@@ -156,26 +188,30 @@ MOST_CONFUSIONS = 10
 
 def evaluate(
     model: ModelPath,
-    data: Data,
     /,
-    *,
+    *data: Images,
+    label_from: LabelFrom = None,
     moved: Moved = MovedOptions(),
     loading: Reads = LoadingOptions(),
     output: Reports = ReportOptions(),
 ) -> None:
-    """Accuracy, calibration, per-class figures and confusions on labelled data (of a split folder, its test split)."""
+    """Measure accuracy, calibration and confusions on labelled data.
+
+    Of data with splits, the test split is measured on.
+    """
     from yoro.model.classifier import load
     from yoro.model.store import check_output
 
     if output.html is not None:
         check_output(output.html, force=output.force)
+    measured = given(data, label_from)
     classifier = load(model, source=moved.source, device=moved.device)
     if output.html is None:
-        evaluation = classifier.evaluate(data, loading=loading, progress=not output.quiet)
+        evaluation = classifier.evaluate(measured, loading=loading, progress=not output.quiet)
     else:
         from yoro.reports.evaluation import evaluation_report
 
-        evaluation, page = evaluation_report(classifier, data, loading=loading, progress=not output.quiet)
+        evaluation, page = evaluation_report(classifier, measured, loading=loading, progress=not output.quiet)
         write_page(output.html, page, output.quiet)
     for note in evaluation.notes:
         say(note, output.quiet)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
+from yoro.cli.given import Images, LabelFrom, given, given_for
 from yoro.cli.options import (
     READING,
-    Data,
     ModelPath,
     Moved,
     MovedOptions,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from yoro.model.classifier import Classifier
     from yoro.refining.verdict import Refinement
 
-TRAINING = Group("How the prompt is trained", sort_key=10)
+TRAINING = Group("How the prompt is trained, for experts", sort_key=40)
 
 
 @dataclass(frozen=True)
@@ -76,20 +76,23 @@ class DecodingOptions(Loading):
 
 def refine(
     model: ModelPath,
-    data: Data,
     /,
-    *,
+    *data: Images,
     out: Out,
     val: Annotated[
         str | None, Parameter(metavar="DATA", help="Images that decide; the model must not be fitted on them.")
     ] = None,
+    label_from: LabelFrom = None,
     resume: Annotated[bool, flag("Go on where a run that was ended left off.")] = False,
     settings: Annotated[RefineOptions, Parameter(name="*", group=TRAINING)] = RefineOptions(),
     moved: Moved = MovedOptions(),
     loading: Annotated[DecodingOptions, Parameter(name="*", group=READING)] = DecodingOptions(),
     output: Reports = ReportOptions(),
 ) -> None:
-    """Train a visual prompt for a few epochs; write the refined model, or the model unchanged if it did not help."""
+    """Train a visual prompt for a few epochs; kept only if it helps.
+
+    The refined model is written, or the model unchanged if it did not help.
+    """
     from yoro.files.atomic import remove_folder
     from yoro.model.classifier import load
     from yoro.model.store import check_output, check_target
@@ -106,14 +109,14 @@ def refine(
         loading, moved.source, moved.device, unfinished, resume, not quiet, lambda sentence: say(sentence, quiet)
     )
     with spoken_warnings(quiet):
-        given = load(model, source=moved.source, device=moved.device)
-        refined, refinement = refine(given, data, val, settings, run)
+        classifier = load(model, source=moved.source, device=moved.device)
+        images, deciding = given(data, label_from), given_for(val, label_from)
+        refined, refinement = refine(classifier, images, deciding, settings, run)
     _finish(refined, refinement, out, output)
     if output.as_json:
         print_json(refinement.to_json())
     if refinement.interrupted:
-        say(f"Interrupted; the best so far is in {out}, and --resume --force goes on.", quiet)
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(f"Interrupted; the best so far is in {out}, and --resume --force goes on.")
     remove_folder(unfinished)
     tell_skipped(refinement.skipped)
 

@@ -13,9 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from yoro.data.members import Member
 from yoro.errors import InputError
 
-Picture: TypeAlias = Path | bytes | Image.Image | NDArray[np.generic] | OSError  # the last: why it is not to be had
+Picture: TypeAlias = (
+    Path | Member | bytes | Image.Image | NDArray[np.generic] | OSError  # the last: why it is not to be had
+)
+ON_DISK = Path | Member  # of these, that which any process can read
 
 SPLITS = {
     "train": "train",
@@ -33,8 +37,8 @@ SHOWN = 5  # names shown in one note; the rest are counted
 class Example:
     """One image, where it came from and what is known of it.
 
-    `image` is a path, the bytes of an image file, a PIL image, or an array (height, width[, channels]) of uint8
-    or of floats in [0, 1]. Two examples are equal when all but the image is.
+    `image` is a path, a member of an archive, the bytes of an image file, a PIL image, or an array (height, width[,
+    channels]) of uint8 or of floats in [0, 1]. Two examples are equal when all but the image is.
     """
 
     image: Picture = field(compare=False, repr=False)
@@ -50,6 +54,7 @@ class Dataset:
 
     examples: tuple[Example, ...]
     notes: tuple[str, ...] = ()
+    before: str = ""  # what stands before a name that is no absolute path so that it can be found from here
 
     @property
     def classes(self) -> list[str]:

@@ -1,61 +1,102 @@
-"""The door to the data: a folder, a list file, an image, or a Python iterable becomes a Dataset."""
+"""The door to the data: a folder, an archive, a list file, an image, or a Python iterable becomes a Dataset."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from yoro.data.examples import Dataset, Example, Picture, class_name, shown
+from yoro.data.archives import is_archive, is_other_archive, read_tree
+from yoro.data.examples import Dataset, Example, Ignored, Picture, class_name, shown
 from yoro.data.folders import EXPECTED, find_labelled, find_unlabelled, is_image
 from yoro.data.lists import find_coop, find_listed, is_coop, is_list
+from yoro.data.trees import Node, on_disk
 from yoro.errors import InputError
 
-UNLABELLED = "expected an image, a folder of images, or a CSV or JSONL list"
+UNLABELLED = "expected an image, a folder or an archive of images, or a CSV or JSONL list"
 
 
-def find(data: object, *, labelled: bool = True) -> Dataset:
+def find(data: object, *, labelled: bool = True, known: Collection[str] = ()) -> Dataset:
     """Everything `data` holds, in a fixed order, with notes on what was ignored; no image is opened.
 
-    data : a folder `class/image` or `{train,val,test}/class/image`; a CSV or JSONL list with columns
-        path,label[,split][,group]; or an iterable of (image, label), an image being a path, the bytes of a file,
-        a PIL image or an array (height, width[, channels]).
+    data : a folder or archive `class/image` or `{train,val,test}/class/image`; a CSV or JSONL list with columns
+        path,label[,split][,group]; several of these in a list; or an iterable of (image, label), an image being a
+        path, the bytes of a file, a PIL image or an array (height, width[, channels]).
     labelled : False for prediction; then a folder is searched for images at any depth, and a single image, a list
         without labels or an iterable of images will do. Labels that are there are not read.
+    known : names of classes, by which one folder around all others is told from a class.
 
     Folders and lists are sorted by class, then path; an iterable keeps its order.
     """
     if isinstance(data, Dataset):
         return data
     if isinstance(data, str | Path):
-        return _find_at(Path(data), labelled)
+        return _find_at(Path(data), labelled, known)
     if isinstance(data, bytes | Image.Image) or (isinstance(data, np.ndarray) and data.ndim in (2, 3)):
         if labelled:
             raise InputError("A single image came without a label; expected (image, label) pairs, a folder or a list.")
         return Dataset((Example(data, None, "item 0"),))
     if not isinstance(data, Iterable):
         raise InputError(f"Data of type {type(data).__name__} came; {EXPECTED}, or an iterable of (image, label).")
+    if isinstance(data, list | tuple) and data and all(isinstance(item, str | Path) for item in data):
+        return _joined([Path(item) for item in data], labelled, known)
     examples = tuple(_from_item(item, number, labelled) for number, item in enumerate(data))
     if not examples:
         raise InputError("The iterable given as data is empty; expected at least one (image, label).")
     return Dataset(examples)
 
 
-def _find_at(path: Path, labelled: bool) -> Dataset:
+def _find_at(path: Path, labelled: bool, known: Collection[str]) -> Dataset:
     if not path.exists():
         raise InputError(f"'{shown(path)}' does not exist; {EXPECTED if labelled else UNLABELLED}.")
-    if path.is_dir():
-        return find_labelled(path) if labelled else find_unlabelled(path)
+    if path.is_dir() or is_archive(path):
+        ignored = Ignored()
+        root: Node = on_disk(path) if path.is_dir() else read_tree(path, ignored)
+        found = find_labelled(root, shown(path), known) if labelled else find_unlabelled(root, shown(path))
+        return replace(found, notes=(*found.notes, *ignored.sentences()), before=f"{shown(path)}/")
     if is_list(path):
         return find_listed(path, labelled=labelled)
     if is_coop(path):
         return find_coop(path)
     if not is_image(path.name):
-        raise InputError(f"'{shown(path)}' is no folder, image, .csv, .tsv or .jsonl list or .json split; {EXPECTED}.")
+        raise InputError(f"'{shown(path)}' {_no_data(path)}; {EXPECTED}.")
     if labelled:
         raise InputError(f"'{shown(path)}' is a single image without a label; {EXPECTED}.")
+    return _image(path)
+
+
+def _no_data(path: Path) -> str:
+    if is_other_archive(path):
+        return "is an archive of a kind that is not read: unpack it, or pack it as .zip or .tar.gz"
+    if path.suffix.lower() == ".npz":
+        return "holds responses, which are given alone and not beside other data"
+    if path.suffix.lower() == ".yoro":
+        return "is a model, not data"
+    return "is no folder, image, .zip or .tar archive, .csv, .tsv or .jsonl list or .json split"
+
+
+def _joined(paths: Sequence[Path], labelled: bool, known: Collection[str]) -> Dataset:
+    """Several folders, archives, lists or images as one, in their order; a name begins with what was given."""
+    examples: list[Example] = []
+    notes: list[str] = []
+    for path in paths:
+        found = _find_at(path, labelled, known) if labelled or _holds_images(path) else _image(path)
+        names = (e.name if Path(e.name).is_absolute() else found.before + e.name for e in found)
+        examples += [replace(example, name=name) for example, name in zip(found, names, strict=True)]
+        notes += [f"{shown(path)}: {note}" for note in found.notes]
+    return Dataset(tuple(examples), tuple(notes))
+
+
+def _holds_images(path: Path) -> bool:
+    """Whether a path is of what holds images, not of an image."""
+    return is_archive(path) or is_list(path) or path.suffix.lower() in (".json", ".npz", ".yoro") or path.is_dir()
+
+
+def _image(path: Path) -> Dataset:
+    """One image of several; that it cannot be read is said of it alone."""
     return Dataset((Example(path, None, shown(path)),))
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from yoro.data.examples import SPLITS, Dataset, Example, Ignored, class_name, listed, shown
+from yoro.data.examples import SPLITS, Dataset, Example, Ignored, Picture, class_name, listed
+from yoro.data.trees import Node
 from yoro.errors import InputError
 
 SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".apng", ".gif", ".bmp", ".dib", ".tif", ".tiff", ".webp"}
-    | {".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".jpx", ".avif"}
+    | {".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".jpx", ".avif", ".heic", ".heif", ".hif"}
 )
 
-EXPECTED = "expected FOLDER/class/image or FOLDER/{train,val,test}/class/image, or a CSV or JSONL list"
+EXPECTED = "expected FOLDER/class/image or FOLDER/{train,val,test}/class/image, such an archive, or a CSV or JSONL list"
 
 HIDDEN = "Ignored, hidden"
 NOT_IMAGE = "Ignored, not an image by its suffix"
@@ -25,6 +25,11 @@ LOOP = "Ignored, a link back to a folder already read"
 OUTSIDE = "Ignored, outside any class folder"
 EMPTY = "Ignored, a class folder without images"
 EMPTY_SPLIT = "Ignored, a split folder without class folders"
+BESIDE = "Ignored, beside the splits and without a class"
+
+UNLABELLED = frozenset({"unlabelled", "unlabeled", "unsorted", "unknown"})  # folders whose name says so
+FOREIGN = "__MACOSX"  # which a Mac puts into its archives beside the real thing
+DEEPEST = 8  # folders around everything that are looked into
 
 
 def is_image(name: str) -> bool:
@@ -32,38 +37,51 @@ def is_image(name: str) -> bool:
     return Path(name).suffix.lower() in SUFFIXES
 
 
-def find_labelled(root: Path) -> Dataset:
-    """Examples of a folder of class folders, or of split folders of class folders; sorted by class, then path."""
-    ignored = Ignored()
-    entries = _entries(root, root, ignored)
-    folders = [entry for entry in entries if _is_dir(entry)]
+def find_labelled(root: Node, called: str, known: Collection[str] = ()) -> Dataset:
+    """Examples of a folder of class folders, or of split folders of class folders; sorted by class, then path.
+
+    A folder around everything, as is left when an archive is unpacked, is passed through, unless it has the name of a
+    class that is `known`. `called` is what the person calls the root.
+    """
+    ignored, remarks = Ignored(), list[str]()
+    whole, top = root, _within_wrapper(root, known)
+    if top is not root:
+        remarks.append(f"Everything lies in '{top.shown}': the folders in it are read as classes or splits.")
+    entries = _visible(top, ignored)
+    folders = [entry for entry in entries if entry.folder]
     for entry in entries:
-        if not _is_dir(entry):
-            ignored.add(OUTSIDE if is_image(entry.name) else NOT_IMAGE, shown(entry.name))
-    remarks: list[str] = []
-    if _are_splits(folders, root, remarks):
+        if not entry.folder:
+            ignored.add(OUTSIDE if is_image(entry.name) else NOT_IMAGE, entry.shown)
+    splits = _splits(folders, called, remarks)
+    if splits:
         examples = []
         for folder in folders:
-            found = _classes_under(Path(folder.path), root, SPLITS[folder.name.lower()], ignored, remarks)
+            if folder not in splits:
+                ignored.add(BESIDE, folder.shown)
+                continue
+            found = _classes_under(folder, whole, SPLITS[folder.name.lower()], ignored, remarks)
             if not found:
-                ignored.add(EMPTY_SPLIT, shown(folder.name))
+                ignored.add(EMPTY_SPLIT, folder.shown)
             examples.extend(found)
     else:
-        examples = _classes_under(root, root, None, ignored, remarks)
+        examples = _classes_under(top, whole, None, ignored, remarks)
     if not examples:
-        loose = any(is_image(entry.name) for entry in entries if not _is_dir(entry))
-        hint = " Its images lie in no class folder: give the folder above it, or a list." if loose else ""
-        raise InputError(f"No labelled image was found in '{shown(root)}'; {EXPECTED}.{hint}")
+        loose = any(is_image(entry.name) for entry in entries if not entry.folder)
+        hint = (
+            " Its images lie in no class folder: give the folder above it, a list, or --label-from "
+            "'{label}_{n}.jpg' if their names tell the class."
+        )
+        raise InputError(f"No labelled image was found in '{called}'; {EXPECTED}.{hint if loose else ''}")
     examples.sort(key=lambda example: (example.label or "", example.name))
     return Dataset(_named_apart(examples), (*remarks, *ignored.sentences()))
 
 
-def find_unlabelled(root: Path) -> Dataset:
+def find_unlabelled(root: Node, called: str) -> Dataset:
     """Every image in a folder and the folders below it, sorted by path, without labels."""
     ignored = Ignored()
     examples = [Example(image, None, name) for image, name in _images(root, root, ignored)]
     if not examples:
-        raise InputError(f"No image was found in '{shown(root)}' or in the folders below it.")
+        raise InputError(f"No image was found in '{called}' or in the folders below it.")
     examples.sort(key=lambda example: example.name)
     return Dataset(_named_apart(examples), tuple(ignored.sentences()))
 
@@ -79,123 +97,133 @@ def _named_apart(examples: list[Example]) -> tuple[Example, ...]:
     return tuple(result)
 
 
-def _are_splits(folders: list[os.DirEntry[str]], root: Path, remarks: list[str]) -> bool:
-    """Whether the top folders are splits: all have a split's name, and those with images have class folders."""
-    named = [folder.name for folder in folders if folder.name.lower() in SPLITS]
+def _within_wrapper(root: Node, known: Collection[str]) -> Node:
+    """The folder within folders that hold nothing but it, if it holds several with images; else the root."""
+    here = root
+    for _ in range(DEEPEST):
+        folders, loose = _content(here)
+        if loose:
+            return root
+        if len(folders) != 1:
+            return here if here is root or sum(map(_has_any_image, folders)) > 1 else root
+        only = folders[0]
+        if class_name(only.name) in known:
+            return root
+        if only.name.lower() in SPLITS:
+            return here
+        here = only
+    return root
+
+
+def _content(folder: Node) -> tuple[list[Node], bool]:
+    """The folders in a folder, and whether images lie beside them."""
+    try:
+        entries = _visible(folder, Ignored())
+    except OSError:
+        return [], False
+    return [entry for entry in entries if entry.folder], any(is_image(e.name) for e in entries if not e.folder)
+
+
+def _has_any_image(folder: Node) -> bool:
+    return next(_images(folder, folder, Ignored()), None) is not None
+
+
+def _splits(folders: list[Node], called: str, remarks: list[str]) -> list[Node]:
+    """The top folders that are splits: named so, with class folders in them; none if they are classes.
+
+    A lone folder with the name of a split stays a class among classes, as in bus, car, train; beside a folder whose
+    name says that it has no labels, it is a split.
+    """
+    named = [folder for folder in folders if folder.name.lower() in SPLITS]
+    others = [folder.name for folder in folders if folder not in named]
+    deep = [folder for folder in named if _content(folder)[0]]
+    flat = [folder.name for folder in named if folder not in deep and _content(folder)[1]]
     if not named:
-        return False
-    if len(named) < len(folders):
-        others = [folder.name for folder in folders if folder.name not in named]
-        remarks.append(f"Read as classes, not splits, beside {listed(others)}: {listed(named)}.")
-        return False
-    deep = [folder.name for folder in folders if _has_folders(folder)]
-    flat = [folder.name for folder in folders if folder.name not in deep and _has_images(folder)]
-    if deep and flat:
+        return []
+    if not deep or (len(named) == 1 and not {name.lower() for name in others} <= UNLABELLED):
+        where = f"beside {listed(others)}" if others else "since they hold no class folders"
+        if others or flat:
+            remarks.append(f"Read as classes, not splits, {where}: {listed([folder.name for folder in named])}.")
+        return []
+    if any(SPLITS[name.lower()] == "train" for name in flat):
         raise InputError(
-            f"In '{shown(root)}', {listed(deep)} holds class folders but {listed(flat)} holds images without a class: "
-            f"give the first as DATA, or sort the others into class folders."
+            f"In '{called}', {listed([folder.name for folder in deep])} holds class folders but {listed(flat)} holds "
+            "images without a class: give the first as DATA, or sort the others into class folders."
         )
-    if flat:
-        remarks.append(f"Read as classes, not splits, since they hold no class folders: {listed(flat)}.")
-    return bool(deep)
+    return [folder for folder in named if folder.name not in flat]
 
 
-def _has_folders(folder: os.DirEntry[str]) -> bool:
-    return any(_is_dir(entry) for entry in _entries(Path(folder.path), Path(folder.path), Ignored()))
-
-
-def _has_images(folder: os.DirEntry[str]) -> bool:
-    entries = _entries(Path(folder.path), Path(folder.path), Ignored())
-    return any(is_image(entry.name) for entry in entries if not _is_dir(entry))
-
-
-def _classes_under(folder: Path, root: Path, split: str | None, ignored: Ignored, remarks: list[str]) -> list[Example]:
+def _classes_under(folder: Node, root: Node, split: str | None, ignored: Ignored, remarks: list[str]) -> list[Example]:
     """Examples of each class folder directly below `folder`; deeper folders belong to their class."""
     examples = []
     nested = []
     labels: set[str] = set()
-    for entry in _entries(folder, root, Ignored() if folder == root else ignored):
-        if not _is_dir(entry):
-            if folder != root:
-                ignored.add(OUTSIDE if is_image(entry.name) else NOT_IMAGE, _relative(entry.path, root))
+    for entry in _visible(folder, Ignored() if split is None else ignored):
+        if not entry.folder:
+            if split is not None:
+                ignored.add(OUTSIDE if is_image(entry.name) else NOT_IMAGE, entry.shown)
             continue
         label = class_name(entry.name)
         if not label:
-            name = _relative(entry.path, root)
-            raise InputError(f"The class folder {name!r} has a name that cannot be seen; give it another.")
+            raise InputError(f"The class folder {entry.shown!r} has a name that cannot be seen; give it another.")
         if label in labels:
             remarks.append(f"Two folders are named {label!r}, spelled in two ways; both are taken for that class.")
         labels.add(label)
-        _check_open(Path(entry.path), root)
-        found = [Example(image, label, name, split=split) for image, name in _images(Path(entry.path), root, ignored)]
+        found = [Example(image, label, name, split=split) for image, name in _images(entry, root, ignored)]
+        _refuse_closed(entry, found)
         if not found:
-            ignored.add(EMPTY, _relative(entry.path, root))
-        depth = _relative(entry.path, root).count("/") + 1
+            ignored.add(EMPTY, entry.shown)
+        depth = entry.shown.count("/") + 1
         if any(example.name.count("/") > depth for example in found):
-            nested.append(_relative(entry.path, root))
+            nested.append(entry.shown)
         examples.extend(found)
     if nested:
         remarks.append(f"Folders nested in a class folder belong to that class: {listed(nested)}.")
     return examples
 
 
-def _images(folder: Path, root: Path, ignored: Ignored) -> Iterator[tuple[Path | OSError, str]]:
+def _images(folder: Node, root: Node, ignored: Ignored) -> Iterator[tuple[Picture, str]]:
     """Each image at or below `folder` with its shown name; every real folder is read once, so links cannot loop.
 
     What looks like an image and cannot be reached, and a folder that cannot be opened, are images that cannot be read.
     """
-    real = Path(os.path.realpath(root))
-    seen = {str(real), *map(str, real.parents)} - ({str(real)} if folder == root else set())
+    real = Path(root.place)
+    seen = {str(real), *map(str, real.parents)} - ({str(real)} if folder is root else set())
     waiting = [folder]
     while waiting:
         here = waiting.pop()
-        actual = os.path.realpath(here)
-        if actual in seen:
-            ignored.add(LOOP, _relative(here, root))
+        if here.place in seen:
+            ignored.add(LOOP, here.shown)
             continue
-        seen.add(actual)
+        seen.add(here.place)
         try:
-            entries = _entries(here, root, ignored)
+            entries = _visible(here, ignored)
         except OSError as error:
-            yield OSError(error.errno, f"the folder cannot be opened: {error.strerror}"), _relative(here, root)
+            yield OSError(error.errno, f"the folder cannot be opened: {error.strerror}"), here.shown
             continue
         for entry in entries:
-            if _is_dir(entry):
-                waiting.append(Path(entry.path))
+            if entry.folder:
+                waiting.append(entry)
             elif not is_image(entry.name):
-                ignored.add(NOT_IMAGE, _relative(entry.path, root))
-            elif entry.is_symlink() or entry.is_file():
-                yield Path(entry.path), _relative(entry.path, root)
+                ignored.add(NOT_IMAGE, entry.shown)
+            elif (picture := entry.picture) is not None:
+                yield picture, entry.shown
             else:
-                ignored.add(NOT_FILE, _relative(entry.path, root))
+                ignored.add(NOT_FILE, entry.shown)
 
 
-def _check_open(folder: Path, root: Path) -> None:
-    """Raise if a folder that stands for a class or a split cannot be opened: without it the model would be another."""
-    try:
-        os.scandir(folder).close()
-    except OSError as error:
-        what = f"The class folder '{_relative(folder, root)}' cannot be opened: {error.strerror}"
-        raise InputError(f"{what}. Make it readable, or move it away.") from error
+def _refuse_closed(folder: Node, found: list[Example]) -> None:
+    """Raise if a folder that stands for a class cannot be opened: without it the model would be another."""
+    if found and found[0].name == folder.shown and isinstance(found[0].image, OSError):
+        why = str(found[0].image.strerror).removeprefix("the folder ")
+        what = f"The class folder '{folder.shown}' {why}"
+        raise InputError(f"{what}. Make it readable, or move it away.") from found[0].image
 
 
-def _is_dir(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a folder or leads to one; a link that leads in a circle does not."""
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
-
-
-def _entries(folder: Path, root: Path, ignored: Ignored) -> list[os.DirEntry[str]]:
+def _visible(folder: Node, ignored: Ignored) -> Sequence[Node]:
     """What a folder holds, sorted by name, hidden names left out and recorded."""
-    with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
-        if entry.name.startswith("."):
-            ignored.add(HIDDEN, _relative(entry.path, root))
-    return [entry for entry in found if not entry.name.startswith(".")]
-
-
-def _relative(path: str | Path, root: Path) -> str:
-    return shown(os.path.relpath(path, root))
+    found = folder.children()
+    hidden = [entry for entry in found if entry.name.startswith(".") or entry.name == FOREIGN]
+    for entry in hidden:
+        ignored.add(HIDDEN, entry.shown)
+    return [entry for entry in found if entry not in hidden] if hidden else found

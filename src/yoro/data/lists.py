@@ -5,16 +5,23 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import TextIO
+from typing import TextIO, cast
 
 from yoro import limits
 from yoro.data.examples import SPLITS, Dataset, Example, class_name, shown, storable
 from yoro.errors import InputError
 from yoro.files.reading import read_json
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
+DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # of which the one most frequent in the header is meant
+COLUMNS = {  # names of columns as people give them, the first of each being ours
+    "path": ("path", "file_name", "filename", "file", "filepath", "file_path", "image", "image_path", "img"),
+    "label": ("label", "class", "target", "labels", "class_name", "classname", "category"),
+    "split": ("split", "set", "subset"),
+    "group": ("group",),
+}
 JSON_LINES = frozenset({".jsonl", ".ndjson"})
 
 Row = Mapping[str, object]
@@ -26,24 +33,54 @@ def is_list(path: Path) -> bool:
 
 
 def find_listed(path: Path, *, labelled: bool = True) -> Dataset:
-    """Examples of a list file, sorted by class, then path; paths are relative to the list's own folder."""
+    """Examples of a list file, sorted by class, then path; paths are relative to the list's own folder, or to ours."""
     rows = _json_rows if path.suffix.lower() in JSON_LINES else _csv_rows
     examples = []
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             for where, row in rows(file, path):
-                examples.append(_example(row, where, path.parent, labelled))
+                examples.append(_example(row, where, labelled))
     except (UnicodeDecodeError, csv.Error, json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"'{shown(path)}' cannot be read as a list: {error}. Expected UTF-8 CSV or JSONL.") from error
     if not examples:
         raise InputError(f"'{shown(path)}' lists no image; expected a header path,label[,split][,group] and rows.")
+    folder, notes = _folder_of(examples, path)
     examples.sort(key=lambda example: (example.label or "", example.name))
-    return Dataset(tuple(examples))
+    before = f"{shown(folder)}/" if folder != Path() else ""
+    return Dataset(tuple(replace(e, image=folder / cast("Path", e.image)) for e in examples), notes, before)
+
+
+def _folder_of(examples: Sequence[Example], path: Path) -> tuple[Path, tuple[str, ...]]:
+    """From where the paths of a list are to be read: its own folder, or where one stands if they lead to files there.
+
+    The first image that is to be found decides for all.
+    """
+    beside, here = path.parent, Path()
+    if beside.resolve() == here.resolve():
+        return beside, ()
+    for example in examples:
+        image = cast("Path", example.image)
+        if image.is_absolute() or _is_file(beside / image):
+            break
+        if _is_file(here / image):
+            return here, (
+                f"The paths in '{shown(path)}' are read from the working directory, where they lead to files.",
+            )
+    return beside, ()
+
+
+def _ours(row: Row) -> Row:
+    """A row with our names of its columns."""
+    found = {ours: next((name for name in names if name in row), None) for ours, names in COLUMNS.items()}
+    return {**row, **{ours: row[name] for ours, name in found.items() if name is not None}}
 
 
 def _csv_rows(file: TextIO, path: Path) -> Iterator[tuple[str, Row]]:
     """Each row as column name to text, with its place; the header is row 1."""
-    reader = csv.reader(_lines(file, path), delimiter=DELIMITERS[path.suffix.lower()], strict=True)
+    lines = _lines(file, path)
+    first = next(lines, "")
+    delimiter = max(DELIMITERS[path.suffix.lower()], key=first.count)
+    reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
     header = [name.strip().lower() for name in next(reader, [])]
     for number, fields in enumerate(reader, start=2):
         where = f"'{shown(path)}', row {number}"
@@ -76,26 +113,30 @@ def _lines(file: TextIO, path: Path) -> Iterator[str]:
         yield line
 
 
-def _example(row: Row, where: str, folder: Path, labelled: bool) -> Example:
-    columns = ", ".join(row) or "none"
-    key = "path" if "path" in row else "file_name"
-    if key not in row:
-        raise InputError(f"{where}: there is no column 'path' (or 'file_name'); columns seen: {columns}.")
-    path = row[key]
+def _example(given: Row, where: str, labelled: bool) -> Example:
+    columns, row = ", ".join(given) or "none", _ours(given)
+    if "path" not in row:
+        raise InputError(f"{where}: there is no column {_alternatives('path')}; columns seen: {columns}.")
+    path = row["path"]
     if not isinstance(path, str) or not path.strip():
         raise InputError(f"{where} has no path.")
     if labelled and "label" not in row:
-        raise InputError(f"{where}: there is no column 'label'; columns seen: {columns}.")
+        raise InputError(f"{where}: there is no column {_alternatives('label')}; columns seen: {columns}.")
     label = class_name(_text(row.get("label"), "label", where) or "") if labelled else None
     if label == "":
         raise InputError(f"{where} ('{path}') has no label; give one or remove the row.")
     return Example(
-        folder / path,
+        Path(path),
         label,
         shown(path),
         group=_text(row.get("group"), "group", where),
         split=_split(_text(row.get("split"), "split", where), where),
     )
+
+
+def _alternatives(column: str) -> str:
+    first, *others = COLUMNS[column]
+    return f"'{first}' (or {', '.join(map(repr, others[:5]))})"
 
 
 def _text(value: object, column: str, where: str) -> str | None:

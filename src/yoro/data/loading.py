@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.examples import Example
+from yoro.data.examples import ON_DISK, Example
 from yoro.data.geometry import Geometry
 from yoro.data.processes import Answer, DecodingProcess, decode_all
 from yoro.environment import cores
@@ -53,7 +52,7 @@ def load(
     if count < 0:
         raise InputError(f"workers is {count}, expected 0 or more.")
     ranges = [range(start, min(start + batch_size, len(examples))) for start in range(0, len(examples), batch_size)]
-    on_disk = sum(any(isinstance(examples[i].image, Path) for i in numbers) for numbers in ranges)
+    on_disk = sum(any(isinstance(examples[i].image, ON_DISK) for i in numbers) for numbers in ranges)
     count = min(count, on_disk)
     return _ahead(examples, ranges, geometry, count) if count else _here(examples, ranges, geometry)
 
@@ -93,17 +92,17 @@ def _ahead(
 
 def _ask(process: DecodingProcess, examples: Sequence[Example], numbers: range) -> None:
     """Request the images of a batch that are files, if there are any."""
-    chosen = [examples[index] for index in numbers if isinstance(examples[index].image, Path)]
-    if chosen:
-        process.request([str(example.image) for example in chosen], [example.name for example in chosen])
+    files = [(example.image, example.name) for i in numbers if isinstance((example := examples[i]).image, ON_DISK)]
+    if files:
+        process.request([image for image, _ in files], [name for _, name in files])
 
 
 def _receive(
     process: DecodingProcess, examples: Sequence[Example], numbers: range, geometry: Geometry, number: int
 ) -> Batch:
     """One batch: files from the process, images in memory decoded here."""
-    files = [index for index in numbers if isinstance(examples[index].image, Path)]
-    kept = [index for index in numbers if not isinstance(examples[index].image, Path)]
+    files = [index for index in numbers if isinstance(examples[index].image, ON_DISK)]
+    kept = [index for index in numbers if not isinstance(examples[index].image, ON_DISK)]
     parts = []
     if files:
         called = f"batch {number} ('{examples[files[0]].name}' to '{examples[files[-1]].name}')"

@@ -2,8 +2,9 @@
 
 They are started as plain processes, not by `multiprocessing`: they need nothing of the parent's memory or `__main__`,
 so a script without an `if __name__ == "__main__"` guard works, and threads of ONNX Runtime in the parent are no danger.
-Each request is a line of JSON: first the geometry, then one list of paths a batch. Each answer is a line of JSON (which
-paths were read, their digests, failures), followed by the pixels. This module imports numpy and Pillow only.
+Each request is a line of JSON: first the geometry, then one list of paths (or places in archives) a batch. Each answer
+is a line of JSON (which were read, their digests, failures), followed by the pixels. This module imports numpy and
+Pillow only.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from yoro.data.decoding import decode_and_digest
 from yoro.data.examples import Picture
 from yoro.data.geometry import Geometry
+from yoro.data.members import Member
 from yoro.errors import ImageError, YoroError
 
 # Run isolated (-I), so that nothing in the working directory is imported; what the parent can import comes after the
@@ -80,9 +82,10 @@ class DecodingProcess:
         """Process id."""
         return self._process.pid
 
-    def request(self, paths: Sequence[str], names: Sequence[str]) -> None:
+    def request(self, files: Sequence[Path | Member], names: Sequence[str]) -> None:
         """Ask for one batch; returns at once."""
-        self._send({"paths": list(paths), "names": list(names)})
+        paths = [file.address() if isinstance(file, Member) else str(file) for file in files]
+        self._send({"paths": paths, "names": list(names)})
 
     def answer(self, batch: str) -> Answer:
         """Wait for the oldest batch asked for; `batch` names it if the process died over it."""
@@ -183,8 +186,8 @@ def main() -> None:
     threading.Thread(target=_receive, args=(source, requests), daemon=True).start()
     while True:
         request = json.loads(requests.get())
-        paths = [Path(path) for path in request["paths"]]
-        good, digests, failures, pixels = decode_all(paths, request["names"], geometry)
+        files = [Path(path) if isinstance(path, str) else Member.at(path) for path in request["paths"]]
+        good, digests, failures, pixels = decode_all(files, request["names"], geometry)
         header = {"good": good, "digests": digests, "failures": failures}
         sink.write(json.dumps(header).encode() + b"\n")
         if good:

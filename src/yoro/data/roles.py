@@ -8,7 +8,7 @@ name if they have it; a test split serves no other purpose, whoever gives it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from yoro.data.responses import ResponseBatch, ResponseFile
 from yoro.data.splits import MOST_VALIDATION, describe_hold_out, draw_few, hold_tenth
 from yoro.data.streams import ResponseData, ResponseStream, is_response_data, open_responses
 from yoro.discriminant.rules import MEMBERS, lacking, working_rules
-from yoro.errors import InputError, SelectionError
+from yoro.errors import InputError, SelectionError, counted
 
 ROLES = ("train", "val", "test")
 USES = {  # what each verb does with the splits of its data; it leaves the others alone
@@ -66,9 +66,11 @@ class Roles:
     notes: tuple[str, ...] = ()
 
 
-def find_roles(verb: str, data: object, *, val: object | None = None, test: object | None = None) -> Roles:
-    """The roles of a verb's data, and of data given for one role."""
-    parts, notes = _by_mark(data)
+def find_roles(
+    verb: str, data: object, *, val: object | None = None, test: object | None = None, known: Collection[str] = ()
+) -> Roles:
+    """The roles of a verb's data, and of data given for one role; `known` are the classes of a model, as in `find`."""
+    parts, notes = _by_mark(data, known)
     if not len(parts["train"]):
         splits = ", ".join(role for role in ROLES if len(parts[role]))
         raise InputError(f"The data have the splits {splits} but no training images to fit.")
@@ -78,28 +80,30 @@ def find_roles(verb: str, data: object, *, val: object | None = None, test: obje
         if given.get(role) is not None:
             if own:
                 notes.append(
-                    f"The {own:,} images of the data's own {CALLED[role]} split are left alone: others were given."
+                    f"The {counted(own, 'image')} of the data's own {CALLED[role]} split {_are(own)} left alone: "
+                    "others were given."
                 )
-            parts[role], said = _serving(role, given[role])
+            parts[role], said = _serving(role, given[role], known)
             parts[role] = _renamed(parts[role], given[role], parts["train"])
             notes += said
         elif own and role not in USES[verb]:
-            notes.append(f"The {own:,} images of the {CALLED[role]} split are left alone.")
+            notes.append(f"The {counted(own, 'image')} of the {CALLED[role]} split {_are(own)} left alone.")
             parts[role] = []
     return Roles(parts["train"], parts["val"], parts["test"], tuple(notes))
 
 
-def to_measure(data: object) -> tuple[Part, list[str]]:
-    """What a model is measured on: the test split, else the validation split, else all."""
-    return _serving("test", data)
+def to_measure(data: object, known: Collection[str] = ()) -> tuple[Part, list[str]]:
+    """What a model of known classes is measured on: the test split, else the validation split, else all."""
+    return _serving("test", data, known)
 
 
-def to_change(verb: str, data: object, rule: str | float) -> tuple[list[Part], list[str]]:
-    """What is added to a model or taken out of it: what a fit by its rule would have fitted."""
-    roles = find_roles(verb, data)
+def to_change(verb: str, data: object, rule: str | float, known: Collection[str] = ()) -> tuple[list[Part], list[str]]:
+    """What is added to a model of known classes or taken out of it: what a fit by its rule would have fitted."""
+    roles = find_roles(verb, data, known=known)
     if rule != "validation" or not len(roles.val):
         return [part for part in (roles.train, roles.val) if len(part)], list(roles.notes)
-    told = f"The {len(roles.val):,} images of the validation split are left alone: the model's rule validates on them."
+    what = f"The {counted(len(roles.val), 'image')} of the validation split {_are(len(roles.val))} left alone"
+    told = f"{what}: the model's rule validates on them."
     return [roles.train], [*roles.notes, told]
 
 
@@ -117,15 +121,38 @@ def to_fit(
         return _rows_to_fit(train, held, rule, notes)
     if shots is not None:
         train, held = _few(train, held, shots, seed, rule)
-        notes.append(f"{shots} images a class are drawn, seed {seed}; classes that have fewer give all.")
+        notes.append(
+            f"{counted(shots, 'image')} a class {_are(shots)} drawn, seed {seed}; classes that have fewer give all."
+        )
     elif held and rule != "validation":
         notes.append(_fitted_too(len(held), rule))
         train, held = train + held, []
-    notes.insert(0, f"Found {len(train):,} images of {len({example.label for example in train})} classes to fit.")
+    classes = counted(len({example.label for example in train}), "class")
+    notes.insert(0, f"Found {counted(len(train), 'image')} of {classes} to fit.")
     if rule == "validation" and not held:
         train, held, note = _held_out(train, seed)
         notes.append(note)
     return [train], held, notes
+
+
+def refuse_one_class(classes: Collection[str], data: object) -> None:
+    """Raise if all images are of one class: known before the first of them is read, it need not be read at all."""
+    if len(classes) > 1:
+        return
+    where = f" in {', '.join(map(str, data)) if isinstance(data, list) else data}" if _is_place(data) else ""
+    only = "".join(classes)
+    raise InputError(
+        f"All images{where} are of one class, {only!r}; a classifier needs at least 2. Give a folder that holds a "
+        "folder of images for each class, or several folders."
+    )
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _is_place(data: object) -> bool:
+    return isinstance(data, str | Path) or (isinstance(data, list) and all(isinstance(d, str | Path) for d in data))
 
 
 def by_role(examples: Iterable[Example]) -> dict[str, list[Example]]:
@@ -136,10 +163,10 @@ def by_role(examples: Iterable[Example]) -> dict[str, list[Example]]:
     return parts
 
 
-def _by_mark(data: object) -> tuple[dict[str, Part], list[str]]:
+def _by_mark(data: object, known: Collection[str] = ()) -> tuple[dict[str, Part], list[str]]:
     """The parts of data by mark, and what there is to say of them."""
     if not is_response_data(data):
-        found = find(data)
+        found = find(data, known=known)
         return dict(by_role(found)), [*found.notes, *_unmarked(found)]
     if not isinstance(data, str | Path):
         count = len(data[0]) if isinstance(data, tuple) else 0
@@ -156,12 +183,12 @@ def _by_mark(data: object) -> tuple[dict[str, Part], list[str]]:
 def _unmarked(found: Dataset) -> list[str]:
     """Where some images are marked and some are not, which are which."""
     odd = sum(example.split is None for example in found) if found.splits else 0
-    return [f"The {odd:,} images without a split count as training images."] if odd else []
+    return [f"{counted(odd, 'image')} without a split: taken for training."] if odd else []
 
 
-def _serving(role: str, data: object) -> tuple[Part, list[str]]:
+def _serving(role: str, data: object, known: Collection[str]) -> tuple[Part, list[str]]:
     """The part of data given for one role that serves it, and what was left alone."""
-    parts, notes = _by_mark(data)
+    parts, notes = _by_mark(data, known)
     chosen = next((split for split in SERVES[role] if len(parts[split])), None)
     if chosen is None:
         raise InputError(
@@ -187,7 +214,8 @@ def _rows_to_fit(train: Part, held: Part, rule: str | float, notes: list[str]) -
 
 
 def _fitted_too(count: int, rule: str | float) -> str:
-    return f"The {count:,} validation examples are fitted too: the rule {str(rule)!r} needs none held out."
+    what = f"The {counted(count, 'validation example')} {_are(count)} fitted too"
+    return f"{what}: the rule {str(rule)!r} needs none held out."
 
 
 def _few(

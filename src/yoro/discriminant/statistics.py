@@ -151,6 +151,11 @@ class ResponseStatistics:
         unknown = sorted(set(names) - set(self.classes))
         if unknown:
             raise InputError(f"No class is named {unknown[0]!r}. The classes are {_some(self.classes)}.")
+        new = [names.get(name, name) for name in self.classes]
+        if len(set(new)) == len(new):
+            order = sorted(range(len(new)), key=new.__getitem__)
+            upper = self._upper.copy(order="F")
+            return self._of(tuple(sorted(new)), self.counts[order], self.means[order], upper, self._rows)
         result, no_scatter = ResponseStatistics(), np.zeros((0, 0), order="F")
         for name, count, mean in zip(self.classes, self.counts, self.means, strict=True):
             result = result + self._of((names.get(name, name),), np.array([count]), mean[None].copy(), no_scatter)

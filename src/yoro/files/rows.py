@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
+from yoro.environment import install
 from yoro.errors import StoreError, plain
 from yoro.files.atomic import drafted_file
 
@@ -69,7 +70,7 @@ def _parquet(rows: Iterator[Row], file: TextIO) -> int:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise StoreError("Parquet needs an extra: pip install 'yoro-vr[bench]'") from None
+        raise StoreError(f"Parquet needs an extra: {install('bench')}.") from None
     table = pyarrow.Table.from_pylist(list(rows))
     parquet.write_table(table, file.buffer)
     return int(table.num_rows)

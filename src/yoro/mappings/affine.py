@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +48,12 @@ class AffineMapping:
         if z.ndim != 2 or z.shape[1] != self.width:
             raise WidthError(f"Responses have shape {z.shape}, but this mapping takes (n, {self.width}).")
         return z.astype(np.float64, copy=False) @ self.weights + self.bias
+
+    def renamed(self, names: Mapping[str, str]) -> AffineMapping:
+        """The same map with classes under new names, sorted by them; no two may have the same."""
+        new = [names.get(name, name) for name in self.classes]
+        order = sorted(range(len(new)), key=new.__getitem__)
+        return AffineMapping(self.weights[:, order], self.bias[order], tuple(new[i] for i in order))
 
     def predict(self, responses: ArrayLike) -> NDArray[np.str_]:
         """Name of the best class of each response; among equals the first by name."""

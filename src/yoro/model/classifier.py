@@ -134,7 +134,9 @@ class Classifier:
         if is_response_data(data):
             stream = open_responses(data, labelled=False)  # type: ignore[arg-type]
         else:
-            stream = self.pipeline.stream(find(data, labelled=False).examples, loading)
+            found = find(data, labelled=False)
+            notes = [*notes, *found.notes]
+            stream = self.pipeline.stream(found.examples, loading)
         return AnswerStream(self, stream, notes, progress=progress)
 
     def evaluate(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> Evaluation:
@@ -148,7 +150,7 @@ class Classifier:
     def to_measure(self, data: object) -> tuple[Part, list[str]]:
         """The part of labelled data that the classifier is measured on, and sentences on what is left alone."""
         notes = self._check_readable(data)
-        part, more = to_measure(data)
+        part, more = to_measure(data, self.classes)
         return part, [*notes, *more]
 
     def measured(self, part: Part, *, loading: Loading = HERE, progress: bool = False) -> AnswerStream:
@@ -167,7 +169,7 @@ class Classifier:
         """
         verb = self._verb("update")
         odd = self._check_readable(data)
-        parts, notes = to_change("update", data, self._model.choice.asked)
+        parts, notes = to_change("update", data, self._model.choice.asked, self.classes)
         notes = [*odd, *notes]
         labels = {example.label or "" for part in parts if not isinstance(part, Rows) for example in part}
         words = self._described(labels, attributes)
@@ -185,7 +187,7 @@ class Classifier:
         """Take labelled data back out, as if they had never been fitted; only what was fitted can be."""
         verb = self._verb("forget")
         odd = self._check_readable(data)
-        parts, notes = to_change("forget", data, self._model.choice.asked)
+        parts, notes = to_change("forget", data, self._model.choice.asked, self.classes)
         notes = [*odd, *notes]
         gone, names = Gathered(JointStatistics(self._model.origin.layout)), list[str]()
         for part in parts:
@@ -216,7 +218,14 @@ class Classifier:
         if gathered.reservoir is not None:
             gathered.reservoir.rename(names)
         words = self._model.words and self._model.words.renamed(names)
-        return self._settle(gathered, verb, [], words=words, prior=_renamed_prior(self._model.prior, names))
+        prior = _renamed_prior(self._model.prior, names)
+        if len(gathered.statistics.classes) < len(self.classes):  # some are joined
+            return self._settle(gathered, verb, [], words=words, prior=prior)
+        self._model = replace(
+            self._model, statistics=gathered.statistics, mapping=self._model.mapping.renamed(names),
+            ledger=gathered.ledger, reservoir=gathered.reservoir, prior=prior, words=words, history=verb.history(),
+        )  # fmt: skip
+        return Change()
 
     def merge(self, other: Classifier) -> Change:
         """Add everything another classifier on the same source was fitted on."""

@@ -15,6 +15,7 @@ from typing import Self, cast
 import numpy as np
 
 from yoro.data.examples import Example
+from yoro.data.members import Member
 from yoro.data.responses import ResponseBatch
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
@@ -148,5 +149,7 @@ def fingerprint(examples: Sequence[Example], settings: Mapping[str, object]) -> 
             if isinstance(example.image, Path):
                 found = example.image.stat()
                 stamp = found.st_size, found.st_mtime_ns
+            elif isinstance(example.image, Member):
+                stamp = example.image.size, example.image.offset, example.image.checksum
         hasher.update(json.dumps([example.name, example.label, example.group, stamp]).encode())
     return hasher.hexdigest()

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from yoro.data.examples import Example
 from yoro.data.find import find
 from yoro.data.responses import ResponseBatch
-from yoro.data.roles import Rows, to_fit
+from yoro.data.roles import Rows, refuse_one_class, to_fit
 from yoro.data.streams import ResponseStream, collect, identity_of
 from yoro.discriminant.evidence import Validation
 from yoro.errors import InputError
@@ -151,7 +151,9 @@ def _chosen(
         raise InputError("A prompt is trained on images, not on responses; give folders or lists of images.")
     examples = [example for part in train if isinstance(part, list) for example in part]
     kept = held if isinstance(held, list) else []
-    return examples, kept, named | {example.label or "" for example in examples}, notes
+    names = named | {example.label or "" for example in examples}
+    refuse_one_class(names, data)
+    return examples, kept, names, notes
 
 
 def _pass(examples: Sequence[Example], pipeline: Pipeline, settings: FitSettings) -> Gathered:

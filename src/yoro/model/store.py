@@ -214,7 +214,7 @@ def _read_config(folder: Path) -> Json:
     if config["format"] > FORMAT:
         raise StoreError(
             f"{folder} has format {config['format']}; this version of yoro reads up to {FORMAT}. "
-            "Upgrade with: pip install --upgrade yoro-vr"
+            "Upgrade: fetch newer sources and install them as you installed these."
         )
     if config["format"] < 1:
         raise StoreError(f"{folder} has format {config['format']}, which never existed.")

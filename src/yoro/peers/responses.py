@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from yoro.data.roles import ROLES, Rows, find_roles
+from yoro.data.roles import ROLES, Rows, find_roles, refuse_one_class
 from yoro.data.splits import few_shot, hold_out
 from yoro.data.streams import Collected, ResponseStream, collect, identity_of
 from yoro.errors import InputError, WidthError
@@ -87,6 +87,8 @@ def read_responses(
     if asked and "train" not in images:
         raise InputError(f"{asked} is for images to fit; responses are compared as they are.")
     encoded, notes = None, list(roles.notes)
+    if "train" in images:
+        refuse_one_class({example.label or "" for example in images["train"]}, data)
     if images:
         made = make_pipeline(chosen)
         if "train" in images:

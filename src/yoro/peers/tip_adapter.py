@@ -27,6 +27,7 @@ from itertools import islice
 
 import numpy as np
 
+from yoro.environment import install
 from yoro.errors import InputError
 from yoro.peers.contract import Array, Method, Scorer, Task, held, in_blocks, most_right, one_hot, unit
 
@@ -161,7 +162,7 @@ def load_torch() -> None:
     try:
         import torch
     except ImportError:
-        raise InputError("torch is not installed: pip install 'yoro-vr[torch]'") from None
+        raise InputError(f"torch is not installed: {install('torch')}.") from None
     torch.optim.AdamW([torch.zeros(1, requires_grad=True)])
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from yoro.environment import install
 from yoro.errors import InputError, SourceError
 from yoro.model.settings import HERE, PROTOCOLS, Loading, Tell, silence
 
@@ -115,4 +116,4 @@ class RefineRun:
 def check_torch(what: str = "Refinement") -> None:
     """Refuse to train where torch is not installed, with the command that installs it."""
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("timm") is None:
-        raise SourceError(f"{what} needs torch and timm, which are not installed: pip install 'yoro-vr[torch]'")
+        raise SourceError(f"{what} needs torch and timm, which are not installed: {install('torch')}.")

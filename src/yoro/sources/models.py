@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 
+from yoro.environment import install
 from yoro.sources.embedded import LICENCE, SIDES, package_of, weight_file
 from yoro.sources.minilm import model_folder
 
@@ -68,7 +69,7 @@ def installed(package: str) -> bool:
 
 def install_command(package: str) -> str:
     """The command that installs a package of the torch sources, and all they need beside it."""
-    return f"pip install 'yoro-vr[{EXTRAS[package]}]'"
+    return install(EXTRAS[package])
 
 
 def _embedded_row(variant: str, side: int) -> CatalogueRow:

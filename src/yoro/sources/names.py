@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Container, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from yoro import limits
+from yoro.environment import install
 from yoro.errors import SourceError, did_you_mean
 from yoro.sources.contract import Colour
+
+NETWORK = re.compile(r"[A-Za-z][\w.-]*\d[\w.-]*")  # such as resnet50 and vit_base_patch16_224
 
 
 @dataclass(frozen=True)
@@ -21,11 +26,16 @@ class SourceName:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-def parse_name(text: str, prefixes: Container[str], known: Sequence[str]) -> SourceName:
-    """Take a source name apart; `known` are names to guess from when it has none of the prefixes."""
+def parse_name(
+    text: str, prefixes: Container[str], known: Sequence[str], networks: Callable[[], Sequence[str]] = tuple
+) -> SourceName:
+    """Take a source name apart; `known` are names to guess from when it has none of the prefixes.
+
+    `networks` gives many more names, and is asked only if what came looks like one of a network.
+    """
     prefix, colon, rest = text.partition(":")
     if not colon or prefix not in prefixes or not rest:
-        raise SourceError(f"{text!r} names no source. {_guess(text, known)}")
+        raise SourceError(f"{text!r} names no source. {_guess(text, known, networks)}")
     if prefix == "callable":  # a Python name has no options
         return SourceName(text, prefix, rest)
     rest, question, query = rest.partition("?")
@@ -89,15 +99,28 @@ def parse_side(text: str, where: str) -> int:
     return int(text[:8])
 
 
-def _guess(text: str, known: Sequence[str]) -> str:
+def _guess(text: str, known: Sequence[str], networks: Callable[[], Sequence[str]]) -> str:
     """The nearest names, or what there is."""
     bare = text.partition("?")[0].rpartition(":")[2]
     same = [name for name in known if name.partition(":")[2].partition("/")[0] == bare]
     if same:
         return f"Did you mean {' or '.join(map(repr, same))}?"
+    if NETWORK.fullmatch(text) and not text.startswith("lite"):
+        return _guess_network(text, networks())
     return (
         did_you_mean(text, known, most=2, else_all=False)
         or did_you_mean(f"embedded:{bare}", known, alike=0.8, else_all=False)
         or "Names look like embedded:lite0, onnx:PATH, timm:NAME, torchvision:NAME/WEIGHTS, open_clip:MODEL/TAG, "
         "callable:module:function; `yoro models` lists them."
     )
+
+
+def _guess_network(text: str, networks: Sequence[str]) -> str:
+    """The networks of that name, or of one most like it; where none are known, what to type."""
+    if not networks:
+        return f"Networks have a prefix, such as timm:{text} or torchvision:{text}, and need {install('torch')}."
+    names = {name.partition(":")[2]: name for name in reversed(networks)}
+    near = [text] if text in names else difflib.get_close_matches(text.lower(), list(names), n=1, cutoff=0.6)
+    same = [name for name in networks if name.partition(":")[2] in near]
+    guess = f"Did you mean {' or '.join(map(repr, same))}? " if same else ""
+    return f"{guess}`yoro models` lists more."

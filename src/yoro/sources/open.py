@@ -104,8 +104,17 @@ def need_torch(package: str, name: str) -> None:
 
 def _find(name: str) -> tuple[SourceName, Kind]:
     refuse_telemetry()  # before any engine is imported
-    parsed = parse_name(name, KINDS, list_sources())
+    parsed = parse_name(name, KINDS, list_sources(), _networks)
     return parsed, KINDS.get(f"{parsed.prefix}:{parsed.rest}") or KINDS[parsed.prefix]
+
+
+def _networks() -> list[str]:
+    """The names of networks, where torch is there to tell them."""
+    if not (installed("timm") and installed("torchvision")):
+        return []
+    from yoro.sources.torch.zoo import network_names
+
+    return network_names()
 
 
 def _need_network(kind: Kind, name: str) -> MakeNetwork:

@@ -17,6 +17,7 @@ from yoro.bench.datasets.contract import Found, said_counts, split_counts
 from yoro.data.examples import SPLITS, Dataset, Example, Picture, shown
 from yoro.data.folders import find_labelled, is_image
 from yoro.data.lists import FOLDERS, SplitRow, locate, read_split
+from yoro.data.trees import on_disk
 from yoro.errors import DatasetError, InputError
 
 VARIABLE = "YORO_DATA"
@@ -180,7 +181,7 @@ def read_class_folders(folder: Path) -> Found | None:
     inside = [entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
     if not {"train", "test"} <= {SPLITS.get(name.lower()) for name in inside} or len(inside) > 3:
         return None
-    dataset = find_labelled(folder)
+    dataset = find_labelled(on_disk(folder), shown(folder))
     return Found(dataset, shown(folder)) if dataset.splits else None
 
 

@@ -1,0 +1,191 @@
+"""Images put into a folder for each class, and taken out again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from yoro import limits
+from yoro.data.decoding import file_bytes
+from yoro.data.examples import Example, Picture, shown
+from yoro.data.members import Member
+from yoro.errors import InputError, StoreError
+from yoro.files.atomic import check_writable
+
+MANIFEST = ".yoro-sorted.jsonl"
+UNSURE = "_unsure"  # the folder of images whose class is not sure enough
+FORBIDDEN = frozenset('/\\:*?"<>|')  # in names of files, on one system or another
+LONGEST = 100  # characters of a folder's name
+PART = ".part"  # what a file is called until it is whole
+
+
+@dataclass
+class Sorted:
+    """A folder that is being filled; what is put into it is first written down in its manifest."""
+
+    folder: Path
+    names: dict[str, str]  # folder of each class
+    link: bool
+    manifest: IO[str]
+    counts: Counter[str] = field(default_factory=Counter)  # images by folder
+
+    def add(self, example: Example, label: str | None) -> None:
+        """Put one image into the folder of its class, or of those that are not sure."""
+        group = UNSURE if label is None else self.names[label]
+        (self.folder / group).mkdir(exist_ok=True)
+        target = _free(self.folder / group, _file_name(example.name))
+        place = f"{group}/{target.name}"
+        if self.link:
+            aim = str(Path(os.path.abspath(_path(example.image))))  # noqa: PTH100  # a link is not followed
+            self._note({"file": place, "link": aim})
+            target.symlink_to(aim)
+        else:
+            content = _bytes(example.image)
+            self._note({"file": place, "digest": _digest(content)})
+            draft = target.with_name(f".{target.name}{PART}")
+            draft.write_bytes(content)
+            draft.rename(target)
+        self.counts[group] += 1
+
+    def _note(self, entry: dict[str, str]) -> None:
+        self.manifest.write(json.dumps(entry) + "\n")
+        self.manifest.flush()
+
+    def close(self) -> None:
+        """Nothing more is added."""
+        self.manifest.close()
+
+
+def check_sortable(folder: Path, link: bool, pictures: Iterable[Picture]) -> None:
+    """Raise if images could not be sorted into this folder, so that this is known before they are read."""
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(f"'{shown(folder)}' is a file; give a folder to sort into.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
+        raise StoreError(
+            f"'{shown(folder)}' holds other things than sorted images; give a folder that is new or empty, "
+            "or one that was sorted into before."
+        )
+    check_writable(folder)
+    if link and not all(isinstance(picture, Path | OSError) for picture in pictures):
+        raise InputError("Images in an archive cannot be linked to; leave --link away, and they are copied.")
+
+
+def begin_sorting(folder: Path, classes: Iterable[str], *, link: bool) -> Sorted:
+    """A folder to sort into; one that was sorted into before is added to."""
+    folder.mkdir(exist_ok=True)
+    manifest = (folder / MANIFEST).open("a", encoding="utf-8")
+    return Sorted(folder, folder_names(classes), link, manifest)
+
+
+def folder_names(classes: Iterable[str]) -> dict[str, str]:
+    """A folder's name for each class, whatever the class is called; no two are the same on any system.
+
+    >>> folder_names(["cat", "a/b", "..", "Cat"])
+    {'cat': 'cat', 'a/b': 'a_b', '..': '_', 'Cat': 'Cat (2)'}
+    """
+    taken, names = {UNSURE, MANIFEST}, {}
+    for label in classes:
+        plain = "".join(c if c.isprintable() and c not in FORBIDDEN else "_" for c in label)[:LONGEST]
+        name = first = plain.strip(" .") or "_"
+        number = 1
+        while name.casefold() in taken:
+            number += 1
+            name = f"{first} ({number})"
+        taken.add(name.casefold())
+        names[label] = name
+    return names
+
+
+@dataclass(frozen=True)
+class Undone:
+    """How many files were taken out, and which were left because they are no longer what was put there."""
+
+    removed: int
+    left: list[str]
+
+
+def undo_sorting(folder: Path) -> Undone:
+    """Take out what was sorted into a folder; what was changed since, or came otherwise, stays."""
+    manifest = folder / MANIFEST
+    if not manifest.is_file():
+        raise InputError(f"Nothing was sorted into '{shown(folder)}': it has no list of what was put there.")
+    removed, left, groups = 0, list[str](), set[Path]()
+    for entry in _entries(manifest):
+        target = folder / entry["file"]
+        groups.add(target.parent)
+        if target.parent.is_symlink():
+            left.append(entry["file"])
+            continue
+        target.with_name(f".{target.name}{PART}").unlink(missing_ok=True)
+        if not os.path.lexists(target):
+            continue
+        if _as_it_was(target, entry):
+            target.unlink()
+            removed += 1
+        else:
+            left.append(entry["file"])
+    manifest.unlink()
+    for group in (*sorted(groups), folder):
+        if group.is_dir() and not group.is_symlink() and not any(group.iterdir()):
+            group.rmdir()
+    return Undone(removed, left)
+
+
+def _entries(manifest: Path) -> Iterator[dict[str, str]]:
+    """What a manifest lists; a stranger's must not lead out of its folder."""
+    with manifest.open(encoding="utf-8", errors="replace") as file:
+        while line := file.readline(limits.LIST_LINE):
+            try:
+                entry = json.loads(line)
+                parts = PurePosixPath(entry["file"]).parts
+                known = all(isinstance(value, str) for value in entry.values()) and {"digest", "link"} & set(entry)
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                continue  # the last line of a run that was killed
+            if known and len(parts) == 2 and not {"..", "/"} & set(parts) and "\0" not in entry["file"]:
+                yield entry
+
+
+def _as_it_was(target: Path, entry: dict[str, str]) -> bool:
+    if "link" in entry:
+        return target.is_symlink() and str(target.readlink()) == entry["link"]
+    regular = target.is_file() and not target.is_symlink()
+    return (
+        regular and target.stat().st_size <= limits.IMAGE_FILE_BYTES and _digest(target.read_bytes()) == entry["digest"]
+    )
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def _file_name(name: str) -> str:
+    """The name of an image's file, as text that any system takes."""
+    last = PurePosixPath(name).name
+    return "".join(c if c.isprintable() and c not in FORBIDDEN else "_" for c in last)[-2 * LONGEST :] or "image"
+
+
+def _free(folder: Path, name: str) -> Path:
+    """A path that nothing has yet."""
+    target, number = folder / name, 1
+    while os.path.lexists(target):
+        number += 1
+        target = folder / f"{Path(name).stem} ({number}){Path(name).suffix}"
+    return target
+
+
+def _path(image: Picture) -> Path:
+    if not isinstance(image, Path):
+        raise InputError("Only images in files can be linked to.")
+    return image
+
+
+def _bytes(image: Picture) -> bytes:
+    if not isinstance(image, Path | Member | bytes):
+        raise InputError("Only images in files can be sorted.")
+    return file_bytes(image)

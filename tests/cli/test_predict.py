@@ -1,0 +1,141 @@
+"""`yoro predict`: what people type, what they get, and the images sorted and shown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import yoro
+from command_line import run
+from photos import write_folder
+from yoro.data.sorting import UNSURE
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    root = tmp_path_factory.mktemp("predict")
+    write_folder(root / "photos", 6, names=("cat", "rocket"))
+    write_folder(root / "new", 2, seed=5, names=("cat", "rocket"))
+    yoro.fit(root / "photos").save(root / "m.yoro")
+    return root
+
+
+@pytest.fixture
+def work(trained, tmp_path):
+    for name in ("new", "m.yoro"):
+        shutil.copytree(trained / name, tmp_path / name)
+    return tmp_path
+
+
+def rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_several_images_folders_and_archives(work):
+    shutil.make_archive(str(work / "packed"), "zip", work / "new")
+    words = ["new/rocket/001.jpg", "new/cat/000.jpg", "new/cat", "packed.zip"]
+    found = rows(run("predict", "m.yoro", *words, cwd=work).stdout)
+    assert [row["path"] for row in found] == [
+        "new/rocket/001.jpg", "new/cat/000.jpg", "new/cat/000.jpg", "new/cat/001.jpg",
+        *(f"packed.zip/{name}/{i:03}.jpg" for name in ("cat", "rocket") for i in range(2)),
+    ]  # fmt: skip
+    assert all(row["label"] in row["path"] for row in found)
+
+
+def test_one_image_that_is_not_there_is_named_and_the_others_are_answered(work):
+    done = run("predict", "m.yoro", "new/cat/000.jpg", "gone.jpg", cwd=work, code=1)
+    assert len(rows(done.stdout)) == 1
+    assert "'gone.jpg' cannot be read as an image: there is no such file" in done.stderr
+    assert "1 image could not be read." in done.stderr
+
+
+def test_no_image_is_wrong_usage(work):
+    assert "No data came" in run("predict", "m.yoro", cwd=work, code=2).stderr
+
+
+def test_below_the_threshold_there_is_no_label(work):
+    found = json.loads(run("predict", "m.yoro", "new", "--format", "json", "--threshold", 1, cwd=work).stdout)
+    assert {row["label"] for row in found if row["probability"] < 1} <= {None}
+    assert all(row["label"] for row in json.loads(run("predict", "m.yoro", "new", "--format", "json", cwd=work).stdout))
+    assert "from 0 to 1" in run("predict", "m.yoro", "new", "--threshold", 80, cwd=work, code=2).stderr
+
+
+def test_images_are_sorted_into_folders_and_taken_out_again(work):
+    before = {path: path.read_bytes() for path in (work / "new").rglob("*.jpg")}
+    words = ["predict", "m.yoro", "new", "--sort-into", "sorted"]
+    done = run(*words, cwd=work)
+    assert done.stdout == ""
+    assert "sorted: 4 images copied; cat 2, rocket 2." in done.stderr
+    assert sorted(p.name for p in (work / "sorted").iterdir() if p.is_dir()) == ["cat", "rocket"]
+    assert (work / "sorted/cat/000.jpg").read_bytes() == (work / "new/cat/000.jpg").read_bytes()
+    assert "4 images taken out" in run(*words, "--undo", cwd=work).stderr
+    assert not (work / "sorted").exists()
+    assert {path: path.read_bytes() for path in (work / "new").rglob("*.jpg")} == before
+    run(*words, "--link", "--threshold", 1, "--out", "rows.csv", cwd=work)
+    assert len(rows((work / "rows.csv").read_text())) == 4
+    assert all(path.is_symlink() for path in (work / "sorted").rglob("*.jpg"))
+    assert (work / "sorted" / UNSURE).is_dir()
+
+
+def test_an_archive_is_sorted_too_but_not_linked_to(work):
+    shutil.make_archive(str(work / "packed"), "gztar", work / "new")
+    run("predict", "m.yoro", "packed.tar.gz", "--sort-into", "sorted", cwd=work)
+    assert len(list((work / "sorted").rglob("*.jpg"))) == 4
+    done = run("predict", "m.yoro", "packed.tar.gz", "--sort-into", "other", "--link", cwd=work, code=1)
+    assert "cannot be linked" in done.stderr
+    assert not (work / "other").exists()
+
+
+def test_what_cannot_be_sorted_into_is_found_before_the_first_image(work):
+    done = run("predict", "m.yoro", "new", "--sort-into", "new/cat", cwd=work, code=1)
+    assert "holds other things" in done.stderr
+    assert "goes with --sort-into" in run("predict", "m.yoro", "new", "--undo", cwd=work, code=2).stderr
+    assert "goes with --sort-into" in run("predict", "m.yoro", "new", "--link", cwd=work, code=2).stderr
+
+
+def test_the_gallery_shows_every_image_the_most_doubtful_first(work):
+    done = run("predict", "m.yoro", "new", "--html", "page.html", "--threshold", 1, cwd=work)
+    assert "page.html" in done.stderr
+    page = (work / "page.html").read_text()
+    shares = [float(share) for share in re.findall(r"</b> ([0-9.]+)\s%", page)]
+    assert len(shares) == 4
+    assert shares == sorted(shares)
+    assert "cat/<wbr>000.<wbr>jpg" in page
+    assert "<script" not in page
+    assert page.count("data:image/jpeg") == 4
+    assert 'class="unsure"' in page
+    run("predict", "m.yoro", "new", "--html", "page.html", cwd=work, code=1)
+
+
+def test_heic_without_its_extra_is_named_in_every_verb(work, monkeypatch):
+    import sys
+
+    heif = pytest.importorskip("pillow_heif")
+    from PIL import Image
+
+    for name in ("cat", "rocket"):
+        heif.from_pillow(Image.open(work / "new" / name / "000.jpg")).save(work / "new" / name / "phone.heic")
+    assert len(rows(run("predict", "m.yoro", "new", "--workers", 1, cwd=work).stdout)) == 6
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    for words in (
+        ["predict", "m.yoro", "new"], ["evaluate", "m.yoro", "new"], ["fit", "new", "--out", "n.yoro"],
+        ["update", "m.yoro", "new"], ["forget", "m.yoro", "new"], ["respond", "new", "--out", "z.npz"],
+    ):  # fmt: skip
+        done = run(*words, "--workers", 0, cwd=work, code=1)
+        assert "phone.heic' cannot be read as an image: it is a HEIC" in done.stderr
+        assert "pip install '.[heif]'" in done.stderr
+
+
+def test_prefixes_lead_to_the_files(work):
+    (work / "lists").mkdir()
+    (work / "lists" / "l.csv").write_text("path\n../new/cat/000.jpg\n")
+    (work / "lists" / "here.csv").write_text("image\nnew/cat/000.jpg\n")
+    for data in ("new/", "./new", "lists/l.csv", "lists/here.csv"):
+        for row in rows(run("predict", "m.yoro", data, cwd=work).stdout):
+            assert (work / Path(row["path"])).is_file()
