@@ -72,7 +72,9 @@ def demonstrate(folder: Path, *, progress: bool = False) -> Demonstration:
     first = {labels[i]: pictures[i] for i in reversed(held.tolist())}  # the first held-out picture of each digit
     new = write_pictures(folder / "new", {label: first[label] for label in sorted(first)[::2]})
     told = [(name, float(accuracy), seconds + extra) for name, accuracy, extra in lines]
-    return Demonstration(classifier, told, len(pictures), dict(zip(new, classifier.predict(new), strict=True)))
+    return Demonstration(
+        classifier, told, len(pictures), dict(zip(new, map(str, classifier.predict(new)), strict=True))
+    )
 
 
 def digits() -> tuple[list[NDArray[np.uint8]], list[str]]:
@@ -95,8 +97,8 @@ def label_mappings(classifier: Classifier) -> list[tuple[str, AffineMapping, flo
     assert classifier.model.reservoir is not None
     members, results = classifier.model.reservoir.members(), []
     for method, table, solve in (
-        ("FLM", CoOccurrence(classifier.classes), frequency_mapping),
-        ("BLM+", plus_table(classifier.classes), bayesian_mapping),
+        ("FLM", CoOccurrence(classifier.names), frequency_mapping),
+        ("BLM+", plus_table(classifier.names), bayesian_mapping),
     ):
         started = time.perf_counter()
         table.update(members.responses, members.labels)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, Jpeg2KImagePlugin, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
 
 from yoro import limits
-from yoro.data.examples import Picture, shown
+from yoro.data.examples import Later, Picture, shown
 from yoro.data.geometry import FILTERS, Geometry, Look, Size, shorter_to
 from yoro.errors import ImageError
 
@@ -78,6 +78,8 @@ def decode_and_digest(image: Picture, geometry: Geometry, *, name: str | None = 
 def digest(image: Picture) -> str:
     """32 hex digits of BLAKE2b over a file's bytes, or over kind and pixels of an image in memory."""
     hasher = blake2b(digest_size=16)
+    if isinstance(image, Later):
+        return digest(image.fetch())
     if isinstance(image, Path | OSError):
         hasher.update(_read(image) if isinstance(image, Path) else str(image).encode())
     elif isinstance(image, bytes):
@@ -105,6 +107,8 @@ def _naming(image: Picture, name: str | None) -> Iterator[None]:
 def _content(image: Picture) -> bytes | Image.Image | NDArray[np.generic]:
     if isinstance(image, OSError):
         raise image
+    if isinstance(image, Later):
+        return _content(image.fetch())
     return _read(image) if isinstance(image, Path) else image
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -15,7 +15,16 @@ from PIL import Image
 
 from yoro.errors import InputError
 
-Picture: TypeAlias = Path | bytes | Image.Image | NDArray[np.generic] | OSError  # the last: why it is not to be had
+
+@dataclass(frozen=True)
+class Later:
+    """An image that is fetched when it is decoded, and not kept."""
+
+    fetch: Callable[[], Path | bytes | Image.Image | NDArray[np.generic]]
+    name: str
+
+
+Picture: TypeAlias = Path | bytes | Image.Image | NDArray[np.generic] | Later | OSError  # last: why it is not to be had
 
 SPLITS = {
     "train": "train",
@@ -50,6 +59,7 @@ class Dataset:
 
     examples: tuple[Example, ...]
     notes: tuple[str, ...] = ()
+    integers: bool = False  # whether the labels were given as whole numbers
 
     @property
     def classes(self) -> list[str]:
@@ -68,7 +78,7 @@ class Dataset:
         if not chosen:
             found = ", ".join(self.splits) or "no split at all"
             raise InputError(f"The data has no split '{split}'; found: {found}. Name it by a folder or column.")
-        return Dataset(chosen, self.notes)
+        return Dataset(chosen, self.notes, self.integers)
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -6,6 +6,7 @@ import heapq
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -85,21 +86,35 @@ def evaluation_report(
     classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False
 ) -> tuple[Evaluation, str]:
     """Figures on labelled data, and the page about them."""
-    part, notes = classifier.to_measure(data)
-    examples = part if isinstance(part, list) else []
-    answers = classifier.measured(part, loading=loading, progress=progress)
-    evaluation, worst = _judged(answers, classifier.classes)
-    evaluation = replace(evaluation, skipped=tuple(answers.skipped), notes=tuple(notes))
+    evaluation, mistakes = measured_mistakes(classifier, data, loading=loading, progress=progress)
     model = classifier.model
-    title = f"Evaluation: {len(classifier.classes)} classes"
-    mistakes = _mistakes(worst, {example.name: example for example in examples})
-    basis = f"{evaluation.n:,} labelled examples of {data}"
+    title = f"Evaluation: {len(classifier.names)} classes"
+    given = f" of {data}" if isinstance(data, str | Path) else ""
+    basis = f"{evaluation.n:,} labelled examples{given}"
     return evaluation, report_html(title, evaluation, model.choice, mistakes, _facts(model), basis=basis)
 
 
-def fit_report(classifier: Classifier, fitted: Sequence[Example], data: str) -> str | None:
+def measured_mistakes(
+    classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False
+) -> tuple[Evaluation, list[Mistake]]:
+    """Figures on labelled data, and the mistakes made with most certainty."""
+    part, notes = classifier.to_measure(data)
+    examples = part if isinstance(part, list) else []
+    answers = classifier.measured(part, loading=loading, progress=progress)
+    evaluation, worst = _judged(answers, classifier.names)
+    evaluation = replace(evaluation, skipped=tuple(answers.skipped), notes=tuple(notes))
+    return evaluation, _mistakes(worst, {example.name: example for example in examples})
+
+
+def left_out_evaluation(model: Model) -> Evaluation | None:
+    """Figures of exact leave-one-out answers for the fitted examples that are kept; None if nothing can be left out."""
+    answers = _left_out(model, model.mapping.classes)
+    return None if answers is None else _judged([answers], model.mapping.classes)[0]
+
+
+def fit_report(classifier: Classifier, fitted: Sequence[Example], data: str = "") -> str | None:
     """The page about a fit, by exact leave-one-out answers; None if nothing can be left out."""
-    model, classes = classifier.model, classifier.classes
+    model, classes = classifier.model, classifier.names
     answers = _left_out(model, classes)
     if answers is None:
         return None
@@ -107,7 +122,7 @@ def fit_report(classifier: Classifier, fitted: Sequence[Example], data: str) -> 
     digests = [entry[0].hex() for entry in model.ledger.entries()]
     mistakes = _mistakes(worst, dict(zip(digests, fitted, strict=False)))
     basis = f"Exact leave-one-out answers for {evaluation.n:,} of {model.statistics.total:,.0f} fitted examples"
-    title = f"Fit: {len(classes)} classes from {data}"
+    title = f"Fit: {len(classes)} classes" + (f" from {data}" if data else "")
     return report_html(title, evaluation, model.choice, mistakes, _facts(model), basis=basis)
 
 
