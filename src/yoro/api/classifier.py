@@ -87,7 +87,7 @@ class Classifier(core.Classifier):
     ) -> Evaluation:
         """Accuracy and other figures on labelled data; of data with splits, on the test split."""
         evaluation = super().evaluate(_joined(data, labels), loading=loading, progress=progress)
-        _tell(evaluation.notes, evaluation.skipped)
+        _tell(evaluation)
         return evaluation
 
     def score(self, data: Data, labels: object = None) -> float:
@@ -109,15 +109,21 @@ class Classifier(core.Classifier):
         kind that the model was fitted with, if that was "templates" or "names".
         """
         given = _joined(data, labels)
-        return _told(super().update(given, attributes=attributes, loading=loading, progress=progress))
+        change = super().update(given, attributes=attributes, loading=loading, progress=progress)
+        _tell(change)
+        return change
 
     def forget(self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False) -> Change:
         """Take labelled data back out, as if they had never been fitted; only what was fitted can be."""
-        return _told(super().forget(_joined(data, labels), loading=loading, progress=progress))
+        change = super().forget(_joined(data, labels), loading=loading, progress=progress)
+        _tell(change)
+        return change
 
     def merge(self, other: core.Classifier) -> Change:
         """Add everything another classifier on the same source was fitted on."""
-        return _told(super().merge(other))
+        change = super().merge(other)
+        _tell(change)
+        return change
 
     def to_frame(self, data: Data, *, top: int = 1, loading: Loading = HERE) -> DataFrame:
         """A row for each image: path, label and probability, and the same for the next best up to `top`."""
@@ -199,23 +205,18 @@ def _joined(data: object, labels: object) -> object:
     return data if labels is None else (data, labels)
 
 
-def _told(change: Change) -> Change:
-    _tell(change.notes, change.skipped)
-    return change
-
-
-def _tell(notes: Sequence[str], skipped: Sequence[tuple[str, str]]) -> None:
-    for note in notes:
+def _tell(outcome: Change | Evaluation) -> None:
+    """Sentences to the log, and a warning of images that were left out, as from the caller of the verb."""
+    for note in outcome.notes:
         LOG.warning(note)
-    if skipped:
-        warn_skipped(skipped, stacklevel=5)
+    if outcome.skipped:
+        warn_skipped(outcome.skipped, stacklevel=4)
 
 
 def warn_skipped(skipped: Sequence[tuple[str, str]], *, stacklevel: int) -> None:
     """Warn of images that were left out."""
-    count = "1 image" if len(skipped) == 1 else f"{len(skipped):,} images"
-    warnings.warn(
-        f"{count} could not be read and were left out, such as {skipped[0][0]!r}.",
-        SkippedWarning,
-        stacklevel=stacklevel,
-    )
+    first = repr(skipped[0][0])
+    told = f"1 image could not be read and was left out: {first}."
+    if len(skipped) > 1:
+        told = f"{len(skipped):,} images could not be read and were left out, such as {first}."
+    warnings.warn(told, SkippedWarning, stacklevel=stacklevel)

@@ -90,7 +90,7 @@ class _Whole(str):
 
 
 def _is_single(data: object) -> bool:
-    if isinstance(data, bytes | Image.Image) or hasattr(data, "read"):
+    if isinstance(data, bytes | Image.Image) or callable(getattr(data, "read", None)):
         return True
     shape = _shape(data)
     return len(shape) == 2 or (len(shape) == 3 and _has_channels(shape, _is_tensor(data)))
@@ -99,7 +99,7 @@ def _is_single(data: object) -> bool:
 def _single(data: object, labelled: bool) -> Iterator[Example]:
     if labelled:
         raise InputError(f"A single image came without a label; expected {ACCEPTED}.")
-    yield _example(data, None, 0)
+    yield _example(data, None, 0, False)
 
 
 def _is_pair(data: object) -> bool:
@@ -119,7 +119,7 @@ def _pair(data: Any, labelled: bool) -> Iterator[Example]:
     if len(images) != len(names):
         raise InputError(f"There are {len(images):,} images but {len(names):,} labels; expected one label an image.")
     for number, (image, label) in enumerate(zip(images, names, strict=True)):
-        yield _example(image, label if labelled else None, number, labelled)
+        yield _example(image, label, number, labelled)
 
 
 def _are_splits(data: object) -> bool:
@@ -209,18 +209,18 @@ def _numbered(data: Any, labelled: bool) -> Iterator[Example]:
             yield _example(_later(lambda i: _first(data[i]), number), label, number, labelled)
             continue
         item = _pair_of(data[number], number)
-        yield _example(item[0], _named(item[1], names), number)
+        yield _example(item[0], _named(item[1], names), number, labelled)
 
 
 def _is_stack(data: object) -> bool:
-    return len(_shape(data)) > 0 and getattr(data, "dtype", None) != np.dtype(object) and len(_shape(data)) > 1
+    return len(_shape(data)) > 1
 
 
 def _stacked(data: object, labelled: bool) -> Iterator[Example]:
     if labelled:
         raise InputError(f"An array of shape {_shape(data)} came without labels; expected {ACCEPTED}.")
     for number, image in enumerate(_stack(data)):
-        yield _example(image, None, number)
+        yield _example(image, None, number, False)
 
 
 def _items(data: Any, labelled: bool) -> Iterator[Example]:
@@ -233,9 +233,9 @@ def _items(data: Any, labelled: bool) -> Iterator[Example]:
             image, label = _columns([str(key) for key in item], [], labelled)
             yield _example(item[image], item[label] if label else None, number, labelled)
         elif labelled:
-            yield _example(*_pair_of(item, number), number)
+            yield _example(*_pair_of(item, number), number, True)
         else:
-            yield _example(_first(item), None, number)
+            yield _example(_first(item), None, number, False)
 
 
 KINDS: tuple[tuple[Callable[[object], bool], Callable[[Any, bool], Iterator[Example]]], ...] = (
@@ -255,10 +255,10 @@ KINDS: tuple[tuple[Callable[[object], bool], Callable[[Any, bool], Iterator[Exam
 # --- one item
 
 
-def _example(image: object, label: object, number: int, labelled: bool = True) -> Example:
-    """An example of an image in any form; `label` is None where none is asked for."""
+def _example(image: object, label: object, number: int, labelled: bool) -> Example:
+    """An example of an image in any form; its label is not looked at where none is asked for."""
     picture, name = _picture(image, number)
-    return Example(picture, None if label is None and not labelled else _text(label, number), name)
+    return Example(picture, _text(label, number) if labelled else None, name)
 
 
 def _picture(image: object, number: int) -> tuple[Picture, str]:
@@ -272,7 +272,7 @@ def _picture(image: object, number: int) -> tuple[Picture, str]:
         return _picture(image.get("bytes") or image.get("path"), number)
     if isinstance(image, bytes | Image.Image):
         return image, called
-    if hasattr(image, "read"):
+    if callable(getattr(image, "read", None)):
         return _content(image, number)
     if len(_shape(image)) in (2, 3):
         return _upright(image), called

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from yoro.data.examples import Example
@@ -12,6 +13,7 @@ from yoro.data.find import find
 from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Rows, to_fit
 from yoro.data.streams import ResponseStream, collect, identity_of
+from yoro.discriminant.calibration import log_prior
 from yoro.discriminant.evidence import Validation
 from yoro.errors import InputError
 from yoro.model.gathered import Checkpoint, Gathered, fingerprint
@@ -42,6 +44,7 @@ def fit_images(data: object, val: object | None, settings: FitSettings) -> Fitte
     """Read every image to fit once, and solve."""
     verb, sentences = Verb("fit"), settings.sentences
     train, held, names, notes = _chosen(data, val, settings)
+    log_prior(np.ones(len(names)), tuple(sorted(names)), settings.solve.prior)  # refuses one that does not fit
     pipeline = make_pipeline(settings.pipeline)
     for note in notes:
         settings.tell(note)
