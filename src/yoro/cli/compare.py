@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -21,7 +20,7 @@ from yoro.cli.options import (
     UsageError,
     parse_names,
 )
-from yoro.cli.output import print_json, print_text, say, tell_skipped
+from yoro.cli.output import print_json, print_text, say, tell_skipped, write_page
 
 if TYPE_CHECKING:
     from yoro.peers.compare import Comparison, Row
@@ -77,7 +76,9 @@ def compare(
         tell=lambda name: say(f"Comparing: {name}", quiet),
     )  # fmt: skip
     if output.html is not None:
-        _write_page(found, output.html)
+        from yoro.reports.comparison import comparison_html
+
+        write_page(output.html, comparison_html(found), quiet)
     if output.as_json:
         print_json([row.to_json() for row in found.rows])
     else:
@@ -86,13 +87,6 @@ def compare(
     if not found.ran:
         say("No method could run; the table has the reasons.")
         raise SystemExit(1)
-
-
-def _write_page(found: Comparison, path: Path) -> None:
-    from yoro.files.atomic import write_file
-    from yoro.reports.comparison import comparison_html
-
-    write_file(path, comparison_html(found).encode())
 
 
 def table(comparison: Comparison) -> str:

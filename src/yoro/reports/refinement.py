@@ -31,7 +31,7 @@ def refinement_html(facts: Mapping[str, object], prompt: Prompt, source: str) ->
         accuracy=curve(validation, epoch_axis, ("epoch", "accuracy, %"), chosen),
         loss=curve(trained, epoch_axis, ("epoch", "loss"), chosen),
         prompt=prompt.name,
-        picture=prompt_picture(prompt),
+        picture=prompt_picture(prompt) if is_trained(prompt) else None,
     )
 
 
@@ -43,7 +43,18 @@ def prompt_html(model: Model) -> str:
     if told:
         return refinement_html(cast("Mapping[str, object]", told[-1]), prompt, source)
     content = {"facts": {"Source": source, "Prompt": _described(prompt)}, "why": "", "accuracy": "", "loss": ""}
-    return render("refinement.html", title="Prompt", prompt=prompt.name, picture=prompt_picture(prompt), **content)
+    return render(
+        "refinement.html",
+        title="Prompt",
+        prompt=prompt.name,
+        picture=prompt_picture(prompt) if is_trained(prompt) else None,
+        **content,
+    )
+
+
+def is_trained(prompt: Prompt) -> bool:
+    """Whether there is anything of a prompt to draw."""
+    return prompt.program is not None
 
 
 def _facts(facts: Mapping[str, object], prompt: Prompt, source: str) -> dict[str, str]:
