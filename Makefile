@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check bench api constraints fuzz clean
+.PHONY: demo test test-all check bench api pictures site constraints fuzz clean
 
 demo: .venv/base.stamp
 	$(BIN)/yoro demo --force
@@ -30,6 +30,13 @@ bench: .venv/dev.stamp
 
 api: .venv/dev.stamp
 	$(BIN)/python docs/make_api.py
+
+# Needs Chromium, which photographs the pages.
+pictures: .venv/dev.stamp
+	$(BIN)/python docs/make_pictures.py
+
+site: .venv/dev.stamp
+	$(BIN)/mkdocs build --quiet
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
