@@ -35,7 +35,7 @@ def main() -> None:
     report = classifier.report(pictures[half:], labels[half:])
     photograph(report.html, "report.png", 1150)
     compared = classifier.compare(pictures, labels, methods=METHODS, seeds=2)
-    photograph(comparison_html(compared), "comparison.png", 890, above=345)  # the plot alone
+    photograph(comparison_html(compared), "comparison.png", 905, above=345)  # the plot alone
     write(tutorial(), "tutorial.png")
 
 

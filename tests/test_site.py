@@ -52,7 +52,7 @@ def test_the_site_asks_nobody_for_anything_and_lacks_nothing(site):
         for place in Asked(page.read_text()).places:
             assert not re.match(r"(https?:)?//", place), (page.name, place)
             if not place.startswith("data:"):
-                assert (site / place.partition("?")[0]).is_file(), (page.name, place)
+                assert (site / place.partition("?")[0].lstrip("/")).is_file(), (page.name, place)
     for style in site.rglob("*.css"):
         assert not re.search(r"url\(['\"]?(https?:)?//", style.read_text(errors="replace")), style
 
