@@ -17,7 +17,8 @@ take what you hold: a folder, a list file, `(images, labels)` as arrays or lists
 table of pandas with a column of images and one of labels, a dataset of torch, torchvision's `ImageFolder`, a dataset of
 Hugging Face, a generator. An image is a path, the bytes of a file, an open file, a PIL image, or an array or tensor of
 uint8 or of floats from 0 to 1. Labels come back as they were given: whole numbers as whole numbers. Where a dataset
-names its classes, the answers are these names.
+names its classes, the answers are these names. Images of files and of datasets that list their labels are read one by
+one; those of arrays and generators are held until the pass is over.
 
 The notebook `examples/first_classifier.ipynb` shows most of it at work.
 """

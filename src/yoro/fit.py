@@ -101,18 +101,19 @@ def fit(
     from yoro.api.classifier import Classifier, warn_skipped
 
     settings = FitSettings.of(**{"tell": logging.getLogger("yoro").info, **options})
-    given, integers = _taken(data if labels is None else (data, labels))
+    given, integers = _taken(data, labels)
     outcome = run_fit(given, val, settings)
     if outcome.skipped:
         warn_skipped(outcome.skipped, stacklevel=3)
     return Classifier.of(outcome.classifier, integers=integers)
 
 
-def _taken(data: object) -> tuple[object, bool]:
+def _taken(given: object, labels: object) -> tuple[object, bool]:
     """Data as a pass takes them, and whether their labels are whole numbers."""
-    from yoro.data.accept import accept, whole_numbers
+    from yoro.data.accept import accept, joined, whole_numbers
     from yoro.data.streams import is_response_data
 
+    data = joined(given, labels)
     if is_response_data(data):
         return data, isinstance(data, tuple) and whole_numbers(data[1])
     if data is None or isinstance(data, str | os.PathLike):

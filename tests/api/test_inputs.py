@@ -234,6 +234,17 @@ def test_what_cannot_be_meant_is_told(data, message, photos, paths):
         yoro.fit(data(*photos, paths), source=SOURCE)
 
 
+@pytest.mark.parametrize("labels", ["cat", {0: "cat"}, 3, iter("ab"), [("a", "b")]], ids=str)
+def test_labels_beside_the_images_must_be_a_column(labels, photos):
+    with pytest.raises(InputError, match="expected a list, an array or a column"):
+        yoro.fit(photos[0], labels, source=SOURCE)
+
+
+def test_a_picture_that_was_normalised_is_told_what_it_lacks(photos):
+    with pytest.raises(InputError, match="leave out any normalisation"):
+        yoro.fit(photos[0] / 127.5 - 1, photos[1], source=SOURCE)
+
+
 def test_a_frame_may_have_splits_and_groups(photos, paths):
     splits = ["test" if i % EACH == 0 else "train" for i in range(len(paths))]
     frame = pd.DataFrame({"path": paths, "label": photos[1], "split": splits, "group": range(len(paths))})

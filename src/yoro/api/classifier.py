@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from yoro.api.comparing import CompareOptions, compare
 from yoro.api.plots import Plots
 from yoro.api.report import Report
-from yoro.data.accept import Data, Label
+from yoro.data.accept import Data, Label, joined
 from yoro.errors import InputError, SkippedWarning
 from yoro.files.rows import data_frame
 from yoro.model import classifier as core
@@ -86,7 +86,7 @@ class Classifier(core.Classifier):
         self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False
     ) -> Evaluation:
         """Accuracy and other figures on labelled data; of data with splits, on the test split."""
-        evaluation = super().evaluate(_joined(data, labels), loading=loading, progress=progress)
+        evaluation = super().evaluate(joined(data, labels), loading=loading, progress=progress)
         _tell(evaluation)
         return evaluation
 
@@ -108,14 +108,14 @@ class Classifier(core.Classifier):
         On an image-text source, new classes need sentences: `attributes` as in `fit`, or of the
         kind that the model was fitted with, if that was "templates" or "names".
         """
-        given = _joined(data, labels)
+        given = joined(data, labels)
         change = super().update(given, attributes=attributes, loading=loading, progress=progress)
         _tell(change)
         return change
 
     def forget(self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False) -> Change:
         """Take labelled data back out, as if they had never been fitted; only what was fitted can be."""
-        change = super().forget(_joined(data, labels), loading=loading, progress=progress)
+        change = super().forget(joined(data, labels), loading=loading, progress=progress)
         _tell(change)
         return change
 
@@ -150,7 +150,7 @@ class Classifier(core.Classifier):
     def report(self, data: Data | None = None, labels: object = None) -> Report:
         """The page about labelled data; without any, about the fit by exact leave-one-out."""
         if data is not None:
-            measured, page = evaluation_report(self, _joined(data, labels))
+            measured, page = evaluation_report(self, joined(data, labels))
             return Report(page, measured)
         evaluation, about = self.left_out(), fit_report(self, ())
         if evaluation is None or about is None:
@@ -198,11 +198,6 @@ def _is_whole(name: str) -> bool:
     """Whether a name is a whole number as Python writes it, so that it can be given back as one."""
     digits = name.removeprefix("-")
     return digits.isascii() and digits.isdigit() and str(int(name)) == name
-
-
-def _joined(data: object, labels: object) -> object:
-    """Data and labels given apart as one."""
-    return data if labels is None else (data, labels)
 
 
 def _tell(outcome: Change | Evaluation) -> None:

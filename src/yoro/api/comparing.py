@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from yoro.data.accept import Data
+from yoro.data.accept import Data, joined
 from yoro.errors import InputError, did_you_mean
 from yoro.model.settings import PipelineSettings
 
@@ -59,7 +59,7 @@ def compare(
         raise InputError(f"{seeds} seeds and {shots} shots were asked for; expected at least 1.")
     log = logging.getLogger("yoro")
     shared = read_responses(
-        data if labels is None else (data, labels),
+        joined(data, labels),
         val=options.get("val"),
         test=options.get("test"),
         pipeline=PipelineSettings(source=source, read=read),

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
+from yoro.data.accept import joined
 from yoro.errors import InputError, StoreError
+from yoro.model.metrics import percent_text
 from yoro.reports.evaluation import Mistake, measured_mistakes
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ class Plots:
         """The wrong answers that were most certain; some may be wrong labels."""
         if most < 1:
             raise InputError(f"{most} mistakes were asked for; expected 1 or more.")
-        evaluation, found = measured_mistakes(self._classifier, _joined(data, labels))
+        evaluation, found = measured_mistakes(self._classifier, joined(data, labels))
         wrong = sorted(found, key=lambda mistake: -mistake.probability)[:most]
         rows = max(1, -(-len(wrong) // ACROSS))
         figure = _figure(2 * min(ACROSS, max(len(wrong), 3)), 2.6 * rows)
@@ -102,7 +104,7 @@ def _figure(width: float, height: float) -> Figure:
 
 def _show(axes: object, mistake: Mistake) -> None:
     axes.imshow(np.asarray(Image.open(io.BytesIO(mistake.thumbnail))))  # type: ignore[attr-defined]
-    words = f"{mistake.answer} ({mistake.probability:.0%})\ntrue: {mistake.truth}"
+    words = f"{mistake.answer} ({percent_text(mistake.probability, 0)})\ntrue: {mistake.truth}"
     axes.set_title(words, fontsize=8)  # type: ignore[attr-defined]
     axes.set_axis_off()  # type: ignore[attr-defined]
 
@@ -110,7 +112,3 @@ def _show(axes: object, mistake: Mistake) -> None:
 def _title(evaluation: Evaluation) -> str:
     wrong = sum(map(sum, evaluation.confusion)) - sum(row[i] for i, row in enumerate(evaluation.confusion))
     return f"{wrong:,} of {evaluation.n:,} wrong"
-
-
-def _joined(data: object, labels: object) -> object:
-    return data if labels is None else (data, labels)

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 
 from yoro.files.atomic import write_file
-from yoro.model.metrics import Evaluation
+from yoro.model.metrics import Evaluation, percent_text
 from yoro.model.store import check_output
 
 
@@ -26,7 +26,8 @@ class Report:
         return target
 
     def __repr__(self) -> str:
-        return f"<yoro report: accuracy {self.evaluation.accuracy:.1%} of {self.evaluation.n:,}; save(PATH) writes it>"
+        accuracy = percent_text(self.evaluation.accuracy)
+        return f"<yoro report: accuracy {accuracy} of {self.evaluation.n:,}; save(PATH) writes it>"
 
     def _repr_html_(self) -> str:
         return f'<iframe srcdoc="{escape(self.html)}" width="100%" height="720" style="border:0"></iframe>'

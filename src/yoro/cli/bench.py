@@ -18,7 +18,7 @@ from yoro.cli.options import (
     flag,
     parse_names,
 )
-from yoro.cli.output import print_json, print_text, say
+from yoro.cli.output import print_json, print_text, say, write_page
 from yoro.model.settings import PipelineSettings
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def table(
     made = read_plan(plan)
     found, sentences = entries(made, Results(results))
     if output.html is not None:
-        write_file(output.html, bench_html(made, found, sentences).encode())
+        write_page(output.html, bench_html(made, found, sentences), output.quiet)
     if output.as_json and out is None:
         print_json(long_rows(made, found))
     elif output.as_json or form == "csv":

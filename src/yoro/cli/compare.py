@@ -107,10 +107,12 @@ def table(comparison: Comparison) -> str:
 
 
 def _line(row: Row, width: int) -> str:
+    from yoro.model.metrics import percent_text
+
     if row.accuracy is None:
         return f"{row.method:<{width}}  cannot run: {row.reason}"
     deviation = "-" if row.deviation is None else f"{100 * row.deviation:.1f}"
     return (
-        f"{row.method:<{width}}  {row.accuracy:>8.1%}  {deviation:>5}  {row.fit_seconds:>8.2g}"
+        f"{row.method:<{width}}  {percent_text(row.accuracy):>8}  {deviation:>5}  {row.fit_seconds:>8.2g}"
         f"  {row.predict_rate:>11,.0f}  {row.memory_mb:>9,.1f}  {row.passes:>6}  {', '.join(row.needs) or '-'}"
     )

@@ -75,6 +75,15 @@ def accept(data: object, *, labelled: bool = True) -> Dataset:
     return Dataset(examples, integers=labelled and whole)
 
 
+def joined(data: object, labels: object) -> object:
+    """Data with the labels that were given beside them, if any were."""
+    if labels is None:
+        return data
+    if not _are_labels(labels):
+        raise InputError(f"The labels are {type(labels).__name__}; expected a list, an array or a column.")
+    return data, labels
+
+
 def whole_numbers(labels: object) -> bool:
     """Whether labels are whole numbers rather than text."""
     return bool(np.asarray(labels).dtype.kind in "iu")
@@ -400,12 +409,13 @@ def _stack(data: Any) -> list[object]:
 
 def _are_labels(data: object) -> bool:
     """Whether data are a column of labels."""
-    if isinstance(data, str | bytes) or not (isinstance(data, list | tuple) or hasattr(data, "__array__")):
+    if isinstance(data, str | bytes) or not (isinstance(data, Sequence) or hasattr(data, "__array__")):
         return False
     shape = _shape(data)
     if shape:
         return len(shape) == 1
-    return all(isinstance(label, str | int | np.integer) for label in cast("Sequence[object]", data))
+    plain = str | int | float | np.generic | None
+    return all(isinstance(label, plain) for label in cast("Sequence[object]", data))
 
 
 def _values(column: Any) -> list[object]:

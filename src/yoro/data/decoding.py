@@ -253,7 +253,11 @@ def _from_array(values: NDArray[np.generic]) -> Image.Image:
     if np.issubdtype(values.dtype, np.floating):
         real = values.astype(np.float64)
         if not (np.isfinite(real).all() and real.min() >= 0.0 and real.max() <= 1.0):
-            raise ImageError("floating-point values outside [0, 1] came; divide by their maximum, or give uint8")
+            low, high = real.min(initial=np.inf), real.max(initial=-np.inf)
+            raise ImageError(
+                f"floating-point values from {low:g} to {high:g} came, expected [0, 1]; give uint8, or divide by the "
+                "largest and leave out any normalisation"
+            )
         values = np.rint(real * 255.0).astype(np.uint8)
     if values.dtype != np.uint8:
         raise ImageError(f"an array of {values.dtype} came, expected uint8, or floats in [0, 1]")

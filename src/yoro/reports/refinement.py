@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from yoro.model.model import Model
 from yoro.prompts.prompt import Prompt, restore_prompt
-from yoro.reports.page import render
+from yoro.reports.page import percent, render
 from yoro.reports.svg import curve, epoch_axis
 
 
@@ -63,7 +63,7 @@ def _facts(facts: Mapping[str, object], prompt: Prompt, source: str) -> dict[str
         "Source": source,
         "Prompt": _described(prompt),
         "Validation images": f"{facts['n']:,}",
-        "Accuracy of the model as it came": f"{100 * cast(float, facts['given']):.1f}\u00a0%",
+        "Accuracy of the model as it came": percent(cast(float, facts["given"])),
         "Epochs": str(len(cast("list[float]", facts["validation"])) - 1),
         "Chosen epoch": str(facts["epoch"]),
         "Seconds of training": f"{seconds:.0f}",

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from yoro.reports.page import SENTENCE, text
+from yoro.model.metrics import percent_text
+from yoro.reports.page import SENTENCE, percent, text
 
 Place = tuple[float, float]  # from the left and from the head of a drawing, in its own units
 
@@ -228,7 +229,7 @@ def reliability_diagram(parts: Sequence[tuple[float, float, int]]) -> Markup:
     ]
     drawn.append(polyline("path", places))
     for place, (sure, right, n) in zip(places, parts, strict=True):
-        about = f"{n:,} answers, {100 * sure:.1f} % sure on average, {100 * right:.1f} % right"
+        about = f"{n:,} answers, {percent(sure)} sure on average, {percent(right)} right"
         drawn.append(dot("point", place, 3 + 11 * math.sqrt(n / total), about))
     return drawing(
         "curve reliability", SQUARE_SIZE, drawn, f"Share of right answers over confidence in {len(parts)} ranges."
@@ -297,7 +298,7 @@ def _mark(point: Point, chart: Chart, end: Place) -> list[Markup]:
     if point.accuracy < chart.up.low:
         mark = element("path", class_=f"point{ours}", d=f"M{x - 5:.1f} {y - 5:.1f}h10l-5 9z")
     above, below = (chart.y(point.accuracy + side * point.deviation) for side in (1, -1))
-    shown = Markup("{:.1f} {}").format(100 * point.accuracy, shortened(point.title))
+    shown = Markup("{} {}").format(percent_text(point.accuracy, unit=""), shortened(point.title))
     return [
         polyline("lead", [(x, y), (end[0] - 14, end[1]), end]),
         line("whisker", (x, above), (x, below)),
