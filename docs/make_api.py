@@ -10,9 +10,10 @@ from pathlib import Path
 import yoro
 
 PAGE = Path(__file__).with_name("api.md")
+FIRST = ["fit", "load", "Classifier", "compare", "Responses"]  # what most people look for; the rest follows by name
 HEAD = """# The Python interface
 
-Every public name, from its docstring; `make api` writes this page. `yoro.load`, `fit` and the methods of a classifier
+Every public name, from its docstring; `make api` writes this page. `yoro.fit` and the methods of a classifier
 take what you hold: a folder, a list file, `(images, labels)` as arrays or lists of paths, pairs `(image, label)`, a
 table of pandas with a column of images and one of labels, a dataset of torch, torchvision's `ImageFolder`, a dataset of
 Hugging Face, a generator. An image is a path, the bytes of a file, an open file, a PIL image, or an array or tensor of
@@ -27,7 +28,7 @@ The notebook `examples/first_classifier.ipynb` shows most of it at work.
 def page() -> str:
     """The whole page."""
     parts = [HEAD]
-    for name in yoro.__all__:
+    for name in sorted(yoro.__all__, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)):
         thing = getattr(yoro, name)
         if inspect.isclass(thing):
             parts.append(f"## yoro.{name}\n\n{described(thing)}")
@@ -63,7 +64,7 @@ def described(thing: object) -> str:
 
 def wrapped(signature: str) -> str:
     """A signature on lines that a page can show."""
-    return "\n".join(textwrap.wrap(signature, 110, subsequent_indent="    ", break_long_words=False))
+    return "\n".join(textwrap.wrap(signature, 88, subsequent_indent="    ", break_long_words=False))
 
 
 def markdown(text: str) -> str:
