@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check bench constraints fuzz clean
+.PHONY: demo test test-all check bench api pictures site constraints fuzz clean
 
 demo: .venv/base.stamp
 	$(BIN)/yoro demo --force
@@ -28,6 +28,16 @@ bench: .venv/dev.stamp
 	cd benchmarks && ../$(BIN)/python peers.py
 	cd benchmarks && ../$(BIN)/python refinement.py
 
+api: .venv/dev.stamp
+	$(BIN)/python docs/make_api.py
+
+# Needs Chromium, which photographs the pages.
+pictures: .venv/dev.stamp
+	$(BIN)/python docs/make_pictures.py
+
+site: .venv/dev.stamp
+	$(BIN)/mkdocs build --quiet
+
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -37,14 +47,14 @@ bench: .venv/dev.stamp
 	touch $@
 
 .venv/dev.stamp: .venv/base.stamp
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch,clip,bench,heif]' --group dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch,clip,bench,heif,plot]' --group dev
 	touch $@
 
 # The newest releases, tried nowhere yet: run the tests before you commit the file.
 constraints:
 	$(PYTHON) -m venv .fresh
 	.fresh/bin/pip install --quiet --upgrade pip
-	.fresh/bin/pip install --quiet --editable '.[torch,clip,bench,heif]' --group dev
+	.fresh/bin/pip install --quiet --editable '.[torch,clip,bench,heif,plot]' --group dev
 	sed --in-place '2,$$d' constraints.txt
 	.fresh/bin/pip freeze --exclude-editable >> constraints.txt
 	rm -rf .fresh

@@ -326,7 +326,7 @@ def test_a_broken_validation_image_does_not_shadow_a_training_image_of_its_name(
     assert both.classifier.model.statistics.total == 43
     assert [name for name, _ in both.skipped] == [f"{tmp_path / 'val'}: cat/001.jpg"]
     assert len(both.examples) == 43
-    with pytest.warns(SkippedWarning, match="1 images could not be read"):
+    with pytest.warns(SkippedWarning, match="1 image could not be read"):
         assert yoro.fit(folder, val=tmp_path / "val", protocol="paper").model.statistics.total == 32
 
 

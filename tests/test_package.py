@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import pkgutil
 import re
 import shlex
@@ -110,7 +111,8 @@ def test_what_the_makefile_installs_is_pinned():
     pinned = {re.fullmatch(r"([\w.-]+)==[\w.+!]+", line)[1].lower().replace("_", "-") for line in lines}
     facts = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = facts["project"]["optional-dependencies"]
-    wanted = [*facts["project"]["dependencies"], *extras["torch"], *extras["clip"], *extras["bench"], *extras["heif"]]
+    wanted = [item for extra in ("torch", "clip", "bench", "heif", "plot") for item in extras[extra]]
+    wanted += facts["project"]["dependencies"]
     wanted += facts["dependency-groups"]["dev"]
     names = {re.match(r"[\w.-]+", item)[0].lower().replace("_", "-") for item in wanted} - {"yoro-vr"}
     assert names <= pinned, names - pinned
@@ -121,3 +123,10 @@ def test_what_the_makefile_installs_is_pinned():
 def test_no_line_installs_from_an_index_what_no_index_has():
     for file in (*PAGES, ROOT / "CONTRIBUTING.md", *(ROOT / "src").rglob("*.py")):
         assert not re.search(r"install.*yoro-vr", file.read_text()), file
+
+
+def test_the_page_of_the_python_interface_is_current():
+    spec = importlib.util.spec_from_file_location("make_api", ROOT / "docs" / "make_api.py")
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    assert maker.PAGE.read_text() == maker.page(), "run `make api`"

@@ -15,10 +15,12 @@ from yoro.environment import __version__
 from yoro.fit import fit  # at once and cheap, because the function stands in the place of its module
 
 if TYPE_CHECKING:
+    from yoro.api.classifier import Classifier, load
+    from yoro.api.comparing import compare
     from yoro.discriminant.statistics import ResponseStatistics
     from yoro.mappings.affine import AffineMapping
-    from yoro.model.classifier import Classifier, load
     from yoro.model.estimator import DiscriminantMapping
+    from yoro.model.response_transformer import Responses
     from yoro.sources import ResponseSource
 
 __all__ = [
@@ -27,18 +29,22 @@ __all__ = [
     "DiscriminantMapping",
     "ResponseSource",
     "ResponseStatistics",
+    "Responses",
     "__version__",
+    "compare",
     "fit",
     "load",
 ]
 
 _HOMES = {
     "AffineMapping": "yoro.mappings.affine",
-    "Classifier": "yoro.model.classifier",
+    "Classifier": "yoro.api.classifier",
     "DiscriminantMapping": "yoro.model.estimator",
     "ResponseSource": "yoro.sources",
     "ResponseStatistics": "yoro.discriminant.statistics",
-    "load": "yoro.model.classifier",
+    "Responses": "yoro.model.response_transformer",
+    "compare": "yoro.api.comparing",
+    "load": "yoro.api.classifier",
 }
 
 

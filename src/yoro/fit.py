@@ -6,17 +6,18 @@ What it needs is imported when it is called, so that `import yoro` stays quick.
 from __future__ import annotations
 
 import logging
-import warnings
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from yoro.errors import SkippedWarning
 from yoro.model.settings import FitSettings, Tell
 from yoro.text.settings import Attributes
 
 if TYPE_CHECKING:
+    from yoro import api
+    from yoro.data.accept import Data
     from yoro.data.examples import Example
     from yoro.model.classifier import Classifier
 
@@ -61,15 +62,19 @@ class FitOutcome:
     examples: list[Example] = field(default_factory=list)  # that were fitted, in the order of the ledger
 
 
-def fit(data: object = None, *, val: object | None = None, **options: Unpack[FitOptions]) -> Classifier:
+def fit(
+    data: Data | None = None, labels: object = None, *, val: object | None = None, **options: Unpack[FitOptions]
+) -> api.classifier.Classifier:
     """Fit a classifier in one forward-only pass.
 
     Parameters
     ----------
-    data, val
-        A folder of images, a list file, an iterable of (image, label), or responses: a response
-        file or (responses, labels). Validation data serve the rule "validation" alone; every other
-        rule fits them too, because it needs no data held out. A test split is never fitted.
+    data, labels, val
+        A folder of images, a list file, images and labels, pairs (image, label), a table with a column of
+        each, a dataset of torch or Hugging Face, or responses: a response file or (responses, labels).
+        Labels may stand in the data, or come beside them. Validation data serve the rule "validation"
+        alone; every other rule fits them too, because it needs no data held out. A test split is never
+        fitted.
     source, read, views, prompt, frame, image_side, device
         Which frozen model reads the images, at its "logits", "features" or at "all" that one pass gives,
         with the mirror image (views=2) or without, and behind which prompt.
@@ -95,14 +100,28 @@ def fit(data: object = None, *, val: object | None = None, **options: Unpack[Fit
     >>> fit((responses, labels)).predict(responses[:2])
     ['cat', 'dog']
     """
-    outcome = run_fit(data, val, FitSettings.of(**{"tell": logging.getLogger("yoro").info, **options}))
+    from yoro.api.classifier import Classifier, warn_skipped
+
+    settings = FitSettings.of(**{"tell": logging.getLogger("yoro").info, **options})
+    given, integers = _taken(data, labels)
+    outcome = run_fit(given, val, settings)
     if outcome.skipped:
-        warnings.warn(
-            f"{len(outcome.skipped):,} images could not be read and were left out, such as {outcome.skipped[0][0]!r}.",
-            SkippedWarning,
-            stacklevel=2,
-        )
-    return outcome.classifier
+        warn_skipped(outcome.skipped, stacklevel=3)
+    return Classifier.of(outcome.classifier, integers=integers)
+
+
+def _taken(given: object, labels: object) -> tuple[object, bool]:
+    """Data as a pass takes them, and whether their labels are whole numbers."""
+    from yoro.data.accept import accept, joined, whole_numbers
+    from yoro.data.streams import is_response_data
+
+    data = joined(given, labels)
+    if is_response_data(data):
+        return data, isinstance(data, tuple) and whole_numbers(data[1])
+    if data is None or isinstance(data, str | os.PathLike):
+        return data, False
+    examples = accept(data)
+    return examples, examples.integers
 
 
 def run_fit(data: object, val: object | None, settings: FitSettings) -> FitOutcome:

@@ -9,10 +9,12 @@ import pytest
 
 from command_line import invoke, run
 from yoro.bench.datasets.bench_datasets import find_bench_dataset
-from yoro.bench.forecast import count_images, forecast, forecast_lines, measured_rates
+from yoro.bench.forecast import count_images, forecast, forecast_lines, guessed_rate, measured_rates
+from yoro.bench.measuring import Speed, measure
 from yoro.bench.plan import make_plan, read_plan
 from yoro.bench.results import Results
 from yoro.bench.runner import RunSettings, run_plan
+from yoro.sources.lacking import lacking
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -125,3 +127,90 @@ def test_what_is_wrong_is_said_in_one_line(words: list[str], said: str, tmp_path
     assert done.code in (1, 2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+SMALL = {
+    "title": "x", "datasets": ["digits"], "methods": ["ncm"], "seeds": [0], "limit": {"train": 8, "val": 4, "test": 8},
+    "settings": [{"name": "a", "source": "embedded:lite0?side=32", "prompt": "watermark"}],
+}  # fmt: skip
+
+
+def test_a_small_canvas_is_guessed_to_be_quick():
+    assert guessed_rate("embedded:lite0?side=32") == pytest.approx(160 / 0.04)
+    assert guessed_rate("embedded:lite0?side=56") == pytest.approx(16 * 160)
+    assert guessed_rate("embedded:lite0") == 160.0
+    assert guessed_rate("timm:resnet18?side=448&weights=x.safetensors") == pytest.approx(50 / 4)
+
+
+@pytest.mark.parametrize(
+    ("source", "method", "state", "said"),
+    [
+        ("embedded:lite0?side=32", "ncm", "to run", ""),
+        ("onnx:absent.onnx", "ncm", "no source", "there is no file 'absent.onnx'"),
+        ("timm:resnet18?weights=absent.safetensors", "ncm", "no source", "there is no file 'absent.safetensors'"),
+        ("timm:resnet18", "ncm", "no source", "its weights are not on this machine"),
+        ("torchvision:resnet18/IMAGENET1K_V1", "ncm", "no source", "its weights are not on this machine"),
+        ("open_clip:ViT-B-32/openai", "ncm", "no source", "its weights are not on this machine"),
+        ("embeded:lite0", "ncm", "no source", "Did you mean"),
+    ],
+)
+def test_what_a_source_lacks_is_known_before_a_run(source, method, state, said, tmp_path, monkeypatch):
+    if source.startswith(("timm", "torchvision", "open_clip")):
+        pytest.importorskip("open_clip")
+        monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    setting = {"name": "a", "source": source, "prompt": "watermark", "attributes": "templates"}
+    plan = make_plan(SMALL | {"settings": [setting], "methods": [method]})
+    (found,) = forecast(plan, Results(tmp_path / "results"), [])
+    assert found.state == state
+    assert said in found.why
+    assert (found.why == "") == (state == "to run")
+
+
+@pytest.mark.torch
+def test_weights_in_a_cache_are_found(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    name = "torchvision:resnet18/IMAGENET1K_V1"
+    assert "not on this machine" in lacking(name)
+    (tmp_path / "hub" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "hub" / "checkpoints" / "resnet18-f37072fd.pth").write_bytes(b"weights")
+    assert lacking(name) == ""
+
+
+def test_a_published_draw_that_is_missing_is_known_before_a_run(tmp_path):
+    setting = {"name": "a", "source": "embedded:lite0", "prompt": "watermark", "shots": 4, "draws": "published"}
+    (found,) = forecast(
+        make_plan({k: v for k, v in SMALL.items() if k != "limit"} | {"settings": [setting]}),
+        Results(tmp_path / "r"),
+        [],
+    )
+    assert found.state == "no data"
+    assert "no published draw" in found.why
+
+
+@pytest.mark.torch
+def test_a_source_is_measured_once_and_the_estimate_is_made_of_it(tmp_path):
+    asked = []
+
+    def watched(cell, dataset, examples, trains):
+        asked.append((cell.source, trains))
+        return measure(cell, dataset, examples, trains=trains)
+
+    plan = make_plan(SMALL | {"methods": ["ncm", "ridge", "blm"], "method": {"blm": {"epochs": 3}}})
+    listed = forecast(plan, Results(tmp_path / "results"), [], watched)
+    assert asked == [("embedded:lite0?side=32", True)]
+    assert not (tmp_path / "results").exists()
+    by_method = {one.entry.method: one.seconds for one in listed}
+    assert 0 < by_method["ridge"] < by_method["blm"]
+    without = {one.entry.method: one.seconds for one in forecast(plan, Results(tmp_path / "results"), [])}
+    assert by_method != without
+
+
+def test_estimates_follow_the_measurement(tmp_path):
+    plan = make_plan(SMALL | {"methods": ["ncm", "blm"], "method": {"blm": {"epochs": 3, "mapping_pass": False}}})
+    speed = Speed(forward=0.01, training=0.1, solving=2.0)
+    listed = forecast(plan, Results(tmp_path), [], lambda *_: speed)
+    assert [one.seconds for one in listed] == pytest.approx(
+        [200 * 0.01 + 2, 3 * (80 * 0.1 + 40 * 0.01) + 160 * 0.01 + 2]
+    )

@@ -3,14 +3,17 @@ from __future__ import annotations
 import base64
 import io
 import re
+import shutil
 from html.parser import HTMLParser
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import yoro
+from command_line import run
 from yoro.discriminant.selection import Choice
 from yoro.errors import InputError
 from yoro.model.metrics import Evaluation, Tally
@@ -99,7 +102,7 @@ def test_every_class_is_named_on_a_well_formed_page(classes):
     parsed = Page(html)
     assert all(name in parsed.text for name in names)
     assert_self_contained(html)
-    assert parsed.count("svg") == 1
+    assert parsed.count("svg") == 2 + (40 < classes <= 250)  # reliability, shrinkage, and a matrix of many
     assert parsed.count("figure") == 3
 
 
@@ -161,7 +164,7 @@ def test_words_of_a_drawing_stay_words():
 def test_report_without_choice_mistakes_and_facts_leaves_them_out(names):
     for choice in (None, Choice("oas", 0.07)):
         parsed = Page(page(names, choice))
-        assert parsed.count("svg") == parsed.count("figure") == 0
+        assert (parsed.count("svg"), parsed.count("figure")) == (1, 0)  # the reliability is always drawn
         assert "shrinkage" not in parsed.text
         assert "Worst mistakes" not in parsed.text
         assert "Facts" not in parsed.text
@@ -294,3 +297,77 @@ def test_the_last_change_of_a_model_is_its_last_not_its_first(digits):
     assert re.search(
         r"Last change\s*forget, 10 images, [\d.]+\u00a0s, peak memory [\d.]+\u00a0MB; 3 changes so far\n", later
     )
+
+
+def test_all_is_never_claimed_where_a_mistake_was_made():
+    names = ["cat", "dog"]
+    tally = Tally(tuple(names))
+    sure = np.log([[0.9999, 0.0001]])
+    tally.update(np.repeat(sure, 3000, axis=0), ["cat"] * 2999 + ["dog"])
+    shown = report_html("pets", tally.result(), None, [], {}, basis="3,000 images")
+    words = Page(shown).text
+    assert "99.9\u00a0%" in words
+    precision, recall = tally.result().per_class[0].precision, tally.result().per_class[0].recall
+    assert (precision < 1.0, recall) == (True, 1.0)
+    assert words.count("100.0\u00a0%") == 2  # the recall of the cats, and of the confused dog its share
+
+
+def test_confidence_is_drawn_against_what_was_right():
+    measured = evaluation(["a", "b", "c"])
+    drawn = page(["a", "b", "c"])
+    assert 'class="curve reliability"' in drawn
+    assert drawn.count("sure on average") == len(measured.reliability)
+
+
+def test_a_hundred_classes_have_names_and_hints_at_the_matrix():
+    names = [f"a breed with a name that is far too long {i}" for i in range(120)]
+    drawn = page(names, n=2000)
+    parsed = Page(drawn)
+    assert "large_picture" not in drawn
+    assert sum("taken for" in word for word in parsed.words) == sum(
+        count > 0 for i, row in enumerate(evaluation(names, n=2000).confusion) for j, count in enumerate(row) if i != j
+    )
+    for name in names:
+        assert parsed.words.count(name) >= 2  # the whole name at both sides, where the pointer rests
+
+
+def test_what_was_skipped_and_what_is_there_twice_is_on_the_page(tmp_path):
+    rng = np.random.default_rng(0)
+    source = f"onnx:{Path(__file__).parents[1] / 'models' / 'tiny.onnx'}?mean=0,0,0&std=1,1,1"
+    for name, colour in (("dark", 60), ("light", 190)):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for i in range(6):
+            noise = np.clip(rng.normal(colour, 40, (20, 20, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(noise).save(tmp_path / "data" / name / f"{i}.png")
+    shutil.copy(tmp_path / "data/dark/0.png", tmp_path / "data/light/copy.png")
+    shutil.copy(tmp_path / "data/dark/1.png", tmp_path / "data/dark/again.png")
+    (tmp_path / "data/dark/bad.png").write_text("no image")
+    done = run("fit", "data", "--out", "m.yoro", "--html", "fit.html", "--source", source, cwd=tmp_path, code=1)
+    assert "fit.html: the report." in done.stderr
+    words = Page((tmp_path / "fit.html").read_text()).text
+    assert "'dark/bad.png' cannot be read as an image" in words
+    assert "One image under two labels (1)" in words
+    assert "'dark/0.png' and 'light/copy.png' are the same image, once labelled 'dark' and once 'light'." in words
+    assert "Twice in their class (1)" in words
+    assert "true: light" in words
+    assert "light/copy.png" in words.split("Worst mistakes")[1].split("Classes")[0]
+    run("evaluate", "m.yoro", "data", "--html", "eval.html", "--source", source, cwd=tmp_path, code=1)
+    assert "'dark/bad.png' cannot be read as an image" in Page((tmp_path / "eval.html").read_text()).text
+    done = run("inspect", "m.yoro", "--prompt", "prompt.png", cwd=tmp_path, code=1)
+    assert "never trained" in done.stderr
+    assert not (tmp_path / "prompt.png").exists()
+    done = run(
+        "compare",
+        "data",
+        "--methods",
+        "bdm",
+        "--seeds",
+        "1",
+        "--html",
+        "c.html",
+        "--source",
+        source,
+        cwd=tmp_path,
+        code=1,
+    )
+    assert "c.html: the report." in done.stderr

@@ -1,28 +1,31 @@
-"""What a run of a plan would do, and about how long it would take; nothing is read but earlier results."""
+"""What a run of a plan would do, and about how long it would take, by earlier results or a short measurement."""
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from yoro.bench.cell_loading import find_data, manifest_file, stage_of
+from yoro.bench.cell_loading import choose_sentences, find_data, manifest_file, published_index, stage_of
 from yoro.bench.cells import Cell
 from yoro.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.bench.datasets.contract import BenchDataset, split_counts
 from yoro.bench.datasets.manifest import take_manifest
+from yoro.bench.measuring import Speed
 from yoro.bench.methods.bench_methods import find_method
 from yoro.bench.plan import Plan
 from yoro.bench.results import PlanEntry, Results
 from yoro.bench.runner import duration_text
+from yoro.data.examples import Example
 from yoro.data.splits import HOLD_OUT, MOST_VALIDATION
 from yoro.errors import InputError, one_line
 from yoro.refining.baselines.published import ITERATIVE
+from yoro.sources.lacking import lacking
 
-State = Literal["finished", "to run", "data changed", "no data"]
+State = Literal["finished", "to run", "data changed", "no data", "no source"]
 STATES: tuple[State, ...] = get_args(State)
 
 BACKWARD = 2.0  # what a backward pass costs, in forward passes
@@ -31,6 +34,8 @@ RATES = {  # images a second through a network, forward, on two CPU cores: measu
     "RN50": 15.0, "RN101": 9.0, "ViT-B-32": 17.0, "ViT-B-16": 5.0,
 }  # fmt: skip
 UNKNOWN = 10.0  # images a second through any other network
+IMAGE_TEXT = ("open_clip:", "embedded:conse")  # how the names of sources that read sentences begin
+USUAL, LEAST = 224, 0.04  # the side that the rates are for, and the share of its time that the smallest canvas takes
 
 
 class Counted(NamedTuple):
@@ -51,12 +56,16 @@ class Forecast:
     why: str = ""  # it cannot run, or failed before
 
 
+Measure = Callable[[Cell, BenchDataset, Sequence[Example], bool], Speed]  # the last: whether it is trained through
+
+
 @dataclass(frozen=True)
 class Rates:
-    """Seconds of one image, forward and in an epoch of training, by source; as measured in earlier results."""
+    """Seconds of one image, forward and in an epoch of training, and of a mapping, by source; as they were measured."""
 
     forward: dict[str, float]
     training: dict[str, float]
+    solving: dict[str, float] = field(default_factory=dict)
 
     def seconds(self, source: str) -> float:
         """Of a forward pass."""
@@ -67,29 +76,69 @@ class Rates:
         return self.training.get(source, (1.0 + BACKWARD) * self.seconds(source))
 
 
-def forecast(plan: Plan, results: Results, roots: Sequence[Path]) -> list[Forecast]:
-    """Every cell of the plan, in its order."""
+def forecast(plan: Plan, results: Results, roots: Sequence[Path], measure: Measure | None = None) -> list[Forecast]:
+    """Every cell of the plan, in its order; `measure` is asked for sources that no earlier result tells of."""
     rates = measured_rates(plan, results)
     data = {name: _look(name, plan, results, roots) for name in plan.datasets}
+    checked = [(entry, *_state(entry, data[entry.dataset], results, roots)) for entry in plan.entries()]
+    if measure is not None:
+        runs = [entry.cell for entry, state, _ in checked if state in ("to run", "data changed")]
+        rates = _measured_now(runs, data, rates, measure)
     read: set[object] = set()  # stages whose responses are in the estimate already
     listed = []
-    for entry in plan.entries():
-        seen, known = data[entry.dataset], results.of(entry.cell)
-        if known and (seen.digest is None or any(result.depends.get("data") == seen.digest for result in known)):
-            listed.append(Forecast(entry, "finished"))
-            continue
-        seconds = 0.0
-        if seen.dataset is not None and seen.dataset.counts:
-            counted = count_images(entry.cell, seen.dataset)
-            seconds = training_cost(entry.cell, counted, rates)
+    for entry, state, why in checked:
+        seconds, seen = 0.0, data[entry.dataset].dataset
+        if state != "finished" and seen is not None and seen.counts:
+            counted = count_images(entry.cell, seen)
+            seconds = training_cost(entry.cell, counted, rates) + rates.solving.get(entry.cell.source, 0.0)
             key = entry.dataset, *stage_of(entry.cell), entry.seed if entry.cell.inputs.shots else None
             if key not in read:
                 seconds += sum(counted) * rates.seconds(entry.cell.source)
                 read.add(key)
-        why = seen.problem or results.error(entry.cell) or ""
-        state: State = "no data" if seen.problem else "data changed" if known else "to run"
         listed.append(Forecast(entry, state, seconds, why))
     return listed
+
+
+def _state(entry: PlanEntry, seen: _Seen, results: Results, roots: Sequence[Path]) -> tuple[State, str]:
+    """Whether a cell would run, and what stands in the way or did before."""
+    known = results.of(entry.cell)
+    if known and (seen.digest is None or any(result.depends.get("data") == seen.digest for result in known)):
+        return "finished", ""
+    absent = seen.problem or _missing_files(entry.cell, seen, roots)
+    source = lacking(entry.cell.source, gradients=find_method(entry.cell.method).trains)
+    if absent or source:
+        return "no data" if absent else "no source", " ".join(filter(None, (absent, source)))
+    return "data changed" if known else "to run", results.error(entry.cell) or ""
+
+
+def _missing_files(cell: Cell, seen: _Seen, roots: Sequence[Path]) -> str:
+    """What a cell reads beside the images and cannot find: a published draw, or sentences."""
+    if seen.dataset is None:
+        return ""
+    try:
+        published_index(cell, seen.dataset, roots)
+        if cell.source.startswith(IMAGE_TEXT):
+            choose_sentences(cell, seen.dataset, roots)
+    except InputError as error:
+        return one_line(error)
+    return ""
+
+
+def _measured_now(cells: Sequence[Cell], data: Mapping[str, _Seen], known: Rates, measure: Measure) -> Rates:
+    """The rates with those of sources that have none yet, each measured once on images of a dataset of its own."""
+    forward, training, solving = dict(known.forward), dict(known.training), dict(known.solving)
+    trained = {cell.source for cell in cells if find_method(cell.method).trains}
+    for cell in cells:
+        seen, source = data[cell.dataset], cell.source
+        needed = source in trained and source not in training
+        if seen.dataset is None or (source in forward and not needed):
+            continue
+        speed = measure(cell, seen.dataset, seen.examples, needed)
+        forward.setdefault(source, speed.forward)
+        solving[source] = speed.solving
+        if speed.training is not None:
+            training[source] = speed.training
+    return Rates(forward, training, solving)
 
 
 def count_images(cell: Cell, dataset: BenchDataset) -> Counted:
@@ -136,13 +185,18 @@ def measured_rates(plan: Plan, results: Results) -> Rates:
 
 
 def guessed_rate(source: str) -> float:
-    """Images a second where nothing was measured yet.
+    """Images a second where nothing was measured yet; a smaller canvas is quicker by its area.
 
     >>> guessed_rate("timm:resnext101_32x8d.fb_wsl_ig1b_ft_in1k"), guessed_rate("onnx:mine.onnx")
     (5.5, 10.0)
+    >>> guessed_rate("embedded:lite0?side=112")
+    640.0
     """
-    network = source.partition(":")[2].partition("?")[0].partition("/")[0].partition(".")[0]
-    return RATES.get(network, UNKNOWN)
+    name, _, options = source.partition(":")[2].partition("?")
+    network = name.partition("/")[0].partition(".")[0]
+    side = dict(pair.partition("=")[::2] for pair in options.split("&")).get("side", "")
+    share = max((int(side) / USUAL) ** 2, LEAST) if side.isdecimal() else 1.0
+    return RATES.get(network, UNKNOWN) / share
 
 
 def forecast_values(listed: Sequence[Forecast]) -> list[dict[str, object]]:
@@ -183,11 +237,11 @@ def forecast_lines(listed: Sequence[Forecast]) -> list[str]:
 def _totals(listed: Sequence[Forecast]) -> list[str]:
     counts = Counter(one.state for one in listed)
     now = duration_text(sum(one.seconds for one in listed if one.state in ("to run", "data changed")))
-    later = duration_text(sum(one.seconds for one in listed if one.state == "no data"))
-    beside = f", and {later} more where data are missing" if counts["no data"] else ""
+    later = duration_text(sum(one.seconds for one in listed if one.state in ("no data", "no source")))
+    beside = f", and {later} more where data or sources are missing" if counts["no data"] + counts["no source"] else ""
     return [
         f"{len(listed)} cells: " + ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]) + ".",
-        f"About {now} to run{beside}, by earlier results or else by rates of two CPU cores.",
+        f"About {now} to run{beside}, by earlier results, else as measured now, else by rates of two CPU cores.",
     ]
 
 
@@ -198,6 +252,7 @@ class _Seen:
     dataset: BenchDataset | None = None
     digest: str | None = None
     problem: str = ""
+    examples: tuple[Example, ...] = ()
 
 
 def _look(name: str, plan: Plan, results: Results, roots: Sequence[Path]) -> _Seen:
@@ -212,4 +267,4 @@ def _look(name: str, plan: Plan, results: Results, roots: Sequence[Path]) -> _Se
     except (InputError, OSError) as error:
         return _Seen(dataset, problem=one_line(error))
     counts = {split: n for split, n in split_counts(found).items() if split in ("train", "val", "test")}
-    return _Seen(replace(dataset, counts=counts, classes=len(found.classes)), digest)
+    return _Seen(replace(dataset, counts=counts, classes=len(found.classes)), digest, examples=found.examples)

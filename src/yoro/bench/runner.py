@@ -31,6 +31,7 @@ from yoro.bench.results import PlanEntry, Result, Results
 from yoro.data.examples import Example
 from yoro.environment import __version__, cores
 from yoro.errors import YoroError, one_line
+from yoro.model.metrics import percent_text
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import STRICT, Loading
 from yoro.refining.settings import check_torch
@@ -211,7 +212,7 @@ class _Run:
         self._results.write(result)
         shutil.rmtree(scratch, ignore_errors=True)
         self.progress.computed += 1
-        what = f"{100 * result.accuracy:.1f} % of {result.tested:,}, {duration_text(result.seconds)}"
+        what = f"{percent_text(result.accuracy, unit=' %')} of {result.tested:,}, {duration_text(result.seconds)}"
         settings.tell(self.progress.line(job.entry, what))
 
     def _cannot_open(self, entries: Sequence[PlanEntry], error: Exception) -> None:

@@ -18,13 +18,18 @@ from yoro.cli.options import (
     flag,
     parse_names,
 )
-from yoro.cli.output import print_json, print_text, say
+from yoro.cli.output import print_json, print_text, say, write_page
 from yoro.model.settings import PipelineSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from yoro.bench.cells import Cell
+    from yoro.bench.datasets.contract import BenchDataset
+    from yoro.bench.forecast import Measure
+    from yoro.bench.measuring import Speed
     from yoro.bench.results import PlanEntry
+    from yoro.data.examples import Example
 
 app = App("bench", sort_key=101, help="Run plans of datasets, sources and methods; make their tables.")
 
@@ -79,7 +84,7 @@ def run(
     if dry_run:
         from yoro.bench.forecast import forecast, forecast_lines, forecast_values
 
-        listed = forecast(chosen, kept, roots)
+        listed = forecast(chosen, kept, roots, _measured(device, quiet))
         if output.as_json:
             print_json(forecast_values(listed))
         else:
@@ -100,6 +105,17 @@ def run(
     say(f"{progress}. `yoro bench table {plan}{where}` shows them.", quiet)
     if progress.failed:
         raise SystemExit(1)
+
+
+def _measured(device: str, quiet: bool) -> Measure:
+    """A short measurement of a source, announced."""
+    from yoro.bench.measuring import measure
+
+    def of(cell: Cell, about: BenchDataset, images: Sequence[Example], trains: bool) -> Speed:
+        say(f"Measuring for some seconds how fast {cell.source} is here.", quiet)
+        return measure(cell, about, images, trains=trains, device=device)
+
+    return of
 
 
 @app.command
@@ -134,7 +150,7 @@ def table(
     made = read_plan(plan)
     found, sentences = entries(made, Results(results))
     if output.html is not None:
-        write_file(output.html, bench_html(made, found, sentences).encode())
+        write_page(output.html, bench_html(made, found, sentences), output.quiet)
     if output.as_json and out is None:
         print_json(long_rows(made, found))
     elif output.as_json or form == "csv":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -22,7 +21,7 @@ from yoro.cli.options import (
     UsageError,
     parse_names,
 )
-from yoro.cli.output import passing, print_json, print_text, say, tell_skipped
+from yoro.cli.output import passing, print_json, print_text, say, tell_skipped, write_page
 
 if TYPE_CHECKING:
     from yoro.peers.compare import Comparison, Row
@@ -82,7 +81,9 @@ def compare(
     )  # fmt: skip
     passing("", quiet)
     if output.html is not None:
-        _write_page(found, output.html)
+        from yoro.reports.comparison import comparison_html
+
+        write_page(output.html, comparison_html(found), quiet)
     if output.as_json:
         print_json([row.to_json() for row in found.rows])
     else:
@@ -91,13 +92,6 @@ def compare(
     if not found.ran:
         say("No method could run; the table has the reasons.")
         raise SystemExit(1)
-
-
-def _write_page(found: Comparison, path: Path) -> None:
-    from yoro.files.atomic import write_file
-    from yoro.reports.comparison import comparison_html
-
-    write_file(path, comparison_html(found).encode())
 
 
 def table(comparison: Comparison) -> str:
@@ -129,8 +123,10 @@ def _not_run(rows: Iterable[Row]) -> list[str]:
 
 
 def _line(row: Row, width: int) -> str:
+    from yoro.model.metrics import percent_text
+
     deviation = "-" if row.deviation is None else f"{100 * row.deviation:.1f}"
     return (
-        f"{row.method:<{width}}  {row.accuracy:>8.1%}  {deviation:>5}  {row.fit_seconds:>8.2g}"
+        f"{row.method:<{width}}  {percent_text(row.accuracy or 0.0):>8}  {deviation:>5}  {row.fit_seconds:>8.2g}"
         f"  {row.predict_rate:>11,.0f}  {row.memory_mb:>9,.1f}  {row.passes:>6}  {', '.join(row.needs) or '-'}"
     )

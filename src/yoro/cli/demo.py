@@ -75,7 +75,9 @@ def demonstrate(folder: Path, *, progress: bool = False) -> Demonstration:
     first = {labels[i]: pictures[i] for i in reversed(held.tolist())}  # the first held-out picture of each digit
     new = write_pictures(folder / "new", {label: first[label] for label in sorted(first)[::2]})
     told = [(name, float(accuracy), seconds + extra) for name, accuracy, extra in lines]
-    return Demonstration(classifier, told, len(pictures), dict(zip(new, classifier.predict(new), strict=True)))
+    return Demonstration(
+        classifier, told, len(pictures), dict(zip(new, map(str, classifier.predict(new)), strict=True))
+    )
 
 
 def digits() -> tuple[list[NDArray[np.uint8]], list[str]]:
@@ -99,8 +101,8 @@ def label_mappings(classifier: Classifier) -> list[tuple[str, AffineMapping, flo
     members, results = classifier.model.reservoir.members(), []
     logits = members.responses[:, classifier.model.statistics.layout.slices[0]]
     for method, table, solve in (
-        ("FLM", CoOccurrence(classifier.classes), frequency_mapping),
-        ("BLM+", plus_table(classifier.classes), bayesian_mapping),
+        ("FLM", CoOccurrence(classifier.names), frequency_mapping),
+        ("BLM+", plus_table(classifier.names), bayesian_mapping),
     ):
         started = time.perf_counter()
         table.update(logits, members.labels)

@@ -108,7 +108,7 @@ def finish(outcome: FitOutcome, data: str, out: Path, output: ReportOptions, *, 
     if output.html is not None:
         from yoro.reports.evaluation import fit_report
 
-        page = fit_report(classifier, outcome.examples, data)
+        page = fit_report(classifier, outcome.examples, data, outcome.notes, outcome.skipped)
     if not keep:
         classifier.drop_reservoir()
     classifier.save(out, force=output.force or replace)

@@ -90,16 +90,21 @@ def draw(model: Model, file: Path, force: bool) -> None:
     from yoro.files.atomic import write_file
     from yoro.model.store import check_output
     from yoro.prompts.prompt import restore_prompt
-    from yoro.reports.refinement import prompt_html, prompt_picture
+    from yoro.reports.refinement import is_trained, prompt_html, prompt_picture
 
     origin = model.origin
     if file.suffix.lower() not in (".png", ".html"):
         raise InputError(f"A prompt is drawn in a .png or .html file; {file.name!r} is neither.")
     if origin.prompt is None:
         raise InputError("This model was fitted on responses alone: it has no visual prompt to draw.")
+    own = restore_prompt(origin.prompt, origin.prompt_arrays)
+    if not is_trained(own):
+        raise InputError(
+            "This model's prompt was never trained, so there is nothing to draw. `yoro refine` trains one."
+        )
     check_output(file, force=force)
     if file.suffix.lower() == ".png":
-        write_file(file, prompt_picture(restore_prompt(origin.prompt, origin.prompt_arrays)))
+        write_file(file, prompt_picture(own))
     else:
         write_file(file, prompt_html(model).encode())
 

@@ -224,11 +224,14 @@ def evaluate(
 
 def table(evaluation: Evaluation) -> str:
     """The figures as text."""
+    from yoro.model.metrics import percent_text
+
     low, high = evaluation.interval
+    bounds = f"95 %: {low:.2%} to {percent_text(high, 2)}"
     lines = [
-        f"accuracy           {evaluation.accuracy:7.2%}   (95 %: {low:.2%} to {high:.2%}, n = {evaluation.n:,})",
-        f"balanced accuracy  {evaluation.balanced_accuracy:7.2%}",
-        f"macro F1           {evaluation.macro_f1:7.2%}",
+        f"accuracy           {percent_text(evaluation.accuracy, 2):>7}   ({bounds}, n = {evaluation.n:,})",
+        f"balanced accuracy  {percent_text(evaluation.balanced_accuracy, 2):>7}",
+        f"macro F1           {percent_text(evaluation.macro_f1, 2):>7}",
         f"log loss           {evaluation.log_loss:7.4f}",
         f"calibration error  {evaluation.calibration_error:7.2%}",
         "",
@@ -265,4 +268,6 @@ def _confusions(evaluation: Evaluation) -> list[str]:
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"
+    from yoro.model.metrics import percent_text
+
+    return "-" if share is None else percent_text(share)

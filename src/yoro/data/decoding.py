@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, Jpeg2KImagePlugin, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
 
 from yoro import limits
-from yoro.data.examples import Picture, shown
+from yoro.data.examples import Later, Picture, shown
 from yoro.data.geometry import FILTERS, Geometry, Look, Size, shorter_to
 from yoro.data.members import Member
 from yoro.environment import install
@@ -83,6 +83,8 @@ def decode_and_digest(image: Picture, geometry: Geometry, *, name: str | None = 
 def digest(image: Picture) -> str:
     """32 hex digits of BLAKE2b over a file's bytes, or over kind and pixels of an image in memory."""
     hasher = blake2b(digest_size=16)
+    if isinstance(image, Later):
+        return digest(image.fetch())
     if isinstance(image, OSError):
         hasher.update(str(image).encode())
     elif isinstance(image, Path | Member | bytes):
@@ -110,6 +112,8 @@ def _naming(image: Picture, name: str | None) -> Iterator[None]:
 def _content(image: Picture) -> bytes | Image.Image | NDArray[np.generic]:
     if isinstance(image, OSError):
         raise image
+    if isinstance(image, Later):
+        return _content(image.fetch())
     return file_bytes(image) if isinstance(image, Path | Member) else image
 
 
@@ -275,7 +279,11 @@ def _from_array(values: NDArray[np.generic]) -> Image.Image:
     if np.issubdtype(values.dtype, np.floating):
         real = values.astype(np.float64)
         if not (np.isfinite(real).all() and real.min() >= 0.0 and real.max() <= 1.0):
-            raise ImageError("floating-point values outside [0, 1] came; divide by their maximum, or give uint8")
+            low, high = real.min(initial=np.inf), real.max(initial=-np.inf)
+            raise ImageError(
+                f"floating-point values from {low:g} to {high:g} came, expected [0, 1]; give uint8, or divide by the "
+                "largest and leave out any normalisation"
+            )
         values = np.rint(real * 255.0).astype(np.uint8)
     if values.dtype != np.uint8:
         raise ImageError(f"an array of {values.dtype} came, expected uint8, or floats in [0, 1]")

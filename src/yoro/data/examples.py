@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,8 +16,17 @@ from PIL import Image
 from yoro.data.members import Member
 from yoro.errors import InputError
 
+
+@dataclass(frozen=True)
+class Later:
+    """An image that is fetched when it is decoded, and not kept."""
+
+    fetch: Callable[[], Path | bytes | Image.Image | NDArray[np.generic]]
+    name: str
+
+
 Picture: TypeAlias = (
-    Path | Member | bytes | Image.Image | NDArray[np.generic] | OSError  # the last: why it is not to be had
+    Path | Member | bytes | Image.Image | NDArray[np.generic] | Later | OSError  # the last: why it is not to be had
 )
 ON_DISK = Path | Member  # of these, that which any process can read
 
@@ -55,6 +64,7 @@ class Dataset:
     examples: tuple[Example, ...]
     notes: tuple[str, ...] = ()
     before: str = ""  # what stands before a name that is no absolute path so that it can be found from here
+    integers: bool = False  # whether the labels were given as whole numbers
 
     @property
     def classes(self) -> list[str]:
@@ -73,7 +83,7 @@ class Dataset:
         if not chosen:
             found = ", ".join(self.splits) or "no split at all"
             raise InputError(f"The data has no split '{split}'; found: {found}. Name it by a folder or column.")
-        return Dataset(chosen, self.notes)
+        return replace(self, examples=chosen)
 
     def __len__(self) -> int:
         return len(self.examples)

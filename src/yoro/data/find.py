@@ -1,16 +1,15 @@
-"""The door to the data: a folder, an archive, a list file, an image, or a Python iterable becomes a Dataset."""
+"""The door to the data: a folder, an archive, a list file, an image, or what Python holds becomes a Dataset."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import os
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-from PIL import Image
-
+from yoro.data.accept import accept
 from yoro.data.archives import is_archive, is_other_archive, read_tree
-from yoro.data.examples import Dataset, Example, Ignored, Picture, class_name, shown
+from yoro.data.examples import Dataset, Example, Ignored, shown
 from yoro.data.folders import EXPECTED, find_labelled, find_unlabelled, is_image
 from yoro.data.lists import find_coop, find_listed, is_coop, is_list
 from yoro.data.trees import Node, on_disk
@@ -23,30 +22,20 @@ def find(data: object, *, labelled: bool = True, known: Collection[str] = ()) ->
     """Everything `data` holds, in a fixed order, with notes on what was ignored; no image is opened.
 
     data : a folder or archive `class/image` or `{train,val,test}/class/image`; a CSV or JSONL list with columns
-        path,label[,split][,group]; several of these in a list; or an iterable of (image, label), an image being a
-        path, the bytes of a file, a PIL image or an array (height, width[, channels]).
+        path,label[,split][,group]; several of these in a list; or what `accept` takes: (images, labels), pairs,
+        tables, datasets of torch and Hugging Face. An image is a path, the bytes of a file, an open file, a PIL image
+        or an array.
     labelled : False for prediction; then a folder is searched for images at any depth, and a single image, a list
         without labels or an iterable of images will do. Labels that are there are not read.
     known : names of classes, by which one folder around all others is told from a class.
 
-    Folders and lists are sorted by class, then path; an iterable keeps its order.
+    Folders and lists are sorted by class, then path; what comes from memory keeps its order.
     """
-    if isinstance(data, Dataset):
-        return data
-    if isinstance(data, str | Path):
+    if isinstance(data, str | os.PathLike):
         return _find_at(Path(data), labelled, known)
-    if isinstance(data, bytes | Image.Image) or (isinstance(data, np.ndarray) and data.ndim in (2, 3)):
-        if labelled:
-            raise InputError("A single image came without a label; expected (image, label) pairs, a folder or a list.")
-        return Dataset((Example(data, None, "item 0"),))
-    if not isinstance(data, Iterable):
-        raise InputError(f"Data of type {type(data).__name__} came; {EXPECTED}, or an iterable of (image, label).")
-    if isinstance(data, list | tuple) and data and all(isinstance(item, str | Path) for item in data):
+    if isinstance(data, list | tuple) and data and all(isinstance(item, str | os.PathLike) for item in data):
         return _joined([Path(item) for item in data], labelled, known)
-    examples = tuple(_from_item(item, number, labelled) for number, item in enumerate(data))
-    if not examples:
-        raise InputError("The iterable given as data is empty; expected at least one (image, label).")
-    return Dataset(examples)
+    return accept(data, labelled=labelled)
 
 
 def _find_at(path: Path, labelled: bool, known: Collection[str]) -> Dataset:
@@ -98,38 +87,3 @@ def _holds_images(path: Path) -> bool:
 def _image(path: Path) -> Dataset:
     """One image of several; that it cannot be read is said of it alone."""
     return Dataset((Example(path, None, shown(path)),))
-
-
-def _from_item(item: object, number: int, labelled: bool) -> Example:
-    """The example of one item of an iterable: an Example, (image, label), or an image if no label is asked."""
-    if isinstance(item, Example):
-        if labelled and item.label is None:
-            raise InputError(f"Item {number} ('{item.name}') has no label; expected one for every image.")
-        return item
-    image: object = item
-    label: object = None
-    if isinstance(item, tuple | list) and len(item) == 2:
-        image, label = item
-    elif labelled:
-        raise InputError(f"Item {number} is {type(item).__name__}; expected a pair (image, label).")
-    picture, name = _picture(image, number)
-    return Example(picture, _label(label, number) if labelled else None, name)
-
-
-def _picture(image: object, number: int) -> tuple[Picture, str]:
-    """The image of an item and the name users are shown."""
-    if isinstance(image, str | Path):
-        return Path(image), shown(image)
-    if isinstance(image, bytes | Image.Image | np.ndarray):
-        return image, f"item {number}"
-    came = type(image).__name__
-    raise InputError(f"The image of item {number} is {came}; expected a path, bytes, PIL image or array.")
-
-
-def _label(label: object, number: int) -> str:
-    if isinstance(label, bool) or not isinstance(label, str | int | np.integer):
-        raise InputError(f"The label of item {number} is {label!r}; expected text or an integer.")
-    text = class_name(str(label))
-    if not text:
-        raise InputError(f"The label of item {number} is empty; expected text or an integer.")
-    return text

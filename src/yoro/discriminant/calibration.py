@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from yoro.discriminant.rules import check_prior
 from yoro.errors import InputError
 
 Array = NDArray[np.float64]
@@ -26,12 +28,9 @@ def log_prior(counts: Array, classes: tuple[str, ...], prior: Prior = "empirical
         weights = counts
     elif prior == "uniform":
         weights = np.ones_like(counts)
-    elif isinstance(prior, Mapping):
-        weights = _table(prior, classes)
     else:
-        raise InputError(
-            f"{prior!r} is no prior; expected 'empirical', 'uniform' or a table of class names to weights."
-        )
+        check_prior(prior)
+        weights = _table(cast("Mapping[str, float]", prior), classes)
     weights = np.where(counts > 0, weights, 0.0)
     with np.errstate(divide="ignore"):
         return np.log(weights) - np.log(weights.sum())  # type: ignore[no-any-return]

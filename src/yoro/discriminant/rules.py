@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from yoro.errors import InputError, SelectionError
 
 MEMBERS = "individual responses"
@@ -36,6 +38,14 @@ def check_shrinkage(rho: float) -> float:
     if not 0.0 <= rho <= 1.0:
         raise InputError(f"A shrinkage of {rho} was given; expected {NUMBER}.")
     return float(rho)
+
+
+def check_prior(prior: object) -> None:
+    """Raise if something cannot be a prior, whatever the classes are."""
+    if prior not in ("empirical", "uniform") and not isinstance(prior, Mapping):
+        raise InputError(
+            f"{prior!r} is no prior; expected 'empirical', 'uniform' or a table of class names to weights."
+        )
 
 
 def working_rules(*have: str, besides: str = "") -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from yoro.environment import install
 from yoro.errors import StoreError, plain
 from yoro.files.atomic import drafted_file
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Row = dict[str, object]
 FORMULA = frozenset("=+-@\t\r")  # with these a spreadsheet begins to compute
@@ -24,6 +27,15 @@ def write_rows(rows: Iterator[Row], kind: str, path: Path | None) -> int:
         return FORMATS[kind](iter(shown), sys.stdout)
     with drafted_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         return FORMATS[kind](rows, file)
+
+
+def data_frame(rows: Sequence[Row]) -> DataFrame:
+    """Rows as a table of pandas."""
+    try:
+        import pandas
+    except ImportError:
+        raise StoreError(f"A table of pandas needs an extra: {install('plot')}") from None
+    return pandas.DataFrame(list(rows))
 
 
 def _tamed(row: Row) -> Row:

@@ -106,6 +106,11 @@ class Classifier:
         return self._model.mapping.classes
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The classes as text, in the order of the columns of `answers`."""
+        return self._model.mapping.classes
+
+    @property
     def model(self) -> Model:
         """All that the classifier is made of."""
         return self._model
@@ -120,13 +125,13 @@ class Classifier:
     def predict(self, data: object, *, loading: Loading = HERE) -> list[str]:
         """The name of the best class for each image or response; one that cannot be read is an error."""
         best = self.predict_proba(data, loading=loading).argmax(axis=1)
-        return [self.classes[i] for i in best]
+        return [self.names[i] for i in best]
 
     def predict_proba(self, data: object, *, loading: Loading = HERE) -> Array:
         """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step."""
         answers = self.answers(data, loading=replace(loading, strict=True))
         parts = [np.exp(batch.log_probabilities) for batch in answers]
-        return np.concatenate(parts) if parts else np.empty((0, len(self.classes)))
+        return np.concatenate(parts) if parts else np.empty((0, len(self.names)))
 
     def answers(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> AnswerStream:
         """Log probabilities of images without labels, or whose labels are not read."""
@@ -142,7 +147,7 @@ class Classifier:
     def evaluate(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> Evaluation:
         """Accuracy and other figures on labelled data; of data with splits, on the test split."""
         part, notes = self.to_measure(data)
-        answers, tally = self.measured(part, loading=loading, progress=progress), Tally(self.classes)
+        answers, tally = self.measured(part, loading=loading, progress=progress), Tally(self.names)
         for batch in answers:
             tally.update(batch.log_probabilities, batch.labels or [])
         return replace(tally.result(), skipped=tuple(answers.skipped), notes=tuple(notes))
@@ -156,7 +161,7 @@ class Classifier:
     def measured(self, part: Part, *, loading: Loading = HERE, progress: bool = False) -> AnswerStream:
         """Log probabilities of labelled examples or rows, with their labels."""
         if not isinstance(part, Rows):
-            refuse_strangers({example.label or "" for example in part}, self.classes)
+            refuse_strangers({example.label or "" for example in part}, self.names)
         return AnswerStream(self, self._stream(part, loading), labelled=True, progress=progress)
 
     def update(
@@ -201,7 +206,7 @@ class Classifier:
         if gathered.reservoir is not None:
             gathered.reservoir.remove(digests, labels)
         gathered.skipped = gone.skipped
-        lost = sorted(set(self.classes) - set(gathered.statistics.classes))
+        lost = sorted(set(self.names) - set(gathered.statistics.classes))
         if lost:
             then = "the class is gone" if self._model.words is None else "it is known by its sentences alone"
             notes.append(f"No example of {', '.join(map(repr, lost))} is left, so {then}.")
@@ -248,6 +253,12 @@ class Classifier:
     def drop_reservoir(self) -> None:
         """Keep no individual responses; the shrinkage then stays as it is under later changes."""
         self._model = replace(self._model, reservoir=None)
+
+    def __getstate__(self) -> dict[str, object]:
+        """For pickle and deepcopy: without the open network, which is opened anew when it is needed."""
+        opened = self._pipeline is not None and self._model.origin.images
+        named = self._model.origin.name if opened else None  # it was opened with the user's consent
+        return self.__dict__ | {"_pipeline": None, "_source": self._source or named}
 
     def _check_readable(self, data: object) -> list[str]:
         """Raise if data mean nothing to this model, and say where that cannot be known.
@@ -304,7 +315,8 @@ class Classifier:
             notes = [*notes, f"The shrinkage stays at {at}: {why} not kept. To choose anew, fit again."]
             keep = model.choice
         settings = SolveSettings(rule, prior or model.prior, model.protocol)
-        self._model = solve(gathered, settings, model.origin, words=words or model.words, keep=keep, verb=verb)
+        solved = solve(gathered, settings, model.origin, words=words or model.words, keep=keep, verb=verb)
+        self._model = replace(solved, integers=model.integers)
         return Change(tuple(notes), tuple(gathered.skipped))
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yoro.errors import InputError
+from yoro.files.rows import data_frame
 from yoro.mappings.batches import class_codes
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Array = NDArray[np.float64]
 
@@ -28,6 +33,15 @@ class ClassFigures:
 
 
 @dataclass(frozen=True)
+class Confidence:
+    """The answers of one range of confidence: how many, how sure they were on average, and the share that is right."""
+
+    n: int
+    confidence: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """Figures over all images; `interval` holds the 95 % bounds of the accuracy (Wilson)."""
 
@@ -40,12 +54,17 @@ class Evaluation:
     calibration_error: float
     per_class: tuple[ClassFigures, ...]
     confusion: tuple[tuple[int, ...], ...]  # rows: true class, columns: answer, both in the order of per_class
+    reliability: tuple[Confidence, ...] = ()  # by rising confidence; ranges without answers are left out
     skipped: tuple[tuple[str, str], ...] = ()  # images that could not be read, and why
     notes: tuple[str, ...] = ()  # sentences on what was measured on
 
     def to_json(self) -> dict[str, object]:
         """Plain values for a machine to read."""
         return asdict(self) | {"skipped": [name for name, _ in self.skipped]}
+
+    def to_frame(self) -> DataFrame:
+        """The figures of the classes as a table of pandas."""
+        return data_frame([asdict(figures) for figures in self.per_class])
 
 
 class Tally:
@@ -81,7 +100,7 @@ class Tally:
             _figures(*row) for row in zip(self.classes, *map(np.ndarray.tolist, (hits, true, answered)), strict=True)
         )
         seen = true > 0
-        _, correct, confidence = self._bins
+        answers, correct, confidence = self._bins
         return Evaluation(
             accuracy=float(hits.sum()) / n,
             n=n,
@@ -92,7 +111,25 @@ class Tally:
             calibration_error=float(np.abs(correct - confidence).sum() / n),
             per_class=figures,
             confusion=tuple(tuple(row) for row in self._confusion.tolist()),
+            reliability=tuple(
+                Confidence(int(n), float(sure / n), float(right / n))
+                for n, right, sure in zip(answers, correct, confidence, strict=True)
+                if n
+            ),
         )
+
+
+def percent_text(share: float, places: int = 1, unit: str = "%") -> str:
+    """A share of one in per cent, never rounded to all or to nothing if it is neither.
+
+    >>> percent_text(0.9996), percent_text(1.0), percent_text(0.0004), percent_text(0.5, 0)
+    ('99.9%', '100.0%', '0.1%', '50%')
+    """
+    step = 10.0**-places
+    shown = round(100 * share, places)
+    if 0 < share < 1:
+        shown = min(max(shown, step), 100 - step)
+    return f"{shown:.{places}f}{unit}"
 
 
 def refuse_strangers(labels: set[str], classes: tuple[str, ...]) -> None:

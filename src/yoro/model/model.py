@@ -110,6 +110,7 @@ class Model:
     origin: Origin = field(default_factory=Origin)
     history: list[Json] = field(default_factory=list)
     words: EncodedBank | None = None  # of a model on an image-text source
+    integers: bool = False  # whether the labels were given as whole numbers, and are answered as such
 
     def evidence(self) -> Mixture:
         """What is known, as leave-one-out and the rules take it."""

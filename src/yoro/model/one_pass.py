@@ -13,6 +13,7 @@ from yoro.data.find import find
 from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Rows, refuse_one_class, to_fit
 from yoro.data.streams import ResponseStream, collect, identity_of
+from yoro.discriminant.calibration import log_prior
 from yoro.discriminant.evidence import Validation
 from yoro.errors import InputError
 from yoro.model.gathered import Checkpoint, Gathered, fingerprint
@@ -44,6 +45,7 @@ def fit_images(data: object, val: object | None, settings: FitSettings) -> Fitte
     """Read every image to fit once, and solve."""
     verb, sentences = Verb("fit"), settings.sentences
     train, held, names, notes = _chosen(data, val, settings)
+    log_prior(np.ones(len(names)), tuple(sorted(names)), settings.solve.prior)  # refuses one that does not fit
     pipeline = make_pipeline(settings.pipeline)
     for note in notes:
         settings.tell(note)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Self
 
 from yoro import limits
-from yoro.discriminant.rules import check_rule
+from yoro.discriminant.rules import check_prior, check_rule
 from yoro.errors import InputError, did_you_mean
 from yoro.text.settings import SentenceSettings
 
@@ -88,6 +89,9 @@ class SolveSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shrinkage", check_rule(self.shrinkage))
+        check_prior(self.prior)
+        if isinstance(self.prior, Mapping):  # of classes that may be whole numbers
+            object.__setattr__(self, "prior", {str(name): weight for name, weight in self.prior.items()})
         check_seed(self.seed)
         if not 0 <= self.reservoir <= limits.RESERVOIR_CAPACITY:
             most = f"{limits.RESERVOIR_CAPACITY:,}"
@@ -156,9 +160,20 @@ class FitSettings:
         known |= {f.name: ("loading", Loading) for f in fields(Loading)}
         known |= {f.name: ("", cls) for f in fields(cls) if f.name not in (*groups, "loading")}
         chosen: dict[str, dict[str, object]] = {"": {}, "loading": {"workers": HERE.workers}}
+        kinds = {f.name: str(f.type) for kind in (*groups.values(), Loading, cls) for f in fields(kind)}
         for name, value in options.items():
             if name not in known:
                 raise InputError(f"There is no option {name!r}. {did_you_mean(name, known)}")
+            _check_kind(name, value, kinds[name])
             chosen.setdefault(known[name][0], {})[name] = value
         made = {name: kind(**chosen.get(name, {})) for name, kind in {**groups, "loading": Loading}.items()}
         return cls(**made, **chosen[""])  # type: ignore[arg-type]
+
+
+def _check_kind(name: str, value: object, kind: str) -> None:
+    """Raise if an option that is a whole number, or yes or no, is given as something else."""
+    wanted = {"int": "a whole number", "int | None": "a whole number or None", "bool": "True or False"}
+    if kind not in wanted or (value is None and "None" in kind):
+        return
+    if not isinstance(value, bool if kind == "bool" else Integral) or (kind != "bool" and isinstance(value, bool)):
+        raise InputError(f"The option {name} is {value!r}; expected {wanted[kind]}.")

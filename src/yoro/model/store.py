@@ -178,6 +178,8 @@ def _config(model: Model, digests: dict[str, str]) -> Json:
         "versions": {"yoro": __version__, "numpy": np.__version__},
         "digests": digests,
     }
+    if model.integers:
+        config["labels"] = "integers"
     if model.origin.made_by is not None:
         config["responses_of"] = model.origin.made_by
     if model.words is not None:
@@ -278,6 +280,7 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
         origin=origin,
         history=[_table(entry) for entry in _list(config["history"])],
         words=_words(config, parts, statistics),
+        integers=config.get("labels") == "integers",
     )
 
 

@@ -8,16 +8,21 @@ import tracemalloc
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from yoro.errors import InputError, YoroError
+from yoro.files.rows import data_frame
 from yoro.mappings.batches import Codes, class_codes
 from yoro.peers.contract import Array, Method, Task, check_scores, correct, make_ready, make_task
 from yoro.peers.methods import find_methods
 from yoro.peers.responses import SharedResponses
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 SEEDS = 3
 
@@ -53,6 +58,10 @@ class Comparison:
     def ran(self) -> tuple[Row, ...]:
         """The rows of methods that ran."""
         return tuple(row for row in self.rows if row.accuracy is not None)
+
+    def to_frame(self) -> DataFrame:
+        """The rows as a table of pandas."""
+        return data_frame([row.to_json() for row in self.rows])
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from yoro.model.metrics import percent_text
 from yoro.refining.checkpoint import EpochRecord
 from yoro.refining.loop import Outcome
 from yoro.refining.recipe import Recipe
@@ -82,7 +83,7 @@ def epoch_sentence(records: Sequence[EpochRecord], chosen: int, epochs: int) -> 
 
 
 def _share(record: EpochRecord) -> str:
-    return f"{record.correct:,} of {record.total:,} ({100 * record.accuracy:.1f} %)"
+    return f"{record.correct:,} of {record.total:,} ({percent_text(record.accuracy, unit=' %')})"
 
 
 def _points(more: int, total: int) -> str:

@@ -6,6 +6,7 @@ import heapq
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -20,15 +21,19 @@ from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.evidence import Choice
 from yoro.errors import ImageError, InputError
 from yoro.model.classifier import Answers, Classifier
+from yoro.model.ledger import Duplicates, find_duplicates
 from yoro.model.metrics import Evaluation, Tally
 from yoro.model.model import Model
 from yoro.model.settings import HERE, Loading
+from yoro.reports.matrix import matrix_drawing
 from yoro.reports.page import PNG, render
-from yoro.reports.svg import curve, logarithmic_axis
+from yoro.reports.svg import curve, logarithmic_axis, reliability_diagram
 
 Counts = NDArray[np.int64]  # (classes, classes): rows are true classes, columns answers
 
-CELLS = 40  # classes up to which a matrix is a table of numbers; above, a picture
+CELLS = 40  # classes up to which a matrix is a table of numbers
+DRAWN = 250  # classes up to which it is a drawing with names; above, a picture
+MOST_FILES = 100  # named one by one: what could not be read, what is there twice
 LEVELS = 10  # of colour in that table, styled in report.css
 LARGEST_PICTURE = 1000  # pixels of a side; with more classes, neighbours share a pixel
 RIGHT, WRONG = (46, 118, 220), (226, 96, 26)  # colours of a picture, seen on white and on black
@@ -84,30 +89,57 @@ def evaluation_report(
     classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False
 ) -> tuple[Evaluation, str]:
     """Figures on labelled data, and the page about them."""
-    part, notes = classifier.to_measure(data)
-    examples = part if isinstance(part, list) else []
-    answers = classifier.measured(part, loading=loading, progress=progress)
-    evaluation, worst = _judged(answers, classifier.classes)
-    evaluation = replace(evaluation, skipped=tuple(answers.skipped), notes=tuple(notes))
+    evaluation, mistakes = measured_mistakes(classifier, data, loading=loading, progress=progress)
     model = classifier.model
-    title = f"Evaluation: {len(classifier.classes)} classes"
-    mistakes = _mistakes(worst, {example.name: example for example in examples})
-    basis = f"{evaluation.n:,} labelled examples of {data}"
+    title = f"Evaluation: {len(classifier.names)} classes"
+    given = f" of {data}" if isinstance(data, str | Path) else ""
+    basis = f"{evaluation.n:,} labelled examples{given}"
     return evaluation, report_html(title, evaluation, model.choice, mistakes, _facts(model), basis=basis)
 
 
-def fit_report(classifier: Classifier, fitted: Sequence[Example], data: str) -> str | None:
-    """The page about a fit, by exact leave-one-out answers; None if nothing can be left out."""
-    model, classes = classifier.model, classifier.classes
+def measured_mistakes(
+    classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False
+) -> tuple[Evaluation, list[Mistake]]:
+    """Figures on labelled data, and the mistakes made with most certainty."""
+    part, notes = classifier.to_measure(data)
+    examples = part if isinstance(part, list) else []
+    answers = classifier.measured(part, loading=loading, progress=progress)
+    evaluation, worst = _judged(answers, classifier.names)
+    evaluation = replace(evaluation, skipped=tuple(answers.skipped), notes=tuple(notes))
+    return evaluation, _mistakes(worst, {example.name: example for example in examples})
+
+
+def left_out_evaluation(model: Model) -> Evaluation | None:
+    """Figures of exact leave-one-out answers for the fitted examples that are kept; None if nothing can be left out."""
+    answers = _left_out(model, model.mapping.classes)
+    return None if answers is None else _judged([answers], model.mapping.classes)[0]
+
+
+def fit_report(
+    classifier: Classifier,
+    fitted: Sequence[Example],
+    data: str = "",
+    notes: Sequence[str] = (),
+    skipped: Sequence[tuple[str, str]] = (),
+) -> str | None:
+    """The page about a fit, by exact leave-one-out answers; None if nothing can be left out.
+
+    `notes` and `skipped` are sentences on what was found, and what could not be read and why.
+    """
+    model, classes = classifier.model, classifier.names
     answers = _left_out(model, classes)
     if answers is None:
         return None
     evaluation, worst = _judged([answers], classes)
-    digests = [entry[0].hex() for entry in model.ledger.entries()]
-    mistakes = _mistakes(worst, dict(zip(digests, fitted, strict=False)))
+    twice = _twice(model, fitted)
+    known = {str(one) for one in twice.conflicts}
+    told = [note for note in notes if note not in known]
+    evaluation = replace(evaluation, skipped=tuple(skipped), notes=tuple(told))
+    entries = [f"{digest.hex()} {label}" for digest, label in model.ledger.entries()]
+    mistakes = _mistakes(worst, dict(zip(entries, fitted, strict=False)))
     basis = f"Exact leave-one-out answers for {evaluation.n:,} of {model.statistics.total:,.0f} fitted examples"
-    title = f"Fit: {len(classes)} classes from {data}"
-    return report_html(title, evaluation, model.choice, mistakes, _facts(model), basis=basis)
+    title = f"Fit: {len(classes)} classes" + (f" from {data}" if data else "")
+    return report_html(title, evaluation, model.choice, mistakes, _facts(model), basis=basis, twice=twice)
 
 
 def report_html(
@@ -118,16 +150,19 @@ def report_html(
     facts: Mapping[str, str],
     *,
     basis: str,
+    twice: Duplicates | None = None,
 ) -> str:
     """The whole page, to be written as UTF-8.
 
     It asks for no other file, runs no script, and is bounded in size: of the mistakes the 24 most
-    certain are shown. `basis` says what the figures were measured on, such as "597 held-out images".
+    certain are shown. `basis` says what the figures were measured on, such as "597 held-out images";
+    `twice` are images that were found more than once.
     """
     counts = np.array(evaluation.confusion, dtype=np.int64)
     names = [figures.name for figures in evaluation.per_class]
-    few = len(names) <= CELLS
-    picture, shared = (None, 1) if few else _matrix_picture(counts)
+    few, drawn = len(names) <= CELLS, CELLS < len(names) <= DRAWN
+    picture, shared = (None, 1) if few or drawn else _matrix_picture(counts)
+    found = twice or Duplicates()
     return render(
         "evaluation.html",
         title=title,
@@ -135,12 +170,19 @@ def report_html(
         evaluation=evaluation,
         facts=facts,
         matrix=_matrix_rows(counts, names) if few else [],
+        drawing=matrix_drawing(counts, names) if drawn else "",
         picture=picture,
         classes_of_a_pixel=shared,
         confusions=_most_frequent(counts, names, MOST_CONFUSIONS // 2 if few else MOST_CONFUSIONS),
         mistakes=sorted(mistakes, key=lambda mistake: (-mistake.probability, mistake.name))[:MOST_MISTAKES],
         n_mistakes=len(mistakes),
         classes=sorted(evaluation.per_class, key=lambda figures: (figures.n == 0, figures.f1, figures.name)),
+        reliability=reliability_diagram([(part.confidence, part.accuracy, part.n) for part in evaluation.reliability]),
+        notes=evaluation.notes,
+        skipped=evaluation.skipped,
+        conflicts=found.conflicts,
+        repeats=found.repeats,
+        most=MOST_FILES,
         choice=choice,
         curve=shrinkage_curve(choice) if choice else "",
     )
@@ -155,7 +197,7 @@ def shrinkage_curve(choice: Choice) -> Markup:
 
 
 def _left_out(model: Model, classes: tuple[str, ...]) -> Answers | None:
-    """Answers for the examples that are kept, each by the model without it; named by their digests."""
+    """Answers for the examples that are kept, each by the model without it; named by digest and label."""
     members = model.reservoir.members() if model.reservoir is not None else None
     if not members:
         return None
@@ -163,8 +205,8 @@ def _left_out(model: Model, classes: tuple[str, ...]) -> Answers | None:
     if found is None:
         return None
     scored, rows = found
-    names = [members.digests[row].hex() for row in rows]
     labels = [classes[i] for i in scored.truth]
+    names = [f"{members.digests[row].hex()} {label}" for row, label in zip(rows, labels, strict=True)]
     return Answers(names, log_probabilities(scored.scores, model.choice.temperature), labels)
 
 
@@ -184,6 +226,13 @@ def _judged(answers: Iterable[Answers], classes: tuple[str, ...]) -> tuple[Evalu
         ]
         worst = heapq.nlargest(MOST_MISTAKES, [*worst, *wrong])
     return tally.result(), worst
+
+
+def _twice(model: Model, fitted: Sequence[Example]) -> Duplicates:
+    """Images that were fitted more than once, by their names where these are known."""
+    again = [(row, digest, label) for row, digest, label in model.ledger.repeated() if row < len(fitted)]
+    names = [fitted[row].name for row, _, _ in again]
+    return find_duplicates((digest.hex() for _, digest, _ in again), (label for _, _, label in again), names)
 
 
 def _mistakes(worst: Iterable[Wrong], pictures: Mapping[str, Example]) -> list[Mistake]:

@@ -10,6 +10,8 @@ from functools import cache, partial
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from yoro.model.metrics import percent_text
+
 LONGEST = 120  # characters of a stranger's name that are shown
 SENTENCE = 600  # of a sentence or a fact
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -44,8 +46,8 @@ def breakable(value: object) -> Markup:
 
 
 def percent(share: float, places: int = 1) -> str:
-    """A share of one, with a space that does not break."""
-    return f"{100 * share:.{places}f}\u00a0%"
+    """A share of one, with a space that does not break; never rounded to all or to nothing if it is neither."""
+    return percent_text(share, places, "\u00a0%")
 
 
 def thousands(number: int) -> str:

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from yoro.model.model import Model
 from yoro.prompts.prompt import Prompt, restore_prompt
-from yoro.reports.page import render
+from yoro.reports.page import percent, render
 from yoro.reports.svg import curve, epoch_axis
 
 
@@ -31,7 +31,7 @@ def refinement_html(facts: Mapping[str, object], prompt: Prompt, source: str) ->
         accuracy=curve(validation, epoch_axis, ("epoch", "accuracy, %"), chosen),
         loss=curve(trained, epoch_axis, ("epoch", "loss"), chosen),
         prompt=prompt.name,
-        picture=prompt_picture(prompt),
+        picture=prompt_picture(prompt) if is_trained(prompt) else None,
     )
 
 
@@ -43,7 +43,18 @@ def prompt_html(model: Model) -> str:
     if told:
         return refinement_html(cast("Mapping[str, object]", told[-1]), prompt, source)
     content = {"facts": {"Source": source, "Prompt": _described(prompt)}, "why": "", "accuracy": "", "loss": ""}
-    return render("refinement.html", title="Prompt", prompt=prompt.name, picture=prompt_picture(prompt), **content)
+    return render(
+        "refinement.html",
+        title="Prompt",
+        prompt=prompt.name,
+        picture=prompt_picture(prompt) if is_trained(prompt) else None,
+        **content,
+    )
+
+
+def is_trained(prompt: Prompt) -> bool:
+    """Whether there is anything of a prompt to draw."""
+    return prompt.program is not None
 
 
 def _facts(facts: Mapping[str, object], prompt: Prompt, source: str) -> dict[str, str]:
@@ -52,7 +63,7 @@ def _facts(facts: Mapping[str, object], prompt: Prompt, source: str) -> dict[str
         "Source": source,
         "Prompt": _described(prompt),
         "Validation images": f"{facts['n']:,}",
-        "Accuracy of the model as it came": f"{100 * cast(float, facts['given']):.1f}\u00a0%",
+        "Accuracy of the model as it came": percent(cast(float, facts["given"])),
         "Epochs": str(len(cast("list[float]", facts["validation"])) - 1),
         "Chosen epoch": str(facts["epoch"]),
         "Seconds of training": f"{seconds:.0f}",

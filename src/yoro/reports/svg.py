@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from yoro.reports.page import SENTENCE, text
+from yoro.model.metrics import percent_text
+from yoro.reports.page import SENTENCE, percent, text
 
 Place = tuple[float, float]  # from the left and from the head of a drawing, in its own units
 
@@ -143,9 +144,10 @@ def polyline(kind: str, places: Iterable[Place]) -> Markup:
     return element("polyline", class_=kind, points=Markup(" ".join(f"{x:.1f},{y:.1f}" for x, y in places)))
 
 
-def dot(kind: str, place: Place, radius: float) -> Markup:
-    """A point."""
-    return element("circle", class_=kind, cx=place[0], cy=place[1], r=radius)
+def dot(kind: str, place: Place, radius: float, hint: str = "") -> Markup:
+    """A point, with a hint where the pointer rests."""
+    hints = [element("title", hint)] if hint else []
+    return element("circle", *hints, class_=kind, cx=place[0], cy=place[1], r=radius)
 
 
 def label(shown: object, place: Place, anchor: str | None = None, kind: str | None = None) -> Markup:
@@ -206,6 +208,32 @@ def curve(
         parts += [label(f"chosen: {chosen:g}", (x, CURVE.head - 11), anchor, "name")]
     about = f"Curve of {titles[1]} over {len(finite)} values of the {titles[0]}; {chosen:g} was chosen."
     return drawing("curve", CURVE_SIZE, parts, about)
+
+
+SQUARE, SQUARE_SIZE = Frame(58, 318, 34, 294), (340, 340)  # 260 units to a side, so that the diagonal is one
+
+
+def reliability_diagram(parts: Sequence[tuple[float, float, int]]) -> Markup:
+    """The share of right answers over their confidence; `parts` are confidence, share and number of answers.
+
+    A dot's area is its number of answers. Empty without answers.
+    """
+    if not parts:
+        return Markup("")
+    shares = Axis(0.0, 1.0, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), written=lambda share: f"{100 * share:.0f}")
+    chart, total = Chart(SQUARE, shares, shares), sum(n for _, _, n in parts)
+    places = chart.places([(sure, right) for sure, right, _ in parts])
+    drawn = [
+        chart.ground("confidence, %", "right answers, %"),
+        line("lead", (chart.x(0), chart.y(0)), (chart.x(1), chart.y(1))),
+    ]
+    drawn.append(polyline("path", places))
+    for place, (sure, right, n) in zip(places, parts, strict=True):
+        about = f"{n:,} answers, {percent(sure)} sure on average, {percent(right)} right"
+        drawn.append(dot("point", place, 3 + 11 * math.sqrt(n / total), about))
+    return drawing(
+        "curve reliability", SQUARE_SIZE, drawn, f"Share of right answers over confidence in {len(parts)} ranges."
+    )
 
 
 WIDTH, LEFT, RIGHT, HEAD, BELOW = 760, 58, 610, 34, 50  # of the plot, in its own units; names stand on the right
@@ -270,7 +298,7 @@ def _mark(point: Point, chart: Chart, end: Place) -> list[Markup]:
     if point.accuracy < chart.up.low:
         mark = element("path", class_=f"point{ours}", d=f"M{x - 5:.1f} {y - 5:.1f}h10l-5 9z")
     above, below = (chart.y(point.accuracy + side * point.deviation) for side in (1, -1))
-    shown = Markup("{:.1f} {}").format(100 * point.accuracy, shortened(point.title))
+    shown = Markup("{} {}").format(percent_text(point.accuracy, unit=""), shortened(point.title))
     return [
         polyline("lead", [(x, y), (end[0] - 14, end[1]), end]),
         line("whisker", (x, above), (x, below)),

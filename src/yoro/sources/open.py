@@ -49,7 +49,7 @@ def open_source(name: str, *, read: str = "logits", device: str = "auto", thread
     >>> open_source("embedded:lite0").width
     1000
     """
-    parsed, kind = _find(name)
+    parsed, kind = find_kind(name)
     if threads is not None and threads < 1:
         raise SourceError(f"threads must be at least 1, not {threads}.")
     one = check_reading("logits" if read == "all" else read)
@@ -73,7 +73,7 @@ def torch_network(name: str, read: Reading, side: int | None = None) -> tuple[So
     """
     if name.startswith(("http:", "https:")):
         raise _no_gradients(name, "a service answers with numbers alone")
-    parsed, kind = _find(name if side is None else with_side(name, side))
+    parsed, kind = find_kind(name if side is None else with_side(name, side))
     return parsed, _need_network(kind, name)(parsed, read)
 
 
@@ -81,7 +81,7 @@ def needs_consent(name: str) -> str | None:
     """What opening the name would do that a name in a stranger's file must not be trusted with; None if nothing."""
     if name.startswith("callable:"):
         return "runs code"
-    parsed, kind = _find(name)
+    parsed, kind = find_kind(name)
     if kind.open is not None or not installed(kind.package):  # what is not installed is refused when it is opened
         return None
     local = "weights" in parsed.options or parsed.rest.startswith("local-dir:")
@@ -102,7 +102,8 @@ def need_torch(package: str, name: str) -> None:
         raise SourceError(f"{name!r} needs torch and {package}, which are not installed: {install_command(package)}")
 
 
-def _find(name: str) -> tuple[SourceName, Kind]:
+def find_kind(name: str) -> tuple[SourceName, Kind]:
+    """A source's name taken apart, and its kind; a name that is none is a SourceError."""
     refuse_telemetry()  # before any engine is imported
     parsed = parse_name(name, KINDS, list_sources(), _networks)
     return parsed, KINDS.get(f"{parsed.prefix}:{parsed.rest}") or KINDS[parsed.prefix]

@@ -1,0 +1,99 @@
+"""Draws the pictures of the README and of these pages, from data that come with scikit-learn: `make pictures`.
+
+Pages are photographed by Chromium, which must be on the path; nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from sklearn.datasets import load_digits, load_sample_images
+
+import yoro
+from yoro.reports.comparison import comparison_html
+
+IMAGES = Path(__file__).with_name("images")
+METHODS = ["bdm", "bdm-diagonal", "flm", "blm", "blm+", "ncm", "knn", "ridge", "logistic", "deep-slda"]
+WIDTH = 900  # pixels of a page
+COLOURS = 256  # of a picture: a page has few, and the file stays small
+
+
+def main() -> None:
+    """Draw all of them."""
+    IMAGES.mkdir(exist_ok=True)
+    pictures, labels = digits()
+    half = len(labels) // 2
+    classifier = yoro.fit(pictures[:half], labels[:half])
+    report = classifier.report(pictures[half:], labels[half:])
+    photograph(report.html, "report.png", 1150)
+    compared = classifier.compare(pictures, labels, methods=METHODS, seeds=2)
+    photograph(comparison_html(compared), "comparison.png", 905, above=345)  # the plot alone
+    write(tutorial(), "tutorial.png")
+
+
+def digits() -> tuple[np.ndarray, list[str]]:
+    """800 handwritten digits as pictures, in a drawn order."""
+    data = load_digits()
+    chosen = np.random.default_rng(0).permutation(len(data.target))[:800]
+    pictures = np.rint(data.images[chosen] * (255 / 16)).astype(np.uint8)
+    return pictures.repeat(8, axis=1).repeat(8, axis=2), [f"digit {label}" for label in data.target[chosen]]
+
+
+def tutorial() -> Image.Image:
+    """What the tutorial's model answers: new crops of two photographs, with the answer and its probability."""
+    draw = random.Random(0)
+    photographs = dict(zip(("temple", "flower"), map(Image.fromarray, load_sample_images().images), strict=True))
+
+    def crops(count: int) -> tuple[list[Image.Image], list[str]]:
+        cut = []
+        for name in photographs:
+            for _ in range(count):
+                x, y = draw.randrange(480), draw.randrange(267)
+                cut.append((photographs[name].crop((x, y, x + 160, y + 160)), name))
+        return [image for image, _ in cut], [name for _, name in cut]
+
+    classifier = yoro.fit(*crops(16))
+    new, _ = crops(3)
+    answers = classifier.to_frame(new)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 1.75), layout="constrained")
+    for place, image in enumerate(new):
+        axes = figure.add_subplot(1, len(new), place + 1)
+        axes.imshow(np.asarray(image))
+        axes.set_title(f"{answers['label'][place]}, {100 * answers['probability'][place]:.0f} %", fontsize=10)
+        axes.set_axis_off()
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=100)
+    return Image.open(stream).convert("RGB")
+
+
+def photograph(page: str, name: str, height: int, above: int = 0) -> None:
+    """The head of a page down to a height, without what is above, as a browser shows it."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        sys.exit("Chromium photographs the pages and was not found: apt-get install chromium")
+    with tempfile.TemporaryDirectory() as folder:
+        file, shot = Path(folder, "page.html"), Path(folder, "shot.png")
+        file.write_text(page)
+        words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={WIDTH},{height}"]
+        subprocess.run([browser, *words, f"--screenshot={shot}", file.as_uri()], check=True, capture_output=True)
+        write(Image.open(shot).convert("RGB").crop((0, above, WIDTH, height)), name)
+
+
+def write(picture: Image.Image, name: str) -> None:
+    """A PNG of few colours."""
+    picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
+    print(f"{IMAGES / name}: {(IMAGES / name).stat().st_size // 1024} kB")
+
+
+if __name__ == "__main__":
+    main()

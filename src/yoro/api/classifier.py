@@ -1,0 +1,217 @@
+"""Classifier as people hold it: labels as they were given, notes in the log, and reports, tables and plots at hand."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.api.comparing import CompareOptions, compare
+from yoro.api.plots import Plots
+from yoro.api.report import Report
+from yoro.data.accept import Data, Label, joined
+from yoro.errors import InputError, SkippedWarning
+from yoro.files.rows import data_frame
+from yoro.model import classifier as core
+from yoro.model.classifier import Change
+from yoro.model.metrics import Evaluation
+from yoro.model.model import Model
+from yoro.model.pipeline import Pipeline
+from yoro.model.settings import HERE, Loading
+from yoro.model.store import check_output, read_model
+from yoro.reports.classifier import classifier_html
+from yoro.reports.evaluation import evaluation_report, fit_report, left_out_evaluation
+from yoro.text.settings import Attributes
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from yoro.peers.compare import Comparison
+
+LOG = logging.getLogger("yoro")
+MOST_CLASSES = 30  # named in the HTML of a notebook
+
+
+def load(path: str | Path, *, source: str | None = None, device: str = "auto") -> Classifier:
+    """Load a saved classifier; nothing in it is executed.
+
+    `source` tells where the model's source is now, if it has moved, and is needed for a source
+    that runs code (`callable:...`).
+    """
+    return Classifier(read_model(path), source=source, device=device)
+
+
+class Classifier(core.Classifier):
+    """Images or responses in, classes out, by the labels that were fitted.
+
+    Statistics are kept, so that data can be added, merged and taken back exactly. Data are a
+    folder, a list file, (images, labels), pairs, a table, a dataset of torch or Hugging Face, or
+    responses; labels may also come as a second argument. Sentences on what was found go to the
+    logger `yoro`; images that could not be read are a SkippedWarning.
+    """
+
+    def __init__(
+        self, model: Model, *, pipeline: Pipeline | None = None, source: str | None = None, device: str = "auto"
+    ) -> None:
+        super().__init__(model, pipeline=pipeline, source=source, device=device)
+        self._left_out: tuple[Model, Evaluation | None] | None = None
+
+    @classmethod
+    def of(cls, fitted: core.Classifier, *, integers: bool = False) -> Self:
+        """The same classifier; `integers` says that its labels were given as whole numbers."""
+        model = replace(fitted.model, integers=integers)
+        return cls(model, pipeline=fitted._pipeline, source=fitted._source, device=fitted._device)
+
+    @property
+    def classes(self) -> tuple[Label, ...]:  # type: ignore[override]
+        """The classes, in the order of the columns of `predict_proba`: names, or whole numbers if such were fitted."""
+        return tuple(label for label, _ in self._columns())
+
+    def predict(self, data: Data, *, loading: Loading = HERE) -> list[Label]:  # type: ignore[override]
+        """The best class for each image or response; one that cannot be read is an error."""
+        best = self.predict_proba(data, loading=loading).argmax(axis=1)
+        return [self.classes[i] for i in best]
+
+    def predict_proba(self, data: object, *, loading: Loading = HERE) -> NDArray[np.float64]:
+        """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step."""
+        return super().predict_proba(data, loading=loading)[:, [column for _, column in self._columns()]]
+
+    def evaluate(
+        self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False
+    ) -> Evaluation:
+        """Accuracy and other figures on labelled data; of data with splits, on the test split."""
+        evaluation = super().evaluate(joined(data, labels), loading=loading, progress=progress)
+        _tell(evaluation)
+        return evaluation
+
+    def score(self, data: Data, labels: object = None) -> float:
+        """Accuracy on labelled data."""
+        return self.evaluate(data, labels).accuracy
+
+    def update(
+        self,
+        data: object,
+        labels: object = None,
+        *,
+        attributes: Attributes = None,
+        loading: Loading = HERE,
+        progress: bool = False,
+    ) -> Change:
+        """Add labelled data; classes not seen before appear.
+
+        On an image-text source, new classes need sentences: `attributes` as in `fit`, or of the
+        kind that the model was fitted with, if that was "templates" or "names".
+        """
+        given = joined(data, labels)
+        change = super().update(given, attributes=attributes, loading=loading, progress=progress)
+        _tell(change)
+        return change
+
+    def forget(self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False) -> Change:
+        """Take labelled data back out, as if they had never been fitted; only what was fitted can be."""
+        change = super().forget(joined(data, labels), loading=loading, progress=progress)
+        _tell(change)
+        return change
+
+    def merge(self, other: core.Classifier) -> Change:
+        """Add everything another classifier on the same source was fitted on."""
+        change = super().merge(other)
+        _tell(change)
+        return change
+
+    def to_frame(self, data: Data, *, top: int = 1, loading: Loading = HERE) -> DataFrame:
+        """A row for each image: path, label and probability, and the same for the next best up to `top`."""
+        if top < 1:
+            raise InputError(f"The {top} best classes were asked for; expected 1 or more.")
+        labels = {column: label for label, column in self._columns()}
+        rows = []
+        for batch in self.answers(data, loading=replace(loading, strict=True)):
+            order = np.argsort(-batch.log_probabilities, axis=1, kind="stable")[:, :top].tolist()
+            for name, best, logs in zip(batch.names, order, batch.log_probabilities, strict=True):
+                row: dict[str, object] = {"path": name}
+                for rank, column in enumerate(best, start=1):
+                    suffix = "" if rank == 1 else f"_{rank}"
+                    row |= {f"label{suffix}": labels[column], f"probability{suffix}": float(np.exp(logs[column]))}
+                rows.append(row)
+        return data_frame(rows)
+
+    def left_out(self) -> Evaluation | None:
+        """Figures by exact leave-one-out on what was fitted; None if nothing can be left out."""
+        if self._left_out is None or self._left_out[0] is not self.model:
+            self._left_out = self.model, left_out_evaluation(self.model)
+        return self._left_out[1]
+
+    def report(self, data: Data | None = None, labels: object = None) -> Report:
+        """The page about labelled data; without any, about the fit by exact leave-one-out."""
+        if data is not None:
+            measured, page = evaluation_report(self, joined(data, labels))
+            return Report(page, measured)
+        evaluation, about = self.left_out(), fit_report(self, ())
+        if evaluation is None or about is None:
+            raise InputError("No fitted example can be left out, so there is nothing to measure. Give labelled data.")
+        return Report(about, evaluation)
+
+    @property
+    def plot(self) -> Plots:
+        """Figures of matplotlib: `plot.confusion()`, `plot.reliability()`, `plot.mistakes()`."""
+        return Plots(self)
+
+    def compare(self, data: Data, labels: object = None, **options: Unpack[CompareOptions]) -> Comparison:
+        """Other methods on the same data and this classifier's source; see `yoro.compare`."""
+        origin = self.model.origin
+        read = str(origin.source.get("read", "logits"))
+        return compare(data, labels, source=self._source or origin.name, read=read, **options)
+
+    def export(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write one ONNX file, image in, probabilities out; its answers are compared with `predict` first."""
+        from yoro.files.atomic import write_file
+        from yoro.model.onnx_export import checked_export
+
+        target = Path(path)
+        check_output(target, force=force)
+        write_file(target, checked_export(self)[0])
+        return target
+
+    def __repr__(self) -> str:
+        model = self.model
+        what = f"{len(self.names)} classes from {model.statistics.total:,.0f} examples of {model.origin.name}"
+        return f"<yoro.Classifier: {what}, shrinkage {model.choice.shrinkage:.3g} by {model.choice.rule}>"
+
+    def _repr_html_(self) -> str:
+        return classifier_html(self.model, self.left_out(), MOST_CLASSES)
+
+    def _columns(self) -> list[tuple[Label, int]]:
+        """Each class as a user knows it, with its column among the answers; whole numbers in their order."""
+        names: Sequence[str] = self.names
+        if self.model.integers and all(_is_whole(name) for name in names):
+            return sorted((int(name), column) for column, name in enumerate(names))
+        return [(name, column) for column, name in enumerate(names)]
+
+
+def _is_whole(name: str) -> bool:
+    """Whether a name is a whole number as Python writes it, so that it can be given back as one."""
+    digits = name.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and str(int(name)) == name
+
+
+def _tell(outcome: Change | Evaluation) -> None:
+    """Sentences to the log, and a warning of images that were left out, as from the caller of the verb."""
+    for note in outcome.notes:
+        LOG.warning(note)
+    if outcome.skipped:
+        warn_skipped(outcome.skipped, stacklevel=4)
+
+
+def warn_skipped(skipped: Sequence[tuple[str, str]], *, stacklevel: int) -> None:
+    """Warn of images that were left out."""
+    first = repr(skipped[0][0])
+    told = f"1 image could not be read and was left out: {first}."
+    if len(skipped) > 1:
+        told = f"{len(skipped):,} images could not be read and were left out, such as {first}."
+    warnings.warn(told, SkippedWarning, stacklevel=stacklevel)

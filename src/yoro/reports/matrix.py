@@ -1,0 +1,72 @@
+"""A confusion matrix of many classes as SVG: names at its sides, and a hint on every cell that has images."""
+
+from __future__ import annotations
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from yoro.reports.svg import drawing, element, label, line
+
+NAMES, CELL = 96, 8  # units of a column of names, and of a cell
+LONGEST = 26  # characters of a name at the side
+HINTS = 4000  # cells with a hint; where there are more, those with the most images
+
+
+def matrix_drawing(counts: NDArray[np.int64], names: list[str]) -> Markup:
+    """Rows are true classes, columns answers; right ones lie on the diagonal, in another colour."""
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    truths, answers = np.nonzero(counts)
+    order = np.argsort(-counts[truths, answers], kind="stable").tolist()
+    side = len(names) * CELL
+    parts = [element("rect", class_="ground", x=NAMES, y=NAMES, width=side, height=side)]
+    for rank, i in enumerate(order):
+        truth, answer = int(truths[i]), int(answers[i])
+        parts.append(_cell(truth, answer, float(shares[truth, answer]), _hint(counts, names, truth, answer, rank)))
+    for i, name in enumerate(names):
+        middle = NAMES + (i + 0.5) * CELL
+        parts += [
+            line("guide", (NAMES, NAMES + i * CELL), (NAMES + side, NAMES + i * CELL)) if i % 10 == 0 else Markup(""),
+            label(_short(name), (NAMES - 3, middle + 2), "end"),
+            _upright(name, middle + 2),
+        ]
+    size = NAMES + side + 2, NAMES + side + 2
+    about = f"Confusion matrix of {len(names)} classes: rows are true classes, columns answers."
+    return drawing("confusions", size, parts, about)
+
+
+def _cell(truth: int, answer: int, share: float, hint: str) -> Markup:
+    hints = [element("title", hint)] if hint else []
+    return element(
+        "rect",
+        *hints,
+        class_="right" if truth == answer else "wrong",
+        x=NAMES + answer * CELL,
+        y=NAMES + truth * CELL,
+        width=CELL,
+        height=CELL,
+        opacity=f"{0.35 + 0.65 * share:.2f}",
+    )
+
+
+def _hint(counts: NDArray[np.int64], names: list[str], truth: int, answer: int, rank: int) -> str:
+    """What a cell counts, in words; nothing beyond the first hints."""
+    if rank >= HINTS:
+        return ""
+    of = f"{counts[truth, answer]:,} of {counts[truth].sum():,}"
+    if truth == answer:
+        return f"{names[truth]}: {of} right"
+    return f"{names[truth]} taken for {names[answer]}: {of}"
+
+
+def _short(name: str) -> Markup:
+    """A name short enough for its column, the whole of it as a hint."""
+    if len(name) <= LONGEST:
+        return element("tspan", name)
+    return element("title", name) + element("tspan", name[: LONGEST - 1].rstrip() + "…")
+
+
+def _upright(name: str, x: float) -> Markup:
+    """The name of a column, read from below."""
+    turned = f"rotate(-90 {x:g} {NAMES - 3})"
+    return element("text", _short(name), x=x, y=NAMES - 3, transform=turned)
