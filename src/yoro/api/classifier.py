@@ -20,13 +20,14 @@ from yoro.errors import InputError, SkippedWarning
 from yoro.files.rows import data_frame
 from yoro.model import classifier as core
 from yoro.model.classifier import Change
+from yoro.model.left_out import left_out_evaluation
 from yoro.model.metrics import Evaluation
 from yoro.model.model import Model
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import HERE, Loading
 from yoro.model.store import check_output, read_model
 from yoro.reports.classifier import classifier_html
-from yoro.reports.evaluation import evaluation_report, fit_report, left_out_evaluation
+from yoro.reports.evaluation import evaluation_report, fit_report
 from yoro.text.settings import Attributes
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ class Classifier(core.Classifier):
     @classmethod
     def of(cls, fitted: core.Classifier, *, integers: bool = False) -> Self:
         """The same classifier; `integers` says that its labels were given as whole numbers."""
-        model = replace(fitted.model, integers=integers)
-        return cls(model, pipeline=fitted._pipeline, source=fitted._source, device=fitted._device)
+        fitted.model.integers = integers
+        return cls(fitted.model, pipeline=fitted._pipeline, source=fitted._source, device=fitted._device)
 
     @property
     def classes(self) -> tuple[Label, ...]:  # type: ignore[override]

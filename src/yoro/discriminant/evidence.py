@@ -39,6 +39,7 @@ class Choice:
     alpha: float = 0.0
     name: str = ""  # of the reading, where this is a part
     weight: float = 1.0  # of the part in the sum of all
+    right: float | None = None  # the share of leave-one-out answers that the part alone has right
     parts: tuple[Choice, ...] = ()
 
     @property

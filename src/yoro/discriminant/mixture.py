@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,13 @@ SCORES = 4_000_000  # leave-one-out scores of one head that the weights are fitt
 NOTHING = 0.01  # of the answer: a head with a smaller share is left out
 
 
+class LeftOut(NamedTuple):
+    """Exact leave-one-out scores of kept responses, and which of them they are, (m,)."""
+
+    scored: Scored
+    rows: NDArray[np.intp]
+
+
 @dataclass(frozen=True)
 class Mixture:
     """The evidence of every reading of a layout."""
@@ -42,11 +49,18 @@ class Mixture:
 
     def choose(self, rule: str | float) -> Choice:
         """Shrinkages by the rule, one a reading; weights and temperature by leave-one-out."""
-        if len(self.evidences) == 1:
-            return select_shrinkage(rule, self.evidences[0])
+        return self.judge(rule)[0]
+
+    def judge(self, rule: str | float) -> tuple[Choice, LeftOut | None]:
+        """The choice, and the leave-one-out scores of what was chosen, which are at hand by then."""
         judged = side_by_side(lambda evidence: _judged(rule, evidence), self.evidences)
-        parts = [replace(part, name=name) for (part, _), name in zip(judged, self.layout.names, strict=True)]
-        return self._weighed(parts, [scored for _, scored in judged if scored is not None])
+        heads = [head for _, head in judged if head is not None]
+        if len(judged) == 1:
+            return judged[0][0], heads[0] if heads else None
+        named = zip(judged, self.layout.names, strict=True)
+        parts = [replace(part, name=name, right=None if head is None else _right(head)) for (part, head), name in named]
+        choice = self._weighed(parts, [head.scored for head in heads])
+        return choice, _summed(choice, heads) if len(heads) == len(judged) else None
 
     def mapping(self, choice: Choice) -> AffineMapping:
         """The sum of the heads as one mapping of the whole response."""
@@ -61,17 +75,13 @@ class Mixture:
         bias[known] = sum(scale * mapping.bias[known] for scale, mapping in zip(scales, mappings, strict=True))
         return AffineMapping(weights, bias, first.classes)
 
-    def left_out(self, choice: Choice) -> tuple[Scored, NDArray[np.intp]] | None:
+    def left_out(self, choice: Choice) -> LeftOut | None:
         """Exact leave-one-out scores of the kept responses, and which they are; None if none can be left out."""
         if not choice.parts:
             return _left_out(self.evidences[0], choice)
-        heads = side_by_side(lambda pair: _left_out(*pair), self._paired(choice))
-        if heads[0] is None:
-            return None
-        scored, rows = heads[0]
-        scales = [part.weight / part.temperature for part in choice.parts]
-        total = sum(s * head[0].scores for s, head in zip(scales, heads, strict=True) if head is not None and s > 0)
-        return replace(scored, scores=np.asarray(total)), rows
+        found = side_by_side(lambda pair: _left_out(*pair), self._paired(choice))
+        heads = [head for head in found if head is not None]
+        return _summed(choice, heads) if len(heads) == len(found) else None
 
     def delta(self, choice: Choice) -> float:
         """The largest addition to a diagonal that a factorisation needed."""
@@ -120,11 +130,23 @@ def _combined(parts: Sequence[Choice], weights: Array) -> Choice:
     return Choice(heaviest.rule, heaviest.shrinkage, 1.0 / total, parts=shared)
 
 
-def _judged(rule: str | float, evidence: Evidence) -> tuple[Choice, Scored | None]:
+def _summed(choice: Choice, heads: Sequence[LeftOut]) -> LeftOut:
+    """The scores of all heads as one, in their shares."""
+    scales = [part.weight / part.temperature for part in choice.parts]
+    total = sum(scale * head.scored.scores for scale, head in zip(scales, heads, strict=True) if scale > 0)
+    return LeftOut(replace(heads[0].scored, scores=np.asarray(total)), heads[0].rows)
+
+
+def _judged(rule: str | float, evidence: Evidence) -> tuple[Choice, LeftOut | None]:
     """The choice of one head, and its leave-one-out scores where there are any."""
     left_out = leave_one_out(evidence)
     choice = select_shrinkage(rule, evidence, left_out)
-    return choice, None if left_out is None else _scores(evidence, choice, left_out)
+    return choice, None if left_out is None else LeftOut(_scores(evidence, choice, left_out), left_out.rows)
+
+
+def _right(head: LeftOut) -> float:
+    """The share of right answers."""
+    return float(np.mean(head.scored.scores.argmax(axis=1) == head.scored.truth))
 
 
 def _scores(evidence: Evidence, choice: Choice, left_out: LeaveOneOut) -> Scored:
@@ -133,9 +155,9 @@ def _scores(evidence: Evidence, choice: Choice, left_out: LeaveOneOut) -> Scored
     return scored if opinion is None else replace(scored, scores=scored.scores + choice.alpha * opinion)
 
 
-def _left_out(evidence: Evidence, choice: Choice) -> tuple[Scored, NDArray[np.intp]] | None:
+def _left_out(evidence: Evidence, choice: Choice) -> LeftOut | None:
     left_out = leave_one_out(evidence)
-    return None if left_out is None else (_scores(evidence, choice, left_out), left_out.rows)
+    return None if left_out is None else LeftOut(_scores(evidence, choice, left_out), left_out.rows)
 
 
 def side_by_side(do: Callable[[Given], Made], items: Sequence[Given]) -> list[Made]:

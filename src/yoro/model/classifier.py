@@ -316,7 +316,8 @@ class Classifier:
             keep = model.choice
         settings = SolveSettings(rule, prior or model.prior, model.protocol)
         solved = solve(gathered, settings, model.origin, words=words or model.words, keep=keep, verb=verb)
-        self._model = replace(solved, integers=model.integers)
+        solved.integers = model.integers
+        self._model = solved
         return Change(tuple(notes), tuple(gathered.skipped))
 
 

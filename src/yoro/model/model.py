@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice, Evidence, Validation, make_evidence
 from yoro.discriminant.joint import JointStatistics
-from yoro.discriminant.mixture import Mixture, side_by_side
+from yoro.discriminant.mixture import LeftOut, Mixture, side_by_side
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.reservoir import Reservoir
 from yoro.environment import peak_memory
@@ -111,10 +111,18 @@ class Model:
     history: list[Json] = field(default_factory=list)
     words: EncodedBank | None = None  # of a model on an image-text source
     integers: bool = False  # whether the labels were given as whole numbers, and are answered as such
+    # What the solve found on its way; it is not saved, and a changed copy does not have it.
+    found_left_out: LeftOut | None = field(default=None, init=False, repr=False, compare=False)
 
     def evidence(self) -> Mixture:
         """What is known, as leave-one-out and the rules take it."""
         return known(self.statistics, self.reservoir, self.prior, self.words)
+
+    def left_out(self) -> LeftOut | None:
+        """Exact leave-one-out scores of the responses kept, computed once; None if none can be left out."""
+        if self.found_left_out is None and self.reservoir:
+            self.found_left_out = self.evidence().left_out(self.choice)
+        return self.found_left_out
 
 
 def known(

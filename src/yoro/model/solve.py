@@ -33,7 +33,7 @@ def solve(
     With sentences and no image at all, the model is the zero-shot head of the sentences. `verb` goes into the
     model's history.
     """
-    statistics = gathered.statistics
+    statistics, left_out = gathered.statistics, None
     if words is not None:
         statistics = statistics + _nothing_yet(words)
     _check_classes(statistics, words)
@@ -44,14 +44,16 @@ def solve(
     else:
         with _threads_for(statistics):
             evidence = known(statistics, gathered.reservoir, settings.prior, words, validation)
-            choice = keep or evidence.choose(settings.shrinkage)
+            choice, left_out = (keep, None) if keep is not None else evidence.judge(settings.shrinkage)
             if settings.paper:
                 choice = replace(choice, temperature=1.0)
             mapping, delta = evidence.mapping(choice), evidence.delta(choice)
-    return Model(
+    model = Model(
         statistics, mapping, choice, gathered.ledger, gathered.reservoir, settings.prior, settings.protocol, delta,
         origin, verb.history() if verb is not None else [], words,
     )  # fmt: skip
+    model.found_left_out = left_out
+    return model
 
 
 def _threads_for(statistics: JointStatistics) -> AbstractContextManager[object]:

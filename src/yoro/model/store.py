@@ -197,6 +197,7 @@ def _part(choice: Choice) -> Json:
         "temperature": choice.temperature,
         "candidates": list(choice.candidates),
         "scores": list(choice.scores),
+        "right": choice.right,
     }
 
 
@@ -292,8 +293,14 @@ def _choice(config: Json, layout: Layout | None) -> Choice:
     parts = [_table(part) for part in _list(selection.get("parts", []))]
     if [part["name"] for part in parts] != (list(layout.names) if layout and len(layout.readings) > 1 else []):
         raise InputError("what was chosen does not fit the readings.")
-    made = [replace(_tried(rule, part), name=str(part["name"]), weight=_number(part["weight"], 0, 1)) for part in parts]
-    return replace(whole, parts=tuple(made))
+    return replace(whole, parts=tuple(_one_part(rule, part) for part in parts))
+
+
+def _one_part(rule: str, table: Json) -> Choice:
+    """The choice of one reading among several."""
+    right = None if table.get("right") is None else _number(table["right"], 0, 1)
+    weight = _number(table["weight"], 0, 1)
+    return replace(_tried(rule, table), name=str(table["name"]), weight=weight, right=right)
 
 
 def _tried(rule: str, table: Json) -> Choice:

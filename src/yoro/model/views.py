@@ -48,7 +48,7 @@ def parted(gathered: Gathered, layout: Layout) -> dict[int, Gathered]:
 
 def left_out_loss(model: Model) -> float:
     """Negative log-likelihood of the kept responses, each without itself; infinite where none can be left out."""
-    found = model.evidence().left_out(model.choice)
+    found = model.left_out()
     if found is None:
         return np.inf
     scored, _ = found

@@ -17,11 +17,11 @@ from PIL import Image
 from yoro.data.decoding import decode
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
-from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.evidence import Choice
 from yoro.errors import ImageError, InputError
 from yoro.model.classifier import Answers, Classifier
 from yoro.model.ledger import Duplicates, find_duplicates
+from yoro.model.left_out import left_out_answers
 from yoro.model.metrics import Evaluation, Tally
 from yoro.model.model import Model
 from yoro.model.settings import HERE, Loading
@@ -109,12 +109,6 @@ def measured_mistakes(
     return evaluation, _mistakes(worst, {example.name: example for example in examples})
 
 
-def left_out_evaluation(model: Model) -> Evaluation | None:
-    """Figures of exact leave-one-out answers for the fitted examples that are kept; None if nothing can be left out."""
-    answers = _left_out(model, model.mapping.classes)
-    return None if answers is None else _judged([answers], model.mapping.classes)[0]
-
-
 def fit_report(
     classifier: Classifier,
     fitted: Sequence[Example],
@@ -127,7 +121,7 @@ def fit_report(
     `notes` and `skipped` are sentences on what was found, and what could not be read and why.
     """
     model, classes = classifier.model, classifier.names
-    answers = _left_out(model, classes)
+    answers = left_out_answers(model)
     if answers is None:
         return None
     evaluation, worst = _judged([answers], classes)
@@ -194,20 +188,6 @@ def shrinkage_curve(choice: Choice) -> Markup:
     titles = "shrinkage", "correct answers" if counted else "negative log-likelihood"
     points = zip(choice.candidates, choice.scores, strict=True)
     return curve(points, logarithmic_axis, titles, choice.shrinkage, whole=counted)
-
-
-def _left_out(model: Model, classes: tuple[str, ...]) -> Answers | None:
-    """Answers for the examples that are kept, each by the model without it; named by digest and label."""
-    members = model.reservoir.members() if model.reservoir is not None else None
-    if not members:
-        return None
-    found = model.evidence().left_out(model.choice)
-    if found is None:
-        return None
-    scored, rows = found
-    labels = [classes[i] for i in scored.truth]
-    names = [f"{members.digests[row].hex()} {label}" for row, label in zip(rows, labels, strict=True)]
-    return Answers(names, log_probabilities(scored.scores, model.choice.temperature), labels)
 
 
 def _judged(answers: Iterable[Answers], classes: tuple[str, ...]) -> tuple[Evaluation, list[Wrong]]:
