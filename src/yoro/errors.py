@@ -116,6 +116,10 @@ class SkippedWarning(UserWarning):
     """Some images could not be read and were left out."""
 
 
+class LabelWarning(UserWarning):
+    """Labels to be doubted: one image under two of them, or a class of one or two images."""
+
+
 class PrecisionWarning(UserWarning):
     """Numbers so different in size were combined that digits were lost."""
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from yoro.errors import LabelWarning
 from yoro.model.settings import FitSettings, Tell
 from yoro.text.settings import Attributes
 
@@ -58,6 +60,7 @@ class FitOutcome:
 
     classifier: Classifier
     notes: list[str] = field(default_factory=list)  # sentences on what was found and done
+    doubts: list[str] = field(default_factory=list)  # sentences on labels that a user must see
     skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
     examples: list[Example] = field(default_factory=list)  # that were fitted, in the order of the ledger
 
@@ -91,7 +94,8 @@ def fit(
         none by itself), and whether an image that cannot be read is an error.
     checkpoint, resume, progress, tell
         A folder to go on from after a kill, whether to, whether bars are shown, and who is told each
-        sentence on what was found and done; without, they go to the logger `yoro`.
+        sentence on what was found and done; without, they go to the logger `yoro`. Labels to be doubted, such as
+        one image under two, are a LabelWarning.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -105,6 +109,8 @@ def fit(
     settings = FitSettings.of(**{"tell": logging.getLogger("yoro").info, **options})
     given, integers = _taken(data, labels)
     outcome = run_fit(given, val, settings)
+    for doubt in outcome.doubts:
+        warnings.warn(doubt, LabelWarning, stacklevel=2)
     if outcome.skipped:
         warn_skipped(outcome.skipped, stacklevel=3)
     return Classifier.of(outcome.classifier, integers=integers)
@@ -145,4 +151,4 @@ def run_fit(data: object, val: object | None, settings: FitSettings) -> FitOutco
         run = RefineRun(device=settings.pipeline.device, progress=settings.progress, tell=settings.tell)
         classifier, refinement = refine(classifier, fitted.examples, fitted.held, chosen, run)
         notes = [*notes, refinement.why]
-    return FitOutcome(classifier, notes, fitted.skipped, fitted.examples)
+    return FitOutcome(classifier, notes, fitted.doubts, fitted.skipped, fitted.examples)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from yoro.cli.closing import closing_lines
 from yoro.cli.given import Images, LabelFrom, given
 from yoro.cli.options import (
     Elsewhere,
@@ -97,6 +98,7 @@ def merge(
 ) -> None:
     """Merge models of one source into the model of all their data."""
     from yoro.model.classifier import load
+    from yoro.model.left_out import left_out_evaluation
     from yoro.model.store import check_target
 
     if len(models) < 2:
@@ -111,3 +113,5 @@ def merge(
         say(note, output.quiet)
     classes = counted(len(merged.classes), "class")
     say(f"{out}: {counted(merged.model.statistics.total, 'example')}, {classes}.", output.quiet)
+    for line in closing_lines(merged.model, left_out_evaluation(merged.model)):
+        say(line, output.quiet)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from yoro.cli.closing import closing_lines, figures
 from yoro.cli.given import KINDS, LabelFrom, called, given, given_for
 from yoro.cli.options import (
     SENTENCES,
@@ -34,6 +35,7 @@ from yoro.model.settings import FitSettings
 if TYPE_CHECKING:
     from yoro.fit import FitOutcome
     from yoro.model.classifier import Classifier
+    from yoro.model.metrics import Evaluation
     from yoro.model.model import Model
 
 
@@ -95,16 +97,23 @@ def fit(
     except KeyboardInterrupt:
         kept = "The same command with --resume goes on from here." if unfinished.exists() else "Nothing was written."
         raise KeyboardInterrupt(f"interrupted. {kept}") from None
-    finish(outcome, called(data) or str(fitting.classes), out, output, keep=fitting.reservoir, replace=fitting.resume)
+    left_out = finish(
+        outcome, called(data) or str(fitting.classes), out, output, keep=fitting.reservoir, replace=fitting.resume
+    )
     remove_folder(unfinished)
     if output.as_json:
-        print_json(summary(outcome))
+        print_json(summary(outcome, left_out))
     tell_skipped(outcome.skipped)
 
 
-def finish(outcome: FitOutcome, data: str, out: Path, output: ReportOptions, *, keep: bool, replace: bool) -> None:
-    """Save the model and the report, and say so."""
+def finish(
+    outcome: FitOutcome, data: str, out: Path, output: ReportOptions, *, keep: bool, replace: bool
+) -> Evaluation | None:
+    """Save the model and the report, and say so; how good it is by leave-one-out."""
+    from yoro.model.left_out import left_out_evaluation
+
     classifier, page = outcome.classifier, None
+    left_out = left_out_evaluation(classifier.model)
     if output.html is not None:
         from yoro.reports.evaluation import fit_report
 
@@ -112,14 +121,18 @@ def finish(outcome: FitOutcome, data: str, out: Path, output: ReportOptions, *, 
     if not keep:
         classifier.drop_reservoir()
     classifier.save(out, force=output.force or replace)
-    say(sentence(classifier, out), output.quiet)
+    for line in (sentence(classifier, out), *closing_lines(classifier.model, left_out)):
+        say(line, output.quiet)
+    for doubt in outcome.doubts:
+        say(f"Warning: {doubt}", output.quiet)
     if output.html is not None and page is not None:
         write_page(output.html, page, output.quiet)
     elif output.html is not None:
         say("No report: no fitted image can be left out, so there is nothing to measure.", output.quiet)
+    return left_out
 
 
-def summary(outcome: FitOutcome) -> dict[str, object]:
+def summary(outcome: FitOutcome, left_out: Evaluation | None) -> dict[str, object]:
     """What was fitted, for a machine."""
     model = outcome.classifier.model
     return {
@@ -132,6 +145,8 @@ def summary(outcome: FitOutcome) -> dict[str, object]:
         "rule": model.choice.rule,
         "temperature": model.choice.temperature,
         "alpha": model.choice.alpha,
+        "leave_one_out": figures(model, left_out),
+        "warnings": outcome.doubts,
         "history": model.history,
     }
 

@@ -131,8 +131,10 @@ def change_model(
 
     In place, the model is read, changed and written under a lock, so that of two changes at once none is lost.
     """
+    from yoro.cli.closing import closing_lines
     from yoro.files.atomic import locked
     from yoro.model.classifier import load
+    from yoro.model.left_out import left_out_evaluation
     from yoro.model.store import check_target
 
     target, quiet = out or path, output.quiet
@@ -148,6 +150,9 @@ def change_model(
     after = classifier.model.statistics.total
     classes = counted(len(classifier.classes), "class")
     say(f"{target}: {before:,.0f} -> {counted(after, 'example')}, {classes}.", quiet)
+    if classifier.model.found_left_out is not None:  # a renaming changes no answer
+        for line in closing_lines(classifier.model, left_out_evaluation(classifier.model)):
+            say(line, quiet)
     tell_skipped(changed.skipped)
 
 

@@ -226,10 +226,11 @@ def table(evaluation: Evaluation) -> str:
     """The figures as text."""
     from yoro.model.metrics import percent_text
 
-    low, high = evaluation.interval
-    bounds = f"95 %: {low:.2%} to {percent_text(high, 2)}"
+    unseen = [] if evaluation.unseen is None else [_accuracy("accuracy, unseen", evaluation.unseen)]
+    whole = {0: "accuracy", evaluation.n: "accuracy, fitted"}.get(evaluation.fitted, "accuracy, all")
     lines = [
-        f"accuracy           {percent_text(evaluation.accuracy, 2):>7}   ({bounds}, n = {evaluation.n:,})",
+        *unseen,
+        _accuracy(whole, evaluation),
         f"balanced accuracy  {percent_text(evaluation.balanced_accuracy, 2):>7}",
         f"macro F1           {percent_text(evaluation.macro_f1, 2):>7}",
         f"log loss           {evaluation.log_loss:7.4f}",
@@ -239,6 +240,14 @@ def table(evaluation: Evaluation) -> str:
         *_confusions(evaluation),
     ]
     return "\n".join(lines)
+
+
+def _accuracy(what: str, evaluation: Evaluation) -> str:
+    from yoro.model.metrics import percent_text
+
+    low, high = evaluation.interval
+    bounds = f"95 %: {low:.2%} to {percent_text(high, 2)}"
+    return f"{what:<17}  {percent_text(evaluation.accuracy, 2):>7}   ({bounds}, n = {evaluation.n:,})"
 
 
 def _classes(evaluation: Evaluation) -> list[str]:
@@ -255,15 +264,8 @@ def _classes(evaluation: Evaluation) -> list[str]:
 
 
 def _confusions(evaluation: Evaluation) -> list[str]:
-    names = [figures.name for figures in evaluation.per_class]
-    wrong = [
-        (count, names[i], names[j])
-        for i, row in enumerate(evaluation.confusion)
-        for j, count in enumerate(row)
-        if i != j and count
-    ]
-    wrong.sort(key=lambda item: (-item[0], item[1:]))
-    rows = [f"{count:>6}  {true} taken for {answer}" for count, true, answer in wrong[:MOST_CONFUSIONS]]
+    wrong = evaluation.confusions(MOST_CONFUSIONS)
+    rows = [f"{pair.n:>6}  {pair.truth} taken for {pair.answer}" for pair in wrong]
     return ["", "most frequent mistakes", *rows] if rows else []
 
 

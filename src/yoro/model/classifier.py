@@ -19,13 +19,14 @@ from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.errors import InputError
 from yoro.model.gathered import Gathered
-from yoro.model.metrics import Evaluation, Tally, refuse_strangers
+from yoro.model.metrics import Evaluation, Measure, refuse_strangers
 from yoro.model.model import Model, Verb, difference
 from yoro.model.one_pass import gather
 from yoro.model.pipeline import Pipeline, reopen_pipeline
 from yoro.model.settings import HERE, Loading, SolveSettings
 from yoro.model.solve import solve
 from yoro.model.store import read_model, write_model
+from yoro.model.waiting import waiting
 from yoro.text.encoded_bank import EncodedBank, extended, need_texts
 from yoro.text.settings import Attributes
 
@@ -40,6 +41,7 @@ class Answers:
     names: list[str]
     log_probabilities: Array
     labels: list[str] | None
+    digests: Sequence[bytes] = ()  # of their contents
 
 
 class AnswerStream:
@@ -67,7 +69,7 @@ class AnswerStream:
         what = "evaluating" if self._labelled else "predicting"
         for batch in self._stream.shown(what, self._progress):
             logs = log_probabilities(self._model.mapping(batch.responses), self._model.choice.temperature)
-            yield Answers(batch.names, logs, batch.labels if self._labelled else None)
+            yield Answers(batch.names, logs, batch.labels if self._labelled else None, batch.digests)
 
 
 @dataclass(frozen=True)
@@ -147,10 +149,15 @@ class Classifier:
     def evaluate(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> Evaluation:
         """Accuracy and other figures on labelled data; of data with splits, on the test split."""
         part, notes = self.to_measure(data)
-        answers, tally = self.measured(part, loading=loading, progress=progress), Tally(self.names)
+        answers, measure = self.measured(part, loading=loading, progress=progress), Measure(self.names)
         for batch in answers:
-            tally.update(batch.log_probabilities, batch.labels or [])
-        return replace(tally.result(), skipped=tuple(answers.skipped), notes=tuple(notes))
+            measure.update(batch.log_probabilities, batch.labels or [], self.fitted(batch.digests))
+        result = measure.result()
+        return replace(result, skipped=tuple(answers.skipped), notes=(*result.notes, *notes))
+
+    def fitted(self, digests: Sequence[bytes]) -> NDArray[np.bool_]:
+        """Whether each content was fitted, under any label."""
+        return np.array(self._model.ledger.holds(digests), dtype=bool)
 
     def to_measure(self, data: object) -> tuple[Part, list[str]]:
         """The part of labelled data that the classifier is measured on, and sentences on what is left alone."""
@@ -186,7 +193,9 @@ class Classifier:
             notes.append(f"{again:,} examples were fitted before and now count once more.")
         if words is self._model.words:  # of responses the classes are known only now
             words = self._described(gathered.statistics.classes, attributes)
-        return self._settle(gathered, replace(verb, images=gathered.images), notes, words=words)
+        verb = replace(verb, images=gathered.images)
+        with waiting("solving", progress):
+            return self._settle(gathered, verb, notes, words=words)
 
     def forget(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> Change:
         """Take labelled data back out, as if they had never been fitted; only what was fitted can be."""
@@ -210,7 +219,8 @@ class Classifier:
         if lost:
             then = "the class is gone" if self._model.words is None else "it is known by its sentences alone"
             notes.append(f"No example of {', '.join(map(repr, lost))} is left, so {then}.")
-        return self._settle(gathered, replace(verb, images=gone.images), notes)
+        with waiting("solving", progress):
+            return self._settle(gathered, replace(verb, images=gone.images), notes)
 
     def relabel(self, names: dict[str, str]) -> Change:
         """Rename classes; classes given the same name are joined, exactly."""

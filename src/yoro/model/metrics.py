@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.errors import InputError
+from yoro.errors import InputError, counted
 from yoro.files.rows import data_frame
 from yoro.mappings.batches import class_codes
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 BINS = 15  # of confidence, for the calibration error
+ALL_FITTED = (
+    "WARNING: the model was fitted on every one of these ({}), so the figures say how well it remembers, "
+    "not how good it is. Measure on images that were not fitted; `fit` gives the leave-one-out accuracy."
+)
+SOME_FITTED = "WARNING: the model was fitted on {} of the {}: trust the figures of the {} alone."
 NORMAL_95 = 1.959963984540054  # the 97.5 % point of the normal distribution
 
 
@@ -42,6 +47,15 @@ class Confidence:
 
 
 @dataclass(frozen=True)
+class Confusion:
+    """Images of one class that were taken for another."""
+
+    truth: str
+    answer: str
+    n: int
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """Figures over all images; `interval` holds the 95 % bounds of the accuracy (Wilson)."""
 
@@ -57,10 +71,24 @@ class Evaluation:
     reliability: tuple[Confidence, ...] = ()  # by rising confidence; ranges without answers are left out
     skipped: tuple[tuple[str, str], ...] = ()  # images that could not be read, and why
     notes: tuple[str, ...] = ()  # sentences on what was measured on
+    fitted: int = 0  # images among them that the model was fitted on
+    unseen: Evaluation | None = None  # the figures of the others alone, where some were fitted and some were not
 
     def to_json(self) -> dict[str, object]:
-        """Plain values for a machine to read."""
-        return asdict(self) | {"skipped": [name for name, _ in self.skipped]}
+        """Plain values for a machine to read; those of the unseen images first, where they are counted apart."""
+        unseen = {} if self.unseen is None else {"unseen": self.unseen.to_json()}
+        return unseen | asdict(replace(self, unseen=None)) | unseen | {"skipped": [name for name, _ in self.skipped]}
+
+    def confusions(self, most: int) -> list[Confusion]:
+        """The most frequent mistakes, the most frequent first."""
+        names = [figures.name for figures in self.per_class]
+        wrong = (
+            Confusion(names[i], names[j], n)
+            for i, row in enumerate(self.confusion)
+            for j, n in enumerate(row)
+            if i != j and n
+        )
+        return sorted(wrong, key=lambda pair: (-pair.n, pair.truth, pair.answer))[:most]
 
     def to_frame(self) -> DataFrame:
         """The figures of the classes as a table of pandas."""
@@ -117,6 +145,31 @@ class Tally:
                 if n
             ),
         )
+
+
+class Measure:
+    """Counts of all answers, and apart of those for images that the model was not fitted on."""
+
+    def __init__(self, classes: tuple[str, ...]) -> None:
+        self._all, self._unseen = Tally(classes), Tally(classes)
+        self._fitted = 0
+
+    def update(self, log_probabilities: Array, labels: list[str], fitted: NDArray[np.bool_]) -> None:
+        """Add answers (n, classes) with the true labels, and whether each image was fitted, (n,)."""
+        self._all.update(log_probabilities, labels)
+        new = np.flatnonzero(~fitted)
+        self._unseen.update(log_probabilities[new], [labels[i] for i in new])
+        self._fitted += len(labels) - len(new)
+
+    def result(self) -> Evaluation:
+        """The figures of everything added, with a sentence where the model had seen some of it."""
+        whole, fitted = self._all.result(), self._fitted
+        if not fitted:
+            return whole
+        if fitted == whole.n:
+            return replace(whole, fitted=fitted, notes=(ALL_FITTED.format(counted(fitted, "image")),))
+        told = SOME_FITTED.format(f"{fitted:,}", counted(whole.n, "image"), counted(whole.n - fitted, "unseen image"))
+        return replace(whole, fitted=fitted, unseen=self._unseen.result(), notes=(told,))
 
 
 def percent_text(share: float, places: int = 1, unit: str = "%") -> str:

@@ -15,7 +15,7 @@ from yoro.data.roles import Rows, refuse_one_class, to_fit
 from yoro.data.streams import ResponseStream, collect, identity_of
 from yoro.discriminant.calibration import log_prior
 from yoro.discriminant.evidence import Validation
-from yoro.errors import InputError
+from yoro.errors import InputError, counted
 from yoro.model.gathered import Checkpoint, Gathered, fingerprint
 from yoro.model.ledger import find_duplicates
 from yoro.model.model import Model, Origin, Verb, difference
@@ -23,9 +23,11 @@ from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings
 from yoro.model.solve import solve
 from yoro.model.views import BothViews, left_out_loss, parted
+from yoro.model.waiting import waiting
 from yoro.text.encoded_bank import encoded_bank_of
 
 TOGETHER = 256  # responses that go into the statistics at once; a kill costs at most their forward passes
+FEW = 2  # images of a class that are too few to say much
 SHOWN = 5  # sentences of one kind in the notes
 
 
@@ -38,6 +40,7 @@ class Fitted:
     examples: list[Example] = field(default_factory=list)  # that were fitted, in the order of the ledger
     held: list[Example] = field(default_factory=list)  # that were kept to validate on
     notes: list[str] = field(default_factory=list)  # sentences on what was found and done
+    doubts: list[str] = field(default_factory=list)  # sentences on labels that a user must see
     skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
 
 
@@ -64,13 +67,15 @@ def fit_images(data: object, val: object | None, settings: FitSettings) -> Fitte
     if held and settings.solve.shrinkage == "validation":
         validation = hold(pipeline.stream(held, settings.loading), gathered, settings.progress)
     verb = replace(verb, images=gathered.images)
-    model = solve(gathered, settings.solve, pipeline.origin(), words=words, validation=validation, verb=verb)
+    with waiting("solving", settings.progress):
+        model = solve(gathered, settings.solve, pipeline.origin(), words=words, validation=validation, verb=verb)
     broken = {name for name, _ in gathered.skipped}
     fitted = [example for example in train if example.name not in broken]
-    twice = _duplicates(fitted, gathered)
-    for note in twice:
+    repeats, conflicts = _duplicates(fitted, gathered)
+    for note in repeats:
         settings.tell(note)
-    return Fitted(model, pipeline, fitted, held, [*notes, *odd, *twice], gathered.skipped)
+    thin = few_images(model) if settings.shots is None else []
+    return Fitted(model, pipeline, fitted, held, [*notes, *odd, *repeats], [*conflicts, *thin], gathered.skipped)
 
 
 def fit_responses(data: object, val: object | None, settings: FitSettings) -> Fitted:
@@ -93,7 +98,9 @@ def fit_responses(data: object, val: object | None, settings: FitSettings) -> Fi
     for note in notes:
         settings.tell(note)
     verb = replace(verb, images=gathered.images)
-    return Fitted(solve(gathered, settings.solve, origin, validation=validation, verb=verb), notes=notes)
+    with waiting("solving", settings.progress):
+        model = solve(gathered, settings.solve, origin, validation=validation, verb=verb)
+    return Fitted(model, notes=notes, doubts=few_images(model))
 
 
 def gather(
@@ -183,21 +190,33 @@ def _chosen_views(pipeline: Pipeline, gathered: Gathered, settings: FitSettings)
     losses = {}
     for views, part in both.items():
         mine = replace(pipeline, layout=replace(pipeline.layout, views=views))
-        losses[views] = left_out_loss(solve(part, solving, mine.origin()))
+        with waiting("comparing one view with two", settings.progress):
+            losses[views] = left_out_loss(solve(part, solving, mine.origin()))
     views = 1 if losses[1] <= losses[2] < np.inf else 2
     if views == 1:
         settings.tell("Mirror images are left out: by leave-one-out they do not help here.")
     return replace(pipeline, layout=replace(pipeline.layout, views=views)), both[views]
 
 
-def _duplicates(examples: Sequence[Example], gathered: Gathered) -> list[str]:
-    """Sentences on images that are there twice."""
+def few_images(model: Model) -> list[str]:
+    """A sentence on classes of one or two images, if there are any; sentences may speak for them instead."""
+    counts = zip(model.statistics.counts.tolist(), model.statistics.classes, strict=True)
+    few = sorted((n, name) for n, name in counts if 0 < n <= FEW)
+    if not few or model.words is not None:
+        return []
+    named = ", ".join(f"{name!r} ({n:g})" for n, name in few[:SHOWN])
+    more = f" and {counted(len(few) - SHOWN, 'more class')}" if len(few) > SHOWN else ""
+    told = f"{counted(len(few), 'class')} of one or two images: {named}{more}."
+    return [f"{told} So few teach little, and leave-one-out says little of them: add images."]
+
+
+def _duplicates(examples: Sequence[Example], gathered: Gathered) -> tuple[list[str], list[str]]:
+    """Sentences on images that are there twice: in their class, and under two labels."""
     again = gathered.ledger.repeated()
     names = [examples[row].name for row, _, _ in again]
     found = find_duplicates((digest.hex() for _, digest, _ in again), (label for _, _, label in again), names)
-    notes = [str(conflict) for conflict in found.conflicts[:SHOWN]]
+    conflicts = [str(conflict) for conflict in found.conflicts[:SHOWN]]
     if len(found.conflicts) > SHOWN:
-        notes.append(f"{len(found.conflicts) - SHOWN} more images stand under two labels.")
-    if found.repeats:
-        notes.append(f"Twice in their class: {len(found.repeats):,} images, such as {found.repeats[0].name!r}.")
-    return notes
+        conflicts.append(f"{counted(len(found.conflicts) - SHOWN, 'more image')} under two labels.")
+    repeats = counted(len(found.repeats), "image")
+    return [f"Twice in their class: {repeats}, such as {found.repeats[0].name!r}."] if found.repeats else [], conflicts

@@ -121,7 +121,7 @@ def refine(
     more = {"passes": len(outcome.records) + 1, "refinement": refinement.to_json()}
     verb = replace(verb, images=len(ready.train), more=more)
     model, plain = _refined_model(ready, training, chosen, means, verb)
-    model = replace(model, integers=classifier.model.integers)
+    model.integers = classifier.model.integers
     if classifier.model.reservoir is None:
         model = replace(model, reservoir=None)
     return Classifier(model, pipeline=plain), refinement

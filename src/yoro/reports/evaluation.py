@@ -22,7 +22,7 @@ from yoro.errors import ImageError, InputError
 from yoro.model.classifier import Answers, Classifier
 from yoro.model.ledger import Duplicates, find_duplicates
 from yoro.model.left_out import left_out_answers
-from yoro.model.metrics import Evaluation, Tally
+from yoro.model.metrics import Evaluation, Measure, Tally
 from yoro.model.model import Model
 from yoro.model.settings import HERE, Loading
 from yoro.reports.matrix import matrix_drawing
@@ -89,24 +89,38 @@ def evaluation_report(
     classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False
 ) -> tuple[Evaluation, str]:
     """Figures on labelled data, and the page about them."""
-    evaluation, mistakes = measured_mistakes(classifier, data, loading=loading, progress=progress)
+    evaluation, mistakes, twice = _measured(classifier, data, loading, progress)
     model = classifier.model
     title = f"Evaluation: {len(classifier.names)} classes"
     given = f" of {data}" if isinstance(data, str | Path) else ""
     basis = f"{evaluation.n:,} labelled examples{given}"
-    return evaluation, report_html(title, evaluation, model.choice, mistakes, _facts(model), basis=basis)
+    return evaluation, report_html(title, evaluation, model.choice, mistakes, _facts(model), basis=basis, twice=twice)
 
 
 def measured_mistakes(
     classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False
 ) -> tuple[Evaluation, list[Mistake]]:
     """Figures on labelled data, and the mistakes made with most certainty."""
+    return _measured(classifier, data, loading, progress)[:2]
+
+
+def _measured(
+    classifier: Classifier, data: object, loading: Loading, progress: bool
+) -> tuple[Evaluation, list[Mistake], Duplicates]:
+    """Figures on labelled data, the mistakes made with most certainty, and what is there twice."""
     part, notes = classifier.to_measure(data)
-    examples = part if isinstance(part, list) else []
+    pictures = {example.name: example for example in part} if isinstance(part, list) else {}
     answers = classifier.measured(part, loading=loading, progress=progress)
-    evaluation, worst = _judged(answers, classifier.names)
-    evaluation = replace(evaluation, skipped=tuple(answers.skipped), notes=tuple(notes))
-    return evaluation, _mistakes(worst, {example.name: example for example in examples})
+    measure, worst, twice = Measure(classifier.names), list[Wrong](), Duplicates()
+    for batch in answers:
+        labels = batch.labels or []
+        measure.update(batch.log_probabilities, labels, classifier.fitted(batch.digests))
+        worst = _worst(worst, batch, classifier.names)
+        for digest, label, name in zip(batch.digests, labels, batch.names, strict=True):
+            twice.add(digest.hex(), label, name)
+    evaluation = measure.result()
+    evaluation = replace(evaluation, skipped=tuple(answers.skipped), notes=(*evaluation.notes, *notes))
+    return evaluation, _mistakes(worst, pictures), twice
 
 
 def fit_report(
@@ -124,11 +138,11 @@ def fit_report(
     answers = left_out_answers(model)
     if answers is None:
         return None
-    evaluation, worst = _judged([answers], classes)
+    tally = Tally(classes)
+    tally.update(answers.log_probabilities, answers.labels or [])
+    evaluation, worst = tally.result(), _worst([], answers, classes)
     twice = _twice(model, fitted)
-    known = {str(one) for one in twice.conflicts}
-    told = [note for note in notes if note not in known]
-    evaluation = replace(evaluation, skipped=tuple(skipped), notes=tuple(told))
+    evaluation = replace(evaluation, skipped=tuple(skipped), notes=tuple(notes))
     entries = [f"{digest.hex()} {label}" for digest, label in model.ledger.entries()]
     mistakes = _mistakes(worst, dict(zip(entries, fitted, strict=False)))
     basis = f"Exact leave-one-out answers for {evaluation.n:,} of {model.statistics.total:,.0f} fitted examples"
@@ -190,22 +204,15 @@ def shrinkage_curve(choice: Choice) -> Markup:
     return curve(points, logarithmic_axis, titles, choice.shrinkage, whole=counted)
 
 
-def _judged(answers: Iterable[Answers], classes: tuple[str, ...]) -> tuple[Evaluation, list[Wrong]]:
-    """The figures of all answers, and the mistakes made with most certainty."""
-    tally = Tally(classes)
-    worst: list[Wrong] = []
-    for batch in answers:
-        labels = batch.labels or []
-        tally.update(batch.log_probabilities, labels)
-        best = batch.log_probabilities.argmax(axis=1)
-        sure = np.exp(batch.log_probabilities.max(axis=1))
-        wrong = [
-            Wrong(float(probability), name, label, classes[i])
-            for name, label, i, probability in zip(batch.names, labels, best, sure, strict=True)
-            if classes[i] != label
-        ]
-        worst = heapq.nlargest(MOST_MISTAKES, [*worst, *wrong])
-    return tally.result(), worst
+def _worst(so_far: Sequence[Wrong], batch: Answers, classes: tuple[str, ...]) -> list[Wrong]:
+    """The mistakes made with most certainty, those of one more batch among them."""
+    best, sure = batch.log_probabilities.argmax(axis=1), np.exp(batch.log_probabilities.max(axis=1))
+    wrong = [
+        Wrong(float(probability), name, label, classes[i])
+        for name, label, i, probability in zip(batch.names, batch.labels or [], best, sure, strict=True)
+        if classes[i] != label
+    ]
+    return heapq.nlargest(MOST_MISTAKES, [*so_far, *wrong])
 
 
 def _twice(model: Model, fitted: Sequence[Example]) -> Duplicates:
