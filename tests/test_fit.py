@@ -20,7 +20,7 @@ from command_line import run
 from photos import PHOTOS, crops, write_folder
 from yoro.cli import demo
 from yoro.data.find import find
-from yoro.errors import ImageError, InputError, OnePassError, SkippedWarning, SourceError, StatisticsError
+from yoro.errors import ImageError, InputError, LabelWarning, OnePassError, SkippedWarning, SourceError, StatisticsError
 from yoro.fit import run_fit
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import HERE, FitSettings
@@ -333,8 +333,10 @@ def test_a_broken_validation_image_does_not_shadow_a_training_image_of_its_name(
 def test_the_same_image_in_two_classes_is_reported(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "d")
     shutil.copy(folder / "cat" / "000.jpg", tmp_path / "d" / "coffee" / "copy.jpg")
-    notes = run_fit(tmp_path / "d", None, FitSettings()).notes
-    assert "'cat/000.jpg' and 'coffee/copy.jpg' are the same image, once labelled 'cat' and once 'coffee'." in notes
+    told = "'cat/000.jpg' and 'coffee/copy.jpg' are the same image, once labelled 'cat' and once 'coffee'."
+    assert told in run_fit(tmp_path / "d", None, FitSettings()).doubts
+    with pytest.warns(LabelWarning, match="once labelled 'cat' and once 'coffee'"):
+        yoro.fit(tmp_path / "d")
 
 
 def test_all_verbs_on_images_from_the_command_line(folder, new, tmp_path):

@@ -169,3 +169,32 @@ def test_a_choice_of_one_reading_has_no_parts() -> None:
     alone = mixture(responses[:, :6], labels, Layout.of(6))
     assert alone.choose("loo").parts == ()
     assert isinstance(alone.choose(0.5), Choice)
+
+
+def test_an_image_far_from_its_class_does_not_silence_the_model() -> None:
+    rng = np.random.default_rng(0)
+    responses = 0.01 * rng.normal(size=(24, 4))
+    responses[12:] += 1.0
+    responses[0] = 300.0  # the likelihood of this one alone asks for no answer at all
+    labels = np.array(["a"] * 12 + ["b"] * 12)
+    whole = mixture(responses, labels, Layout((Reading("logits", 2), Reading("features", 2))))
+    choice, found = whole.judge("loo")
+    assert found is not None
+    assert choice.temperature < 1e3  # a model of more than 1e9 could not be read again
+    right = (found.scored.scores.argmax(axis=1) == found.scored.truth).mean()
+    assert right == max(part.right for part in choice.parts if part.right is not None)
+
+
+def test_the_scores_of_the_choice_are_those_of_leaving_out_anew() -> None:
+    responses, labels = draw(40)
+    whole = mixture(responses, labels)
+    choice, found = whole.judge("loo")
+    again = whole.left_out(choice)
+    assert found is not None
+    assert again is not None
+    np.testing.assert_allclose(found.scored.scores, again.scored.scores, atol=1e-12)
+    np.testing.assert_array_equal(found.rows, again.rows)
+    for i, part in enumerate(choice.parts):
+        alone = whole.left_out(replace(choice, parts=tuple(replace(p, weight=float(p is part)) for p in choice.parts)))
+        assert alone is not None, i
+        assert part.right == (alone.scored.scores.argmax(axis=1) == alone.scored.truth).mean()

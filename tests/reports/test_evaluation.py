@@ -352,7 +352,12 @@ def test_what_was_skipped_and_what_is_there_twice_is_on_the_page(tmp_path):
     assert "true: light" in words
     assert "light/copy.png" in words.split("Worst mistakes")[1].split("Classes")[0]
     run("evaluate", "m.yoro", "data", "--html", "eval.html", "--source", source, cwd=tmp_path, code=1)
-    assert "'dark/bad.png' cannot be read as an image" in Page((tmp_path / "eval.html").read_text()).text
+    words = Page((tmp_path / "eval.html").read_text()).text
+    assert "'dark/bad.png' cannot be read as an image" in words
+    assert "'dark/0.png' and 'light/copy.png' are the same image, once labelled 'dark' and once 'light'." in words
+    assert "Twice in their class (1)" in words
+    assert "the model was fitted on every one of these (14 images)" in words
+    assert "Accuracy, fitted" in words
     done = run("inspect", "m.yoro", "--prompt", "prompt.png", cwd=tmp_path, code=1)
     assert "never trained" in done.stderr
     assert not (tmp_path / "prompt.png").exists()

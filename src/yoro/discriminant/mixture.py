@@ -31,6 +31,8 @@ STRENGTH = 10.0  # images that would be answered as well by equal weights: they 
 FEW = 3  # images a class: with fewer, leave-one-out judges classes of one image, and the features alone answer
 SCORES = 4_000_000  # leave-one-out scores of one head that the weights are fitted on, at most
 NOTHING = 0.01  # of the answer: a head with a smaller share is left out
+SILENCE = 1e-3  # nats: where all heads together say less, likelihood has no use for them, and the one most often right
+# answers alone; one image far from its class can do that where there are few
 
 
 class LeftOut(NamedTuple):
@@ -103,8 +105,10 @@ class Mixture:
         weights = fit_weights(scores, truth, counted, equal, strength=STRENGTH)
         # A head that knows little is calibrated to say little: what counts is how much it says after all.
         said = np.array([_spread(part) for part in scores])
-        parts = [replace(part, temperature=part.temperature * s) for part, s in zip(parts, said, strict=True)]
         shares = weights * said
+        if shares.sum() < SILENCE:
+            return _combined(parts, np.eye(len(parts))[max(range(len(parts)), key=lambda i: parts[i].right or 0.0)])
+        parts = [replace(part, temperature=part.temperature * s) for part, s in zip(parts, said, strict=True)]
         return _combined(parts, np.where(shares < NOTHING * shares.sum(), 0.0, shares))
 
     def _few(self) -> bool:
