@@ -138,7 +138,7 @@ def truncated(folder):
         (["fit", "train.npz", "--shrinkage", "validation", "--out", "x.yoro"], 1, "needs validation data"),
         (["fit", "train.npz", "--shrinkage", "2", "--out", "x.yoro"], 2, "is no shrinkage"),
         (["fit", "train.npz", "--protocol", "mine", "--out", "x.yoro"], 2, "is no protocol"),
-        (["fit", "train.npz"], 2, "--out requires an argument"),
+        (["fit", "train.npz"], 2, "--out M.yoro is missing. Try `yoro fit --help`"),
         (["guess"], 2, "Unknown command"),
         (["predict", "m.yoro", "narrow.npz"], 1, "takes (n, 64)"),
         (["predict", "m.yoro", "some.npz", "--format", "xml"], 2, "is no format"),

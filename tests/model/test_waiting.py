@@ -6,12 +6,14 @@ import os
 import pty
 import subprocess
 import sys
+import termios
 
 CODE = "from yoro.model.waiting import waiting\nwith waiting('solving', {shown}): pass\nprint('done')"
 
 
 def shown_on_a_terminal(shown: bool) -> bytes:
     ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
     subprocess.run([sys.executable, "-c", CODE.format(shown=shown)], stderr=theirs, stdout=theirs, check=True)
     os.close(theirs)
     told = b""

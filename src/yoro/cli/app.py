@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from inspect import BoundArguments
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, MissingArgumentError, Parameter
 
 from yoro.cli.options import UsageError
 from yoro.cli.output import Columns, abandon_stdout, prepare_streams, say
@@ -103,8 +103,17 @@ def _parse(words: list[str], debug: bool) -> tuple[Callable[..., object], BoundA
     except (CycloptsError, YoroError) as error:
         if debug:
             raise
-        raise UsageError(one_line(error)) from None
+        raise UsageError(_missing(error) or one_line(error)) from None
     return verb, bound
+
+
+def _missing(error: Exception) -> str:
+    """What was not given at all, where that is what is wrong and no slip explains it."""
+    if not isinstance(error, MissingArgumentError) or error.argument is None or "Did you mean" in str(error):
+        return ""
+    if error.argument.tokens or error.keyword is not None:
+        return ""
+    return f"{' '.join(filter(None, (error.argument.name, error.argument.parameter.metavar)))} is missing."
 
 
 def _fail(text: str, code: int) -> None:

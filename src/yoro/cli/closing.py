@@ -25,6 +25,8 @@ def closing_lines(model: Model, left_out: Evaluation | None) -> list[str]:
     apart = next((part.right for part in model.choice.parts if part.name == "logits"), None)
     alone = "" if apart is None else f"; by the logits alone {percent_text(apart)}"
     basis = counted(left_out.n, "example")
+    if model.ledger.repeated():
+        basis += ", copies among them, which flatter it"
     lines = [f"Leave-one-out accuracy {percent_text(left_out.accuracy)} (95 %: {low} to {high}, {basis}){alone}."]
     pairs = [f"{pair.truth} for {pair.answer} ({pair.n:,})" for pair in left_out.confusions(MOST_CONFUSIONS)]
     return [*lines, f"Most often mistaken: {', '.join(pairs)}."] if pairs else lines
