@@ -110,6 +110,8 @@ INPUTS = {  # kind: how it is made of images, names and paths; whether its label
     "pairs": (lambda x, y, p: list(zip(p, y, strict=True)), False),
     "pairs of integers": (lambda x, y, p: list(zip(p, codes(y), strict=True)), True),
     "a generator": (lambda x, y, p: ((image, label) for image, label in zip(x, y, strict=True)), False),
+    "batches": (lambda x, y, p: ((x[i : i + 5], y[i : i + 5]) for i in range(0, len(x), 5)), False),
+    "batches, channels first": (lambda x, y, p: [(np.moveaxis(x, 3, 1) / 255, np.array(codes(y)))], True),
     "open files": (lambda x, y, p: [(io.BytesIO(path.read_bytes()), n) for path, n in zip(p, y, strict=True)], False),
     "rows": (lambda x, y, p: [{"image": i, "label": n} for i, n in zip(x, codes(y), strict=True)], True),
     "a frame": (lambda x, y, p: pd.DataFrame({"filename": map(str, p), "species": y}), False),
@@ -151,6 +153,12 @@ def test_what_people_hold_is_fitted_answered_changed_and_kept(kind, photos, path
     assert again.classes == classifier.classes
     np.testing.assert_allclose(again.predict_proba(data()), classifier.predict_proba(data()), atol=1e-6)
     assert list(again.to_frame(data())["label"]) == answers
+
+
+def test_a_batch_that_lacks_labels_is_refused(photos):
+    images, labels = photos
+    with pytest.raises(InputError, match="A batch has 6 images but 5 labels"):
+        yoro.fit([(images[:6], labels[:5])], source=SOURCE)
 
 
 def test_labels_may_stand_beside_the_images(photos):

@@ -38,7 +38,7 @@ torch_needed = pytest.mark.torch
 
 def run(plan: Plan, folder: Path, roots: list[Path] | None = None) -> tuple[object, list[str]]:
     said: list[str] = []
-    return run_plan(plan, Results(folder), RunSettings(roots or [], tell=said.append)), said
+    return run_plan(plan, Results(folder), RunSettings(roots or [], tell=said.append, tell_done=said.append)), said
 
 
 def cell_files(folder: Path) -> dict[str, bytes]:
@@ -229,7 +229,7 @@ def test_finished_cells_stay_when_their_data_or_source_is_gone(photos: Path, tmp
     photos.rename(tmp_path / "elsewhere")
     tally, said = run(plan, tmp_path / "r")
     assert (tally.found, tally.computed, tally.failed) == (1, 0, 1)
-    assert said[0].startswith(f"1 finished cells of {photos} are kept, but could not be checked: ")
+    assert said[0].startswith(f"Kept, but not checked: 1 finished cell of {photos}: ")
     assert cell_files(tmp_path / "r") == before
     listed, _ = entries(plan, Results(tmp_path / "r"))
     assert [entry.result is not None for entry in listed] == [True, False]

@@ -21,7 +21,7 @@ from yoro.bench.results import PlanEntry, Results
 from yoro.bench.runner import duration_text
 from yoro.data.examples import Example
 from yoro.data.splits import HOLD_OUT, MOST_VALIDATION
-from yoro.errors import InputError, one_line
+from yoro.errors import InputError, counted, one_line
 from yoro.refining.baselines.published import ITERATIVE
 from yoro.sources.lacking import lacking
 
@@ -239,8 +239,9 @@ def _totals(listed: Sequence[Forecast]) -> list[str]:
     now = duration_text(sum(one.seconds for one in listed if one.state in ("to run", "data changed")))
     later = duration_text(sum(one.seconds for one in listed if one.state in ("no data", "no source")))
     beside = f", and {later} more where data or sources are missing" if counts["no data"] + counts["no source"] else ""
+    states = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
     return [
-        f"{len(listed)} cells: " + ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]) + ".",
+        f"{counted(len(listed), 'cell')}: {states}.",
         f"About {now} to run{beside}, by earlier results, else as measured now, else by rates of two CPU cores.",
     ]
 

@@ -30,7 +30,7 @@ from yoro.bench.response_cache import ResponseCache
 from yoro.bench.results import PlanEntry, Result, Results
 from yoro.data.examples import Example
 from yoro.environment import __version__, cores
-from yoro.errors import YoroError, one_line
+from yoro.errors import YoroError, counted, one_line
 from yoro.model.metrics import percent_text
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import STRICT, Loading
@@ -47,6 +47,7 @@ class RunSettings:
     loading: Loading = STRICT  # an image that cannot be read fails its cells
     progress: bool = False
     tell: Callable[[str], None] = lambda _: None
+    tell_done: Callable[[str], None] = lambda _: None  # of cells that went well, which may be many
 
 
 @dataclass
@@ -213,14 +214,14 @@ class _Run:
         shutil.rmtree(scratch, ignore_errors=True)
         self.progress.computed += 1
         what = f"{percent_text(result.accuracy, unit=' %')} of {result.tested:,}, {duration_text(result.seconds)}"
-        settings.tell(self.progress.line(job.entry, what))
+        settings.tell_done(self.progress.line(job.entry, what))
 
     def _cannot_open(self, entries: Sequence[PlanEntry], error: Exception) -> None:
         """Data or a source that is not there: cells that were computed before stay as they are, the others fail."""
         known = [entry for entry in entries if self._results.of(entry.cell)]
         self.progress.found += len(known)
         if known:
-            told = f"{len(known)} finished cells of {known[0].dataset} are kept, but could not be checked"
+            told = f"Kept, but not checked: {counted(len(known), 'finished cell')} of {known[0].dataset}"
             self._settings.tell(f"{told}: {_reason(error)}")
         self._fail([entry for entry in entries if not self._results.of(entry.cell)], error)
 

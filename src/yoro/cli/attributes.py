@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 
 from yoro.cli.options import UsageError, WriteOptions, Writes
 from yoro.cli.output import print_text, say
+from yoro.errors import counted
 from yoro.model.settings import SolveSettings
 from yoro.text.settings import EACH
 
@@ -59,7 +60,7 @@ def check(bank: BankPath, /, *, data: DataOption = None, classes: ClassesOption 
         short += usable < sentences
         remark = "" if usable >= sentences else "  too few, so that some are used twice" if usable else "  none"
         print_text(f"{name:<{width}}  {len(given[key]):>9}  {usable:>6}{remark}")
-    say(f"{len(found)} classes; {short} with fewer than {sentences} usable sentences.")
+    say(f"{counted(len(found), 'class')}; {short} with fewer than {sentences} usable sentences.")
     if any(not tidied(given[key]) for key in found.values()):
         raise SystemExit(1)
 
@@ -87,7 +88,7 @@ def draw(
     _write(out, {name: list(items) for name, items in made.sentences.items()})
     for note in notes:
         say(note, output.quiet)
-    say(f"{out}: {len(made.classes)} classes, {len(made.flat()[0])} sentences.", output.quiet)
+    say(f"{out}: {counted(len(made.classes), 'class')}, {counted(len(made.flat()[0]), 'sentence')}.", output.quiet)
 
 
 @app.command
@@ -124,7 +125,7 @@ def ask(
 
     rest = [name for name in wanted if name not in bank]
     ask_sentences(rest, url=url, model=model, key=os.environ.get(key_from), task=task, each=sentences, done=keep)
-    say(f"{out}: {len(bank)} classes.", output.quiet)
+    say(f"{out}: {counted(len(bank), 'class')}.", output.quiet)
 
 
 def _names(data: str | None, classes: Path | None) -> list[str]:

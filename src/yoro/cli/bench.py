@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -18,11 +19,11 @@ from yoro.cli.options import (
     flag,
     parse_names,
 )
-from yoro.cli.output import print_json, print_text, say, write_page
+from yoro.cli.output import passing, print_json, print_text, say, write_page
 from yoro.model.settings import PipelineSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from yoro.bench.cells import Cell
     from yoro.bench.datasets.contract import BenchDataset
@@ -92,11 +93,13 @@ def run(
         return
     from yoro.bench.runner import RunSettings, run_plan
 
-    settings = RunSettings(roots, device, loading, not quiet, lambda sentence: say(sentence, quiet))
+    settings = RunSettings(roots, device, loading, not quiet, _noted(quiet), _done(quiet))
     try:
         progress = run_plan(chosen, kept, settings)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("Stopped. What is finished stays; the same command goes on from here.") from None
+    finally:
+        passing("", quiet)
     for sentence in kept.odd:
         say(sentence, quiet)
     if output.as_json:
@@ -105,6 +108,21 @@ def run(
     say(f"{progress}. `yoro bench table {plan}{where}` shows them.", quiet)
     if progress.failed:
         raise SystemExit(1)
+
+
+def _noted(quiet: bool) -> Callable[[str], None]:
+    """Sentences of their own, which the passing line gives way to."""
+
+    def note(sentence: str) -> None:
+        passing("", quiet)
+        say(sentence, quiet)
+
+    return note
+
+
+def _done(quiet: bool) -> Callable[[str], None]:
+    """How finished cells are told of: on a terminal in one line for all of them, in a log in a line each."""
+    return lambda line: (passing if sys.stderr.isatty() else say)(line, quiet)
 
 
 def _measured(device: str, quiet: bool) -> Measure:

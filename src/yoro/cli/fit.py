@@ -155,13 +155,13 @@ def sentence(classifier: Classifier, out: Path) -> str:
     """What was fitted, for a person."""
     model = classifier.model
     event = model.history[-1]
-    took = duration(float(str(event["seconds"])))
+    took, images = duration(float(str(event["seconds"]))), counted(float(str(event["images"])), "example")
     if not model.statistics.total:
         classes = counted(len(classifier.classes), "class")
         return f"{out}: {classes} by their sentences alone (zero-shot), {took}."
     head = f" The zero-shot head counts {model.choice.alpha:.3g}." if model.choice.alpha else ""
     return (
-        f"{out}: {counted(len(classifier.classes), 'class')} from {event['images']:,} examples in one pass, "
+        f"{out}: {counted(len(classifier.classes), 'class')} from {images} in one pass, "
         f"{took}, {event['peak_memory_mb']:.0f} MB. {_chosen(model)}{head}"
     )
 

@@ -172,7 +172,7 @@ def respond(
     count = write_responses(out, batches, width, labelled=not unlabelled, identity=identity)
     for note in found.notes:
         say(note, output.quiet)
-    say(f"{out}: {count:,} responses of width {width} from {pipeline.source}.", output.quiet)
+    say(f"{out}: {counted(count, 'response')} of width {width} from {pipeline.source}.", output.quiet)
     tell_skipped(stream.skipped)
 
 

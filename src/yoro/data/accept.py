@@ -234,7 +234,7 @@ def _stacked(data: object, labelled: bool) -> Iterator[Example]:
 
 
 def _items(data: Any, labelled: bool) -> Iterator[Example]:
-    for number, item in enumerate(data):
+    for number, item in enumerate(_one_by_one(data)):
         if isinstance(item, Example):
             if labelled and item.label is None:
                 raise InputError(f"Item {number} ('{item.name}') has no label; expected one for every image.")
@@ -246,6 +246,18 @@ def _items(data: Any, labelled: bool) -> Iterator[Example]:
             yield _example(*_pair_of(item, number), number, True)
         else:
             yield _example(_first(item), None, number, False)
+
+
+def _one_by_one(data: Iterable[object]) -> Iterator[object]:
+    """The items; a batch (images, labels), as loaders give it, is the pairs in it."""
+    for item in data:
+        if not (isinstance(item, tuple | list) and len(item) == 2 and len(_shape(item[0])) == 4):
+            yield item
+            continue
+        images, labels = _stack(item[0]), _values(item[1])
+        if len(images) != len(labels):
+            raise InputError(f"A batch has {len(images):,} images but {len(labels):,} labels; expected one an image.")
+        yield from zip(images, labels, strict=True)
 
 
 KINDS: tuple[tuple[Callable[[object], bool], Callable[[Any, bool], Iterator[Example]]], ...] = (

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.data.examples import Example
-from yoro.errors import InputError
+from yoro.errors import InputError, counted
 
 Indices = NDArray[np.intp]
 
@@ -71,9 +71,8 @@ def hold_tenth(examples: Sequence[Example], seed: int, *, grouped: bool = True) 
 
 def describe_hold_out(labels: Sequence[str], kept: Indices, held: Indices, seed: int) -> str:
     """What `hold_out` did, in one sentence."""
-    n_classes = len(set(labels))
     return (
-        f"{n_classes} {'class' if n_classes == 1 else 'classes'}, {len(labels)} images, no validation split given: "
+        f"{counted(len(set(labels)), 'class')}, {counted(len(labels), 'image')}, no validation split given: "
         f"{len(kept)} for fitting, {len(held)} held out, seed {seed}."
     )
 

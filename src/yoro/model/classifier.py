@@ -17,7 +17,7 @@ from yoro.data.streams import ResponseStream, identity_of, is_response_data, ope
 from yoro.discriminant.calibration import Prior, log_probabilities
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.rules import MEMBERS, RULES
-from yoro.errors import InputError
+from yoro.errors import InputError, counted
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation, Measure, refuse_strangers
 from yoro.model.model import Model, Verb, difference
@@ -190,7 +190,7 @@ class Classifier:
             gather(gathered, self._stream(part, loading), progress=progress)
         again = gathered.ledger.seen_before(before)
         if again:
-            notes.append(f"{again:,} examples were fitted before and now count once more.")
+            notes.append(f"{_were(again)} fitted before and now count{'s' * (again == 1)} once more.")
         if words is self._model.words:  # of responses the classes are known only now
             words = self._described(gathered.statistics.classes, attributes)
         verb = replace(verb, images=gathered.images)
@@ -252,7 +252,8 @@ class Classifier:
         gathered.ledger = gathered.ledger.merge(theirs.ledger)
         if gathered.reservoir is not None:
             gathered.reservoir = None if theirs.reservoir is None else gathered.reservoir.merge(theirs.reservoir)
-        notes = [f"{twice:,} examples are in both models and now count twice."] if twice else []
+        are = f"{counted(twice, 'example')} {'is' if twice == 1 else 'are'}"
+        notes = [f"{are} in both models and now count{'s' * (twice == 1)} twice."] if twice else []
         words = mine.words and theirs.words and mine.words.joined(theirs.words)
         return self._settle(gathered, replace(verb, images=len(theirs.ledger)), notes, words=words)
 
@@ -329,6 +330,10 @@ class Classifier:
         solved.integers = model.integers
         self._model = solved
         return Change(tuple(notes), tuple(gathered.skipped))
+
+
+def _were(number: int) -> str:
+    return f"{counted(number, 'example')} {'was' if number == 1 else 'were'}"
 
 
 def _renamed_prior(prior: Prior, names: Mapping[str, str]) -> Prior:

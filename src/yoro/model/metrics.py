@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 BINS = 15  # of confidence, for the calibration error
 ALL_FITTED = (
     "WARNING: the model was fitted on every one of these ({}), so the figures say how well it remembers, "
-    "not how good it is. Measure on images that were not fitted; `fit` gives the leave-one-out accuracy."
+    "not how good it is. Measure on other images, or go by the leave-one-out accuracy that `fit` tells."
 )
 SOME_FITTED = "WARNING: the model was fitted on {} of the {}: trust the figures of the {} alone."
 NORMAL_95 = 1.959963984540054  # the 97.5 % point of the normal distribution

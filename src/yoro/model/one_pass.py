@@ -152,7 +152,7 @@ def _chosen(
         raise InputError("No data came. Give labelled images, or shots=0 and the classes by name (--classes FILE).")
     if settings.shots == 0:
         named |= set(find(data).classes if data is not None else ())
-        return [], [], named, [f"{len(named)} classes by name; no image is fitted."]
+        return [], [], named, [f"{counted(len(named), 'class')} by name; no image is fitted."]
     solving = settings.solve
     rule = "validation" if settings.refine else solving.shrinkage  # what decides on a refinement is held out
     train, held, notes = to_fit(data, val, rule=rule, seed=solving.seed, shots=settings.shots)
@@ -179,7 +179,8 @@ def _pass(examples: Sequence[Example], pipeline: Pipeline, settings: FitSettings
         stream = pipeline.stream(examples[done:], settings.loading)
         gather(gathered, stream, progress=settings.progress, checkpoint=place)
     if gathered.images == 0:
-        raise InputError(f"None of the {len(examples):,} images could be read; the first: {gathered.skipped[0][1]}")
+        none = f"None of {counted(len(examples), 'image')} could be read"
+        raise InputError(f"{none}; the first: {gathered.skipped[0][1]}")
     return gathered
 
 

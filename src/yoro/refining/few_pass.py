@@ -18,7 +18,7 @@ from yoro.data.streams import Collected, collect
 from yoro.discriminant.calibration import fit_temperature
 from yoro.discriminant.evidence import mapping_at
 from yoro.discriminant.statistics import ResponseStatistics
-from yoro.errors import InputError
+from yoro.errors import InputError, counted
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
 from yoro.model.classifier import Classifier
@@ -98,7 +98,7 @@ def refine(
     verb = Verb("refine", before=tuple(classifier.model.history))
     train, held, notes = _images_of(data, val)
     twin, pipeline = open_twin(classifier.model.origin, means.source, chosen.canvas, means.device)
-    begun = f"Refining on {len(train):,} images, validating on {len(held):,}, canvas {twin.side}."
+    begun = f"Refining on {counted(len(train), 'image')}, validating on {len(held):,}, canvas {twin.side}."
     for note in [*notes, begun, *_prospects(len(train), chosen.recipe(twin.name, 1.0))]:
         means.tell(note)
     with threadpool_limits(1, user_api="blas"):  # the cores belong to decoding and the network
