@@ -44,8 +44,17 @@ def test_examples_in_docstrings_are_true(name):
     assert result.failed == 0
 
 
-def blocks(page: Path) -> list[tuple[str, str]]:
-    return re.findall(r"^```(python|console)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+def blocks(page: Path) -> list[tuple[str, str, str]]:
+    """Python, commands, and what stands right below commands as their output."""
+    form = r"^```(python|console)\n(.*?)^```(?:\n\n```text\n(.*?)^```)?"
+    found = re.findall(form, page.read_text(), re.DOTALL | re.MULTILINE)
+    return [(kind, code, output if kind == "console" else "") for kind, code, output in found]
+
+
+def without_numbers(text: str) -> list[str]:
+    """Lines in which times, memory and shares do not matter, nor which reading comes first."""
+    lines = re.sub(r"\d[\d.,]*", "#", re.sub(r"(?<=weighed by loo: ).*", "...", text)).splitlines()
+    return [line.rstrip() for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -53,18 +62,23 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     [pytest.param(page, marks=pytest.mark.long if page.name in LONG_PAGES else (), id=page.name) for page in PAGES],
 )
 def test_code_blocks_of_the_pages_run(page, tmp_path):
-    """Python blocks of a page share one program; `$ yoro ...` lines of console blocks run in the same folder."""
+    """Python blocks of a page share one program; `$ yoro ...` lines of console blocks run in the same folder.
+
+    A block of text right below says what they print, but for the numbers.
+    """
     names: dict[str, object] = {}
     for file in (page, *(ROOT / "examples").iterdir()):
         if file.is_file():
             shutil.copy(file, tmp_path)
-    for kind, code in blocks(page):
+    for kind, code, output in blocks(page):
         if kind == "python":
             with chdir(tmp_path):
                 exec(compile(code, str(page), "exec"), names)
             continue
-        for line in re.findall(r"^\$ yoro (.*)$", code, re.MULTILINE):
-            run(*shlex.split(line, comments=True), cwd=tmp_path)
+        lines = re.findall(r"^\$ yoro (.*)$", code, re.MULTILINE)
+        printed = [run(*shlex.split(line, comments=True), cwd=tmp_path) for line in lines]
+        if output:
+            assert without_numbers("".join(done.stderr + done.stdout for done in printed)) == without_numbers(output)
 
 
 def test_the_readme_names_the_targets_of_the_makefile():
