@@ -140,7 +140,7 @@ def text(shown: Demonstration, out: Path) -> str:
 
     fitted, memory = int(shown.classifier.model.statistics.total), peak_memory()
     rows = [
-        f"{method:<12}{accuracy:>9.1%}{1:>8}{seconds:>9.1f}{fitted / seconds:>11.0f}{memory:>11.0f}"
+        f"{method:<14}{accuracy:>9.1%}{1:>8}{seconds:>9.1f}{fitted / seconds:>11.0f}{memory:>11.0f}"
         for method, accuracy, seconds in shown.methods
     ]
     return "\n".join(
@@ -148,7 +148,7 @@ def text(shown: Demonstration, out: Path) -> str:
             "",
             f"{fitted:,} images fitted, {shown.images - fitted:,} held out, no training, no torch.",
             "",
-            f"{'mapping':<12}{'accuracy':>9}{'passes':>8}{'seconds':>9}{'images/s':>11}{'memory MB':>11}",
+            f"{'mapping':<14}{'accuracy':>9}{'passes':>8}{'seconds':>9}{'images/s':>11}{'memory MB':>11}",
             *rows,
             "",
             *(f"{path}  ->  {answer}" for path, answer in shown.answers.items()),
