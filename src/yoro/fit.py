@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 class FitOptions(TypedDict, total=False):
     """The options of `fit`; what each means, and its default, stands in the groups of `yoro.model.settings`."""
 
+    preset: str
     source: str
     read: str
     views: int
@@ -78,6 +79,8 @@ def fit(
         Labels may stand in the data, or come beside them. Validation data serve the rule "validation"
         alone; every other rule fits them too, because it needs no data held out. A test split is never
         fitted.
+    preset
+        "fast", "best", or "default" between them.
     source, read, views, prompt, frame, image_side, device
         Which frozen model reads the images, at its "logits", "features" or at "all" that one pass gives,
         with the mirror image (views=2) or without, and behind which prompt.

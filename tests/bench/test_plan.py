@@ -33,6 +33,7 @@ CELLS = {
     "peers": 10 * (2 * 6 + 1) * 3,
     "first-figure": 3,
     "refinement-shares": (3 * 14 + 4 * 11) * 2 * 3,
+    "reachable": 3 * (8 + 6 + 2 * 6) * 3 + 2 * 2,
     "small": 2 * 3 * 9 * 2,
     "small-figure": 3 * 2,
 }
@@ -257,7 +258,7 @@ def test_the_plans_name_weights_that_their_libraries_know():
             assert (model, tag) in open_clip.list_pretrained()
         else:
             assert prefix == "embedded"
-    assert len(named) == 9
+    assert len(named) == 12
 
 
 def test_the_plans_name_datasets_of_the_bench():

@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from yoro.text.settings import SentenceSettings
     ("group", "settings"),
     [
         (options.LoadingOptions, Loading),
-        (options.SourceOptions, PipelineSettings),
+        (options.SourceOptions, partial(PipelineSettings, read="logits")),
         (options.PipelineOptions, PipelineSettings),
         (options.SolveOptions, SolveSettings),
         (options.SentenceOptions, SentenceSettings),

@@ -35,7 +35,7 @@ def place(tmp_path_factory):
         for number, example in enumerate(examples):
             (folder / part / example.label).mkdir(parents=True, exist_ok=True)
             Image.fromarray(np.asarray(example.image)).save(folder / part / example.label / f"{number:03d}.png")
-    yoro.fit(folder / "train", source="embedded:lite0?side=32").save(folder / "m.yoro")
+    yoro.fit(folder / "train", source="embedded:lite0?side=32", read="logits").save(folder / "m.yoro")
     return folder
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from yoro import ResponseStatistics
-from yoro.discriminant.calibration import doubtful_loss, fit_temperature, log_probabilities
+from yoro.discriminant.calibration import doubtful_loss, fit_temperature, log_probabilities, tolerant_loss
 from yoro.discriminant.leave_one_out import LeaveOneOut
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.selection import (
@@ -157,9 +157,16 @@ def test_loo_takes_the_least_likelihood_loss_and_ties_go_to_the_larger(digits):
     statistics = gathered(responses, labels)
     evidence = Evidence(statistics, dense_spectrum(statistics), members_of(responses, labels))
     choice = by_leave_one_out(evidence)
-    assert choice.candidates == FINE_GRID
+    assert set(choice.candidates) <= set(FINE_GRID)
     assert set(PAPER_GRID) <= set(FINE_GRID)
-    assert choice.shrinkage == FINE_GRID[int(np.argmin(choice.scores))]
+    assert choice.shrinkage == choice.candidates[int(np.argmin(choice.scores))]
+    left_out, losses = LeaveOneOut(statistics, evidence.spectrum, evidence.members), {}
+    for rho in FINE_GRID:
+        scored = left_out.scores(rho)
+        temperature = fit_temperature(scored.scores, scored.truth, scored.weights)
+        losses[rho] = tolerant_loss(scored.scores, scored.truth, scored.weights, temperature)
+    assert choice.shrinkage == min(FINE_GRID, key=losses.__getitem__)  # those that were not tried are no better
+    np.testing.assert_allclose(choice.scores, [losses[rho] for rho in choice.candidates], rtol=1e-9)
     assert by_leave_one_out(evidence, [0.1, 0.1]).shrinkage == 0.1
     flat = members_of(np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]]), np.array(["a", "a", "b"]))
     tied = gathered(flat.responses, flat.labels)
@@ -179,7 +186,7 @@ def test_folds_equal_refits_without_the_fold(digits):
     joined, truth = np.concatenate(scores), np.concatenate(truth)
     ones = np.ones(len(truth))
     temperature = fit_temperature(joined, truth, ones)
-    assert choice.scores[0] == pytest.approx(doubtful_loss(joined, truth, ones, temperature), rel=1e-9)
+    assert choice.scores[0] == pytest.approx(tolerant_loss(joined, truth, ones, temperature), rel=1e-9)
 
 
 def test_oas_and_rblw_equal_their_formulas_on_explicit_data(digits):
@@ -252,3 +259,16 @@ def test_answers_that_are_all_right_do_not_call_for_certainty():
     scores = np.array([[4.0, 0.0], [0.0, 4.0]] * 10)
     temperature = fit_temperature(scores, np.array([0, 1] * 10), np.ones(20))
     assert 0.3 < temperature < 3.0
+
+
+def test_far_off_images_do_not_decide_the_shrinkage():
+    # Two tight classes along one direction, and a few images of both far off in another: a hundred images are told
+    # apart by a small shrinkage, and the few that no shrinkage answers must not call for a large one.
+    truth = np.array([0, 1])
+    answered = np.array([[3.0, 0.0], [0.0, 3.0]])
+    lost = np.array([[0.0, 60.0], [0.0, 3.0]])
+    ones = np.ones(2)
+    assert doubtful_loss(lost, truth, ones, 1.0) - doubtful_loss(answered, truth, ones, 1.0) > 10
+    assert 0 < tolerant_loss(lost, truth, ones, 1.0) - tolerant_loss(answered, truth, ones, 1.0) < 3
+    hand = -np.log(0.9 * np.exp(3) / (1 + np.exp(3)) + 0.05), -np.log(0.9 / (1 + np.exp(3)) + 0.05)
+    assert tolerant_loss(answered, truth, ones, 1.0) == pytest.approx(2 / 3 * hand[0] + (hand[0] + hand[1]) / 6)

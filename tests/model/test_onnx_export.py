@@ -15,6 +15,7 @@ import yoro.model.onnx_export
 from yoro.data.decoding import decode
 from yoro.data.geometry import Geometry
 from yoro.discriminant.calibration import log_probabilities
+from yoro.discriminant.readings import Layout
 from yoro.discriminant.solve import solve_mapping
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, SourceError, WidthError
@@ -270,7 +271,7 @@ def test_an_offset_of_the_responses_costs_no_accuracy(lite0, files):
     shift = 1e4 * np.random.default_rng(4).normal(size=lite0.width).round()
     shifted = AffineMapping(mapping.weights, mapping.bias - shift @ mapping.weights, mapping.classes)
     inner = lite0.onnx_model()
-    chain = yoro.model.onnx_export._back(shifted, temperature)
+    chain = yoro.model.onnx_export._back(Layout.of(lite0.width), shifted, temperature)
     values = [
         helper.make_tensor_value_info("backbone/responses", TensorProto.DOUBLE, ["n", lite0.width]),
         helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["n", 6]),
@@ -368,7 +369,7 @@ def test_a_source_without_a_graph_says_so_itself(tmp_path, monkeypatch):
         export_onnx(Pipeline(source, plain(source), Geometry(12), layout_of(source)), mapping, 1.0)
     fixed = open_source(write_linear(tmp_path / "m.onnx", batch=2))
     with pytest.raises(SourceError, match="fixed batch"):
-        export_onnx(fixed, plain(fixed), Geometry(12), linear_mapping(), 1.0)
+        export_onnx(Pipeline(fixed, plain(fixed), Geometry(12), layout_of(fixed)), linear_mapping(), 1.0)
 
 
 def test_a_graph_too_large_for_one_file_is_refused(tmp_path, monkeypatch):

@@ -39,7 +39,7 @@ def test_options_find_their_group():
         ({"shrinkage": "guess"}, "'guess' is no shrinkage rule"),
         ({"shrinkage": 2}, "no shrinkage rule"),
         ({"protocol": "mine"}, "is no protocol"),
-        ({"protocol": "paper", "read": "features"}, "reads logits"),
+        ({"protocol": "paper", "read": "features"}, "reads the logits"),
         ({"protocol": "paper", "prior": "uniform"}, "leave these options out"),
         ({"batch_size": 0}, "batch size is 0"),
         ({"workers": -1}, "-1 workers"),

@@ -38,7 +38,7 @@ def held():
 
 @pytest.fixture(scope="module")
 def fitted(train):
-    return yoro.fit(train, source=SOURCE)
+    return yoro.fit(train, source=SOURCE, read="logits")
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_a_refined_model_can_be_changed_exactly(refined, train, held):
     classifier.update(held)
     assert classifier.model.statistics.total == len(train) + len(held)
     classifier.forget(held)
-    np.testing.assert_allclose(classifier.model.statistics.means, before.means, atol=1e-6)
+    np.testing.assert_allclose(classifier.model.statistics.parts[0].means, before.parts[0].means, atol=1e-6)
 
 
 def test_without_gain_the_model_comes_back_unchanged(fitted, train, held):
@@ -172,7 +172,7 @@ def test_another_canvas_keeps_the_width_of_the_frame(train, held):
     from yoro.refining.few_pass import refine
     from yoro.refining.twin import open_twin
 
-    padded = yoro.fit(train, source="embedded:lite0?side=96", prompt="padding")
+    padded = yoro.fit(train, source="embedded:lite0?side=96", prompt="padding", read="logits")
     twin, pipeline = open_twin(padded.model.origin, None, 64, "cpu")
     assert (twin.side, pipeline.prompt.image_side, pipeline.geometry.side) == (64, 32, 32)
     _, refinement = refine(padded, train, held, settings=settings(canvas=64))
@@ -222,7 +222,9 @@ def folders(tmp_path_factory):
 
 
 def test_the_verb_writes_a_model_and_prints_what_happened(folders):
-    done = invoke("fit", "train", "--out", "m.yoro", "--source", "embedded:lite0?side=64", cwd=folders)
+    done = invoke(
+        "fit", "train", "--out", "m.yoro", "--read", "logits", "--source", "embedded:lite0?side=64", cwd=folders
+    )
     assert done.code == 0, done.stderr
     words = ("refine", "m.yoro", "train", "--val", "val", "--epochs", "1", "--canvas", "48", "--out", "n.yoro")
     done = invoke(*words, "--html", "n.html", "--json", cwd=folders)

@@ -60,7 +60,7 @@ def test_without_torch_the_name_of_a_network_says_what_to_install(monkeypatch):
 
 
 def test_a_wrong_reading_is_refused():
-    with pytest.raises(SourceError, match="'logits' or 'features', not at 'pixels'"):
+    with pytest.raises(SourceError, match="'features' or 'all', not at 'pixels'"):
         open_source("embedded:lite0", read="pixels")
 
 

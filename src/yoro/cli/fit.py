@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 class FittingOptions:
     """What a fit does with the data."""
 
+    fast: Annotated[bool, flag("Sooner done, less accurate: one reading, a smaller canvas.")] = False
+    best: Annotated[bool, flag("More accurate, slower: two views, a larger network or canvas.")] = False
     val: Annotated[str | None, Parameter(metavar="DATA", help="Validation data.")] = None
     shots: Annotated[
         int | None, Parameter(metavar="K", help="Fit K drawn images a class; 0: none, by class names alone.")
@@ -86,9 +88,12 @@ def fit(
     if output.html is not None:
         check_output(output.html, force=output.force)
     named = read_classes(fitting.classes) if fitting.classes is not None else ()
+    if fitting.fast and fitting.best:
+        raise UsageError("Give --fast or --best, not both.")
+    preset = "fast" if fitting.fast else "best" if fitting.best else FitSettings.preset
     settings = FitSettings(
         pipeline, solve, replace(sentences, classes=tuple(named)), loading, fitting.shots, fitting.refine, unfinished,
-        fitting.resume, not quiet, lambda note: say(note, quiet),
+        fitting.resume, not quiet, lambda note: say(note, quiet), preset,
     )  # fmt: skip
     try:
         with spoken_warnings(quiet):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from yoro import limits
+from yoro.discriminant.readings import FEATURES
 from yoro.discriminant.rules import check_prior, check_rule
 from yoro.errors import InputError, did_you_mean
 from yoro.text.settings import SentenceSettings
@@ -16,6 +17,8 @@ from yoro.text.settings import SentenceSettings
 Tell = Callable[[str], None]  # called with each sentence for the user as soon as it is known
 
 PROTOCOLS = ("default", "paper")
+PRESETS = ("default", "fast", "best")
+LARGER = ("embedded:lite2?side=320", "embedded:lite0?side=288")  # for "best": the first whose weights are installed
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,8 @@ def silence(_: str) -> None:
 class FitSettings:
     """Everything a user may choose of a fit, in groups.
 
+    preset : "fast" reads the features alone on a smaller canvas; "best" reads all of two views, with a larger network
+        where its weights are installed, or on a larger canvas. What is chosen by name keeps its choice.
     shots : fit only this many images a class, drawn by the seed; beside them the rule "validation" draws at most four
         a class. 0 fits no image: an image-text source then answers by its sentences.
     refine : epochs of prompt training after the pass (YORO-FP; needs the extra torch). Validation images are then
@@ -141,8 +146,15 @@ class FitSettings:
     resume: bool = False
     progress: bool = False
     tell: Tell = silence
+    preset: str = "default"
 
     def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise InputError(f"{self.preset!r} is no preset; expected one of {', '.join(PRESETS)}.")
+        if self.preset != "default":
+            if self.solve.paper:
+                raise InputError(f"The paper's protocol is the paper and nothing else; leave {self.preset!r} out.")
+            object.__setattr__(self, "pipeline", _preset(self.preset, self.pipeline))
         if self.solve.paper and (self.pipeline.read not in ("all", "logits") or self.pipeline.views != 1):
             raise InputError("The paper's protocol reads the logits of one view; leave the reading and the views out.")
         if self.pipeline.read == "all" and (self.solve.paper or self.refine):  # a prompt is trained for one reading
@@ -168,6 +180,20 @@ class FitSettings:
             chosen.setdefault(known[name][0], {})[name] = value
         made = {name: kind(**chosen.get(name, {})) for name, kind in {**groups, "loading": Loading}.items()}
         return cls(**made, **chosen[""])  # type: ignore[arg-type]
+
+
+def _preset(name: str, chosen: PipelineSettings) -> PipelineSettings:
+    """The settings with those of a preset in place of what is still at its default."""
+    usual = PipelineSettings()
+    if name == "fast":
+        wanted: dict[str, object] = {"source": "embedded:lite0?side=192", "read": FEATURES}
+    else:
+        from yoro.sources.embedded import weight_file
+
+        there = weight_file("lite2") is not None
+        wanted = {"source": LARGER[0 if there else 1], "views": 2}
+    free = {key: value for key, value in wanted.items() if getattr(chosen, key) == getattr(usual, key)}
+    return replace(chosen, **free)  # type: ignore[arg-type]
 
 
 def _check_kind(name: str, value: object, kind: str) -> None:
