@@ -142,3 +142,17 @@ def test_a_class_has_a_name_that_can_be_seen(tmp_path, name, place):
         assert (done.code, (tmp_path / "m.yoro").exists()) == (1, False), done.stderr
         assert "Traceback" not in done.stderr
     assert invoke("relabel", place / "m.yoro", f"red={name}", "--out", tmp_path / "n.yoro").code == 1
+
+
+def test_finished_cells_share_one_line_of_a_terminal_and_have_one_each_in_a_log():
+    code = "from yoro.cli.bench import _done\nfor line in ('one done', 'two done'): _done(False)(line)"
+    ours, theirs = pty.openpty()
+    subprocess.run([sys.executable, "-c", code], stderr=theirs, check=True)
+    os.close(theirs)
+    told = os.read(ours, 1024)
+    os.close(ours)
+    assert b"one done" in told
+    assert told.endswith(b"two done")
+    assert b"\n" not in told
+    logged = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
+    assert logged == "one done\ntwo done\n"

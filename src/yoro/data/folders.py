@@ -71,6 +71,8 @@ def find_labelled(root: Node, called: str, known: Collection[str] = ()) -> Datas
             " Its images lie in no class folder: give the folder above it, a list, or --label-from "
             "'{label}_{n}.jpg' if their names tell the class."
         )
+        if called.endswith(".yoro"):
+            raise InputError(f"'{called}' is a saved model, not data; {EXPECTED}.")
         raise InputError(f"No labelled image was found in '{called}'; {EXPECTED}.{hint if loose else ''}")
     examples.sort(key=lambda example: (example.label or "", example.name))
     return Dataset(_named_apart(examples), (*remarks, *ignored.sentences()))

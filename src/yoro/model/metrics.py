@@ -200,7 +200,8 @@ def wilson_interval(correct: int, n: int) -> tuple[float, float]:
     share, z2 = correct / n, NORMAL_95**2
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = NORMAL_95 / (1 + z2 / n) * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return float(max(0.0, centre - half)), float(min(1.0, centre + half))
+    # Nothing and all are bounds of their own, exactly, which rounding would miss.
+    return 0.0 if correct == 0 else float(centre - half), 1.0 if correct == n else float(centre + half)
 
 
 def _figures(name: str, hits: int, true: int, answered: int) -> ClassFigures:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Self
 
 from yoro import limits
-from yoro.discriminant.readings import FEATURES
 from yoro.discriminant.rules import check_prior, check_rule
 from yoro.errors import InputError, did_you_mean
 from yoro.text.settings import SentenceSettings
@@ -186,7 +185,7 @@ def _preset(name: str, chosen: PipelineSettings) -> PipelineSettings:
     """The settings with those of a preset in place of what is still at its default."""
     usual = PipelineSettings()
     if name == "fast":
-        wanted: dict[str, object] = {"source": "embedded:lite0?side=192", "read": FEATURES}
+        wanted: dict[str, object] = {"source": "embedded:lite0?side=192", "read": "features"}
     else:
         from yoro.sources.embedded import weight_file
 

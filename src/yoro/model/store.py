@@ -77,6 +77,8 @@ def check_output(target: Path, *, force: bool) -> None:
     check_writable(target)
     if not target.exists():
         return
+    if target.is_dir() and target.suffix != ".yoro":
+        raise StoreError(f"{target} is a folder; expected the name of a file to write, such as {target / 'page.html'}.")
     if not force:
         raise StoreError(f"{target} exists already. Choose another name, or replace it with --force (force=True).")
     if target.suffix == ".yoro" and not (target / "config.json").is_file():
