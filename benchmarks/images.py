@@ -12,13 +12,13 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from timing import peak_memory, print_machine, print_table
+from timing import medians, peak_memory, print_machine, print_table
 from yoro.data.decoding import decode_and_digest
 from yoro.data.find import find
 from yoro.environment import cores as available_cores
 from yoro.fit import fit
 from yoro.model.pipeline import make_pipeline
-from yoro.model.settings import Loading
+from yoro.model.settings import Loading, PipelineSettings
 
 CLASSES = 20
 TRIALS = 200  # images by which decoding and the bare forward pass are priced
@@ -41,7 +41,7 @@ def write_photos(folder: Path, count: int, width: int, height: int) -> Path:
 
 def core_seconds(folder: Path) -> tuple[float, float]:
     """Core-seconds of decoding one image, and of its bare forward pass, each on one core."""
-    pipeline = make_pipeline(threads=1)
+    pipeline = make_pipeline(PipelineSettings(read="logits"), threads=1)
     examples = find(folder).examples[:TRIALS]
     started = time.process_time()
     images = np.stack([decode_and_digest(example.image, pipeline.geometry)[0] for example in examples])
@@ -62,7 +62,7 @@ def bench_rate() -> None:
                 decoding, forward = core_seconds(folder)
                 ideal = cores / (decoding + forward)
                 started = time.perf_counter()
-                stream = make_pipeline().stream(find(folder).examples, Loading())
+                stream = make_pipeline(PipelineSettings(read="logits")).stream(find(folder).examples, Loading())
                 first = None
                 done = 0
                 for batch in stream:  # start-up apart: the clock begins when the first batch is there
@@ -88,6 +88,26 @@ def bench_rate() -> None:
             "fit, all (/s)",
             "start (s)",
         ],
+        rows,
+    )
+
+
+def bench_default() -> None:
+    """The default's whole fit, readings weighed, against a bare pass that reads the logits of the same images."""
+    rows = []
+    with tempfile.TemporaryDirectory() as temporary:
+        for count in (200, 600, 2000):
+            folder = write_photos(Path(temporary) / f"{count}", count, 320, 256)
+
+            def bare(folder: Path = folder) -> None:
+                for _ in make_pipeline(PipelineSettings(read="logits")).stream(find(folder).examples, Loading()):
+                    pass
+
+            passed, whole = medians(bare, lambda folder=folder: fit(folder, workers=None), repeats=3)
+            rows.append([f"{count:,}", f"{passed:.2f}", f"{whole:.2f}", f"{whole / passed:.2f}"])
+    print_table(
+        f"The default's whole fit against a bare pass of one view, {CLASSES} classes (bar: at most 1.3 times)",
+        ["images", "bare pass (s)", "fit (s)", "ratio"],
         rows,
     )
 
@@ -136,6 +156,7 @@ def bench_start() -> None:
 if __name__ == "__main__":
     print_machine()
     bench_start()
+    bench_default()
     bench_rate()
     if "--quick" not in sys.argv:
         bench_memory()
