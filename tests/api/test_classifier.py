@@ -166,7 +166,7 @@ def test_a_classifier_is_exported(fitted, tmp_path):
         ({"prior": "equal"}, "is no prior"),
         ({"prior": {"bright": 1.0}}, "differ at 'dark'"),
         ({"prompt": "frame"}, "names no prompt"),
-        ({"read": "pixels"}, "'logits' or 'features'"),
+        ({"read": "pixels"}, "'features' or 'all'"),
         ({"device": "gpu"}, "gpu"),
         ({"shots": -1}, "0 or more"),
         ({"shots": "3"}, "shots"),
@@ -195,13 +195,14 @@ def test_wrong_options_are_refused_before_an_image_is_read(options, message):
     assert read == []
 
 
-def test_any_estimator_can_follow_the_responses(fitted, new):
+def test_any_estimator_can_follow_the_responses(new):
     images, labels = pictures(0)
     chain = make_pipeline(yoro.Responses(SOURCE), LogisticRegression(max_iter=1000)).fit(images, labels)
     assert chain.score(*new) > 0.6
     responses = chain[0].transform(images)
+    logits = yoro.fit(images, labels, source=SOURCE, read="logits")
     np.testing.assert_allclose(
-        yoro.fit(responses, labels).predict_proba(responses), fitted.predict_proba(images), atol=1e-6
+        yoro.fit(responses, labels).predict_proba(responses), logits.predict_proba(images), atol=1e-6
     )
     again = pickle.loads(pickle.dumps(chain))
     assert again.predict(images).tolist() == chain.predict(images).tolist()

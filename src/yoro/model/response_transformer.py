@@ -45,7 +45,7 @@ class Responses(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         source: str = PipelineSettings.source,
         *,
-        read: str = PipelineSettings.read,
+        read: str = "logits",
         prompt: str = PipelineSettings.prompt,
         batch_size: int = Loading.batch_size,
     ) -> None:
