@@ -242,7 +242,7 @@ def test_what_cannot_be_meant_is_told(data, message, photos, paths):
         yoro.fit(data(*photos, paths), source=SOURCE)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.parametrize("labels", ["cat", {0: "cat"}, 3, iter("ab"), [("a", "b")]], ids=["text", "table", "number", "iterator", "pairs"])
     "labels", ["cat", {0: "cat"}, 3, iter("ab"), [("a", "b")]], ids=str, ids=lambda value: type(value).__name__
 )
 def test_labels_beside_the_images_must_be_a_column(labels, photos):
