@@ -242,8 +242,8 @@ def test_what_cannot_be_meant_is_told(data, message, photos, paths):
         yoro.fit(data(*photos, paths), source=SOURCE)
 
 
-@pytest.mark.parametrize("labels", ["cat", {0: "cat"}, 3, iter("ab"), [("a", "b")]], ids=["text", "table", "number", "iterator", "pairs"])
-    "labels", ["cat", {0: "cat"}, 3, iter("ab"), [("a", "b")]], ids=str, ids=lambda value: type(value).__name__
+@pytest.mark.parametrize(
+    "labels", ["cat", {0: "cat"}, 3, iter("ab"), [("a", "b")]], ids=["text", "table", "number", "iterator", "pairs"]
 )
 def test_labels_beside_the_images_must_be_a_column(labels, photos):
     with pytest.raises(InputError, match="expected a list, an array or a column"):
