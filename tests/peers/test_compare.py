@@ -59,7 +59,7 @@ def on_photos(photos, tmp_path_factory):
 
 
 def test_a_folder_of_photos_gives_one_row_a_method(on_photos):
-    rows, done, _ = on_photos
+    rows, _, _ = on_photos
     assert {row["method"] for row in rows} == {*QUICK.split(","), "tip-adapter"}
     ran = {row["method"]: row for row in rows if row["reason"] is None}
     assert ran["bdm"]["accuracy"] > 0.8
