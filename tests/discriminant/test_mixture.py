@@ -52,7 +52,7 @@ def levelled(scores: np.ndarray) -> np.ndarray:
 def test_leaving_one_out_of_the_mixture_equals_fitting_without_it() -> None:
     responses, labels = draw(28)
     whole = mixture(responses, labels)
-    choice = whole.choose("loo")
+    choice = whole.judge("loo")[0]
     found = whole.left_out(choice)
     assert found is not None
     scored, rows = found
@@ -66,7 +66,7 @@ def test_leaving_one_out_of_the_mixture_equals_fitting_without_it() -> None:
 def test_the_answer_is_the_weighted_sum_of_log_probabilities() -> None:
     responses, labels = draw(60)
     whole = mixture(responses, labels)
-    choice = whole.choose("loo")
+    choice = whole.judge("loo")[0]
     new, _ = draw(5, seed=1)
     total = np.zeros((5, 4))
     for evidence, part, columns in zip(whole.evidences, choice.parts, LAYOUT.slices, strict=True):
@@ -79,7 +79,7 @@ def test_the_answer_is_the_weighted_sum_of_log_probabilities() -> None:
 
 def test_a_head_that_knows_nothing_gets_little_and_the_best_gets_most() -> None:
     responses, labels = draw(400)
-    parts = {part.name: part.weight for part in mixture(responses, labels).choose("loo").parts}
+    parts = {part.name: part.weight for part in mixture(responses, labels).judge("loo")[0].parts}
     assert sum(parts.values()) == pytest.approx(1.0)
     assert parts["layer-80"] < 0.1
     assert parts["features"] == max(parts.values())
@@ -87,7 +87,7 @@ def test_a_head_that_knows_nothing_gets_little_and_the_best_gets_most() -> None:
 
 def test_with_two_images_a_class_the_features_answer_alone() -> None:
     responses, labels = draw(8)
-    parts = {part.name: part.weight for part in mixture(responses, labels).choose("loo").parts}
+    parts = {part.name: part.weight for part in mixture(responses, labels).judge("loo")[0].parts}
     assert parts == {"logits": 0.0, "features": 1.0, "layer-80": 0.0}
 
 
@@ -95,7 +95,7 @@ def test_without_kept_responses_the_features_answer_alone() -> None:
     responses, labels = draw(40)
     whole = mixture(responses, labels)
     bare = Mixture(LAYOUT, tuple(replace(evidence, members=None) for evidence in whole.evidences))
-    choice = bare.choose(0.3)
+    choice = bare.judge(0.3)[0]
     assert [part.weight for part in choice.parts] == [0.0, 1.0, 0.0]
     assert bare.left_out(choice) is None
 
@@ -117,7 +117,7 @@ def test_choices_do_not_depend_on_order_or_batches(seed: int, order: object) -> 
             for part, columns in zip(joint.parts, LAYOUT.slices, strict=True)
         ),
     )
-    a, b = one.choose("loo"), two.choose("loo")
+    a, b = one.judge("loo")[0], two.judge("loo")[0]
     assert [part.shrinkage for part in a.parts] == [part.shrinkage for part in b.parts]
     np.testing.assert_allclose([part.weight for part in a.parts], [part.weight for part in b.parts], atol=1e-6)
     np.testing.assert_allclose(one.mapping(a).weights, two.mapping(b).weights, rtol=1e-5, atol=1e-6)
@@ -167,8 +167,8 @@ def test_weights_are_the_minimum_that_a_general_optimiser_finds() -> None:
 def test_a_choice_of_one_reading_has_no_parts() -> None:
     responses, labels = draw(40)
     alone = mixture(responses[:, :6], labels, Layout.of(6))
-    assert alone.choose("loo").parts == ()
-    assert isinstance(alone.choose(0.5), Choice)
+    assert alone.judge("loo")[0].parts == ()
+    assert isinstance(alone.judge(0.5)[0], Choice)
 
 
 def test_an_image_far_from_its_class_does_not_silence_the_model() -> None:

@@ -52,15 +52,19 @@ def log_probabilities(scores: Array, temperature: float = 1.0) -> Array:
     return scaled - logsumexp(scaled, axis=1, keepdims=True)  # type: ignore[no-any-return]
 
 
-def doubtful_loss(scores: Array, truth: NDArray[np.intp], weights: Array, temperature: float) -> float:
+def doubtful_loss(
+    scores: Array, truth: NDArray[np.intp], weights: Array, temperature: float, *, tolerance: float = 0.0
+) -> float:
     """Negative log-likelihood with one image more, whose class is anybody's guess.
 
     Without that image, answers that are all right would call for certainty, and the likelihood
-    could not tell them apart.
+    could not tell them apart. `tolerance` is the part of the probability that is spread over all classes first.
     """
     doubt = 1.0 / (1.0 + weights.sum())
     logs = log_probabilities(scores, temperature)
     known = np.isfinite(scores).all(axis=0)  # a class without data scores minus infinity everywhere
+    if tolerance:
+        logs = np.log((1 - tolerance) * np.exp(logs) + tolerance / known.sum())
     own, guess = logs[np.arange(len(truth)), truth], logs[:, known].mean(axis=1)
     return float(-(weights @ ((1 - doubt) * own + doubt * guess)) / weights.sum())
 
@@ -71,12 +75,7 @@ def tolerant_loss(scores: Array, truth: NDArray[np.intp], weights: Array, temper
     Where responses have long tails, a few images lie far from all classes. Under the plain likelihood these alone
     decide, and call for a large shrinkage that blurs the others.
     """
-    doubt = 1.0 / (1.0 + weights.sum())
-    logs = log_probabilities(scores, temperature)
-    known = np.isfinite(scores).all(axis=0)
-    tolerant = np.log((1 - TOLERANCE) * np.exp(logs[:, known]) + TOLERANCE / known.sum())
-    own = tolerant[np.arange(len(truth)), (np.cumsum(known) - 1)[truth]]
-    return float(-(weights @ ((1 - doubt) * own + doubt * tolerant.mean(axis=1))) / weights.sum())
+    return doubtful_loss(scores, truth, weights, temperature, tolerance=TOLERANCE)
 
 
 def fit_temperature(scores: Array, truth: NDArray[np.intp], weights: Array, start: float = 1.0) -> float:

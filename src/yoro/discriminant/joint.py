@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -77,11 +77,6 @@ class JointStatistics:
         layout = self._shared(other)
         return JointStatistics(layout, [one - two for one, two in zip(self.parts, other.parts, strict=True)])
 
-    def knowing(self, classes: Iterable[str]) -> JointStatistics:
-        """The same with these classes too, although they have no data."""
-        empty = ResponseStatistics(classes)
-        return JointStatistics(self._layout, [part + empty for part in self.parts])
-
     def rename(self, names: dict[str, str]) -> JointStatistics:
         """Classes under new names; several classes given one name are joined, exactly."""
         return JointStatistics(self._layout, [part.rename(names) for part in self.parts])
@@ -103,13 +98,17 @@ class JointStatistics:
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], classes: Sequence[object], layout: object) -> Self:
-        """Statistics from `to_arrays`, checked as if a stranger had written them."""
-        if not isinstance(layout, Layout) or len(layout.readings) == 1:
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[np.generic]], classes: Sequence[object], layout: Layout | None
+    ) -> Self:
+        """Statistics from `to_arrays`, checked as if a stranger had written them; without a layout, of one reading."""
+        if layout is None:
+            return cls.of(ResponseStatistics.from_arrays(dict(arrays), classes))
+        if len(layout.readings) == 1:
             one = ResponseStatistics.from_arrays(dict(arrays), classes)
-            if isinstance(layout, Layout) and one.width not in (0, layout.width):
+            if one.width not in (0, layout.width):
                 raise WidthError(f"Statistics of width {one.width} do not fit a response of width {layout.width}.")
-            return cls(layout if isinstance(layout, Layout) else None, [one]) if layout else cls.of(one)
+            return cls(layout, [one])
         parts = []
         for i, reading in enumerate(layout.readings):
             mine = {key.partition(".")[2]: array for key, array in arrays.items() if key.startswith(f"{i}.")}

@@ -49,12 +49,11 @@ class Mixture:
     layout: Layout
     evidences: tuple[Evidence, ...]
 
-    def choose(self, rule: str | float) -> Choice:
-        """Shrinkages by the rule, one a reading; weights and temperature by leave-one-out."""
-        return self.judge(rule)[0]
-
     def judge(self, rule: str | float) -> tuple[Choice, LeftOut | None]:
-        """The choice, and the leave-one-out scores of what was chosen, which are at hand by then."""
+        """Shrinkages by the rule, one a reading; weights and temperature by leave-one-out.
+
+        With the choice come the leave-one-out scores of what was chosen, which are at hand by then.
+        """
         judged = side_by_side(lambda evidence: _judged(rule, evidence), self.evidences)
         heads = [head for _, head in judged if head is not None]
         if len(judged) == 1:
@@ -145,7 +144,7 @@ def _judged(rule: str | float, evidence: Evidence) -> tuple[Choice, LeftOut | No
     """The choice of one head, and its leave-one-out scores where there are any."""
     left_out = leave_one_out(evidence)
     choice = select_shrinkage(rule, evidence, left_out)
-    return choice, None if left_out is None else LeftOut(_scores(evidence, choice, left_out), left_out.rows)
+    return choice, None if left_out is None else _scored(evidence, choice, left_out)
 
 
 def _right(head: LeftOut) -> float:
@@ -153,15 +152,17 @@ def _right(head: LeftOut) -> float:
     return float(np.mean(head.scored.scores.argmax(axis=1) == head.scored.truth))
 
 
-def _scores(evidence: Evidence, choice: Choice, left_out: LeaveOneOut) -> Scored:
+def _scored(evidence: Evidence, choice: Choice, left_out: LeaveOneOut) -> LeftOut:
     """Leave-one-out scores of one head at its shrinkage, the zero-shot head's opinion among them."""
     scored, opinion = left_out.scores(choice.shrinkage), opinion_of(evidence, left_out)
-    return scored if opinion is None else replace(scored, scores=scored.scores + choice.alpha * opinion)
+    if opinion is not None:
+        scored = replace(scored, scores=scored.scores + choice.alpha * opinion)
+    return LeftOut(scored, left_out.rows)
 
 
 def _left_out(evidence: Evidence, choice: Choice) -> LeftOut | None:
     left_out = leave_one_out(evidence)
-    return None if left_out is None else LeftOut(_scores(evidence, choice, left_out), left_out.rows)
+    return None if left_out is None else _scored(evidence, choice, left_out)
 
 
 def side_by_side(do: Callable[[Given], Made], items: Sequence[Given]) -> list[Made]:

@@ -122,20 +122,14 @@ class Reservoir:
         result = Reservoir(min(self.capacity, other.capacity), self.seed)
         result.threshold = min(self.threshold, other.threshold)
         for part in (self, other):
-            n = part._size
-            if n:
-                result.add(
-                    part._responses[:n], part._labels[:n], [row.tobytes() for row in part._digests[:n]],
-                    groups=part._groups[:n], weights=part._weights[:n],
-                )  # fmt: skip
+            result._add_of(part)
         return result
 
-    def take(self, columns: Sequence[slice]) -> Reservoir:
+    def take(self, columns: slice) -> Reservoir:
         """The same entries with some of the coordinates."""
-        result = self.copy()
-        result._responses = np.concatenate([self._responses[: self._size, part] for part in columns], axis=1)
-        result._keys, result._digests = self._keys[: self._size].copy(), self._digests[: self._size].copy()
-        result._weights = self._weights[: self._size].copy()
+        result = Reservoir(self.capacity, self.seed)
+        result.threshold = self.threshold
+        result._add_of(self, columns)
         return result
 
     def rename(self, names: dict[str, str]) -> None:
@@ -205,6 +199,15 @@ class Reservoir:
         content = b"group:" + group.encode("utf-8", "backslashreplace") if group else bytes(digest)
         key = self.seed.to_bytes(8, "little", signed=True)
         return int.from_bytes(hashlib.blake2b(content, digest_size=8, key=key).digest(), "little")
+
+    def _add_of(self, other: Reservoir, columns: slice = slice(None)) -> None:
+        """Offer all that another one keeps."""
+        n = other._size
+        if n:
+            self.add(
+                other._responses[:n, columns], other._labels[:n], [row.tobytes() for row in other._digests[:n]],
+                groups=other._groups[:n], weights=other._weights[:n],
+            )  # fmt: skip
 
     def _make_room(self, responses: NDArray[np.floating], more: int) -> None:
         """Room for so many more, in the widest type seen: twice as much as before, never over the capacity."""

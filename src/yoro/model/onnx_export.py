@@ -25,6 +25,7 @@ from yoro.model.classifier import Classifier
 from yoro.model.pipeline import Pipeline
 from yoro.prompts.prompt import Prompt, image_square
 from yoro.sources.contract import ResponseSource
+from yoro.sources.graph_builder import opset_of
 from yoro.sources.runtime import PIECE, open_session
 
 FORMAT = "1"  # raise it when the metadata or the tensors change
@@ -71,7 +72,7 @@ def export_onnx(
     metadata = _metadata(geometry, mapping.classes, card or {})
     model = compose.add_prefix(source.onnx_model(), PREFIX)
     graph = model.graph
-    front = _front(prompt, _opset(model), pipeline.layout.views)
+    front = _front(prompt, opset_of(model), pipeline.layout.views)
     back = _back(pipeline.layout, mapping, temperature)
     inner = list(graph.node)
     del graph.node[:], graph.input[:], graph.output[:]
@@ -305,10 +306,6 @@ def _check_size(model: onnx.ModelProto, name: str) -> None:
             f"{name!r} is too large for one ONNX file: it needs its weights in files beside it (external data), "
             f"which an export of at most {limits.ONNX_FILE_BYTES / 1e9:.1f} GB has no place for. Use a smaller model."
         )
-
-
-def _opset(model: onnx.ModelProto) -> int:
-    return max(int(item.version) for item in model.opset_import if item.domain in ("", "ai.onnx"))
 
 
 TRIALS = 8  # images that the graph must answer like the classifier

@@ -66,8 +66,12 @@ class Pipeline:
 
     def respond(self, images: NDArray[np.uint8]) -> NDArray[np.floating]:
         """Responses (n, width) to decoded images: every reading transformed, views averaged."""
-        views = [images] if self.layout.views == 1 else [images, np.ascontiguousarray(images[:, :, ::-1])]
-        return self.layout.transformed([self.source.respond(self.prompt.compose(view)) for view in views])
+        return self.layout.transformed(self.asked(images, self.layout.views))
+
+    def asked(self, images: NDArray[np.uint8], views: int) -> list[NDArray[np.floating]]:
+        """What the source answers to the images, and with two views to their mirror images."""
+        seen = [images, np.ascontiguousarray(images[:, :, ::-1])] if views == 2 else [images]
+        return [self.source.respond(self.prompt.compose(view)) for view in seen]
 
     def describe(self) -> dict[str, Json]:
         """What must be the same for images to be read the same way."""

@@ -26,10 +26,7 @@ class BothViews(Pipeline):
 
     def respond(self, images: NDArray[np.uint8]) -> NDArray[np.floating]:
         two: Layout = self._two  # type: ignore[attr-defined]
-        plain, mirrored = (
-            self.source.respond(self.prompt.compose(view))
-            for view in (images, np.ascontiguousarray(images[:, :, ::-1]))
-        )
+        plain, mirrored = self.asked(images, 2)
         one = replace(two, views=1)
         return np.concatenate([one.transformed([plain]), two.transformed([plain, mirrored])], axis=1)
 
@@ -41,7 +38,7 @@ def parted(gathered: Gathered, layout: Layout) -> dict[int, Gathered]:
         mine = replace(layout, views=views)
         statistics = gathered.statistics.take(range(first, first + n), mine)
         columns = slice(0 if views == 1 else layout.width, layout.width * views)
-        reservoir = gathered.reservoir and gathered.reservoir.take([columns])
+        reservoir = gathered.reservoir and gathered.reservoir.take(columns)
         result[views] = replace(gathered, statistics=statistics, reservoir=reservoir)
     return result
 

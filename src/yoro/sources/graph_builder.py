@@ -53,6 +53,11 @@ class GraphBuilder:
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="yoro")
 
 
+def opset_of(model: onnx.ModelProto) -> int:
+    """The version of ONNX's own operators in a graph."""
+    return max(int(item.version) for item in model.opset_import if item.domain in ("", "ai.onnx"))
+
+
 PREFIX = "source/"  # set before every name of the inner graph, so that ours cannot clash with them
 
 

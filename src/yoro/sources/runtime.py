@@ -104,10 +104,11 @@ class GraphSource(IdentifiedSource):
         from yoro.sources.tap import tapped
 
         plain = self._build
-        layout = tapped(plain(np.uint8))[1]
-        self.layout, self.width = layout, layout.width
+        graph, self.layout = tapped(plain(np.uint8))
+        self.width = self.layout.width
         self._identity = replace(self._identity, read="all")
-        self._build = lambda pixels: tapped(plain(pixels))[0]
+        made: dict[type[np.generic], onnx.ModelProto] = {np.uint8: graph}  # given away once, not built again for it
+        self._build = lambda pixels: made.pop(pixels) if pixels in made else tapped(plain(pixels))[0]
         self._sessions.clear()
         return self
 

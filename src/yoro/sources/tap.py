@@ -16,7 +16,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from yoro.discriminant.readings import FEATURES, LOGITS, Layout, Reading
-from yoro.sources.graph_builder import GraphBuilder
+from yoro.sources.graph_builder import GraphBuilder, opset_of
 
 DEPTHS = (1.0, 0.8, 0.69)  # of the way through the network: the farther the task from the source's, the earlier helps
 FEWEST = 4  # stations on the way, else there are no depths to tell apart
@@ -55,7 +55,7 @@ def tapped(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Layout]:
     first = f"{PREFIX}{LOGITS}"
     for node in graph.node:
         node.output[:] = [first if name == "responses" else name for name in node.output]
-    opset = max(int(item.version) for item in model.opset_import if item.domain in ("", "ai.onnx"))
+    opset = opset_of(model)
     parts = [first, *(_pooled(builder, tap, opset) for tap in taps.values())]
     builder.nodes.append(helper.make_node("Concat", parts, ["responses"], name=f"{PREFIX}all", axis=1))
     graph.node.extend(builder.nodes)
