@@ -28,6 +28,8 @@ from yoro.model.store import check_output, read_model
 from yoro.reports.classifier import classifier_html
 from yoro.reports.evaluation import evaluation_report, fit_report, left_out_evaluation
 from yoro.text.settings import Attributes
+from yoro.trust.cleaning import clean, write_undo
+from yoro.trust.issues import Issues, find_issues
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -156,6 +158,24 @@ class Classifier(core.Classifier):
         if evaluation is None or about is None:
             raise InputError("No fitted example can be left out, so there is nothing to measure. Give labelled data.")
         return Report(about, evaluation)
+
+    def issues(self, data: object, labels: object = None, *, loading: Loading = HERE) -> Issues:
+        """Labels that look wrong, and duplicates, among labelled data, each judged by the model without it.
+
+        `issues.labels` and `issues.pred_probs` are what cleanlab's `find_label_issues` takes.
+        """
+        found = find_issues(self, joined(data, labels), loading=loading)
+        for note in found.left_out.notes:
+            LOG.warning(note)
+        return found
+
+    def clean(self, reviewed: str | Path, *, undo: str | Path | None = None, loading: Loading = HERE) -> Change:
+        """Apply a reviewed list of issues, exactly; `undo` names a file, ending in .undo, that takes it back."""
+        change, done = clean(self, reviewed, loading=loading)
+        if undo is not None:
+            write_undo(Path(undo), done)
+        _tell(change)
+        return change
 
     @property
     def plot(self) -> Plots:

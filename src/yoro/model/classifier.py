@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from yoro.data.examples import class_name
 from yoro.data.find import find
 from yoro.data.roles import Part, Rows, to_change, to_measure
-from yoro.data.streams import ResponseStream, identity_of, is_response_data, open_responses
+from yoro.data.streams import Collected, ResponseStream, identity_of, is_response_data, open_responses
 from yoro.discriminant.calibration import Prior, log_probabilities
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.rules import MEMBERS, RULES
@@ -206,11 +206,23 @@ class Classifier:
         if gathered.reservoir is not None:
             gathered.reservoir.remove(digests, labels)
         gathered.skipped = gone.skipped
-        lost = sorted(set(self.names) - set(gathered.statistics.classes))
-        if lost:
-            then = "the class is gone" if self._model.words is None else "it is known by its sentences alone"
-            notes.append(f"No example of {', '.join(map(repr, lost))} is left, so {then}.")
-        return self._settle(gathered, replace(verb, images=gone.images), notes)
+        return self._settle(gathered, replace(verb, images=gone.images), [*notes, *self._lost(gathered)])
+
+    def exchange(self, name: str, gone: Collected, come: Collected) -> Change:
+        """Take fitted responses out and put others in, as one change; `name` is what the history calls it."""
+        verb = replace(self._verb(name), images=max(len(gone), len(come)), more={"passes": 0})
+        labels = gone.labels.tolist()
+        words, gathered = self._described(come.labels.tolist(), None), self._gathered()
+        gathered.ledger.check(gone.digests, labels, gone.names)
+        if gathered.reservoir is not None:
+            gathered.reservoir.remove(gone.digests, labels)
+        gathered.add([come.batch()] if len(come) else [])  # first, so that no class is lost on the way
+        if len(gone):
+            less = JointStatistics(self._model.origin.layout)
+            less.update(gone.responses, labels)
+            gathered.statistics = gathered.statistics - less
+            gathered.ledger.remove(gone.digests, labels)
+        return self._settle(gathered, verb, self._lost(gathered), words=words)
 
     def relabel(self, names: dict[str, str]) -> Change:
         """Rename classes; classes given the same name are joined, exactly."""
@@ -291,6 +303,12 @@ class Classifier:
         if words is None or set(classes) <= set(words.bank.classes):
             return words
         return extended(words, classes, attributes, need_texts(self.pipeline.source, "a new class"))
+
+    def _lost(self, gathered: Gathered) -> list[str]:
+        """What there is to say of classes that have no example any more."""
+        lost = sorted(set(self.names) - set(gathered.statistics.classes))
+        then = "the class is gone" if self._model.words is None else "it is known by its sentences alone"
+        return [f"No example of {', '.join(map(repr, lost))} is left, so {then}."] if lost else []
 
     def _gathered(self) -> Gathered:
         """An independent copy of what was gathered: a verb that fails leaves the classifier as it was."""

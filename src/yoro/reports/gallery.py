@@ -62,7 +62,7 @@ class Gallery:
     def page(self, pictures: Mapping[str, Example], title: str, source: str) -> str:
         """The whole page, to be written as UTF-8; it asks for no other file and runs no script."""
         rows = [(name, count, self.sums[name] / count) for name, count in self.counts.most_common()]
-        shown = [(answer, small) for answer in self.doubtful if (small := _small(pictures.get(answer.name)))]
+        shown = [(answer, made) for answer in self.doubtful if (made := small(pictures.get(answer.name)))]
         return render(
             "gallery.html",
             title=title,
@@ -76,7 +76,7 @@ class Gallery:
         )
 
 
-def _small(example: Example | None) -> bytes | None:
+def small(example: Example | None) -> bytes | None:
     """A thumbnail; none for what is gone since it was read."""
     if example is None:
         return None
