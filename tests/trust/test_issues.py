@@ -10,7 +10,7 @@ from PIL import Image
 import yoro
 from command_line import run
 from photos import PHOTOS, write_folder
-from yoro.trust.issues import DUPLICATE, LABEL, NEAR, margins, near_pairs
+from yoro.trust.issues import DUPLICATE, LABEL, NEAR, OUTLIER, margins, near_pairs
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +63,15 @@ def test_another_form_of_a_picture_is_a_near_duplicate_and_another_picture_is_no
     assert len(pairs) < 5  # crops may overlap
     assert all(len({name.split("/")[0] for name in pair}) == 1 for pair in pairs)
     assert [(issue.name, issue.like) for issue in issues.of(DUPLICATE)] == [("cat/again.jpg", "cat/000.jpg")]
+
+
+def test_a_picture_of_something_else_is_an_outlier(flipped):
+    responses, labels, *_ = flipped
+    odd = np.concatenate([responses, np.random.default_rng(0).uniform(0, 16, (1, 64))])
+    named = np.append(labels, "3")
+    issues = yoro.fit((odd, named)).issues((odd, named))
+    assert issues.of(OUTLIER)[0].name == "row 600"
+    assert len(issues.of(OUTLIER)) < 15
 
 
 def test_pairs_are_found_over_blocks(monkeypatch):

@@ -30,6 +30,7 @@ from yoro.reports.evaluation import evaluation_report, fit_report, left_out_eval
 from yoro.text.settings import Attributes
 from yoro.trust.cleaning import clean, write_undo
 from yoro.trust.issues import Issues, find_issues
+from yoro.trust.unknown import strangeness
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -160,7 +161,7 @@ class Classifier(core.Classifier):
         return Report(about, evaluation)
 
     def issues(self, data: object, labels: object = None, *, loading: Loading = HERE) -> Issues:
-        """Labels that look wrong, and duplicates, among labelled data, each judged by the model without it.
+        """Labels that look wrong, odd images and duplicates among labelled data, each judged by the model without it.
 
         `issues.labels` and `issues.pred_probs` are what cleanlab's `find_label_issues` takes.
         """
@@ -168,6 +169,16 @@ class Classifier(core.Classifier):
         for note in found.left_out.notes:
             LOG.warning(note)
         return found
+
+    def typicality(self, data: Data, *, loading: Loading = HERE) -> NDArray[np.float64]:
+        """The share of fitted images at least as strange as each image, (n,): small for what is of no known class."""
+        measure = strangeness(self.model)
+        parts = [
+            measure.typicality(batch.responses)
+            for batch in self.answers(data, loading=replace(loading, strict=True))
+            if batch.responses is not None
+        ]
+        return np.concatenate([np.empty(0), *parts])
 
     def clean(self, reviewed: str | Path, *, undo: str | Path | None = None, loading: Loading = HERE) -> Change:
         """Apply a reviewed list of issues, exactly; `undo` names a file, ending in .undo, that takes it back."""

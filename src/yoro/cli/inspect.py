@@ -46,7 +46,7 @@ def inspect(
 ) -> None:
     """Show classes, counts, source, shrinkage and history of a model.
 
-    With --issues and labelled data: which labels look wrong, which images are there twice.
+    With --issues and labelled data: which labels look wrong, which images are odd or there twice.
     """
     from yoro.model.store import read_model
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class IssueOptions:
     """What to look for among labelled data, and where to write it."""
 
-    issues: Annotated[bool, flag("Look for wrong labels and duplicates among DATA.")] = False
+    issues: Annotated[bool, flag("Look for wrong labels, odd images and duplicates among DATA.")] = False
     out: Annotated[
         Path | None, Parameter(metavar="LIST", help="With --issues: write a .csv, .json or .jsonl; else to stdout.")
     ] = None

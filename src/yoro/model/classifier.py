@@ -40,6 +40,13 @@ class Answers:
     names: list[str]
     log_probabilities: Array
     labels: list[str] | None
+    responses: NDArray[np.floating] | None = None  # that they are made of, where there are any
+    typicality: Array | None = None  # (n,) the share of fitted images that are as strange, where that was asked for
+    unknown: float = 0.0  # what is no more typical than this is of no known class
+
+    def is_unknown(self, row: int) -> bool:
+        """Whether one of the images is of no known class."""
+        return self.typicality is not None and bool(self.typicality[row] <= self.unknown)
 
 
 class AnswerStream:
@@ -67,7 +74,7 @@ class AnswerStream:
         what = "evaluating" if self._labelled else "predicting"
         for batch in self._stream.shown(what, self._progress):
             logs = log_probabilities(self._model.mapping(batch.responses), self._model.choice.temperature)
-            yield Answers(batch.names, logs, batch.labels if self._labelled else None)
+            yield Answers(batch.names, logs, batch.labels if self._labelled else None, batch.responses)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from yoro.trust.issues import KINDS, Issues
 MOST = 100  # pictures of one kind on a page
 TOLD = {  # what each kind is, and in which order it stands
     "label": ("Labels that look wrong", "The model without the image prefers another class; the clearest first."),
+    "outlier": ("Images like no class", "Far stranger than the others; the strangest first."),
     "duplicate": ("Images that are there twice", "The same file again."),
     "near duplicate": ("Images that are there in another form", "Nearly the same response; the most alike first."),
 }

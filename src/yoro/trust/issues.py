@@ -1,4 +1,4 @@
-"""Labels that look wrong, and images that are there twice."""
+"""Labels that look wrong, images that are like no class, and images that are there twice."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.discriminant.readings import FEATURES, Layout
+from yoro.errors import InputError
 from yoro.model.classifier import Classifier
+from yoro.model.model import Model
 from yoro.model.settings import HERE, Loading
-from yoro.trust.left_out import LeftOut, left_out
+from yoro.trust.left_out import LeftOut, left_out, members_of
+from yoro.trust.unknown import strangeness_of
 
 Array = NDArray[np.float64]
 
-LABEL, DUPLICATE, NEAR = "label", "duplicate", "near duplicate"
-KINDS: Final = (LABEL, DUPLICATE, NEAR)
+LABEL, OUTLIER, DUPLICATE, NEAR = "label", "outlier", "duplicate", "near duplicate"
+KINDS: Final = (LABEL, OUTLIER, DUPLICATE, NEAR)
 SHARE = 0.1  # of the examples: so many are ranked at least, also where the labels agree
 ALIKE = 0.35  # of the distance at which the nearest neighbour usually lies: what is nearer is a near duplicate
+FAR = 3.0  # interquartile ranges above the upper quartile: what is stranger is an outlier
 BLOCK = 1024  # rows compared at a time
 MOST_PAIRS = 10_000  # near duplicates that are listed
 
@@ -97,8 +101,9 @@ class Issues:
 def find_issues(classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False) -> Issues:
     """Issues of labelled data: labels by exact leave-one-out, duplicates by content and by response."""
     answers = left_out(classifier, data, loading=loading, progress=progress)
-    found = [*_labels(answers), *_duplicates(answers), *_near(answers, classifier.model.statistics.layout)]
-    return Issues(tuple(found), answers)
+    model = classifier.model
+    twice = [*_duplicates(answers), *_near(answers, model.statistics.layout)]
+    return Issues((*_labels(answers), *_outliers(answers, model), *twice), answers)
 
 
 def margins(answers: LeftOut) -> tuple[Array, NDArray[np.intp]]:
@@ -117,6 +122,26 @@ def _labels(answers: LeftOut) -> list[Issue]:
     margin, best = margins(answers)
     many = max(int((margin > 0).sum()), round(SHARE * len(margin)))
     return [_issue(answers, LABEL, int(i), int(best[i]), float(margin[i])) for i in np.argsort(-margin)[:many]]
+
+
+def _outliers(answers: LeftOut, model: Model) -> list[Issue]:
+    """Fitted images that are far stranger than the others, the strangest first."""
+    mine = np.flatnonzero(answers.fitted)
+    if not len(mine):
+        return []
+    try:
+        _, strange, rows = strangeness_of(model, members_of(answers.examples.take(mine)))
+    except InputError:  # too few images to tell
+        return []
+    low, high = np.quantile(strange, [0.25, 0.75])
+    _, best = margins(answers)
+    found = []
+    for i in np.argsort(-strange).tolist():
+        if strange[i] <= high + FAR * (high - low):
+            break
+        at = int(mine[rows[i]])
+        found.append(_issue(answers, OUTLIER, at, int(best[at]), float(strange[i])))
+    return found
 
 
 def _duplicates(answers: LeftOut) -> list[Issue]:

@@ -33,6 +33,7 @@ class LeftOut:
     examples: Collected
     classes: tuple[str, ...]
     log_probabilities: Array
+    fitted: NDArray[np.bool_]  # (n,) which of them the model was fitted on
     pictures: Mapping[str, Example]  # by name; none of responses
     notes: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
@@ -70,10 +71,17 @@ def left_out(classifier: Classifier, data: object, *, loading: Loading = HERE, p
         examples.take(np.flatnonzero(answered)),
         classifier.names,
         logs[answered],
+        fitted[answered],
         pictures,
         tuple(notes),
         tuple(skipped),
     )
+
+
+def members_of(examples: Collected) -> Members:
+    """Examples as individual responses that can be left out."""
+    groups = np.array(examples.groups, dtype=np.str_)
+    return Members(examples.responses, examples.labels, groups, np.ones(len(examples)), examples.digests)
 
 
 def over(mixture: Mixture, members: Members) -> Mixture:
@@ -150,9 +158,7 @@ def _answers(model: Model, examples: Collected, fitted: NDArray[np.bool_]) -> tu
     answered = ~fitted
     rows = np.flatnonzero(fitted)
     if len(rows):
-        groups = np.array([examples.groups[i] for i in rows], dtype=np.str_)
-        members = Members(examples.responses[rows], examples.labels[rows], groups, np.ones(len(rows)))
-        found = over(model.evidence(), members).left_out(model.choice)
+        found = over(model.evidence(), members_of(examples.take(rows))).left_out(model.choice)
         if found is not None:
             scored, which = found
             scores[rows[which]], answered[rows[which]] = scored.scores, True
