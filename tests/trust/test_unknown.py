@@ -28,8 +28,9 @@ def test_distances_of_the_fitted_are_those_of_a_fit_without_them(digits):
 
 
 def measure_with(without, scale, response):
-    """The strangeness by one model's distances, on another's scale."""
-    return replace(without, centres=scale.centres, spreads=scale.spreads)(response)[0]
+    """The strangeness by one model's distances, on another's scale and with its shrinkage."""
+    whole = replace(without.whole, rho=scale.whole.rho, scale=scale.whole.scale)
+    return replace(without, centres=scale.centres, spreads=scale.spreads, whole=whole)(response)[0]
 
 
 def test_groups_are_left_out_whole(digits, tmp_path):

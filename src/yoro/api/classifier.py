@@ -30,6 +30,7 @@ from yoro.reports.evaluation import evaluation_report, fit_report, left_out_eval
 from yoro.text.settings import Attributes
 from yoro.trust.cleaning import clean, write_undo
 from yoro.trust.issues import Issues, find_issues
+from yoro.trust.sets import held_out_sets, left_out_sets
 from yoro.trust.unknown import strangeness
 
 if TYPE_CHECKING:
@@ -168,6 +169,25 @@ class Classifier(core.Classifier):
         found = find_issues(self, joined(data, labels), loading=loading)
         for note in found.left_out.notes:
             LOG.warning(note)
+        return found
+
+    def predict_sets(
+        self, data: Data, coverage: float = 0.9, *, calibrate: object = None, loading: Loading = HERE
+    ) -> list[list[Label]]:
+        """For each image the labels that may be right, the best first; `coverage` is how often the right one is there.
+
+        Found by exact leave-one-out on what was fitted, or by labelled data that were not (`calibrate`).
+        """
+        if calibrate is None:
+            sets = left_out_sets(self.model, coverage)
+        else:
+            sets = held_out_sets(self, calibrate, coverage, loading=loading)
+        labels = {column: label for label, column in self._columns()}
+        found: list[list[Label]] = []
+        for batch in self.answers(data, loading=replace(loading, strict=True)):
+            order = np.argsort(-batch.log_probabilities, axis=1, kind="stable").tolist()
+            for row, inside in zip(order, sets(batch.log_probabilities), strict=True):
+                found.append([labels[i] for i in row if inside[i]])
         return found
 
     def typicality(self, data: Data, *, loading: Loading = HERE) -> NDArray[np.float64]:

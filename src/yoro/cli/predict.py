@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -55,6 +56,13 @@ class RowOptions:
         Parameter(metavar="S", help="Give no label to what is unlike the fitted images; S of these would be lost."),
     ] = 0.0
 
+    coverage: Annotated[
+        float | None, Parameter(metavar="C", help="Also give the set of labels that holds the right one in a share C.")
+    ] = None
+    calibrate: Annotated[
+        str | None, Parameter(metavar="DATA", help="With --coverage: labelled data, not fitted, to find the sets by.")
+    ] = None
+
     @property
     def format(self) -> str:
         """By name, by suffix, or CSV."""
@@ -92,6 +100,8 @@ def predict(
     stream = iter(answers)
     if rows.unknown:
         stream = refused(stream, classifier, rows.unknown)
+    if rows.coverage is not None:
+        stream = with_sets(stream, classifier, rows, loading, output.quiet)
     if found and pictures.asked:
         stream = attended(stream, found, classifier, pictures, rows.threshold, output.quiet)
     lines = answered(stream, classifier.classes, rows, found.before if found else "")
@@ -119,6 +129,10 @@ def _check(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> 
         raise UsageError(f"The threshold is {rows.threshold:g}; expected a probability from 0 to 1.")
     if not 0.0 <= rows.unknown < 1.0:
         raise UsageError(f"The share of --unknown is {rows.unknown:g}; expected a number from 0 to 1, such as 0.05.")
+    if rows.calibrate is not None and rows.coverage is None:
+        raise UsageError("--calibrate goes with --coverage.")
+    if rows.coverage is not None and not 0.0 < rows.coverage < 1.0:
+        raise UsageError(f"The coverage is {rows.coverage:g}; expected a share between 0 and 1, such as 0.9.")
     if pictures.link and pictures.sort_into is None:
         raise UsageError("--link goes with --sort-into FOLDER.")
     for file in (rows.out, pictures.html):
@@ -134,6 +148,23 @@ def refused(answers: Iterable[Answers], classifier: Classifier, share: float) ->
     for batch in answers:
         assert batch.responses is not None
         yield replace(batch, typicality=measure.typicality(batch.responses), unknown=share)
+
+
+def with_sets(
+    answers: Iterable[Answers], classifier: Classifier, rows: RowOptions, loading: LoadingOptions, quiet: bool
+) -> Iterator[Answers]:
+    """The answers, with the labels that may be right."""
+    from yoro.trust.sets import held_out_sets, left_out_sets
+
+    coverage = rows.coverage or 0.0
+    if rows.calibrate is None:
+        sets = left_out_sets(classifier.model, coverage)
+    else:
+        sets = held_out_sets(classifier, rows.calibrate, coverage, loading=loading)
+    if sets.limit == float("-inf"):
+        say(f"{counted(sets.n, 'example')} cannot tell a coverage of {coverage:g}: every set holds all classes.", quiet)
+    for batch in answers:
+        yield replace(batch, sets=sets(batch.log_probabilities))
 
 
 def answered(
@@ -155,6 +186,10 @@ def answered(
                 result[f"probability{suffix}"] = round(float(row[i]), 6)
             if typical is not None:
                 result["typicality"] = round(float(typical[at]), 6)
+            if batch.sets is not None:
+                by_share = np.argsort(-row, kind="stable")
+                inside = [classes[i] for i in by_share.tolist() if batch.sets[at, i]]
+                result["labels"] = json.dumps(inside, ensure_ascii=False) if wanted.format == "csv" else inside
             yield result
 
 

@@ -43,6 +43,7 @@ class Answers:
     responses: NDArray[np.floating] | None = None  # that they are made of, where there are any
     typicality: Array | None = None  # (n,) the share of fitted images that are as strange, where that was asked for
     unknown: float = 0.0  # what is no more typical than this is of no known class
+    sets: NDArray[np.bool_] | None = None  # (n, classes) which labels may be right, where that was asked for
 
     def is_unknown(self, row: int) -> bool:
         """Whether one of the images is of no known class."""
