@@ -34,8 +34,8 @@ class LabelSets:
 def left_out_sets(model: Model, coverage: float) -> LabelSets:
     """Sets by exact leave-one-out answers for the fitted examples; no example is set aside.
 
-    Each of these is answered by a model of one image less, a new image by the whole model. As far as one image more
-    makes no answer worse, the coverage is what was asked for; no bound holds for every kind of data.
+    Each of these is answered by a model of one image less, a new image by the whole model. No bound holds for
+    every kind of data: with few images a class the coverage can miss what was asked for by several points.
     """
     found = None if model.reservoir is None or not len(model.reservoir) else model.evidence().left_out(model.choice)
     if found is None:
