@@ -29,6 +29,10 @@ from yoro.model.store import check_output, read_model
 from yoro.reports.classifier import classifier_html
 from yoro.reports.evaluation import evaluation_report, fit_report
 from yoro.text.settings import Attributes
+from yoro.trust.cleaning import clean, write_undo
+from yoro.trust.issues import Issues, find_issues
+from yoro.trust.sets import held_out_sets, left_out_sets
+from yoro.trust.unknown import strangeness
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -157,6 +161,53 @@ class Classifier(core.Classifier):
         if evaluation is None or about is None:
             raise InputError("No fitted example can be left out, so there is nothing to measure. Give labelled data.")
         return Report(about, evaluation)
+
+    def issues(self, data: object, labels: object = None, *, loading: Loading = HERE) -> Issues:
+        """Labels that look wrong, odd images and duplicates among labelled data, each judged by the model without it.
+
+        `issues.labels` and `issues.pred_probs` are what cleanlab's `find_label_issues` takes.
+        """
+        found = find_issues(self, joined(data, labels), loading=loading)
+        for note in found.left_out.notes:
+            LOG.warning(note)
+        return found
+
+    def predict_sets(
+        self, data: Data, coverage: float = 0.9, *, calibrate: object = None, loading: Loading = HERE
+    ) -> list[list[Label]]:
+        """For each image the labels that may be right, the best first; `coverage` is how often the right one is there.
+
+        Found by exact leave-one-out on what was fitted, or by labelled data that were not (`calibrate`).
+        """
+        if calibrate is None:
+            sets = left_out_sets(self.model, coverage)
+        else:
+            sets = held_out_sets(self, calibrate, coverage, loading=loading)
+        labels = {column: label for label, column in self._columns()}
+        found: list[list[Label]] = []
+        for batch in self.answers(data, loading=replace(loading, strict=True)):
+            order = np.argsort(-batch.log_probabilities, axis=1, kind="stable").tolist()
+            for row, inside in zip(order, sets(batch.log_probabilities), strict=True):
+                found.append([labels[i] for i in row if inside[i]])
+        return found
+
+    def typicality(self, data: Data, *, loading: Loading = HERE) -> NDArray[np.float64]:
+        """The share of fitted images at least as strange as each image, (n,): small for what is of no known class."""
+        measure = strangeness(self.model)
+        parts = [
+            measure.typicality(batch.responses)
+            for batch in self.answers(data, loading=replace(loading, strict=True))
+            if batch.responses is not None
+        ]
+        return np.concatenate([np.empty(0), *parts])
+
+    def clean(self, reviewed: str | Path, *, undo: str | Path | None = None, loading: Loading = HERE) -> Change:
+        """Apply a reviewed list of issues, exactly; `undo` names a file, ending in .undo, that takes it back."""
+        change, done = clean(self, reviewed, loading=loading)
+        if undo is not None:
+            write_undo(Path(undo), done)
+        _tell(change)
+        return change
 
     @property
     def plot(self) -> Plots:

@@ -8,8 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.options import Answers, JsonOptions, ModelPath, Moved, MovedOptions, WriteOptions, Writes, flag
+from yoro.cli.given import Images
+from yoro.cli.options import (
+    Answers,
+    JsonOptions,
+    LoadingOptions,
+    ModelPath,
+    Moved,
+    MovedOptions,
+    Reads,
+    UsageError,
+    WriteOptions,
+    Writes,
+    flag,
+)
 from yoro.cli.output import print_json, print_text, say
+from yoro.cli.trust import IssueOptions, list_issues
 
 if TYPE_CHECKING:
     from yoro.model.model import Model
@@ -20,16 +34,27 @@ ON_CPU = MovedOptions(device="cpu")
 def inspect(
     model: ModelPath,
     /,
-    *,
+    *data: Images,
+    issues: Annotated[IssueOptions, Parameter(name="*")] = IssueOptions(),
     prompt: Annotated[
         Path | None,
         Parameter(metavar="FILE", help="Draw the visual prompt before and after training: a .png or .html file."),
     ] = None,
+    moved: Moved = MovedOptions(),
+    loading: Reads = LoadingOptions(),
     output: Answers = JsonOptions(),
 ) -> None:
-    """Show classes, counts, source, shrinkage and history of a model."""
+    """Show classes, counts, source, shrinkage and history of a model.
+
+    With --issues and labelled data: which labels look wrong, which images are odd or there twice.
+    """
     from yoro.model.store import read_model
 
+    if issues.issues:
+        list_issues(model, data, issues, moved, loading, output)
+        return
+    if data or issues.out or issues.html:
+        raise UsageError("DATA, --out and --html go with --issues.")
     content = read_model(model)
     if prompt is not None:
         draw(content, prompt, output.force)

@@ -87,7 +87,8 @@ def attended(
         for batch in answers:
             for answer in gallery.add(batch):
                 if folder is not None:
-                    folder.add(named[answer.name], answer.label if answer.probability >= threshold else None)
+                    sure = answer.probability >= threshold and not answer.unknown
+                    folder.add(named[answer.name], answer.label if sure else None)
             yield batch
     finally:
         if folder is not None:

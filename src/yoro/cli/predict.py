@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,7 +35,7 @@ from yoro.model.settings import SolveSettings
 
 if TYPE_CHECKING:
     from yoro.data.responses import ResponseBatch
-    from yoro.model.classifier import Answers
+    from yoro.model.classifier import Answers, Classifier
     from yoro.model.metrics import Evaluation
     from yoro.text.encoded_bank import EncodedBank
 
@@ -50,6 +51,17 @@ class RowOptions:
     ] = None
     top: Annotated[int, Parameter(metavar="K", help="Give the K best classes of each.")] = 1
     threshold: Annotated[float, Parameter(metavar="P", help="Give no label where the probability is less.")] = 0.0
+    unknown: Annotated[
+        float,
+        Parameter(metavar="S", help="Give no label to what is unlike the fitted images; S of these would be lost."),
+    ] = 0.0
+
+    coverage: Annotated[
+        float | None, Parameter(metavar="C", help="Also give the set of labels that holds the right one in a share C.")
+    ] = None
+    calibrate: Annotated[
+        str | None, Parameter(metavar="DATA", help="With --coverage: labelled data, not fitted, to find the sets by.")
+    ] = None
 
     @property
     def format(self) -> str:
@@ -86,8 +98,12 @@ def predict(
     for note in answers.notes:
         say(note, output.quiet)
     stream = iter(answers)
+    if rows.unknown:
+        stream = refused(stream, classifier, rows.unknown)
+    if rows.coverage is not None:
+        stream = with_sets(stream, classifier, rows, loading, output.quiet)
     if found and pictures.asked:
-        stream = attended(answers, found, classifier, pictures, rows.threshold, output.quiet)
+        stream = attended(stream, found, classifier, pictures, rows.threshold, output.quiet)
     lines = answered(stream, classifier.classes, rows, found.before if found else "")
     if pictures.asked and rows.out is None and rows.kind is None:  # the images are the answer
         count = sum(1 for _ in lines)
@@ -111,11 +127,44 @@ def _check(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> 
         raise UsageError(f"The {rows.top} best classes were asked for; expected --top 1 or more.")
     if not 0.0 <= rows.threshold <= 1.0:
         raise UsageError(f"The threshold is {rows.threshold:g}; expected a probability from 0 to 1.")
+    if not 0.0 <= rows.unknown < 1.0:
+        raise UsageError(f"The share of --unknown is {rows.unknown:g}; expected a number from 0 to 1, such as 0.05.")
+    if rows.calibrate is not None and rows.coverage is None:
+        raise UsageError("--calibrate goes with --coverage.")
+    if rows.coverage is not None and not 0.0 < rows.coverage < 1.0:
+        raise UsageError(f"The coverage is {rows.coverage:g}; expected a share between 0 and 1, such as 0.9.")
     if pictures.link and pictures.sort_into is None:
         raise UsageError("--link goes with --sort-into FOLDER.")
     for file in (rows.out, pictures.html):
         if file is not None:
             check_output(file, force=output.force)
+
+
+def refused(answers: Iterable[Answers], classifier: Classifier, share: float) -> Iterator[Answers]:
+    """The answers, with how typical each image is, and which are unknown."""
+    from yoro.trust.unknown import strangeness
+
+    measure = strangeness(classifier.model)
+    for batch in answers:
+        assert batch.responses is not None
+        yield replace(batch, typicality=measure.typicality(batch.responses), unknown=share)
+
+
+def with_sets(
+    answers: Iterable[Answers], classifier: Classifier, rows: RowOptions, loading: LoadingOptions, quiet: bool
+) -> Iterator[Answers]:
+    """The answers, with the labels that may be right."""
+    from yoro.trust.sets import held_out_sets, left_out_sets
+
+    coverage = rows.coverage or 0.0
+    if rows.calibrate is None:
+        sets = left_out_sets(classifier.model, coverage)
+    else:
+        sets = held_out_sets(classifier, rows.calibrate, coverage, loading=loading)
+    if sets.limit == float("-inf"):
+        say(f"{counted(sets.n, 'example')} cannot tell a coverage of {coverage:g}: every set holds all classes.", quiet)
+    for batch in answers:
+        yield replace(batch, sets=sets(batch.log_probabilities))
 
 
 def answered(
@@ -126,12 +175,21 @@ def answered(
 
     for batch in answers:
         order = np.argsort(-batch.log_probabilities, axis=1, kind="stable")[:, : wanted.top]
-        for name, best, row in zip(batch.names, order.tolist(), np.exp(batch.log_probabilities), strict=True):
+        typical = batch.typicality
+        for at, (name, best) in enumerate(zip(batch.names, order.tolist(), strict=True)):
+            row = np.exp(batch.log_probabilities[at])
             result: dict[str, object] = {"path": name if Path(name).is_absolute() else before + name}
             for rank, i in enumerate(best, start=1):
                 suffix = "" if rank == 1 else f"_{rank}"
-                result[f"label{suffix}"] = classes[i] if rank > 1 or row[i] >= wanted.threshold else None
+                sure = row[i] >= wanted.threshold and not batch.is_unknown(at)
+                result[f"label{suffix}"] = classes[i] if rank > 1 or sure else None
                 result[f"probability{suffix}"] = round(float(row[i]), 6)
+            if typical is not None:
+                result["typicality"] = round(float(typical[at]), 6)
+            if batch.sets is not None:
+                by_share = np.argsort(-row, kind="stable")
+                inside = [classes[i] for i in by_share.tolist() if batch.sets[at, i]]
+                result["labels"] = json.dumps(inside, ensure_ascii=False) if wanted.format == "csv" else inside
             yield result
 
 
@@ -191,6 +249,9 @@ def evaluate(
     /,
     *data: Images,
     label_from: LabelFrom = None,
+    outside: Annotated[
+        str | None, Parameter(metavar="IMAGES", help="Images of other things: how well are they told from DATA?")
+    ] = None,
     moved: Moved = MovedOptions(),
     loading: Reads = LoadingOptions(),
     output: Reports = ReportOptions(),
@@ -215,10 +276,18 @@ def evaluate(
         write_page(output.html, page, output.quiet)
     for note in evaluation.notes:
         say(note, output.quiet)
+    apart = None
+    if outside is not None:
+        from yoro.trust.unknown import measure_outside
+
+        apart = measure_outside(classifier, measured, outside, loading=loading, progress=not output.quiet)
     if output.as_json:
-        print_json(evaluation.to_json())
+        print_json(evaluation.to_json() | ({} if apart is None else {"outside": asdict(apart)}))
     else:
         print_text(table(evaluation))
+        if apart is not None:
+            said = f"AUROC {apart.auroc:.4f}, {apart.fpr95:.2%} accepted where 95 % of the known are"
+            print_text(f"\n{counted(apart.outside, 'image')} of other things: {said}")
     tell_skipped(evaluation.skipped)
 
 

@@ -34,20 +34,23 @@ def is_list(path: Path) -> bool:
 
 def find_listed(path: Path, *, labelled: bool = True) -> Dataset:
     """Examples of a list file, sorted by class, then path; paths are relative to the list's own folder, or to ours."""
-    rows = _json_rows if path.suffix.lower() in JSON_LINES else _csv_rows
-    examples = []
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            for where, row in rows(file, path):
-                examples.append(_example(row, where, labelled))
-    except (UnicodeDecodeError, csv.Error, json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"'{shown(path)}' cannot be read as a list: {error}. Expected UTF-8 CSV or JSONL.") from error
+    examples = [_example(row, where, labelled) for where, row in listed_rows(path)]
     if not examples:
         raise InputError(f"'{shown(path)}' lists no image; expected a header path,label[,split][,group] and rows.")
     folder, notes = _folder_of(examples, path)
     examples.sort(key=lambda example: (example.label or "", example.name))
     before = f"{shown(folder)}/" if folder != Path() else ""
     return Dataset(tuple(replace(e, image=folder / cast("Path", e.image)) for e in examples), notes, before)
+
+
+def listed_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Each row of a list file as names of columns, in small letters, to values; and its place, for an error."""
+    rows = _json_rows if path.suffix.lower() in JSON_LINES else _csv_rows
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield from rows(file, path)
+    except (UnicodeDecodeError, csv.Error, json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"'{shown(path)}' cannot be read as a list: {error}. Expected UTF-8 CSV or JSONL.") from error
 
 
 def _folder_of(examples: Sequence[Example], path: Path) -> tuple[Path, tuple[str, ...]]:

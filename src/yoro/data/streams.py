@@ -63,6 +63,11 @@ class Collected:
         groups, names, digests = (tuple(c[i] for i in rows.tolist()) for c in (self.groups, self.names, self.digests))
         return Collected(self.responses[rows], self.labels[rows], groups, names, digests)
 
+    def batch(self) -> ResponseBatch:
+        """All of it as one batch."""
+        labels, groups, names = self.labels.tolist(), list(self.groups), list(self.names)
+        return ResponseBatch(self.responses, labels, groups, list(self.digests), names)
+
 
 def collect(stream: ResponseStream, what: str, *, width: int = 0, progress: bool = False) -> Collected:
     """All of a labelled stream; `width` is that of an empty one."""

@@ -73,15 +73,28 @@ class LeaveOneOut:
 
     def scores(self, rho: float) -> Scored:
         """Scores of every member under the mapping fitted without it, at one shrinkage."""
-        single = [self._singles(slice(i, i + ROWS), rho) for i in range(0, len(self._truth), ROWS)]
-        grouped = [self._group(*group, rho) for group in self._groups]
+        single = [
+            self._singles(slice(i, i + ROWS), rho)[0] + self._log_priors(slice(i, i + ROWS))
+            for i in range(0, len(self._truth), ROWS)
+        ]
+        grouped = []
+        for group in self._groups:
+            scores, _, counts = self._group(*group, rho)
+            grouped.append(scores + log_prior(counts, self._classes, self._prior))
         return Scored(np.concatenate([*single, *grouped]), self.truth, self.weights)
+
+    def distances(self, rho: float) -> Array:
+        """Squared distances (m, classes) of every member to the class means, in the metric fitted without it."""
+        parts = [self._singles(slice(i, i + ROWS), rho) for i in range(0, len(self._truth), ROWS)]
+        parts += [self._group(*group, rho)[:2] for group in self._groups]
+        return np.concatenate([lengths[:, None] - 2 * scores for scores, lengths in parts])
 
     def _survives(self, rows: NDArray[np.intp], truth: NDArray[np.intp], weights: Array) -> bool:
         gone = np.bincount(truth[rows], weights[rows], len(self._counts))
         return bool((self._counts - gone > 1e-9)[gone > 0].all())
 
-    def _singles(self, part: slice, rho: float) -> Array:
+    def _singles(self, part: slice, rho: float) -> tuple[Array, Array]:
+        """Scores without priors (b, classes), and squared lengths (b,)."""
         vectors, truth, unit = self._vectors[part], self._truth[part], self._units[part]
         rows = np.arange(len(truth))
         count = self._counts[truth]
@@ -97,6 +110,7 @@ class LeaveOneOut:
         rm = weighted @ self._means.T  # r' D^-1 mu_c
         zm = np.multiply(vectors, inverse, out=weighted) @ self._means.T
         mm = inverse @ (self._means**2).T
+        zz = np.einsum("ij,ij->i", weighted, vectors)
         own_rm = rm[rows, truth]
         rz = rr + own_rm  # z = r + mu_y
         mm[rows, truth] += -2 * shift * own_rm + shift**2 * rr
@@ -104,8 +118,7 @@ class LeaveOneOut:
         rm[rows, truth] -= shift * rr
         gain = slope * factor / (1.0 - slope * factor * rr)  # Sherman-Morrison
         scores: Array = zm - 0.5 * mm + gain[:, None] * rm * (rz[:, None] - 0.5 * rm)
-        scores += self._log_priors(truth, unit)
-        return scores
+        return scores, zz + gain * rz**2
 
     def _metric(self, lost: Array, degrees: Array, rho: float) -> tuple[Array, Array]:
         """Factor of the downdate (m,) and diagonal of the shrunk covariance before it, (m, rank)."""
@@ -121,7 +134,8 @@ class LeaveOneOut:
             np.maximum(diagonal, floor[:, None], out=diagonal)
         return slope, diagonal
 
-    def _log_priors(self, truth: NDArray[np.intp], unit: Array) -> Array:
+    def _log_priors(self, part: slice) -> Array:
+        truth, unit = self._truth[part], self._units[part]
         base = log_prior(self._counts, self._classes, self._prior)
         table = np.repeat(base[None], len(truth), axis=0)
         if self._prior == "empirical":
@@ -130,8 +144,8 @@ class LeaveOneOut:
             table[np.arange(len(truth)), truth] += np.log(own - unit) - np.log(own)
         return table
 
-    def _group(self, vectors: Array, truth: NDArray[np.intp], weights: Array, rho: float) -> Array:
-        """The same for a group left out whole, by Woodbury's identity."""
+    def _group(self, vectors: Array, truth: NDArray[np.intp], weights: Array, rho: float) -> tuple[Array, Array, Array]:
+        """The same for a group left out whole, by Woodbury's identity; and the counts that are left."""
         counts = self._counts.copy()
         means = self._means.copy()
         rows = [np.empty((0, means.shape[1]))]
@@ -154,5 +168,6 @@ class LeaveOneOut:
         half = slope[0] * np.linalg.solve(core, mb.T)  # (b, classes)
         cross = (vectors * inverse) @ means.T + zb @ half
         norms = np.einsum("kj,kj,j->k", means, means, inverse) + np.einsum("kb,bk->k", mb, half)
-        scores: Array = cross - 0.5 * norms + log_prior(counts, self._classes, self._prior)
-        return scores
+        lengths = np.einsum("ij,ij,j->i", vectors, vectors, inverse)
+        lengths += slope[0] * np.einsum("ib,bi->i", zb, np.linalg.solve(core, zb.T))
+        return cross - 0.5 * norms, lengths, counts

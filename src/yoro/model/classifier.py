@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from yoro.data.examples import class_name
 from yoro.data.find import find
 from yoro.data.roles import Part, Rows, to_change, to_measure
-from yoro.data.streams import ResponseStream, identity_of, is_response_data, open_responses
+from yoro.data.streams import Collected, ResponseStream, identity_of, is_response_data, open_responses
 from yoro.discriminant.calibration import Prior, log_probabilities
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.rules import MEMBERS, RULES
@@ -42,6 +42,14 @@ class Answers:
     log_probabilities: Array
     labels: list[str] | None
     digests: Sequence[bytes] = ()  # of their contents
+    responses: NDArray[np.floating] | None = None  # that they are made of, where there are any
+    typicality: Array | None = None  # (n,) the share of fitted images that are as strange, where that was asked for
+    unknown: float = 0.0  # what is no more typical than this is of no known class
+    sets: NDArray[np.bool_] | None = None  # (n, classes) which labels may be right, where that was asked for
+
+    def is_unknown(self, row: int) -> bool:
+        """Whether one of the images is of no known class."""
+        return self.typicality is not None and bool(self.typicality[row] <= self.unknown)
 
 
 class AnswerStream:
@@ -69,7 +77,8 @@ class AnswerStream:
         what = "evaluating" if self._labelled else "predicting"
         for batch in self._stream.shown(what, self._progress):
             logs = log_probabilities(self._model.mapping(batch.responses), self._model.choice.temperature)
-            yield Answers(batch.names, logs, batch.labels if self._labelled else None, batch.digests)
+            labels = batch.labels if self._labelled else None
+            yield Answers(batch.names, logs, labels, batch.digests, batch.responses)
 
 
 @dataclass(frozen=True)
@@ -215,12 +224,24 @@ class Classifier:
         if gathered.reservoir is not None:
             gathered.reservoir.remove(digests, labels)
         gathered.skipped = gone.skipped
-        lost = sorted(set(self.names) - set(gathered.statistics.classes))
-        if lost:
-            then = "the class is gone" if self._model.words is None else "it is known by its sentences alone"
-            notes.append(f"No example of {', '.join(map(repr, lost))} is left, so {then}.")
         with waiting("solving", progress):
-            return self._settle(gathered, replace(verb, images=gone.images), notes)
+            return self._settle(gathered, replace(verb, images=gone.images), [*notes, *self._lost(gathered)])
+
+    def exchange(self, name: str, gone: Collected, come: Collected) -> Change:
+        """Take fitted responses out and put others in, as one change; `name` is what the history calls it."""
+        verb = replace(self._verb(name), images=max(len(gone), len(come)), more={"passes": 0})
+        labels = gone.labels.tolist()
+        words, gathered = self._described(come.labels.tolist(), None), self._gathered()
+        gathered.ledger.check(gone.digests, labels, gone.names)
+        if gathered.reservoir is not None:
+            gathered.reservoir.remove(gone.digests, labels)
+        gathered.add([come.batch()] if len(come) else [])  # first, so that no class is lost on the way
+        if len(gone):
+            less = JointStatistics(self._model.origin.layout)
+            less.update(gone.responses, labels)
+            gathered.statistics = gathered.statistics - less
+            gathered.ledger.remove(gone.digests, labels)
+        return self._settle(gathered, verb, self._lost(gathered), words=words)
 
     def relabel(self, names: dict[str, str]) -> Change:
         """Rename classes; classes given the same name are joined, exactly."""
@@ -302,6 +323,12 @@ class Classifier:
         if words is None or set(classes) <= set(words.bank.classes):
             return words
         return extended(words, classes, attributes, need_texts(self.pipeline.source, "a new class"))
+
+    def _lost(self, gathered: Gathered) -> list[str]:
+        """What there is to say of classes that have no example any more."""
+        lost = sorted(set(self.names) - set(gathered.statistics.classes))
+        then = "the class is gone" if self._model.words is None else "it is known by its sentences alone"
+        return [f"No example of {', '.join(map(repr, lost))} is left, so {then}."] if lost else []
 
     def _gathered(self) -> Gathered:
         """An independent copy of what was gathered: a verb that fails leaves the classifier as it was."""

@@ -15,7 +15,7 @@ from yoro.discriminant.evidence import Choice, Evidence, Validation, make_eviden
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.mixture import LeftOut, Mixture, side_by_side
 from yoro.discriminant.readings import Layout
-from yoro.discriminant.reservoir import Reservoir
+from yoro.discriminant.reservoir import Members, Reservoir
 from yoro.environment import peak_memory
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
@@ -124,6 +124,10 @@ class Model:
             self.found_left_out = self.evidence().left_out(self.choice)
         return self.found_left_out
 
+    def evidence_of(self, reading: int, members: Members | None) -> Evidence:
+        """What is known by one reading, with these responses (n, width of all readings) to leave out."""
+        return _of_reading(reading, self.statistics, members, self.prior, self.words)
+
 
 def known(
     statistics: JointStatistics,
@@ -137,17 +141,23 @@ def known(
     layout = statistics.layout
 
     def of_reading(i: int) -> Evidence:
-        mine = members
-        if members is not None and len(layout.readings) > 1:
-            mine = replace(members, responses=members.responses[:, layout.slices[i]])
-        descriptions, votes = (None, True) if words is None else (words.descriptions, words.votes)
-        evidence = make_evidence(statistics.parts[i], mine, prior, descriptions, votes=votes)
+        evidence = _of_reading(i, statistics, members, prior, words)
         if validation is None:
             return evidence
         responses, labels = validation
         return evidence.validated_on((responses[:, layout.slices[i]], labels))
 
     return Mixture(layout, tuple(side_by_side(of_reading, range(len(layout.readings)))))
+
+
+def _of_reading(
+    i: int, statistics: JointStatistics, members: Members | None, prior: Prior, words: EncodedBank | None
+) -> Evidence:
+    layout = statistics.layout
+    if members is not None and len(layout.readings) > 1:
+        members = replace(members, responses=members.responses[:, layout.slices[i]])
+    descriptions, votes = (None, True) if words is None else (words.descriptions, words.votes)
+    return make_evidence(statistics.parts[i], members, prior, descriptions, votes=votes)
 
 
 @dataclass(frozen=True)
