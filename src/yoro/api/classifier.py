@@ -173,21 +173,30 @@ class Classifier(core.Classifier):
         return found
 
     def predict_sets(
-        self, data: Data, coverage: float = 0.9, *, calibrate: object = None, loading: Loading = HERE
+        self,
+        data: Data,
+        coverage: float = 0.9,
+        *,
+        by: str = "leave-one-out",
+        calibrate: object = None,
+        empty: bool = False,
+        loading: Loading = HERE,
     ) -> list[list[Label]]:
         """For each image the labels that may be right, the best first; `coverage` is how often the right one is there.
 
-        Found by exact leave-one-out on what was fitted, or by labelled data that were not (`calibrate`).
+        Found by exact leave-one-out on what was fitted (`by` may also be "jackknife+", or "full", which is slow), or by
+        labelled data that were not (`calibrate`). No set is empty unless `empty` allows it.
         """
         if calibrate is None:
-            sets = left_out_sets(self.model, coverage)
+            sets = left_out_sets(self.model, coverage, by, empty=empty)
         else:
-            sets = held_out_sets(self, calibrate, coverage, loading=loading)
+            sets = held_out_sets(self, calibrate, coverage, empty=empty, loading=loading)
         labels = {column: label for label, column in self._columns()}
         found: list[list[Label]] = []
         for batch in self.answers(data, loading=replace(loading, strict=True)):
             order = np.argsort(-batch.log_probabilities, axis=1, kind="stable").tolist()
-            for row, inside in zip(order, sets(batch.log_probabilities), strict=True):
+            assert batch.responses is not None
+            for row, inside in zip(order, sets(batch.responses, batch.log_probabilities), strict=True):
                 found.append([labels[i] for i in row if inside[i]])
         return found
 
