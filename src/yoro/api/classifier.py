@@ -16,6 +16,7 @@ from yoro.api.comparing import CompareOptions, compare
 from yoro.api.plots import Plots
 from yoro.api.report import Report
 from yoro.data.accept import Data, Label, joined
+from yoro.discriminant.calibration import Prior
 from yoro.errors import InputError, SkippedWarning
 from yoro.files.rows import data_frame
 from yoro.model import classifier as core
@@ -78,20 +79,40 @@ class Classifier(core.Classifier):
         """The classes, in the order of the columns of `predict_proba`: names, or whole numbers if such were fitted."""
         return tuple(label for label, _ in self._columns())
 
-    def predict(self, data: Data, *, loading: Loading = HERE) -> list[Label]:  # type: ignore[override]
-        """The best class for each image or response; one that cannot be read is an error."""
-        best = self.predict_proba(data, loading=loading).argmax(axis=1)
+    def predict(  # type: ignore[override]
+        self, data: Data, *, prior: Prior | None = None, loading: Loading = HERE
+    ) -> list[Label]:
+        """The best class for each image or response; one that cannot be read is an error.
+
+        `prior` as in `predict_proba`.
+        """
+        best = self.predict_proba(data, prior=prior, loading=loading).argmax(axis=1)
         return [self.classes[i] for i in best]
 
-    def predict_proba(self, data: object, *, loading: Loading = HERE) -> NDArray[np.float64]:
-        """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step."""
-        return super().predict_proba(data, loading=loading)[:, [column for _, column in self._columns()]]
+    def predict_proba(
+        self, data: object, *, prior: Prior | None = None, loading: Loading = HERE
+    ) -> NDArray[np.float64]:
+        """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step.
+
+        `prior` is one to answer by instead of that of the fit: "empirical", "uniform", or a share for each class.
+        """
+        found = super().predict_proba(data, prior=prior, loading=loading)
+        return found[:, [column for _, column in self._columns()]]
 
     def evaluate(
-        self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False
+        self,
+        data: object,
+        labels: object = None,
+        *,
+        prior: Prior | None = None,
+        loading: Loading = HERE,
+        progress: bool = False,
     ) -> Evaluation:
-        """Accuracy and other figures on labelled data; of data with splits, on the test split."""
-        evaluation = super().evaluate(joined(data, labels), loading=loading, progress=progress)
+        """Accuracy and other figures on labelled data; of data with splits, on the test split.
+
+        `prior` as in `predict_proba`.
+        """
+        evaluation = super().evaluate(joined(data, labels), prior=prior, loading=loading, progress=progress)
         _tell(evaluation)
         return evaluation
 
