@@ -31,6 +31,7 @@ from yoro.reports.classifier import classifier_html
 from yoro.reports.evaluation import evaluation_report, fit_report
 from yoro.text.settings import Attributes
 from yoro.trust.cleaning import clean, write_undo
+from yoro.trust.explanations import NEAR, Asked, ClassReasons, Explanation, ExplanationStream, explain_classes
 from yoro.trust.issues import Issues, find_issues
 from yoro.trust.sets import held_out_sets, left_out_sets
 from yoro.trust.unknown import strangeness
@@ -221,6 +222,21 @@ class Classifier(core.Classifier):
             if batch.responses is not None
         ]
         return np.concatenate([np.empty(0), *parts])
+
+    def explain(
+        self, data: Data, *, near: int = NEAR, fitted: object = None, occlusion: int = 0, loading: Loading = HERE
+    ) -> list[Explanation]:
+        """Why each image was given its class and not the next best: contributions that add up to the log odds.
+
+        With the `near` most similar fitted images, named if these are given again as `fitted`; and with a map of
+        `occlusion` by `occlusion` cells, each of which costs a forward pass.
+        """
+        asked = Asked(near, fitted, occlusion)
+        return list(ExplanationStream(self, data, asked, loading=replace(loading, strict=True)))
+
+    def explain_classes(self, *labels: Label) -> list[ClassReasons]:
+        """The source's classes, or sentences, that speak for these classes and against them; by default for all."""
+        return explain_classes(self, [str(label) for label in labels])
 
     def clean(self, reviewed: str | Path, *, undo: str | Path | None = None, loading: Loading = HERE) -> Change:
         """Apply a reviewed list of issues, exactly; `undo` names a file, ending in .undo, that takes it back."""
