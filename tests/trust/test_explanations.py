@@ -33,14 +33,17 @@ def classifier(photos):
     return yoro.fit(photos / "fitted", source=SOURCE)
 
 
-def check_sum(one, log_probabilities, classes) -> None:
+def check_sum(one, log_probabilities, classifier) -> None:
     """The parts of an explanation add up to the log odds of the two best classes."""
+    classes = classifier.classes
     order = np.argsort(-log_probabilities)
     assert (one.label, one.second) == (classes[order[0]], classes[order[1]])
     odds = log_probabilities[order[0]] - log_probabilities[order[1]]
     whole = one.prior + one.offset + sum(part.value for part in one.parts)
     assert whole == pytest.approx(odds, abs=1e-9)
     assert one.difference == pytest.approx(odds, abs=1e-9)
+    if classifier.model.words is None or not classifier.model.words.votes:
+        assert abs(one.offset) < 1e-9
     for part in one.parts:
         assert abs(part.rest) < 1e-9  # the terms tell all, but for rounding
         told = part.to_json(3)
@@ -58,15 +61,33 @@ def test_contributions_add_up_to_the_log_odds(digits, seed, rows, prior):
     fitted, new = order[:rows], order[rows : rows + 5]
     classifier = yoro.fit((digits[0][fitted], digits[1][fitted]), prior=prior)
     for one, logs in zip(classifier.explain(digits[0][new]), logs_of(classifier, digits[0][new]), strict=True):
-        check_sum(one, logs, classifier.classes)
+        check_sum(one, logs, classifier)
 
 
 def test_contributions_of_several_readings_add_up(classifier, photos):
     explained = classifier.explain(photos / "new")
     assert len(explained) == 8
     for one, logs in zip(explained, logs_of(classifier, photos / "new"), strict=True):
-        check_sum(one, logs, classifier.classes)
+        check_sum(one, logs, classifier)
         assert [part.reading for part in one.parts] == list(classifier.model.statistics.layout.names)
+
+
+def test_responses_far_from_zero_add_up_to_their_rounded_scores(digits):
+    classifier = yoro.fit((digits[0][:200] + 1e4, digits[1][:200]))
+    for one in classifier.explain(digits[0][200:220] + 1e4):
+        whole = one.prior + one.offset + sum(part.value for part in one.parts)
+        assert whole == pytest.approx(one.difference, abs=1e-9)
+        assert abs(one.offset) < 1e-5
+
+
+def test_the_offset_is_what_sentences_prefer_halfway(spoken, photos):
+    classifier = spoken["sentences that vote"]
+    model, head = classifier.model, classifier.model.words.descriptions.head(classifier.classes)
+    for one in classifier.explain(photos / "new"):
+        best, other = (classifier.classes.index(name) for name in (one.label, one.second))
+        scores = head(model.statistics.parts[0].means[[best, other]].mean(axis=0, keepdims=True))[0]
+        wanted = model.choice.alpha * (scores[best] - scores[other]) / model.choice.temperature
+        assert one.offset == pytest.approx(wanted, abs=1e-9)
 
 
 def test_halfway_between_two_classes_only_the_prior_speaks(digits):
@@ -119,7 +140,7 @@ def spoken(photos):
 def test_sentences_add_up_too(spoken, photos, kind):
     classifier = spoken[kind]
     for one, logs in zip(classifier.explain(photos / "new"), logs_of(classifier, photos / "new"), strict=True):
-        check_sum(one, logs, classifier.classes)
+        check_sum(one, logs, classifier)
         assert one.parts[0].reading == SENTENCES
         assert len(set(one.parts[0].names)) == len(one.parts[0].names)  # a sentence drawn twice is one term
         assert set(one.parts[0].names) <= {sentence for sentences in BANK.values() for sentence in sentences}

@@ -92,7 +92,7 @@ class Explanation:
     `difference` is the difference of their scores: the logarithm of their odds. It is the sum of `prior`, of `offset`
     and of the values of `parts`. A part is what sets the image apart from the point halfway between the mean responses
     of the two classes, where a discriminant prefers neither but for the prior; what sentences prefer there is the
-    offset.
+    offset, which else is zero but for rounding.
     """
 
     name: str
@@ -227,15 +227,14 @@ class Sums:
         weights = (model.mapping.weights[:, best] - model.mapping.weights[:, other]) / model.choice.temperature
         halfway = (self._means[best] + self._means[other]) / 2
         moved = np.asarray(batch.responses[row], dtype=np.float64) - halfway
-        at_halfway = float(
-            halfway @ weights + (model.mapping.bias[best] - model.mapping.bias[other]) / model.choice.temperature
-        )
+        parts = tuple(_part(t, moved[s], weights[s]) for t, s in zip(self._terms, self._slices, strict=True))
         prior = self._times * float(self._log_prior[best] - self._log_prior[other])
+        difference = float(logs[best] - logs[other])
+        offset = difference - prior - sum(part.value for part in parts)
         shares = np.exp(logs[[best, other]])
         return Explanation(
             batch.names[row], model.mapping.classes[best], model.mapping.classes[other],
-            float(shares[0]), float(shares[1]), float(logs[best] - logs[other]), prior, at_halfway - prior,
-            tuple(_part(t, moved[s], weights[s]) for t, s in zip(self._terms, self._slices, strict=True)),
+            float(shares[0]), float(shares[1]), difference, prior, offset, parts,
         )  # fmt: skip
 
 
