@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import yoro
 from command_line import invoke, run
+from photos import write_folder
 from yoro.errors import InputError
 from yoro.model.priors import fitted_log_prior, parse_prior, prior_shift
 
@@ -66,6 +67,17 @@ def test_labels_that_are_numbers_may_be_named_as_numbers(digits):
         fitted.predict_proba(digits[0][:9], prior=prior) for prior in (dict.fromkeys(range(10), 0.1), "uniform")
     )
     assert np.allclose(by_number, uniform)
+
+
+def test_of_sentences_alone_the_prior_was_uniform_and_a_class_without_images_counts_as_one(tmp_path):
+    photos = write_folder(tmp_path / "photos", 3, names=("cat", "rocket"))
+    options = {"source": "embedded:conse", "attributes": "names"}
+    alone = yoro.fit(photos, shots=0, **options)
+    assert prior_shift(alone.model, "uniform") is None
+    before, after = (alone.predict_proba(photos, prior=prior) for prior in (None, {"cat": 0.9, "rocket": 0.1}))
+    assert np.allclose(after[:, 0] / after[:, 1], 9 * before[:, 0] / before[:, 1])
+    described = yoro.fit(photos, classes=["cat", "coffee", "rocket"], **options)
+    assert np.allclose(np.exp(fitted_log_prior(described.model)), [3 / 7, 1 / 7, 3 / 7])
 
 
 def test_a_prior_that_fits_the_data_measures_better(classifier, digits):

@@ -6,7 +6,7 @@ import pytest
 import yoro
 from photos import write_folder
 from yoro.model.settings import HERE
-from yoro.reports.explanations import bars, cells, classes_html, images_html
+from yoro.reports.explanations import ImagesPage, bars, cells, classes_html
 from yoro.trust.explanations import Asked, ExplanationStream
 
 HOSTILE = "<script>alert(1)</script>"
@@ -25,7 +25,10 @@ def explained(tmp_path_factory):
 
 def test_the_page_of_images_shows_the_sums_the_map_and_what_is_alike_and_nothing_of_a_stranger_runs(explained):
     classifier, stream, found = explained
-    page = images_html(found, stream, classifier, 3)
+    made = ImagesPage(classifier, stream, 3)
+    for one in found:
+        made.add(one)
+    page = made.html()
     assert "<script" not in page.lower()
     assert "&lt;script&gt;" in page
     assert page.count("<rect") == 2 * 9

@@ -31,7 +31,10 @@ class ExplainOptions:
     """What is explained, and how far."""
 
     labels: Annotated[
-        tuple[str, ...], Parameter(name="--class", metavar="NAME", help="Without images: this class alone; repeatable.")
+        tuple[str, ...],
+        Parameter(
+            name="--class", metavar="NAME", help="Without images: this class alone; repeatable.", show_default=False
+        ),
     ] = ()
     top: Annotated[int, Parameter(metavar="K", help="Name the K strongest on each side.")] = 5
     near: Annotated[int, Parameter(metavar="N", help="Name the N most similar fitted images.")] = 5
@@ -39,7 +42,12 @@ class ExplainOptions:
         str | None, Parameter(metavar="DATA", help="The fitted data, so that similar images have names.")
     ] = None
     occlusion: Annotated[
-        int, Parameter(metavar="GRID", help="Map what matters, covering GRID x GRID cells: a forward pass each.")
+        int,
+        Parameter(
+            metavar="GRID",
+            help="Map what matters, covering GRID x GRID parts: a pass each.",
+            show_default=False,
+        ),
     ] = 0
 
 
@@ -95,6 +103,7 @@ def _explain_classes(classifier: Classifier, wanted: ExplainOptions, output: Rep
 def _explain_images(
     classifier: Classifier, data: object, wanted: ExplainOptions, loading: LoadingOptions, output: ReportOptions
 ) -> None:
+    from yoro.reports.explanations import ImagesPage
     from yoro.trust.explanations import Asked, ExplanationStream
     from yoro.trust.occlusion import passes
 
@@ -105,17 +114,18 @@ def _explain_images(
     if wanted.occlusion:
         cost = passes(wanted.occlusion, classifier.pipeline.layout.views)
         say(f"The map of an image costs {cost:,} forward passes.", output.quiet)
-    found = []
+    page = ImagesPage(classifier, stream, wanted.top)
+    rows = []
     for one in stream:
-        found.append(one)
-        if not output.as_json:
-            print_text(("" if len(found) == 1 else "\n") + image_text(one, wanted.top))
+        if output.as_json:
+            rows.append(one.to_json(wanted.top))
+        else:
+            print_text(("\n" if page.total else "") + image_text(one, wanted.top))
+        page.add(one)
     if output.html is not None:
-        from yoro.reports.explanations import images_html
-
-        write_page(output.html, images_html(found, stream, classifier, wanted.top), output.quiet)
+        write_page(output.html, page.html(), output.quiet)
     if output.as_json:
-        print_json({"images": [one.to_json(wanted.top) for one in found]})
+        print_json({"images": rows})
     tell_skipped(stream.answers.skipped)
 
 

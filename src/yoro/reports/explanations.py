@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -47,18 +48,35 @@ def classes_html(reasons: Sequence[ClassReasons], source: str, top: int) -> str:
     )
 
 
-def images_html(found: Sequence[Explanation], stream: ExplanationStream, classifier: Classifier, top: int) -> str:
-    """The page about images, to be written as UTF-8; it asks for no other file and runs no script."""
-    grid = len(found[0].occlusion) if found and found[0].occlusion is not None else 0
-    return render(
-        "explanations.html",
-        title="Why these answers",
-        source=classifier.model.origin.name,
-        total=len(found),
-        grid=grid,
-        cost=passes(grid, classifier.model.statistics.layout.views),
-        images=[_shown(one, stream, classifier, top) for one in found[:MOST]],
-    )
+@dataclass
+class ImagesPage:
+    """Gathers explanations while they are made; the first ones are shown."""
+
+    classifier: Classifier
+    stream: ExplanationStream
+    top: int
+    total: int = 0
+    found: list[Explanation] = field(default_factory=list)
+
+    def add(self, one: Explanation) -> None:
+        """Note one."""
+        self.total += 1
+        if len(self.found) < MOST:
+            self.found.append(one)
+
+    def html(self) -> str:
+        """The whole page, to be written as UTF-8; it asks for no other file and runs no script."""
+        maps = [one.occlusion for one in self.found if one.occlusion is not None]
+        grid = len(maps[0]) if maps else 0
+        return render(
+            "explanations.html",
+            title="Why these answers",
+            source=self.classifier.model.origin.name,
+            total=self.total,
+            grid=grid,
+            cost=passes(grid, self.classifier.model.statistics.layout.views),
+            images=[_shown(one, self.stream, self.classifier, self.top) for one in self.found],
+        )
 
 
 def _shown(one: Explanation, stream: ExplanationStream, classifier: Classifier, top: int) -> dict[str, object]:
