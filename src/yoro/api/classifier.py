@@ -16,6 +16,7 @@ from yoro.api.comparing import CompareOptions, compare
 from yoro.api.plots import Plots
 from yoro.api.report import Report
 from yoro.data.accept import Data, Label, joined
+from yoro.discriminant.calibration import Prior
 from yoro.errors import InputError, SkippedWarning
 from yoro.files.rows import data_frame
 from yoro.model import classifier as core
@@ -30,6 +31,7 @@ from yoro.reports.classifier import classifier_html
 from yoro.reports.evaluation import evaluation_report, fit_report
 from yoro.text.settings import Attributes
 from yoro.trust.cleaning import clean, write_undo
+from yoro.trust.explanations import NEAR, Asked, ClassReasons, Explanation, ExplanationStream, explain_classes
 from yoro.trust.issues import Issues, find_issues
 from yoro.trust.sets import held_out_sets, left_out_sets
 from yoro.trust.unknown import strangeness
@@ -78,20 +80,40 @@ class Classifier(core.Classifier):
         """The classes, in the order of the columns of `predict_proba`: names, or whole numbers if such were fitted."""
         return tuple(label for label, _ in self._columns())
 
-    def predict(self, data: Data, *, loading: Loading = HERE) -> list[Label]:  # type: ignore[override]
-        """The best class for each image or response; one that cannot be read is an error."""
-        best = self.predict_proba(data, loading=loading).argmax(axis=1)
+    def predict(  # type: ignore[override]
+        self, data: Data, *, prior: Prior | None = None, loading: Loading = HERE
+    ) -> list[Label]:
+        """The best class for each image or response; one that cannot be read is an error.
+
+        `prior` as in `predict_proba`.
+        """
+        best = self.predict_proba(data, prior=prior, loading=loading).argmax(axis=1)
         return [self.classes[i] for i in best]
 
-    def predict_proba(self, data: object, *, loading: Loading = HERE) -> NDArray[np.float64]:
-        """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step."""
-        return super().predict_proba(data, loading=loading)[:, [column for _, column in self._columns()]]
+    def predict_proba(
+        self, data: object, *, prior: Prior | None = None, loading: Loading = HERE
+    ) -> NDArray[np.float64]:
+        """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step.
+
+        `prior` is one to answer by instead of that of the fit: "empirical", "uniform", or a share for each class.
+        """
+        found = super().predict_proba(data, prior=prior, loading=loading)
+        return found[:, [column for _, column in self._columns()]]
 
     def evaluate(
-        self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False
+        self,
+        data: object,
+        labels: object = None,
+        *,
+        prior: Prior | None = None,
+        loading: Loading = HERE,
+        progress: bool = False,
     ) -> Evaluation:
-        """Accuracy and other figures on labelled data; of data with splits, on the test split."""
-        evaluation = super().evaluate(joined(data, labels), loading=loading, progress=progress)
+        """Accuracy and other figures on labelled data; of data with splits, on the test split.
+
+        `prior` as in `predict_proba`.
+        """
+        evaluation = super().evaluate(joined(data, labels), prior=prior, loading=loading, progress=progress)
         _tell(evaluation)
         return evaluation
 
@@ -209,6 +231,21 @@ class Classifier(core.Classifier):
             if batch.responses is not None
         ]
         return np.concatenate([np.empty(0), *parts])
+
+    def explain(
+        self, data: Data, *, near: int = NEAR, fitted: object = None, occlusion: int = 0, loading: Loading = HERE
+    ) -> list[Explanation]:
+        """Why each image was given its class and not the next best: contributions that add up to the log odds.
+
+        With the `near` most similar fitted images, named if these are given again as `fitted`; and with a map of
+        `occlusion` by `occlusion` cells, each of which costs a forward pass.
+        """
+        asked = Asked(near, fitted, occlusion)
+        return list(ExplanationStream(self, data, asked, loading=replace(loading, strict=True)))
+
+    def explain_classes(self, *labels: Label) -> list[ClassReasons]:
+        """The source's classes, or sentences, that speak for these classes and against them; by default for all."""
+        return explain_classes(self, [str(label) for label in labels])
 
     def clean(self, reviewed: str | Path, *, undo: str | Path | None = None, loading: Loading = HERE) -> Change:
         """Apply a reviewed list of issues, exactly; `undo` names a file, ending in .undo, that takes it back."""

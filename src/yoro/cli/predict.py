@@ -40,6 +40,12 @@ if TYPE_CHECKING:
     from yoro.text.encoded_bank import EncodedBank
 
 
+AnotherPrior = Annotated[
+    str | None,
+    Parameter(metavar="P", help="Answer by this prior, not the fit's: empirical, uniform, or shares cat=0.2,dog=0.8."),
+]
+
+
 @dataclass(frozen=True)
 class RowOptions:
     """What rows are written, and where to."""
@@ -70,6 +76,7 @@ class RowOptions:
         ),
     ] = "leave-one-out"
     allow_empty: Annotated[bool, flag("With --coverage: a set may be empty, where no label fits.")] = False
+    prior: AnotherPrior = None
 
     @property
     def format(self) -> str:
@@ -94,6 +101,7 @@ def predict(
     """
     from yoro.files.rows import write_rows
     from yoro.model.classifier import load
+    from yoro.model.priors import parse_prior
 
     if pictures.undo:
         undo(pictures.sort_into, output.quiet)
@@ -102,7 +110,8 @@ def predict(
     data = given(images)
     found = find_pictures(data, pictures)
     classifier = load(model, source=moved.source, device=moved.device)
-    answers = classifier.answers(found or data, loading=loading, progress=not output.quiet)
+    prior = parse_prior(rows.prior)
+    answers = classifier.answers(found or data, prior=prior, loading=loading, progress=not output.quiet)
     for note in answers.notes:
         say(note, output.quiet)
     stream = iter(answers)
@@ -142,6 +151,8 @@ def _check(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> 
         raise UsageError("--calibrate goes with --coverage.")
     if rows.sets_by not in WAYS:
         raise UsageError(f"Sets by {rows.sets_by!r} are not known; {did_you_mean(rows.sets_by, WAYS)}")
+    if rows.prior is not None and rows.coverage is not None:
+        raise UsageError("--coverage holds for the prior of the fit; leave --prior or --coverage out.")
     if rows.coverage is not None and not 0.0 < rows.coverage < 1.0:
         raise UsageError(f"The coverage is {rows.coverage:g}; expected a share between 0 and 1, such as 0.9.")
     if pictures.link and pictures.sort_into is None:
@@ -264,6 +275,7 @@ def evaluate(
     outside: Annotated[
         str | None, Parameter(metavar="IMAGES", help="Images of other things: how well are they told from DATA?")
     ] = None,
+    prior: AnotherPrior = None,
     moved: Moved = MovedOptions(),
     loading: Reads = LoadingOptions(),
     output: Reports = ReportOptions(),
@@ -273,18 +285,20 @@ def evaluate(
     Of data with splits, the test split is measured on.
     """
     from yoro.model.classifier import load
+    from yoro.model.priors import parse_prior
     from yoro.model.store import check_output
 
+    by = parse_prior(prior)
     if output.html is not None:
         check_output(output.html, force=output.force)
     measured = given(data, label_from)
     classifier = load(model, source=moved.source, device=moved.device)
     if output.html is None:
-        evaluation = classifier.evaluate(measured, loading=loading, progress=not output.quiet)
+        evaluation = classifier.evaluate(measured, prior=by, loading=loading, progress=not output.quiet)
     else:
         from yoro.reports.evaluation import evaluation_report
 
-        evaluation, page = evaluation_report(classifier, measured, loading=loading, progress=not output.quiet)
+        evaluation, page = evaluation_report(classifier, measured, prior=by, loading=loading, progress=not output.quiet)
         write_page(output.html, page, output.quiet)
     for note in evaluation.notes:
         say(note, output.quiet)
