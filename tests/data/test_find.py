@@ -42,6 +42,20 @@ def test_split_folders_are_recognised_under_every_spelling(tmp_path: Path, spell
     assert names(found.select("val")) == [f"{spelling}/cat/a.png"]
 
 
+def test_training_and_testing_are_splits_too(tmp_path: Path) -> None:
+    for split in ("Training", "Testing"):
+        save(tmp_path / split / "glioma" / "a.png")
+    assert find(tmp_path).splits == ["test", "train"]
+
+
+def test_a_folder_without_images_beside_a_lone_split_leaves_it_a_split(tmp_path: Path) -> None:
+    save(tmp_path / "train" / "cat" / "a.png")
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations" / "a.xml").write_text("<a/>")
+    found = find(tmp_path)
+    assert (found.classes, found.splits) == (["cat"], ["train"])
+
+
 def test_a_class_called_train_beside_others_stays_a_class(tmp_path: Path) -> None:
     save(tmp_path / "train" / "steam" / "a.png")
     save(tmp_path / "bus" / "b.png")

@@ -137,7 +137,7 @@ def _splits(folders: list[Node], called: str, remarks: list[str]) -> list[Node]:
     name says that it has no labels, it is a split.
     """
     named = [folder for folder in folders if folder.name.lower() in SPLITS]
-    others = [folder.name for folder in folders if folder not in named]
+    others = [folder.name for folder in folders if folder not in named and _has_any_image(folder)]
     deep = [folder for folder in named if _content(folder)[0]]
     flat = [folder.name for folder in named if folder not in deep and _content(folder)[1]]
     if not named:
