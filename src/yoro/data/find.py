@@ -15,6 +15,7 @@ from yoro.data.lists import find_coop, find_listed, is_coop, is_list
 from yoro.data.trees import Node, on_disk
 from yoro.errors import InputError
 
+SPREADSHEETS = frozenset({".xlsx", ".xls", ".ods", ".numbers"})
 UNLABELLED = "expected an image, a folder or an archive of images, or a CSV or JSONL list"
 
 
@@ -60,6 +61,8 @@ def _find_at(path: Path, labelled: bool, known: Collection[str]) -> Dataset:
 def _no_data(path: Path) -> str:
     if is_other_archive(path):
         return "is an archive of a kind that is not read: unpack it, or pack it as .zip or .tar.gz"
+    if path.suffix.lower() in SPREADSHEETS:
+        return "is a spreadsheet: save it as 'CSV UTF-8', with the columns path and label"
     if path.suffix.lower() == ".npz":
         return "holds responses, which are given alone and not beside other data"
     if path.suffix.lower() == ".yoro":
