@@ -137,6 +137,36 @@ def test_several_folders_are_one(flowers: Path, tmp_path: Path) -> None:
     assert all(Path(name).exists() for name in names(found))
 
 
+def test_several_folders_of_a_class_each_are_classes(flowers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = find([flowers / "rose", flowers / "tulip"])
+    assert found.classes == ["rose", "tulip"]
+    assert said(found, "Each folder given is read as a class", "'rose'", "'tulip'")
+    assert all(Path(name).exists() for name in names(found))
+    monkeypatch.chdir(flowers / "rose")
+    assert find([".", "../tulip"]).classes == ["rose", "tulip"]
+
+
+@pytest.mark.parametrize("other", ["test", "unlabelled"])
+def test_a_folder_named_as_having_no_class_is_not_taken_for_one(flowers: Path, other: str) -> None:
+    save(flowers / other / "0.png")
+    with pytest.raises(InputError, match="No labelled image"):
+        find([flowers / "rose", flowers / other])
+
+
+def test_a_folder_named_after_a_known_class_is_that_class(flowers: Path) -> None:
+    found = find(flowers / "rose", known=("rose", "tulip"))
+    assert found.classes == ["rose"]
+    assert said(found, "read as images of the class 'rose'")
+    with pytest.raises(InputError, match="No labelled image"):
+        find(flowers / "rose", known=("lily",))
+
+
+def test_a_model_given_as_images_says_which_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "m.yoro").mkdir()
+    with pytest.raises(InputError, match="is a saved model, not images; the model comes first"):
+        find(tmp_path / "m.yoro", labelled=False)
+
+
 def test_images_folders_and_lists_are_predicted_together(flowers: Path, tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("path\nflowers/tulip/0.png\n")
     one = flowers / "rose" / "0.png"

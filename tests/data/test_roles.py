@@ -264,6 +264,15 @@ def test_one_class_alone_is_refused_before_an_image_is_read(place, run, tmp_path
     assert "are of one class, 'dark'; a classifier needs at least 2" in said
 
 
+@pytest.mark.parametrize("beside", ["photos/Urlaub/loose.png", "empty/notes.txt"])
+def test_one_class_alone_points_to_the_folder_whose_folders_may_be_meant(place, run, tmp_path, beside):
+    shutil.copytree(place / "plain", tmp_path / "one" / "photos" / "Urlaub")
+    (tmp_path / "one" / beside).parent.mkdir(exist_ok=True)
+    (tmp_path / "one" / beside).write_bytes(b"x")
+    said = run("fit", tmp_path / "one", "--out", "m.yoro", code=1)
+    assert f"If the classes are the folders in '{tmp_path / 'one' / 'photos' / 'Urlaub'}', give that." in said
+
+
 @pytest.mark.parametrize(
     "words", [["whole.zip"], ["wrapped"], ["beside"], ["named", "--label-from", "{label}_{n}.png"]]
 )

@@ -96,11 +96,12 @@ def _folder_of(examples: Sequence[Example], path: Path) -> tuple[Path, tuple[str
             return here, (
                 f"The paths in '{shown(path)}' are read from the working directory, where they lead to files.",
             )
-    return beside, (
+    nowhere = (
         f"None of the images that '{shown(path)}' lists is there, such as '{examples[0].name}'. Paths are read from "
         f"the list's own folder, '{shown(beside.resolve())}', or from the working directory: mend the paths, or put "
-        "the list where they lead to files.",
+        "the list where they lead to files."
     )
+    return beside, (nowhere,)
 
 
 def _ours(row: Row) -> Row:

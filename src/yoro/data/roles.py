@@ -14,9 +14,11 @@ from pathlib import Path
 
 from yoro.data.examples import Dataset, Example
 from yoro.data.find import find
+from yoro.data.folders import folder_of_several
 from yoro.data.responses import ResponseBatch, ResponseFile
 from yoro.data.splits import MOST_VALIDATION, describe_hold_out, draw_few, hold_tenth
 from yoro.data.streams import ResponseData, ResponseStream, is_response_data, open_responses
+from yoro.data.trees import on_disk
 from yoro.discriminant.rules import MEMBERS, lacking, working_rules
 from yoro.errors import InputError, SelectionError, counted
 
@@ -141,9 +143,11 @@ def refuse_one_class(classes: Collection[str], data: object) -> None:
         return
     where = f" in {', '.join(map(str, data)) if isinstance(data, list) else data}" if _is_place(data) else ""
     only = "".join(classes)
+    below = folder_of_several(on_disk(Path(data))) if isinstance(data, str | Path) and Path(data).is_dir() else None
+    meant = f" If the classes are the folders in '{Path(str(data)) / below}', give that." if below else ""
     raise InputError(
         f"All images{where} are of one class, {only!r}; a classifier needs at least 2. Give a folder that holds a "
-        "folder of images for each class, or several folders."
+        f"folder of images for each class, or several folders.{meant}"
     )
 
 
