@@ -300,6 +300,11 @@ def test_iterables_of_pairs_keep_their_order(flowers: Path) -> None:
     assert find(list(found)).examples == found.examples
 
 
+def test_images_without_labels_say_how_labels_are_given() -> None:
+    with pytest.raises(InputError, match=r"Item 0 is ndarray, without a label; .* as in fit\(images, labels\)"):
+        find([np.zeros((8, 8, 3), np.uint8)])
+
+
 def test_images_without_labels_are_for_prediction() -> None:
     array = np.zeros((5, 4, 4, 3), dtype=np.uint8)
     assert len(find(array, labelled=False)) == 5
