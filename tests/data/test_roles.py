@@ -19,6 +19,8 @@ from yoro.data.find import find
 from yoro.data.roles import ROLES, Rows, find_roles, to_change, to_fit, to_measure
 from yoro.errors import InputError, SelectionError
 
+from .conftest import save
+
 SOURCE = """
 import numpy as np
 
@@ -253,6 +255,13 @@ def test_rules_that_lack_validation_images_name_all_that_work(place, tmp_path):
     write(tmp_path / "few", 50, count=1)
     with pytest.raises(SelectionError, match="loo, k-fold, oas, rblw, ledoit-wolf, a number from 0 to 1"):
         to_fit(tmp_path / "few", None, rule="validation", seed=0)
+
+
+def test_what_was_taken_for_classes_is_told_first(tmp_path):
+    for place in ("Desktop", "Pictures/2023"):
+        save(tmp_path / place / "a.png")
+    _, _, notes = to_fit(tmp_path, None, rule="loo", seed=0)
+    assert notes[0] == "Found 2 images of 2 classes to fit: 'Desktop', 'Pictures'."
 
 
 @pytest.mark.parametrize("verb", ["fit", "compare"])

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from yoro.data.examples import Dataset, Example
+from yoro.data.examples import Dataset, Example, listed
 from yoro.data.find import find
 from yoro.data.folders import folder_of_several
 from yoro.data.responses import ResponseBatch, ResponseFile
@@ -129,8 +129,7 @@ def to_fit(
     elif held and rule != "validation":
         notes.append(_fitted_too(len(held), rule))
         train, held = train + held, []
-    classes = counted(len({example.label for example in train}), "class")
-    notes.insert(0, f"Found {counted(len(train), 'image')} of {classes} to fit.")
+    notes.insert(0, _found(train))
     if rule == "validation" and not held:
         train, held, note = _held_out(train, seed)
         notes.append(note)
@@ -149,6 +148,12 @@ def refuse_one_class(classes: Collection[str], data: object) -> None:
         f"All images{where} are of one class, {only!r}; a classifier needs at least 2. Give a folder that holds a "
         f"folder of images for each class, or several folders.{meant}"
     )
+
+
+def _found(train: Sequence[Example]) -> str:
+    """What there is to fit; the names tell whether the folders meant are those that were taken for classes."""
+    classes = sorted({example.label or "" for example in train})
+    return f"Found {counted(len(train), 'image')} of {counted(len(classes), 'class')} to fit: {listed(classes)}."
 
 
 def _are(count: int) -> str:
