@@ -11,7 +11,7 @@ import pytest
 import yoro.cli
 from command_line import invoke
 from yoro.cli import options, refine
-from yoro.cli.app import GROUPS, VERBS
+from yoro.cli.app import GROUPS, VERBS, app
 from yoro.model.settings import Loading, PipelineSettings, SolveSettings
 from yoro.refining.settings import RefineSettings
 from yoro.text.settings import SentenceSettings
@@ -51,6 +51,13 @@ def test_every_verb_explains_every_option(verb):
         if line.startswith("  --"):
             name, _, about = line.strip().partition("  ")
             assert about.strip() or len(name) > 24, line
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_every_option_that_is_taken_is_in_the_help(verb):
+    said = invoke(verb, "--help").stdout
+    taken = [option.names[0] for option in app[verb].assemble_argument_collection() if option.show]
+    assert [name for name in taken if name.startswith("--") and name not in said] == []
 
 
 def test_the_help_of_all_has_one_whole_line_a_verb(monkeypatch):

@@ -22,7 +22,7 @@ from yoro.files.rows import data_frame
 from yoro.model import classifier as core
 from yoro.model.classifier import Change
 from yoro.model.left_out import left_out_evaluation
-from yoro.model.metrics import Evaluation
+from yoro.model.metrics import Evaluation, percent_text
 from yoro.model.model import Model
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import HERE, Loading
@@ -279,10 +279,16 @@ class Classifier(core.Classifier):
     def __repr__(self) -> str:
         model = self.model
         what = f"{len(self.names)} classes from {model.statistics.total:,.0f} examples of {model.origin.name}"
+        if (measured := self._known_left_out()) is not None:
+            return f"<yoro.Classifier: {what}, leave-one-out accuracy {percent_text(measured.accuracy)}>"
         return f"<yoro.Classifier: {what}, shrinkage {model.choice.shrinkage:.3g} by {model.choice.rule}>"
 
     def _repr_html_(self) -> str:
-        return classifier_html(self.model, self.left_out(), MOST_CLASSES)
+        return classifier_html(self.model, self._known_left_out(), MOST_CLASSES)
+
+    def _known_left_out(self) -> Evaluation | None:
+        """The figures by leave-one-out where they cost no new solve, as they do of a loaded model."""
+        return self.left_out() if self.model.found_left_out is not None else None
 
     def _columns(self) -> list[tuple[Label, int]]:
         """Each class as a user knows it, with its column among the answers; whole numbers in their order."""
