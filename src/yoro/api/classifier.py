@@ -24,12 +24,14 @@ from yoro.model.left_out import left_out_evaluation
 from yoro.model.metrics import Evaluation
 from yoro.model.model import Model
 from yoro.model.pipeline import Pipeline
+from yoro.model.receipt import Receipt
 from yoro.model.settings import HERE, Loading
 from yoro.model.store import check_output, read_model
 from yoro.reports.classifier import classifier_html
 from yoro.reports.evaluation import evaluation_report, fit_report
 from yoro.text.settings import Attributes
 from yoro.trust.cleaning import clean, write_undo
+from yoro.trust.forgetting import Verification, verify
 from yoro.trust.issues import Issues, find_issues
 from yoro.trust.sets import held_out_sets, left_out_sets
 from yoro.trust.unknown import strangeness
@@ -119,10 +121,20 @@ class Classifier(core.Classifier):
         return change
 
     def forget(self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False) -> Change:
-        """Take labelled data back out, as if they had never been fitted; only what was fitted can be."""
+        """Take labelled data back out, as if they had never been fitted; only what was fitted can be.
+
+        All that was chosen with them is chosen anew. `change.receipt.save("receipt.json")` keeps a receipt, which
+        `verify` takes.
+        """
         change = super().forget(joined(data, labels), loading=loading, progress=progress)
         _tell(change)
         return change
+
+    def verify(
+        self, receipt: Receipt | str | Path, data: object = None, labels: object = None, *, loading: Loading = HERE
+    ) -> Verification:
+        """Whether what a receipt lists is forgotten; with the data that are left, a fit of them is compared too."""
+        return verify(self, receipt, joined(data, labels) if data is not None else None, loading=loading)
 
     def merge(self, other: core.Classifier) -> Change:
         """Add everything another classifier on the same source was fitted on."""
