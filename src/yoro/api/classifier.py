@@ -30,6 +30,8 @@ from yoro.model.store import check_output, read_model
 from yoro.reports.classifier import classifier_html
 from yoro.reports.evaluation import evaluation_report, fit_report
 from yoro.text.settings import Attributes
+from yoro.trust.advice import Advice, advise
+from yoro.trust.choosing import Chosen, choose_next
 from yoro.trust.cleaning import clean, write_undo
 from yoro.trust.forgetting import Verification, verify
 from yoro.trust.issues import Issues, find_issues
@@ -183,6 +185,14 @@ class Classifier(core.Classifier):
         for note in found.left_out.notes:
             LOG.warning(note)
         return found
+
+    def advice(self) -> Advice:
+        """What the fitted data are worth, what more images would buy, and which classes need them; nothing is read."""
+        return advise(self.model)
+
+    def choose_next(self, data: Data, count: int = 20, *, loading: Loading = HERE) -> Chosen:
+        """Which of unlabelled images to label next: those in doubt, and unlike each other."""
+        return choose_next(self, data, count, loading=loading)
 
     def predict_sets(
         self, data: Data, coverage: float = 0.9, *, calibrate: object = None, loading: Loading = HERE
