@@ -23,8 +23,8 @@ def test_as_many_as_asked_for_none_twice_all_in_doubt(n, classes, count, seed):
 
 
 def test_copies_of_one_doubtful_image_are_not_all_chosen():
-    probabilities = np.full((10, 2), 0.5)
-    features = np.array([[0.0]] * 7 + [[5.0], [9.0], [20.0]])
+    probabilities = np.full((8, 2), 0.5)
+    features = np.array([[0.0]] * 5 + [[5.0], [9.0], [20.0]])
     assert {round(features[i, 0]) for i in spread_doubt(probabilities, features, 4)} == {0, 5, 9, 20}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,15 +17,17 @@ from yoro.cli.options import (
     Pipelines,
     Reads,
     UsageError,
+    parse_names,
 )
 from yoro.cli.output import duration, print_json, print_text, say, spoken_warnings, tell_skipped
 from yoro.discriminant.readings import FEATURES, LOGITS
 from yoro.errors import counted
-from yoro.model.settings import FitSettings
+from yoro.model.settings import FitSettings, silence
 
 if TYPE_CHECKING:
     from yoro.trust.advice import Advice, Point
     from yoro.trust.choosing import Chosen
+    from yoro.trust.trying import Tried
 
 MOST_NEEDY = 5  # classes that are named
 MOST_SHOWN = 10  # images to label next that are shown where no list is written
@@ -37,6 +39,9 @@ class ChoiceOptions:
 
     more: Annotated[
         str | None, Parameter(metavar="IMAGES", help="Unlabelled images: say which of them to label next.")
+    ] = None
+    sources: Annotated[
+        str | None, Parameter(name="--try", metavar="S,S", help="Other sources to compare on a sample of the images.")
     ] = None
     choose: Annotated[int, Parameter(metavar="N", help="With --more: how many.")] = 20
     out: Annotated[
@@ -61,6 +66,7 @@ def advise(
     from yoro.model.store import check_output
     from yoro.trust.advice import advise as from_model
     from yoro.trust.choosing import choose_next
+    from yoro.trust.trying import try_source
 
     if choice.more is None and choice.out is not None:
         raise UsageError("--out writes a list of images to label; give them with --more.")
@@ -74,13 +80,19 @@ def advise(
     with spoken_warnings(quiet):
         outcome = run_fit(given(data, label_from), None, settings)
         advice, chosen = from_model(outcome.classifier.model), None
+        others = parse_names(choice.sources)
+        if others and not outcome.examples:
+            raise UsageError("--try reads images; responses are those of one source.")
+        silent = replace(settings, tell=silence)
+        tried = [try_source(outcome.classifier.model, outcome.examples, name, silent) for name in others]
         if choice.more is not None:
             chosen = choose_next(outcome.classifier, choice.more, choice.choose, loading=loading, progress=not quiet)
     if output.as_json:
         rows = [one.row() for one in chosen.candidates] if chosen else []
-        print_json(advice.to_json() | {"next": rows})
+        print_json(advice.to_json() | {"tried": [one.to_json() for one in tried], "next": rows})
     else:
-        for line in [*advice_lines(advice), *(_next_lines(chosen) if chosen else [])]:
+        told = [*advice_lines(advice), *map(_tried_line, tried), *(_next_lines(chosen) if chosen else [])]
+        for line in told:
             print_text(line)
     if choice.out is not None and chosen is not None:
         write_rows((one.row() for one in chosen.candidates), kind, choice.out)
@@ -135,6 +147,13 @@ def _reading_lines(advice: Advice) -> list[str]:
     if single is not None:
         lines.append(f"  `--read {single}` would do about as well here, and make a smaller model in the same time.")
     return lines
+
+
+def _tried_line(tried: Tried) -> str:
+    """How another source did."""
+    compared = f"{tried.accuracy:.1%} right beside {tried.present:.1%} on {counted(tried.images, 'image')}"
+    took = f"{1000 * tried.seconds:.0f} ms an image beside {1000 * tried.present_seconds:.0f}"
+    return f"{tried.source}: {tried.verdict}, {compared} ({tried.gained} gained, {tried.lost} lost), {took}."
 
 
 def _next_lines(chosen: Chosen) -> list[str]:

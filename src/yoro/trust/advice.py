@@ -12,7 +12,7 @@ from yoro.data.responses import ResponseBatch
 from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.reservoir import Members
 from yoro.errors import InputError
-from yoro.mappings.batches import class_codes, row_digests
+from yoro.mappings.batches import class_codes
 from yoro.model.gathered import Gathered
 from yoro.model.model import Model
 from yoro.model.settings import SolveSettings
@@ -108,7 +108,8 @@ def refit(model: Model, members: Members, rows: NDArray[np.intp]) -> Model:
     gathered = Gathered.empty(max(len(rows), 1), 0, model.statistics.layout)
     responses, labels = members.responses[rows], members.labels[rows].tolist()
     groups, names = members.groups[rows].tolist(), [f"row {i}" for i in rows.tolist()]
-    gathered.add([ResponseBatch(responses, labels, groups, row_digests(responses), names)])
+    digests = [members.digests[i] for i in rows.tolist()]
+    gathered.add([ResponseBatch(responses, labels, groups, digests, names)])
     return solve(gathered, SolveSettings(rule, model.prior), model.origin, words=model.words)
 
 

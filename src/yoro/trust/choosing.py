@@ -15,7 +15,7 @@ from yoro.model.settings import HERE, Loading
 
 Array = NDArray[np.float64]
 
-POOL = 5  # times as many images as are asked for, the most doubtful, are spread out
+POOL = 2  # times as many images as are asked for, the most doubtful, are spread out
 
 
 @dataclass(frozen=True)
