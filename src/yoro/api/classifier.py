@@ -31,7 +31,7 @@ from yoro.reports.classifier import classifier_html
 from yoro.reports.evaluation import evaluation_report, fit_report
 from yoro.text.settings import Attributes
 from yoro.trust.advice import Advice, advise
-from yoro.trust.choosing import Chosen, choose_next
+from yoro.trust.choosing import COUNT, Chosen, choose_next
 from yoro.trust.cleaning import clean, write_undo
 from yoro.trust.forgetting import Verification, verify
 from yoro.trust.issues import Issues, find_issues
@@ -190,7 +190,7 @@ class Classifier(core.Classifier):
         """What the fitted data are worth, what more images would buy, and which classes need them; nothing is read."""
         return advise(self.model)
 
-    def choose_next(self, data: Data, count: int = 20, *, loading: Loading = HERE) -> Chosen:
+    def choose_next(self, data: Data, count: int = COUNT, *, loading: Loading = HERE) -> Chosen:
         """Which of unlabelled images to label next: those in doubt, and unlike each other."""
         return choose_next(self, data, count, loading=loading)
 

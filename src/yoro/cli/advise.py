@@ -20,7 +20,6 @@ from yoro.cli.options import (
     parse_names,
 )
 from yoro.cli.output import duration, print_json, print_text, say, spoken_warnings, tell_skipped
-from yoro.discriminant.readings import FEATURES, LOGITS
 from yoro.errors import counted
 from yoro.model.settings import FitSettings, silence
 
@@ -43,7 +42,7 @@ class ChoiceOptions:
     sources: Annotated[
         str | None, Parameter(name="--try", metavar="S,S", help="Other sources to compare on a sample of the images.")
     ] = None
-    choose: Annotated[int, Parameter(metavar="N", help="With --more: how many.")] = 20
+    choose: Annotated[int | None, Parameter(metavar="N", help="With --more: how many; 10 unless told.")] = None
     out: Annotated[
         Path | None, Parameter(metavar="LIST", help="With --more: write them all to a .csv, .json or .jsonl.")
     ] = None
@@ -57,15 +56,16 @@ def advise(
     loading: Reads = LoadingOptions(),
     output: Answers = JsonOptions(),
 ) -> None:
-    """Say what labelled data are worth, what more images would buy, and which to label next.
+    """Say what labelled data are worth, and which images to label next.
 
-    One pass over the data; nothing is saved.
+    One pass over the data: how accurate it is and will be with more images, which classes need them, and what other
+    readings and sources give. Nothing is saved.
     """
     from yoro.files.rows import FORMATS, write_rows
     from yoro.fit import run_fit
     from yoro.model.store import check_output
     from yoro.trust.advice import advise as from_model
-    from yoro.trust.choosing import choose_next
+    from yoro.trust.choosing import COUNT, choose_next
     from yoro.trust.trying import try_source
 
     if choice.more is None and choice.out is not None:
@@ -86,7 +86,8 @@ def advise(
         silent = replace(settings, tell=silence)
         tried = [try_source(outcome.classifier.model, outcome.examples, name, silent) for name in others]
         if choice.more is not None:
-            chosen = choose_next(outcome.classifier, choice.more, choice.choose, loading=loading, progress=not quiet)
+            count = COUNT if choice.choose is None else choice.choose
+            chosen = choose_next(outcome.classifier, choice.more, count, loading=loading, progress=not quiet)
     if output.as_json:
         rows = [one.row() for one in chosen.candidates] if chosen else []
         print_json(advice.to_json() | {"tried": [one.to_json() for one in tried], "next": rows})
@@ -137,6 +138,8 @@ def _worth(now: Point, twice: Point) -> str:
 
 def _reading_lines(advice: Advice) -> list[str]:
     """What each reading of the pass gives alone."""
+    from yoro.discriminant.readings import FEATURES, LOGITS
+
     if not advice.readings:
         return ["One reading was fitted; `--read all` weighs several of the same pass, where the source has them."]
     told = ", ".join(f"{one.name} {one.accuracy:.1%}" for one in advice.readings)

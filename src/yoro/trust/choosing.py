@@ -15,6 +15,7 @@ from yoro.model.settings import HERE, Loading
 
 Array = NDArray[np.float64]
 
+COUNT = 10  # images to label next, unless told
 POOL = 2  # times as many images as are asked for, the most doubtful, are spread out
 
 
@@ -43,7 +44,7 @@ class Chosen:
 
 
 def choose_next(
-    classifier: Classifier, data: object, count: int, *, loading: Loading = HERE, progress: bool = False
+    classifier: Classifier, data: object, count: int = COUNT, *, loading: Loading = HERE, progress: bool = False
 ) -> Chosen:
     """So many of the unlabelled images, by doubt and spread."""
     if count < 1:

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Rows, to_change
 from yoro.data.streams import ResponseStream
+from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.errors import InputError, counted
 from yoro.model.classifier import Classifier
 from yoro.model.gathered import Gathered
@@ -167,7 +168,8 @@ def _fitted(
     if isinstance(pipeline, BothViews):
         chosen, gathered = choose_views(replace(classifier.pipeline, layout=pipeline.two), gathered, settings)
         origin = chosen.origin()
-    keep = model.choice if rule == "validation" or (isinstance(rule, str) and not capacity) else None
+    lacks = isinstance(rule, str) and RULES[rule] == MEMBERS and not capacity
+    keep = model.choice if rule == "validation" or lacks else None  # as `forget` keeps it
     return solve(gathered, settings, origin, words=model.words, keep=keep), gathered.skipped
 
 
@@ -181,14 +183,13 @@ def _without(stream: ResponseStream, gone: Counter[tuple[str, str]]) -> Response
     """The stream less what is gone, once for each time it is listed."""
 
     def batches(result: ResponseStream) -> Iterator[ResponseBatch]:
+        result.skipped = stream.skipped
         for batch in stream:
             rows = []
-            for row, entry in enumerate(zip(batch.digests, batch.labels or [], strict=True)):
-                entry_ = (entry[0].hex(), entry[1])
-                gone[entry_] -= 1
-                if gone[entry_] < 0:
+            for row, (digest, label) in enumerate(zip(batch.digests, batch.labels or [], strict=True)):
+                gone[digest.hex(), label] -= 1
+                if gone[digest.hex(), label] < 0:
                     rows.append(row)
-            result.skipped = stream.skipped
             if rows:
                 yield batch.take(rows)
 
