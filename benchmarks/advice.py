@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
 from accuracy import read, tasks
 from timing import print_machine, print_table
@@ -32,7 +32,7 @@ from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import FitSettings, SolveSettings
 from yoro.model.solve import solve
 from yoro.trust.choosing import features_of, spread_doubt
-from yoro.trust.forecast import Judged, forecast
+from yoro.trust.forecast import Judged, forecast, terms
 
 CLASSES = (5, 10, 10, 20, 1000)  # of a draw, at most
 LEFT = 10  # images a class to test on, at least
@@ -72,6 +72,7 @@ class Case:
     data: str
     images: int
     times: int
+    classes: int
     judged: Judged
     truth: float
 
@@ -91,12 +92,12 @@ def cases(data: Data, images: int, draws: int) -> Iterator[Case]:
                 logs = log_probabilities(found.scored.scores, model.choice.temperature)
                 judged = Judged.of(logs, found.scored.truth)
             if judged is not None:
-                yield Case(data.name, images, t, judged, data.accuracy(model, rest))
+                yield Case(data.name, images, t, len(own), judged, data.accuracy(model, rest))
 
 
 def judge(found: list[Case]) -> list[str]:
     """Mean absolute error, mean error and coverage of forecasts, in percent."""
-    shares = [forecast(case.images, case.judged, [case.times])[0][1] for case in found]
+    shares = [forecast(case.images, case.judged, case.classes, [case.times])[0][1] for case in found]
     errors = np.array([share.value - case.truth for share, case in zip(shares, found, strict=True)])
     naive = np.array([case.judged.accuracy - case.truth for case in found])
     held = [share.low <= case.truth <= share.high for share, case in zip(shares, found, strict=True)]
@@ -105,9 +106,7 @@ def judge(found: list[Case]) -> list[str]:
 
 
 def columns(case: Case) -> np.ndarray:
-    """What the constants of the forecast are multiplied with: START, FEW, GROWTH, SLOPE."""
-    level = ndtri(np.clip(expit(case.judged.margins).mean(), 1e-3, 1 - 1e-3))
-    return np.array([1.0, 1 / case.images, case.images**-0.5 - (case.images * case.times) ** -0.5, level])
+    return terms(case.judged, case.classes, case.images, case.times)
 
 
 def constants(found: list[Case]) -> np.ndarray:
@@ -121,7 +120,7 @@ def constants(found: list[Case]) -> np.ndarray:
 
 def print_constants(found: list[Case]) -> None:
     """The constants of all data, and the error of those of all other data on each."""
-    print("START, FEW, GROWTH, SLOPE:", constants(found).round(3))
+    print("START, FEW, GROWTH, SLOPE, MANY:", constants(found).round(3))
     for name in sorted({case.data for case in found}):
         mine, others = ([case for case in found if (case.data == name) == own] for own in (True, False))
         if not others:

@@ -13,9 +13,9 @@ from yoro.trust.forecast import QUANTILE, Judged, forecast, measured
 MARGINS = arrays(np.float64, st.integers(1, 60), elements=st.floats(-1e6, 1e6))
 
 
-@given(MARGINS, st.floats(1, 1000))
-def test_more_images_never_promise_less_and_bounds_hold_the_value(margins, images):
-    shares = [share for _, share in forecast(images, Judged(margins))]
+@given(MARGINS, st.floats(1, 1000), st.integers(2, 2000))
+def test_more_images_never_promise_less_and_bounds_hold_the_value(margins, images, classes):
+    shares = [share for _, share in forecast(images, Judged(margins), classes)]
     values = [share.value for share in shares]
     assert values == sorted(values)
     assert all(0 <= share.low <= share.value <= share.high <= 1 for share in shares)

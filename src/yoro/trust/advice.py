@@ -96,7 +96,7 @@ def advise(model: Model) -> Advice:
     return Advice(
         int(model.statistics.total), len(counts), each, _point(each, measured(judged.accuracy, len(judged))),
         tuple(curve),
-        tuple(_point(n, share) for n, share in forecast(each, judged)),
+        tuple(_point(n, share) for n, share in forecast(each, judged, len(counts))),
         tuple(_needs(model, logs, found.scored.truth)), tuple(_readings(model)),
         float(str(event.get("seconds", 0.0))), tuple(notes),
     )  # fmt: skip

@@ -3,8 +3,9 @@
 With few images the share of right answers is a rough measure. How clearly an answer is right or wrong, its margin, says
 more: the mean of the margins through a logistic curve varies less from draw to draw. On the scale of the normal
 quantile, accuracy is nearly linear in it, and grows by about the same from n to m images a class whatever the data
-are: by a multiple of 1/sqrt(n) - 1/sqrt(m). The slope that refits on fewer of the same images show was tried beside
-it, and told nothing more. The constants are those of `benchmarks/advice.py`, which also says how far off this is.
+are: by a multiple of 1/sqrt(n) - 1/sqrt(m). With many classes it is a little lower. The slope that refits on fewer of
+the same images show was tried beside it, and told nothing more. `benchmarks/advice.py` says how far off this is, and
+fits the constants.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ Array = NDArray[np.float64]
 
 TIMES = (1, 2, 4)  # as many images
 QUANTILE = 1.645  # of a 90 % interval
-START, FEW, SLOPE, GROWTH = 0.255, 0.32, 0.95, 1.88
-NOISE, MODEL, AHEAD = 1.3, 0.13, 0.1  # deviations: times that of the mean, of the formula, and for every doubling
+START, FEW, GROWTH, SLOPE, MANY = 0.269, 0.313, 1.83, 0.93, -0.11
+CLASSES = (5, 50)  # that the constants are of; with fewer or more the nearest of these is taken
+# Deviations: times that of the mean, of the formula, for every doubling, and more where nearly all is right.
+NOISE, MODEL, AHEAD, SURE = 1.2, 0.1, 0.08, 0.3
 
 
 @dataclass(frozen=True)
@@ -65,22 +68,27 @@ def measured(accuracy: float, n: int) -> Share:
     return Share(accuracy, min(accuracy, float(centre - half)), max(accuracy, float(centre + half)))
 
 
-def forecast(images: float, judged: Judged, times: Sequence[float] = TIMES) -> list[tuple[float, Share]]:
+def terms(judged: Judged, classes: int, images: float, factor: float) -> Array:
+    """What START, FEW, GROWTH, SLOPE and MANY are multiplied with, (5,)."""
+    level = ndtri(np.clip(expit(judged.margins).mean(), 1e-3, 1 - 1e-3))
+    growth = images**-0.5 - (images * factor) ** -0.5
+    return np.array([1.0, 1 / images, growth, level, np.log(np.clip(classes, *CLASSES) / 10)])
+
+
+def forecast(images: float, judged: Judged, classes: int, times: Sequence[float] = TIMES) -> list[tuple[float, Share]]:
     """Images a class, and the accuracy to expect with them on new images, for so many times those that are there.
 
     >>> rng = np.random.default_rng(0)
-    >>> [(n, round(share.value, 2)) for n, share in forecast(8, Judged(rng.normal(2.0, 2.0, 300)))]
-    [(8, 0.84), (16, 0.88), (32, 0.91)]
+    >>> [(n, round(share.value, 2)) for n, share in forecast(8, Judged(rng.normal(2.0, 2.0, 300)), 10)]
+    [(8, 0.84), (16, 0.88), (32, 0.9)]
     """
     clear = expit(judged.margins)
-    mean = float(np.clip(clear.mean(), 1e-3, 1 - 1e-3))
-    level = float(ndtri(mean))
-    noise = NOISE * float(clear.std()) / np.sqrt(len(clear)) / float(norm.pdf(level))
+    noise = NOISE * float(clear.std()) / np.sqrt(len(clear)) / float(norm.pdf(terms(judged, classes, images, 1)[3]))
     found = []
     for factor in times:
-        growth = GROWTH * (images**-0.5 - (images * factor) ** -0.5)
-        middle = START + FEW / images + SLOPE * level + growth
-        spread = QUANTILE * np.sqrt(noise**2 + MODEL**2 + (AHEAD * np.log2(factor)) ** 2)
+        middle = float(np.array([START, FEW, GROWTH, SLOPE, MANY]) @ terms(judged, classes, images, factor))
+        model = MODEL + SURE * max(0.0, middle - 1.0)
+        spread = QUANTILE * np.sqrt(noise**2 + model**2 + (AHEAD * np.log2(factor)) ** 2)
         low, value, high = (float(ndtr(middle + side * spread)) for side in (-1, 0, 1))
         found.append((images * factor, Share(value, low, high)))
     return found
