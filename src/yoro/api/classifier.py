@@ -16,6 +16,7 @@ from yoro.api.comparing import CompareOptions, compare
 from yoro.api.plots import Plots
 from yoro.api.report import Report
 from yoro.data.accept import Data, Label, joined
+from yoro.discriminant.calibration import Prior
 from yoro.errors import InputError, SkippedWarning
 from yoro.files.rows import data_frame
 from yoro.model import classifier as core
@@ -33,6 +34,7 @@ from yoro.text.settings import Attributes
 from yoro.trust.advice import Advice, advise
 from yoro.trust.choosing import COUNT, Chosen, choose_next
 from yoro.trust.cleaning import clean, write_undo
+from yoro.trust.explanations import NEAR, Asked, ClassReasons, Explanation, ExplanationStream, explain_classes
 from yoro.trust.forgetting import Verification, verify
 from yoro.trust.issues import Issues, find_issues
 from yoro.trust.sets import held_out_sets, left_out_sets
@@ -82,20 +84,40 @@ class Classifier(core.Classifier):
         """The classes, in the order of the columns of `predict_proba`: names, or whole numbers if such were fitted."""
         return tuple(label for label, _ in self._columns())
 
-    def predict(self, data: Data, *, loading: Loading = HERE) -> list[Label]:  # type: ignore[override]
-        """The best class for each image or response; one that cannot be read is an error."""
-        best = self.predict_proba(data, loading=loading).argmax(axis=1)
+    def predict(  # type: ignore[override]
+        self, data: Data, *, prior: Prior | None = None, loading: Loading = HERE
+    ) -> list[Label]:
+        """The best class for each image or response; one that cannot be read is an error.
+
+        `prior` as in `predict_proba`.
+        """
+        best = self.predict_proba(data, prior=prior, loading=loading).argmax(axis=1)
         return [self.classes[i] for i in best]
 
-    def predict_proba(self, data: object, *, loading: Loading = HERE) -> NDArray[np.float64]:
-        """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step."""
-        return super().predict_proba(data, loading=loading)[:, [column for _, column in self._columns()]]
+    def predict_proba(
+        self, data: object, *, prior: Prior | None = None, loading: Loading = HERE
+    ) -> NDArray[np.float64]:
+        """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step.
+
+        `prior` is one to answer by instead of that of the fit: "empirical", "uniform", or a share for each class.
+        """
+        found = super().predict_proba(data, prior=prior, loading=loading)
+        return found[:, [column for _, column in self._columns()]]
 
     def evaluate(
-        self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False
+        self,
+        data: object,
+        labels: object = None,
+        *,
+        prior: Prior | None = None,
+        loading: Loading = HERE,
+        progress: bool = False,
     ) -> Evaluation:
-        """Accuracy and other figures on labelled data; of data with splits, on the test split."""
-        evaluation = super().evaluate(joined(data, labels), loading=loading, progress=progress)
+        """Accuracy and other figures on labelled data; of data with splits, on the test split.
+
+        `prior` as in `predict_proba`.
+        """
+        evaluation = super().evaluate(joined(data, labels), prior=prior, loading=loading, progress=progress)
         _tell(evaluation)
         return evaluation
 
@@ -195,21 +217,30 @@ class Classifier(core.Classifier):
         return choose_next(self, data, count, loading=loading)
 
     def predict_sets(
-        self, data: Data, coverage: float = 0.9, *, calibrate: object = None, loading: Loading = HERE
+        self,
+        data: Data,
+        coverage: float = 0.9,
+        *,
+        by: str = "leave-one-out",
+        calibrate: object = None,
+        empty: bool = False,
+        loading: Loading = HERE,
     ) -> list[list[Label]]:
         """For each image the labels that may be right, the best first; `coverage` is how often the right one is there.
 
-        Found by exact leave-one-out on what was fitted, or by labelled data that were not (`calibrate`).
+        Found by exact leave-one-out on what was fitted (`by` may also be "jackknife+", or "full", which is slow), or by
+        labelled data that were not (`calibrate`). No set is empty unless `empty` allows it.
         """
         if calibrate is None:
-            sets = left_out_sets(self.model, coverage)
+            sets = left_out_sets(self.model, coverage, by, empty=empty)
         else:
-            sets = held_out_sets(self, calibrate, coverage, loading=loading)
+            sets = held_out_sets(self, calibrate, coverage, empty=empty, loading=loading)
         labels = {column: label for label, column in self._columns()}
         found: list[list[Label]] = []
         for batch in self.answers(data, loading=replace(loading, strict=True)):
             order = np.argsort(-batch.log_probabilities, axis=1, kind="stable").tolist()
-            for row, inside in zip(order, sets(batch.log_probabilities), strict=True):
+            assert batch.responses is not None
+            for row, inside in zip(order, sets(batch.responses, batch.log_probabilities), strict=True):
                 found.append([labels[i] for i in row if inside[i]])
         return found
 
@@ -222,6 +253,21 @@ class Classifier(core.Classifier):
             if batch.responses is not None
         ]
         return np.concatenate([np.empty(0), *parts])
+
+    def explain(
+        self, data: Data, *, near: int = NEAR, fitted: object = None, occlusion: int = 0, loading: Loading = HERE
+    ) -> list[Explanation]:
+        """Why each image was given its class and not the next best: contributions that add up to the log odds.
+
+        With the `near` most similar fitted images, named if these are given again as `fitted`; and with a map of
+        `occlusion` by `occlusion` cells, each of which costs a forward pass.
+        """
+        asked = Asked(near, fitted, occlusion)
+        return list(ExplanationStream(self, data, asked, loading=replace(loading, strict=True)))
+
+    def explain_classes(self, *labels: Label) -> list[ClassReasons]:
+        """The source's classes, or sentences, that speak for these classes and against them; by default for all."""
+        return explain_classes(self, [str(label) for label in labels])
 
     def clean(self, reviewed: str | Path, *, undo: str | Path | None = None, loading: Loading = HERE) -> Change:
         """Apply a reviewed list of issues, exactly; `undo` names a file, ending in .undo, that takes it back."""

@@ -30,7 +30,7 @@ from yoro.cli.options import (
 )
 from yoro.cli.output import print_json, print_text, say, tell_skipped, write_page
 from yoro.cli.pictures import PictureOptions, attended, find_pictures, undo
-from yoro.errors import counted
+from yoro.errors import counted, did_you_mean
 from yoro.model.settings import SolveSettings
 
 if TYPE_CHECKING:
@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     from yoro.model.classifier import Answers, Classifier
     from yoro.model.metrics import Evaluation
     from yoro.text.encoded_bank import EncodedBank
+
+
+AnotherPrior = Annotated[
+    str | None,
+    Parameter(metavar="P", help="Answer by this prior, not the fit's: empirical, uniform, or shares cat=0.2,dog=0.8."),
+]
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,15 @@ class RowOptions:
     calibrate: Annotated[
         str | None, Parameter(metavar="DATA", help="With --coverage: labelled data, not fitted, to find the sets by.")
     ] = None
+    sets_by: Annotated[
+        str,
+        Parameter(
+            metavar="leave-one-out|jackknife+|full",
+            help="With --coverage: how the sets are found; full is exact, and slow.",
+        ),
+    ] = "leave-one-out"
+    allow_empty: Annotated[bool, flag("With --coverage: a set may be empty, where no label fits.")] = False
+    prior: AnotherPrior = None
 
     @property
     def format(self) -> str:
@@ -86,6 +101,7 @@ def predict(
     """
     from yoro.files.rows import write_rows
     from yoro.model.classifier import load
+    from yoro.model.priors import parse_prior
 
     if pictures.undo:
         undo(pictures.sort_into, output.quiet)
@@ -94,7 +110,8 @@ def predict(
     data = given(images)
     found = find_pictures(data, pictures)
     classifier = load(model, source=moved.source, device=moved.device)
-    answers = classifier.answers(found or data, loading=loading, progress=not output.quiet)
+    prior = parse_prior(rows.prior)
+    answers = classifier.answers(found or data, prior=prior, loading=loading, progress=not output.quiet)
     for note in answers.notes:
         say(note, output.quiet)
     stream = iter(answers)
@@ -118,6 +135,7 @@ def _check(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> 
     """Raise for what cannot be meant or written, before the first image is read."""
     from yoro.files.rows import FORMATS
     from yoro.model.store import check_output
+    from yoro.trust.sets import WAYS
 
     if rows.format not in FORMATS:
         raise UsageError(f"{rows.format!r} is no format; expected one of {', '.join(FORMATS)}.")
@@ -131,6 +149,10 @@ def _check(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> 
         raise UsageError(f"The share of --unknown is {rows.unknown:g}; expected a number from 0 to 1, such as 0.05.")
     if rows.calibrate is not None and rows.coverage is None:
         raise UsageError("--calibrate goes with --coverage.")
+    if rows.sets_by not in WAYS:
+        raise UsageError(f"Sets by {rows.sets_by!r} are not known; {did_you_mean(rows.sets_by, WAYS)}")
+    if rows.prior is not None and rows.coverage is not None:
+        raise UsageError("--coverage holds for the prior of the fit; leave --prior or --coverage out.")
     if rows.coverage is not None and not 0.0 < rows.coverage < 1.0:
         raise UsageError(f"The coverage is {rows.coverage:g}; expected a share between 0 and 1, such as 0.9.")
     if pictures.link and pictures.sort_into is None:
@@ -158,13 +180,14 @@ def with_sets(
 
     coverage = rows.coverage or 0.0
     if rows.calibrate is None:
-        sets = left_out_sets(classifier.model, coverage)
+        sets = left_out_sets(classifier.model, coverage, rows.sets_by, empty=rows.allow_empty)
     else:
-        sets = held_out_sets(classifier, rows.calibrate, coverage, loading=loading)
-    if sets.limit == float("-inf"):
+        sets = held_out_sets(classifier, rows.calibrate, coverage, empty=rows.allow_empty, loading=loading)
+    if sets.everything:
         say(f"{counted(sets.n, 'example')} cannot tell a coverage of {coverage:g}: every set holds all classes.", quiet)
     for batch in answers:
-        yield replace(batch, sets=sets(batch.log_probabilities))
+        assert batch.responses is not None
+        yield replace(batch, sets=sets(batch.responses, batch.log_probabilities))
 
 
 def answered(
@@ -252,6 +275,7 @@ def evaluate(
     outside: Annotated[
         str | None, Parameter(metavar="IMAGES", help="Images of other things: how well are they told from DATA?")
     ] = None,
+    prior: AnotherPrior = None,
     moved: Moved = MovedOptions(),
     loading: Reads = LoadingOptions(),
     output: Reports = ReportOptions(),
@@ -261,18 +285,20 @@ def evaluate(
     Of data with splits, the test split is measured on.
     """
     from yoro.model.classifier import load
+    from yoro.model.priors import parse_prior
     from yoro.model.store import check_output
 
+    by = parse_prior(prior)
     if output.html is not None:
         check_output(output.html, force=output.force)
     measured = given(data, label_from)
     classifier = load(model, source=moved.source, device=moved.device)
     if output.html is None:
-        evaluation = classifier.evaluate(measured, loading=loading, progress=not output.quiet)
+        evaluation = classifier.evaluate(measured, prior=by, loading=loading, progress=not output.quiet)
     else:
         from yoro.reports.evaluation import evaluation_report
 
-        evaluation, page = evaluation_report(classifier, measured, loading=loading, progress=not output.quiet)
+        evaluation, page = evaluation_report(classifier, measured, prior=by, loading=loading, progress=not output.quiet)
         write_page(output.html, page, output.quiet)
     for note in evaluation.notes:
         say(note, output.quiet)

@@ -85,6 +85,12 @@ class Dataset:
             raise InputError(f"The data has no split '{split}'; found: {found}. Name it by a folder or column.")
         return replace(self, examples=chosen)
 
+    def from_here(self) -> Dataset:
+        """The same under names by which the files can be found from here."""
+        names = [e.name if Path(e.name).is_absolute() else self.before + e.name for e in self.examples]
+        examples = tuple(replace(example, name=name) for example, name in zip(self.examples, names, strict=True))
+        return replace(self, examples=examples, before="")
+
     def __len__(self) -> int:
         return len(self.examples)
 

@@ -73,8 +73,7 @@ def _joined(paths: Sequence[Path], labelled: bool, known: Collection[str]) -> Da
     notes: list[str] = []
     for path in paths:
         found = _find_at(path, labelled, known) if labelled or _holds_images(path) else _image(path)
-        names = (e.name if Path(e.name).is_absolute() else found.before + e.name for e in found)
-        examples += [replace(example, name=name) for example, name in zip(found, names, strict=True)]
+        examples += found.from_here()
         notes += [f"{shown(path)}: {note}" for note in found.notes]
     return Dataset(tuple(examples), tuple(notes))
 

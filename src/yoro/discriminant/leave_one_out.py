@@ -13,13 +13,15 @@ by the same algebra with several rows. Weights are frequencies: leaving one out 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import Prior, log_prior
 from yoro.discriminant.reservoir import Members
+from yoro.discriminant.resolvent import Resolvent
 from yoro.discriminant.shrinkage import EPSILON, Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.batches import class_codes
@@ -38,6 +40,28 @@ class Scored:
     weights: Array
 
 
+@dataclass(frozen=True)
+class _Without:
+    """The discriminants without each of some members: a diagonal metric and a rank-one change of it."""
+
+    slope: Array  # (b,) the diagonal metric is this times the scatter's eigenvalues,
+    target: Array  # (b,) and that
+    inverse: Array  # (b, rank) of it
+    weighted: Array  # (b, rank) the residual of what is left out, in it
+    rm: Array  # (b, classes) that residual with the class means
+    constant: Array  # (b, classes)
+    gain: Array  # (b,)
+    shift: Array  # (b,) of the own class's mean along the residual
+    truth: NDArray[np.intp]
+
+    def scores(self, zm: Array, rz: Array) -> Array:
+        """Scores (b, classes) of vectors by their products in the metric: with the means, and with the residual."""
+        scores = zm + self.constant
+        scores += (self.gain * rz)[:, None] * self.rm
+        scores[np.arange(len(rz)), self.truth] -= self.shift * rz
+        return scores
+
+
 class LeaveOneOut:
     """Members rotated into the eigenbasis once; `scores` then costs three products a shrinkage.
 
@@ -52,7 +76,7 @@ class LeaveOneOut:
         self._classes = statistics.classes
         self._total, self._present = statistics.total, int((statistics.counts > 0).sum())
         self._scatter_values = spectrum.values * max(statistics.degrees, 0.0)
-        centre = statistics.counts @ statistics.means / statistics.total
+        self._centre = centre = statistics.counts @ statistics.means / statistics.total
         self._means = np.where(statistics.counts[:, None] > 0, statistics.means - centre, 0.0) @ spectrum.basis
         truth = class_codes(members.labels.tolist(), self._classes)
         vectors = (members.responses - centre) @ spectrum.basis  # (m, rank)
@@ -79,14 +103,14 @@ class LeaveOneOut:
         ]
         grouped = []
         for group in self._groups:
-            scores, _, counts = self._group(*group, rho)
+            scores, _, counts = self._group(*group, rho, group[0])
             grouped.append(scores + log_prior(counts, self._classes, self._prior))
         return Scored(np.concatenate([*single, *grouped]), self.truth, self.weights)
 
     def distances(self, rho: float) -> Array:
         """Squared distances (m, classes) of every member to the class means, in the metric fitted without it."""
         parts = [self._singles(slice(i, i + ROWS), rho) for i in range(0, len(self._truth), ROWS)]
-        parts += [self._group(*group, rho)[:2] for group in self._groups]
+        parts += [self._group(*group, rho, group[0])[:2] for group in self._groups]
         return np.concatenate([lengths[:, None] - 2 * scores for scores, lengths in parts])
 
     def _survives(self, rows: NDArray[np.intp], truth: NDArray[np.intp], weights: Array) -> bool:
@@ -95,6 +119,13 @@ class LeaveOneOut:
 
     def _singles(self, part: slice, rho: float) -> tuple[Array, Array]:
         """Scores without priors (b, classes), and squared lengths (b,)."""
+        vectors, out = self._vectors[part], self._without(part, rho)
+        rz = np.einsum("ij,ij->i", out.weighted, vectors)
+        weighted = np.multiply(vectors, out.inverse, out=out.inverse)
+        zz = np.einsum("ij,ij->i", weighted, vectors)
+        return out.scores(weighted @ self._means.T, rz), zz + out.gain * rz**2
+
+    def _without(self, part: slice, rho: float) -> _Without:
         vectors, truth, unit = self._vectors[part], self._truth[part], self._units[part]
         rows = np.arange(len(truth))
         count = self._counts[truth]
@@ -102,26 +133,21 @@ class LeaveOneOut:
         factor, shift = unit * count / left, unit / left
         residual = vectors - self._means[truth]
         lost = factor * np.einsum("ij,ij->i", residual, residual)
-        degrees = self._total - unit - self._present
-        slope, diagonal = self._metric(lost, degrees, rho)
-        inverse = np.reciprocal(diagonal, out=diagonal)  # (m, rank): D_i^-1
+        slope, target, diagonal = self._metric(lost, self._total - unit - self._present, rho)
+        inverse = np.reciprocal(diagonal, out=diagonal)  # (b, rank): D_i^-1
         weighted = residual * inverse  # D^-1 r
         rr = np.einsum("ij,ij->i", weighted, residual)
         rm = weighted @ self._means.T  # r' D^-1 mu_c
-        zm = np.multiply(vectors, inverse, out=weighted) @ self._means.T
         mm = inverse @ (self._means**2).T
-        zz = np.einsum("ij,ij->i", weighted, vectors)
         own_rm = rm[rows, truth]
-        rz = rr + own_rm  # z = r + mu_y
         mm[rows, truth] += -2 * shift * own_rm + shift**2 * rr
-        zm[rows, truth] -= shift * rz
         rm[rows, truth] -= shift * rr
         gain = slope * factor / (1.0 - slope * factor * rr)  # Sherman-Morrison
-        scores: Array = zm - 0.5 * mm + gain[:, None] * rm * (rz[:, None] - 0.5 * rm)
-        return scores, zz + gain * rz**2
+        constant = -0.5 * (mm + gain[:, None] * rm**2)
+        return _Without(slope, target, inverse, weighted, rm, constant, gain, shift, truth)
 
-    def _metric(self, lost: Array, degrees: Array, rho: float) -> tuple[Array, Array]:
-        """Factor of the downdate (m,) and diagonal of the shrunk covariance before it, (m, rank)."""
+    def _metric(self, lost: Array, degrees: Array, rho: float) -> tuple[Array, Array, Array]:
+        """Factor of the scatter and target (m,), and the diagonal of the shrunk covariance they make, (m, rank)."""
         trace = np.maximum(self._scatter_values.sum() - lost, 0.0)
         sound = (degrees > 0) & (trace > EPSILON * self._scatter_values.sum())  # else: the Euclidean metric
         degrees = np.where(sound, degrees, 1.0)
@@ -132,7 +158,7 @@ class LeaveOneOut:
         floor = EPSILON * self._spectrum.width * (slope * self._scatter_values.max(initial=0.0) + target)
         if (target < floor).any():  # only where rho is zero, or nearly
             np.maximum(diagonal, floor[:, None], out=diagonal)
-        return slope, diagonal
+        return slope, target, diagonal
 
     def _log_priors(self, part: slice) -> Array:
         truth, unit = self._truth[part], self._units[part]
@@ -144,8 +170,10 @@ class LeaveOneOut:
             table[np.arange(len(truth)), truth] += np.log(own - unit) - np.log(own)
         return table
 
-    def _group(self, vectors: Array, truth: NDArray[np.intp], weights: Array, rho: float) -> tuple[Array, Array, Array]:
-        """The same for a group left out whole, by Woodbury's identity; and the counts that are left."""
+    def _group(
+        self, vectors: Array, truth: NDArray[np.intp], weights: Array, rho: float, asked: Array
+    ) -> tuple[Array, Array, Array]:
+        """The same of vectors `asked`, a group left out whole by Woodbury's identity; and the counts that are left."""
         counts = self._counts.copy()
         means = self._means.copy()
         rows = [np.empty((0, means.shape[1]))]
@@ -161,13 +189,53 @@ class LeaveOneOut:
             counts[c] = left
         down = np.concatenate(rows)  # (b, rank): the scatter loses down' down
         degrees = np.array([counts.sum() - self._present])
-        slope, diagonal = self._metric(np.array([(down**2).sum()]), degrees, rho)
+        slope, _, diagonal = self._metric(np.array([(down**2).sum()]), degrees, rho)
         inverse = 1.0 / diagonal[0]
         core = np.eye(len(down)) - slope[0] * (down * inverse) @ down.T
-        zb, mb = (vectors * inverse) @ down.T, (means * inverse) @ down.T
+        zb, mb = (asked * inverse) @ down.T, (means * inverse) @ down.T
         half = slope[0] * np.linalg.solve(core, mb.T)  # (b, classes)
-        cross = (vectors * inverse) @ means.T + zb @ half
+        cross = (asked * inverse) @ means.T + zb @ half
         norms = np.einsum("kj,kj,j->k", means, means, inverse) + np.einsum("kb,bk->k", mb, half)
-        lengths = np.einsum("ij,ij,j->i", vectors, vectors, inverse)
+        lengths = np.einsum("ij,ij,j->i", asked, asked, inverse)
         lengths += slope[0] * np.einsum("ib,bi->i", zb, np.linalg.solve(core, zb.T))
         return cross - 0.5 * norms, lengths, counts
+
+
+class Refits:
+    """The discriminants at one shrinkage, each fitted without one member, or without a group.
+
+    Members are in the order of `LeaveOneOut.rows`. A response costs one product with every residual, and one with
+    every mean in few metrics: those of the refits differ by a multiple of the identity alone.
+    """
+
+    def __init__(self, left_out: LeaveOneOut, rho: float) -> None:
+        self._all, self._rho = left_out, rho
+        made = [left_out._without(slice(i, i + ROWS), rho) for i in range(0, len(left_out._truth), ROWS)]
+        self._singles = [replace(part, inverse=np.empty((0, 0))) for part in made]  # the resolvent has them all
+        slope = np.concatenate([np.ones(0), *(part.slope for part in made)])
+        target = np.concatenate([np.ones(0), *(part.target for part in made)])
+        if rho < 1:  # as multiples of one scatter
+            target, scales, values = target / slope, slope, left_out._scatter_values
+        else:
+            scales, values = np.ones_like(slope), np.zeros_like(left_out._scatter_values)
+        low, high = (float(target.min()), float(target.max())) if made else (1.0, 1.0)
+        self._resolvent = Resolvent(values, low, high)
+        self._shares = self._resolvent.between(target) / scales[:, None]
+        self._priors = left_out._log_priors(slice(0, len(slope)))
+
+    def __call__(self, responses: NDArray[np.floating]) -> Iterator[Array]:
+        """For each response the scores (m, classes) of all refits."""
+        every = self._all
+        vectors = (responses - every._centre) @ every._spectrum.basis
+        teams = [every._group(*group, self._rho, vectors) for group in every._groups]
+        products = [vectors @ part.weighted.T for part in self._singles]
+        for at, vector in enumerate(vectors):
+            zm = self._shares @ ((self._resolvent.inverse * vector) @ every._means.T) + self._priors
+            parts, start = [], 0
+            for part, rz in zip(self._singles, products, strict=True):
+                parts.append(part.scores(zm[start : start + len(part.truth)], rz[at]))
+                start += len(part.truth)
+            for (_, truth, _), (scores, _, counts) in zip(every._groups, teams, strict=True):
+                one = scores[at] + log_prior(counts, every._classes, every._prior)
+                parts.append(np.repeat(one[None], len(truth), axis=0))
+            yield np.concatenate(parts)

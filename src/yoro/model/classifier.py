@@ -23,6 +23,7 @@ from yoro.model.metrics import Evaluation, Measure, refuse_strangers
 from yoro.model.model import Model, Verb, difference
 from yoro.model.one_pass import gather
 from yoro.model.pipeline import Pipeline, reopen_pipeline
+from yoro.model.priors import prior_shift, shifted
 from yoro.model.receipt import Receipt, digest_of, make_receipt
 from yoro.model.settings import HERE, Loading, SolveSettings
 from yoro.model.solve import solve
@@ -64,8 +65,10 @@ class AnswerStream:
         *,
         labelled: bool = False,
         progress: bool = False,
+        prior: Prior | None = None,
     ) -> None:
         self.notes = tuple(notes)  # what a user may want to know before the answers
+        self._shift = prior_shift(classifier.model, prior)
         self._model, self._stream = classifier.model, stream
         self._labelled, self._progress = labelled, progress
 
@@ -79,7 +82,7 @@ class AnswerStream:
         for batch in self._stream.shown(what, self._progress):
             logs = log_probabilities(self._model.mapping(batch.responses), self._model.choice.temperature)
             labels = batch.labels if self._labelled else None
-            yield Answers(batch.names, logs, labels, batch.digests, batch.responses)
+            yield Answers(batch.names, shifted(logs, self._shift), labels, batch.digests, batch.responses)
 
 
 @dataclass(frozen=True)
@@ -135,18 +138,23 @@ class Classifier:
             self._pipeline = reopen_pipeline(self._model.origin, self._source, device=self._device)
         return self._pipeline
 
-    def predict(self, data: object, *, loading: Loading = HERE) -> list[str]:
+    def predict(self, data: object, *, prior: Prior | None = None, loading: Loading = HERE) -> list[str]:
         """The name of the best class for each image or response; one that cannot be read is an error."""
-        best = self.predict_proba(data, loading=loading).argmax(axis=1)
+        best = self.predict_proba(data, prior=prior, loading=loading).argmax(axis=1)
         return [self.names[i] for i in best]
 
-    def predict_proba(self, data: object, *, loading: Loading = HERE) -> Array:
-        """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step."""
-        answers = self.answers(data, loading=replace(loading, strict=True))
+    def predict_proba(self, data: object, *, prior: Prior | None = None, loading: Loading = HERE) -> Array:
+        """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step.
+
+        `prior` is one to answer by instead of that of the fit: "empirical", "uniform", or a share for each class.
+        """
+        answers = self.answers(data, prior=prior, loading=replace(loading, strict=True))
         parts = [np.exp(batch.log_probabilities) for batch in answers]
         return np.concatenate(parts) if parts else np.empty((0, len(self.names)))
 
-    def answers(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> AnswerStream:
+    def answers(
+        self, data: object, *, prior: Prior | None = None, loading: Loading = HERE, progress: bool = False
+    ) -> AnswerStream:
         """Log probabilities of images without labels, or whose labels are not read."""
         notes = self._check_readable(data)
         if is_response_data(data):
@@ -155,12 +163,14 @@ class Classifier:
             found = find(data, labelled=False)
             notes = [*notes, *found.notes]
             stream = self.pipeline.stream(found.examples, loading)
-        return AnswerStream(self, stream, notes, progress=progress)
+        return AnswerStream(self, stream, notes, progress=progress, prior=prior)
 
-    def evaluate(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> Evaluation:
+    def evaluate(
+        self, data: object, *, prior: Prior | None = None, loading: Loading = HERE, progress: bool = False
+    ) -> Evaluation:
         """Accuracy and other figures on labelled data; of data with splits, on the test split."""
         part, notes = self.to_measure(data)
-        answers, measure = self.measured(part, loading=loading, progress=progress), Measure(self.names)
+        answers, measure = self.measured(part, prior=prior, loading=loading, progress=progress), Measure(self.names)
         for batch in answers:
             measure.update(batch.log_probabilities, batch.labels or [], self.fitted(batch.digests))
         result = measure.result()
@@ -176,11 +186,13 @@ class Classifier:
         part, more = to_measure(data, self.classes)
         return part, [*notes, *more]
 
-    def measured(self, part: Part, *, loading: Loading = HERE, progress: bool = False) -> AnswerStream:
+    def measured(
+        self, part: Part, *, prior: Prior | None = None, loading: Loading = HERE, progress: bool = False
+    ) -> AnswerStream:
         """Log probabilities of labelled examples or rows, with their labels."""
         if not isinstance(part, Rows):
             refuse_strangers({example.label or "" for example in part}, self.names)
-        return AnswerStream(self, self._stream(part, loading), labelled=True, progress=progress)
+        return AnswerStream(self, self._stream(part, loading), labelled=True, progress=progress, prior=prior)
 
     def update(
         self, data: object, *, attributes: Attributes = None, loading: Loading = HERE, progress: bool = False

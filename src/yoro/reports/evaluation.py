@@ -17,6 +17,7 @@ from PIL import Image
 from yoro.data.decoding import decode
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
+from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
 from yoro.errors import ImageError, InputError
 from yoro.model.classifier import Answers, Classifier
@@ -86,10 +87,15 @@ def thumbnail(image: NDArray[np.uint8], side: int = SIDE) -> bytes:
 
 
 def evaluation_report(
-    classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False
+    classifier: Classifier,
+    data: object,
+    *,
+    prior: Prior | None = None,
+    loading: Loading = HERE,
+    progress: bool = False,
 ) -> tuple[Evaluation, str]:
     """Figures on labelled data, and the page about them."""
-    evaluation, mistakes, twice = _measured(classifier, data, loading, progress)
+    evaluation, mistakes, twice = _measured(classifier, data, loading, progress, prior)
     model = classifier.model
     title = f"Evaluation: {len(classifier.names)} classes"
     given = f" of {data}" if isinstance(data, str | Path) else ""
@@ -105,12 +111,12 @@ def measured_mistakes(
 
 
 def _measured(
-    classifier: Classifier, data: object, loading: Loading, progress: bool
+    classifier: Classifier, data: object, loading: Loading, progress: bool, prior: Prior | None = None
 ) -> tuple[Evaluation, list[Mistake], Duplicates]:
     """Figures on labelled data, the mistakes made with most certainty, and what is there twice."""
     part, notes = classifier.to_measure(data)
     pictures = {example.name: example for example in part} if isinstance(part, list) else {}
-    answers = classifier.measured(part, loading=loading, progress=progress)
+    answers = classifier.measured(part, prior=prior, loading=loading, progress=progress)
     measure, worst, twice = Measure(classifier.names), list[Wrong](), Duplicates()
     for batch in answers:
         labels = batch.labels or []

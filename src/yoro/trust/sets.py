@@ -2,69 +2,111 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.discriminant.calibration import log_probabilities
-from yoro.errors import InputError
+from yoro.discriminant.conformal import FullRanks, LeftOutRanks
+from yoro.errors import InputError, did_you_mean
 from yoro.mappings.batches import class_codes
 from yoro.model.classifier import Classifier
 from yoro.model.model import Model
 from yoro.model.settings import HERE, Loading
 
 Array = NDArray[np.float64]
+Ranks = Callable[[NDArray[np.floating], Array], Array]
+
+BY_CLASS, JACKKNIFE, FULL = "leave-one-out", "jackknife+", "full"
+WAYS: Final = (BY_CLASS, JACKKNIFE, FULL)
+ROUNDING = 1e-9  # of a product of a coverage and a number of examples
 
 
 @dataclass(frozen=True)
 class LabelSets:
-    """Which classes are in the set of an image: those whose log-probability is at least a limit, and the best one."""
+    """Which classes are in the set of an image: those that not too many of `n` examples fit their own label better.
 
-    limit: float
+    `beaten` gives how many do (images, classes), by responses and log-probabilities.
+    """
+
+    beaten: Ranks
     n: int  # examples that it was found by
+    coverage: float
+    empty: bool = False  # whether a set may be empty; else the best class is always in it
 
-    def __call__(self, logs: Array) -> NDArray[np.bool_]:
-        """Membership (n, classes) by log-probabilities (n, classes); a set is never empty."""
-        inside: NDArray[np.bool_] = logs >= self.limit
-        inside[np.arange(len(logs)), logs.argmax(axis=1)] = True
+    @property
+    def everything(self) -> bool:
+        """Whether the examples are too few for this coverage, so that every set holds all classes."""
+        return self.n < self.coverage * (self.n + 1) - ROUNDING
+
+    def __call__(self, responses: NDArray[np.floating], logs: Array) -> NDArray[np.bool_]:
+        """Membership (n, classes) by responses (n, width) and log-probabilities (n, classes)."""
+        inside: NDArray[np.bool_] = self.beaten(responses, logs) < self.coverage * (self.n + 1) - ROUNDING
+        if not self.empty:
+            inside[np.arange(len(logs)), logs.argmax(axis=1)] = True
         return inside
 
 
-def left_out_sets(model: Model, coverage: float) -> LabelSets:
+def left_out_sets(model: Model, coverage: float, by: str = BY_CLASS, *, empty: bool = False) -> LabelSets:
     """Sets by exact leave-one-out answers for the fitted examples; no example is set aside.
 
-    Each of these is answered by a model of one image less, a new image by the whole model. No bound holds for
-    every kind of data: with few images a class the coverage can miss what was asked for by several points.
+    "leave-one-out" judges a class by the models that lack one example of that class: as each fitted example was
+    judged, and so the coverage is about what was asked for, also of few examples. "jackknife+" judges it by all models
+    that lack an example: with a coverage of 1 - a asked for, it is at least 1 - 2a of independent examples of one
+    distribution. "full" fits the new example in under every label: of such examples it is at least 1 - a.
+    The two bounds are of choices (shrinkages, weights, temperature) that were made without these examples.
     """
-    found = None if model.reservoir is None or not len(model.reservoir) else model.evidence().left_out(model.choice)
-    if found is None:
+    _check(coverage)
+    if by not in WAYS:
+        raise InputError(f"Sets by {by!r} are not known; {did_you_mean(by, WAYS)}")
+    found = None if model.reservoir is None or not len(model.reservoir) else model.left_out()
+    if found is None or any(part.weight > 0 and part.shrinkage == 0 for part in model.choice.parts or (model.choice,)):
         raise InputError(
             "No fitted example can be left out: this model keeps no individual responses, or each is alone in its "
-            "class. Give labelled data that were not fitted (--calibrate DATA), or fit again without --no-reservoir."
+            "class, or its shrinkage is zero. Give labelled data that were not fitted (--calibrate DATA), or fit again "
+            "without --no-reservoir."
         )
-    scored, _ = found
-    logs = log_probabilities(scored.scores, model.choice.temperature)
-    return sets_of(logs[np.arange(len(logs)), scored.truth], coverage)
+    evidence = model.evidence()
+    if by == FULL:
+        if model.reservoir is not None and any(model.reservoir.members().groups.tolist()):
+            raise InputError("Full conformal sets are of independent images, and these came in groups. Ask for others.")
+        full = FullRanks(evidence, model.choice)
+        return LabelSets(full.beaten, len(full), coverage, empty)
+    ranks = LeftOutRanks(evidence, model.choice)
+    beaten: Ranks = ranks.by_class if by == BY_CLASS else lambda responses, _: ranks.by_all(responses)
+    return LabelSets(beaten, len(ranks), coverage, empty)
 
 
-def held_out_sets(classifier: Classifier, data: object, coverage: float, *, loading: Loading = HERE) -> LabelSets:
+def held_out_sets(
+    classifier: Classifier, data: object, coverage: float, *, empty: bool = False, loading: Loading = HERE
+) -> LabelSets:
     """Sets by labelled examples that were not fitted (split conformal prediction).
 
     If these and a new example come from the same distribution, independently, the set of the new one holds its label
     with at least the probability asked for.
     """
+    _check(coverage)
     part, _ = classifier.to_measure(data)
     own = [np.empty(0)]
     for batch in classifier.measured(part, loading=loading):
         codes = class_codes(batch.labels or [], classifier.names)
         own.append(batch.log_probabilities[np.arange(len(codes)), codes])
-    return sets_of(np.concatenate(own), coverage)
+    return sets_of(np.concatenate(own), coverage, empty=empty)
 
 
-def sets_of(own: Array, coverage: float) -> LabelSets:
-    """The limit that so many log-probabilities of right labels (n,) reach, one more counted as not reaching it."""
+def sets_of(own: Array, coverage: float, *, empty: bool = False) -> LabelSets:
+    """Sets by log-probabilities (n,) of right labels."""
+    _check(coverage)
+    order = np.sort(own)
+
+    def beaten(_: NDArray[np.floating], logs: Array) -> Array:
+        return len(order) - np.searchsorted(order, logs, side="right").astype(np.float64)
+
+    return LabelSets(beaten, len(order), coverage, empty)
+
+
+def _check(coverage: float) -> None:
     if not 0.0 < coverage < 1.0:
         raise InputError(f"A coverage of {coverage:g} was asked for; expected a share between 0 and 1, such as 0.9.")
-    rank = int(np.ceil(round(coverage * (len(own) + 1), 9)))
-    return LabelSets(float(np.sort(own)[len(own) - rank]) if rank <= len(own) else -np.inf, len(own))

@@ -1,0 +1,37 @@
+"""Products in many metrics that differ by a multiple of the identity, from few of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+ROUNDING = 1e-15  # what interpolation may add to a product, relatively
+
+
+class Resolvent:
+    """`x' (A + t)^-1 y` for every t between two, A diagonal and never negative.
+
+    As a function of log t a product has no pole nearer than pi, so that few Chebyshev nodes give it to rounding.
+    `inverse` (nodes, rank) are the metrics at the nodes; `between` mixes what was computed with them.
+    """
+
+    def __init__(self, values: Array, low: float, high: float) -> None:
+        self._middle, self._half = np.log(low * high) / 2, max(np.log(high / low) / 2, 1e-6)
+        reach = np.pi / self._half
+        count = 2 + int(np.ceil(-np.log(ROUNDING) / np.arcsinh(reach)))
+        angles = (2 * np.arange(count) + 1) * np.pi / (2 * count)
+        self._nodes, self._weights = np.cos(angles), np.sin(angles) * (-1.0) ** np.arange(count)
+        shifts = np.exp(self._middle + self._half * self._nodes)
+        self.inverse: Array = 1.0 / (values + shifts[:, None])
+        self.outside: Array = 1.0 / shifts  # of the metrics where A is zero
+
+    def between(self, t: Array) -> Array:
+        """Shares (len(t), nodes) by which products at the nodes make those at t."""
+        apart = (np.log(t) - self._middle)[:, None] / self._half - self._nodes
+        met = np.abs(apart) < 1e-14
+        shares: Array = self._weights / np.where(met, 1.0, apart)
+        shares /= shares.sum(axis=1, keepdims=True)
+        shares[met.any(axis=1)] = met[met.any(axis=1)]
+        return shares

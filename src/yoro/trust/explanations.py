@@ -1,0 +1,275 @@
+"""What speaks for a class, and why one image was given one class and not the next best.
+
+The answer is one affine map of all readings, so that it can be written as a sum, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.data.decoding import decode
+from yoro.data.examples import Example
+from yoro.data.find import find
+from yoro.data.streams import is_response_data
+from yoro.discriminant.evidence import mapping_at
+from yoro.errors import InputError, did_you_mean
+from yoro.model.classifier import Answers, Classifier
+from yoro.model.model import Json, Model
+from yoro.model.priors import fitted_log_prior
+from yoro.model.settings import HERE, Loading
+from yoro.trust.nearest import Fitted, Neighbour, pictures_of
+from yoro.trust.occlusion import check_grid, occlusion_map
+from yoro.trust.terms import Terms, terms_of
+
+Array = NDArray[np.float64]
+Reason = tuple[str, float]  # the name of a term, and what it says
+
+NEAR = 5  # fitted images that are named
+TOP = 5  # terms on each side
+
+
+@dataclass(frozen=True)
+class ClassReasons:
+    """The terms of one reading that speak for a class and against it, the strongest first.
+
+    A term's strength is its weight for the class less the mean over all classes, times its standard deviation over the
+    fitted images; the strongest of the reading, for whichever class, has 1 or -1.
+    """
+
+    label: str
+    reading: str
+    share: float  # of the reading in the answer
+    strengths: Array  # (terms,)
+    names: Sequence[str]
+
+    def speaking_for(self, count: int = TOP) -> list[Reason]:
+        return _first(self.names, self.strengths, count)
+
+    def speaking_against(self, count: int = TOP) -> list[Reason]:
+        return _last(self.names, self.strengths, count)
+
+    def to_json(self, top: int = TOP) -> Json:
+        """The strongest of both sides, as plain values."""
+        return {
+            "label": self.label,
+            "reading": self.reading,
+            "share": self.share,
+            "for": _listed(self.speaking_for(top)),
+            "against": _listed(self.speaking_against(top)),
+        }
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one reading says, term by term: above zero for the answer, below for the next best."""
+
+    reading: str
+    contributions: Array  # (terms,)
+    names: Sequence[str]
+    named: bool
+    rest: float = 0.0  # what the terms do not tell: rounding
+
+    @property
+    def value(self) -> float:
+        """The sum."""
+        return float(self.contributions.sum()) + self.rest
+
+    def to_json(self, top: int = TOP) -> Json:
+        """The strongest of both sides, and the sum of all others."""
+        kept = [*_first(self.names, self.contributions, top), *_last(self.names, self.contributions, top)]
+        others = self.value - sum(value for _, value in kept)
+        return {"reading": self.reading, "value": self.value, "terms": _listed(kept), "others": others}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an image was given its label and not the next best.
+
+    `difference` is the difference of their scores: the logarithm of their odds. It is the sum of `prior`, of `offset`
+    and of the values of `parts`. A part is what sets the image apart from the point halfway between the mean responses
+    of the two classes, where a discriminant prefers neither but for the prior; what sentences prefer there is the
+    offset, which else is zero but for rounding.
+    """
+
+    name: str
+    label: str
+    second: str
+    probability: float
+    second_probability: float
+    difference: float
+    prior: float
+    offset: float
+    parts: tuple[Part, ...]
+    nearest: tuple[Neighbour, ...] = ()
+    occlusion: Array | None = None  # (grid, grid) by how much covering a cell lowers the difference
+
+    def to_json(self, top: int = TOP) -> Json:
+        """All of it as plain values; of the terms the strongest."""
+        return {
+            "path": self.name,
+            "label": self.label,
+            "second": self.second,
+            "probability": self.probability,
+            "second_probability": self.second_probability,
+            "difference": self.difference,
+            "prior": self.prior,
+            "offset": self.offset,
+            "readings": [part.to_json(top) for part in self.parts],
+            "nearest": [vars(neighbour) for neighbour in self.nearest],
+            "occlusion": None if self.occlusion is None else self.occlusion.tolist(),
+        }
+
+
+def explain_classes(classifier: Classifier, labels: Sequence[str] = ()) -> list[ClassReasons]:
+    """What speaks for each of these classes, or of all, by every reading whose terms have names.
+
+    Where none have, by the reading that weighs most in the answer.
+    """
+    model, terms = classifier.model, terms_of(classifier)
+    for label in labels:
+        if label not in classifier.names:
+            raise InputError(f"{label!r} is no class of the model. {did_you_mean(label, classifier.names)}")
+    shares = [part.weight for part in model.choice.parts] or [1.0]
+    chosen = [i for i, one in enumerate(terms) if one.named] or [int(np.argmax(shares))]
+    found = []
+    for i in chosen:
+        strengths = _strengths(model, terms[i], i)
+        for label in labels or classifier.names:
+            column = strengths[:, classifier.names.index(label)]
+            found.append(ClassReasons(label, terms[i].reading, shares[i], column, terms[i].names))
+    return found
+
+
+def _strengths(model: Model, terms: Terms, i: int) -> Array:
+    """How strongly each term speaks for each class (terms, classes), by the discriminant of one reading alone."""
+    mapping, statistics = model.mapping, model.statistics.parts[i]
+    if model.choice.parts:
+        mapping = mapping_at(statistics, model.choice.parts[i], model.prior, None)
+    known = np.isfinite(mapping.bias)
+    weights = mapping.weights - mapping.weights[:, known].mean(axis=1, keepdims=True)
+    strengths = np.where(known, terms.weights(weights) * terms.spread(statistics)[:, None], 0.0)
+    return strengths / (np.abs(strengths).max() or 1.0)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is wanted of each image beside the sum: fitted images that are alike, and a map."""
+
+    near: int = NEAR
+    fitted: object = None  # labelled data to name them by
+    occlusion: int = 0  # cells to a side of the map; 0: none
+
+
+class ExplanationStream:
+    """Why each image was given its class, image by image; it can be traversed once."""
+
+    def __init__(
+        self, classifier: Classifier, data: object, asked: Asked, *, loading: Loading = HERE, progress: bool = False
+    ) -> None:
+        self._classifier, self._asked = classifier, asked
+        self.pictures: dict[str, Example] = {}  # by name; none of responses
+        if not is_response_data(data):
+            data = find(data, labelled=False).from_here()
+            self.pictures = {example.name: example for example in data}
+        if asked.occlusion:
+            check_grid(asked.occlusion)
+            if not self.pictures:
+                raise InputError("A map needs images; responses have none.")
+        known = None if asked.fitted is None else pictures_of(classifier, asked.fitted)
+        self.fitted = Fitted(classifier.model, known)
+        self._sums = Sums(classifier)
+        self.answers = classifier.answers(data, loading=loading, progress=progress)
+
+    def __iter__(self) -> Iterator[Explanation]:
+        for batch in self.answers:
+            assert batch.responses is not None
+            near = self.fitted.nearest(batch.responses, self._asked.near)
+            for row, neighbours in enumerate(near):
+                yield self._mapped(replace(self._sums(batch, row), nearest=neighbours))
+
+    def _mapped(self, one: Explanation) -> Explanation:
+        if not self._asked.occlusion:
+            return one
+        pipeline, classes = self._classifier.pipeline, self._classifier.names
+        image = decode(self.pictures[one.name].image, pipeline.geometry, name=one.name)
+        first, second = classes.index(one.label), classes.index(one.second)
+
+        def score(responses: NDArray[np.floating]) -> Array:
+            scores = self._classifier.model.mapping(responses)
+            return np.asarray((scores[:, first] - scores[:, second]) / self._classifier.model.choice.temperature)
+
+        return replace(one, occlusion=occlusion_map(pipeline, image, score, self._asked.occlusion, one.difference))
+
+
+class Sums:
+    """Differences of scores as sums over the terms of a classifier."""
+
+    def __init__(self, classifier: Classifier) -> None:
+        model = self._model = classifier.model
+        self._terms = terms_of(classifier)
+        self._slices = model.statistics.layout.slices
+        self._means = np.concatenate([_means(model, i) for i in range(len(self._terms))], axis=1)
+        self._log_prior = fitted_log_prior(model)
+        parts, temperature = model.choice.parts, model.choice.temperature
+        self._times = sum(part.weight / part.temperature for part in parts) / temperature if parts else 1 / temperature
+
+    def __call__(self, batch: Answers, row: int) -> Explanation:
+        """Why one image of the answers was given its class."""
+        assert batch.responses is not None
+        model, logs = self._model, batch.log_probabilities[row]
+        best, other = np.argsort(-logs, kind="stable")[:2].tolist()
+        if not np.isfinite(logs[other]):
+            raise InputError("The model answers one class alone, so there is no other to compare it with.")
+        weights = (model.mapping.weights[:, best] - model.mapping.weights[:, other]) / model.choice.temperature
+        halfway = (self._means[best] + self._means[other]) / 2
+        moved = np.asarray(batch.responses[row], dtype=np.float64) - halfway
+        parts = tuple(_part(t, moved[s], weights[s]) for t, s in zip(self._terms, self._slices, strict=True))
+        prior = self._times * float(self._log_prior[best] - self._log_prior[other])
+        difference = float(logs[best] - logs[other])
+        offset = difference - prior - sum(part.value for part in parts)
+        shares = np.exp(logs[[best, other]])
+        return Explanation(
+            batch.names[row], model.mapping.classes[best], model.mapping.classes[other],
+            float(shares[0]), float(shares[1]), difference, prior, offset, parts,
+        )  # fmt: skip
+
+
+def _part(terms: Terms, moved: Array, weights: Array) -> Part:
+    values = terms.values(moved[None])[0] * terms.weights(weights[:, None])[:, 0]
+    return Part(terms.reading, values, terms.names, terms.named, float(moved @ weights - values.sum()))
+
+
+def _means(model: Model, i: int) -> Array:
+    """The mean response (classes, width) of each class by one reading, for a class without images that of its words."""
+    statistics, words = model.statistics.parts[i], model.words
+    if words is None or not words.votes:
+        return statistics.means
+    if statistics.total == 0:
+        return words.descriptions.means(statistics.classes)
+    return words.descriptions.anchored(statistics).means
+
+
+def strongest(parts: Sequence[Part], count: int = TOP) -> tuple[list[Reason], list[Reason]]:
+    """The terms that speak most for the answer, and for the next best: those with names, where any says something."""
+    parts = [part for part in parts if part.named and part.contributions.any()] or parts
+    names = [name for part in parts for name in part.names]
+    values = np.concatenate([part.contributions for part in parts])
+    return _first(names, values, count), _last(names, values, count)
+
+
+def _first(names: Sequence[str], values: Array, count: int) -> list[Reason]:
+    """The terms with the largest values, if above zero."""
+    order = np.argsort(-values, kind="stable")[:count].tolist()
+    return [(names[i], float(values[i])) for i in order if values[i] > 0]
+
+
+def _last(names: Sequence[str], values: Array, count: int) -> list[Reason]:
+    return [(name, -value) for name, value in _first(names, -values, count)]
+
+
+def _listed(reasons: Sequence[Reason]) -> list[Json]:
+    return [{"name": name, "value": value} for name, value in reasons]

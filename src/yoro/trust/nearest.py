@@ -1,0 +1,78 @@
+"""The fitted images most like an image, among those whose responses the model keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.data.decoding import digest
+from yoro.data.examples import Example
+from yoro.data.find import find
+from yoro.discriminant.readings import FEATURES
+from yoro.errors import ImageError
+from yoro.model.classifier import Classifier
+from yoro.model.model import Model
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A fitted image: the label that it was fitted under, how similar it is, and its content."""
+
+    label: str
+    similarity: float  # cosine of the features about their mean: 1 for the same, about 0 for one like any other
+    digest: str  # 32 hex digits
+    name: str = ""  # of the file, where the data were given
+
+
+class Fitted:
+    """The responses kept in a model, to be compared with; none of a model that keeps none.
+
+    `pictures` are images by their content; neighbours among them have names.
+    """
+
+    def __init__(self, model: Model, pictures: Mapping[bytes, Example] | None = None) -> None:
+        self.pictures = pictures or {}
+        kept = model.reservoir is not None and len(model.reservoir) > 0
+        self._members = model.reservoir.members() if model.reservoir is not None and kept else None
+        layout = model.statistics.layout
+        self._part = layout.slices[layout.names.index(FEATURES)] if FEATURES in layout.names else slice(None)
+        if self._members is not None:
+            rows = self._members.responses[:, self._part]
+            self._centre = rows.mean(axis=0, dtype=np.float64)
+            self._rows = _unit(rows - self._centre)
+
+    def nearest(self, responses: NDArray[np.floating], count: int) -> list[tuple[Neighbour, ...]]:
+        """The most similar to each of (n, width), the nearest first."""
+        if self._members is None:
+            return [()] * len(responses)
+        cosines = _unit(responses[:, self._part] - self._centre) @ self._rows.T
+        order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+        return [
+            tuple(self._neighbour(j, float(row[j])) for j in best)
+            for row, best in zip(cosines, order.tolist(), strict=True)
+        ]
+
+    def _neighbour(self, j: int, cosine: float) -> Neighbour:
+        assert self._members is not None
+        content = self._members.digests[j]
+        known = self.pictures.get(content)
+        return Neighbour(str(self._members.labels[j]), min(cosine, 1.0), content.hex(), known.name if known else "")
+
+
+def pictures_of(classifier: Classifier, data: object) -> dict[bytes, Example]:
+    """Images of labelled data by their content; what cannot be read is passed over."""
+    found: dict[bytes, Example] = {}
+    for example in find(data, known=classifier.names).from_here():
+        try:
+            found.setdefault(bytes.fromhex(digest(example.image)), example)
+        except (ImageError, OSError):
+            continue
+    return found
+
+
+def _unit(rows: NDArray[np.floating]) -> NDArray[np.float64]:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1.0), dtype=np.float64)
