@@ -25,13 +25,17 @@ from yoro.model.left_out import left_out_evaluation
 from yoro.model.metrics import Evaluation, percent_text
 from yoro.model.model import Model
 from yoro.model.pipeline import Pipeline
+from yoro.model.receipt import Receipt
 from yoro.model.settings import HERE, Loading
 from yoro.model.store import check_output, read_model
 from yoro.reports.classifier import classifier_html
 from yoro.reports.evaluation import evaluation_report, fit_report
 from yoro.text.settings import Attributes
+from yoro.trust.advice import Advice, advise
+from yoro.trust.choosing import COUNT, Chosen, choose_next
 from yoro.trust.cleaning import clean, write_undo
 from yoro.trust.explanations import NEAR, Asked, ClassReasons, Explanation, ExplanationStream, explain_classes
+from yoro.trust.forgetting import Verification, verify
 from yoro.trust.issues import Issues, find_issues
 from yoro.trust.sets import held_out_sets, left_out_sets
 from yoro.trust.unknown import strangeness
@@ -141,10 +145,20 @@ class Classifier(core.Classifier):
         return change
 
     def forget(self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False) -> Change:
-        """Take labelled data back out, as if they had never been fitted; only what was fitted can be."""
+        """Take labelled data back out, as if they had never been fitted; only what was fitted can be.
+
+        All that was chosen with them is chosen anew. `change.receipt.save("receipt.json")` keeps a receipt, which
+        `verify` takes.
+        """
         change = super().forget(joined(data, labels), loading=loading, progress=progress)
         _tell(change)
         return change
+
+    def verify(
+        self, receipt: Receipt | str | Path, data: object = None, labels: object = None, *, loading: Loading = HERE
+    ) -> Verification:
+        """Whether what a receipt lists is forgotten; with the data that are left, a fit of them is compared too."""
+        return verify(self, receipt, joined(data, labels) if data is not None else None, loading=loading)
 
     def merge(self, other: core.Classifier) -> Change:
         """Add everything another classifier on the same source was fitted on."""
@@ -193,6 +207,14 @@ class Classifier(core.Classifier):
         for note in found.left_out.notes:
             LOG.warning(note)
         return found
+
+    def advice(self) -> Advice:
+        """What the fitted data are worth, what more images would buy, and which classes need them; nothing is read."""
+        return advise(self.model)
+
+    def choose_next(self, data: Data, count: int = COUNT, *, loading: Loading = HERE) -> Chosen:
+        """Which of unlabelled images to label next: those in doubt, and unlike each other."""
+        return choose_next(self, data, count, loading=loading)
 
     def predict_sets(
         self,

@@ -125,10 +125,17 @@ def write_page(path: Path, page: str, quiet: bool) -> None:
 
 
 def change_model(
-    path: Path, out: Path | None, change: Callable[[Classifier], Change], moved: MovedOptions, output: WriteOptions
+    path: Path,
+    out: Path | None,
+    change: Callable[[Classifier], Change],
+    moved: MovedOptions,
+    output: WriteOptions,
+    *,
+    saved: Callable[[Change], None] | None = None,
 ) -> None:
     """Change a model and write it back in place or elsewhere; then say what was done.
 
+    `saved` is called with the change once the model is written.
     In place, the model is read, changed and written under a lock, so that of two changes at once none is lost.
     """
     from yoro.cli.closing import closing_lines
@@ -145,6 +152,8 @@ def change_model(
         with spoken_warnings(quiet):
             changed = change(classifier)
         classifier.save(target, force=output.force or out is None)
+        if saved is not None:
+            saved(changed)
     for note in changed.notes:
         say(note, quiet)
     after = classifier.model.statistics.total

@@ -152,6 +152,20 @@ def _parts(model: Model) -> dict[str, tuple[Arrays, Json]]:
     return parts
 
 
+def model_digest(model: Model) -> str:
+    """One digest of all that a model is and was; it stays the same when the model is saved and loaded."""
+    digests = {name: _content_digest(*part) for name, part in _parts(model).items()}
+    return _config_digest({key: value for key, value in _config(model, digests).items() if key != "versions"})
+
+
+def _content_digest(arrays: Arrays, facts: Json) -> str:
+    hasher = hashlib.sha256(json.dumps(facts, sort_keys=True, ensure_ascii=False).encode())
+    for name, array in sorted(arrays.items()):
+        hasher.update(f"{name} {array.dtype} {array.shape}".encode())
+        hasher.update(np.ascontiguousarray(array).data)
+    return hasher.hexdigest()
+
+
 def _write_part(path: Path, arrays: Arrays, metadata: Json) -> str:
     write_tensors(path, arrays, metadata)
     return hashlib.sha256(path.read_bytes()).hexdigest()
