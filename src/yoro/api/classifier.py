@@ -283,9 +283,13 @@ class Classifier(core.Classifier):
         return Plots(self)
 
     def compare(self, data: Data, labels: object = None, **options: Unpack[CompareOptions]) -> Comparison:
-        """Other methods on the same data and this classifier's source; see `yoro.compare`."""
+        """Other methods on the same data and this classifier's source; see `yoro.compare`.
+
+        They take one reading: that of the classifier, or the logits of one that reads all.
+        """
         origin = self.model.origin
         read = str(origin.source.get("read", "logits"))
+        read = "logits" if read == "all" else read
         return compare(data, labels, source=self._source or origin.name, read=read, **options)
 
     def export(self, path: str | Path, *, force: bool = False) -> Path:
