@@ -37,7 +37,7 @@ def left_out_sets(model: Model, coverage: float) -> LabelSets:
     Each of these is answered by a model of one image less, a new image by the whole model. No bound holds for
     every kind of data: with few images a class the coverage can miss what was asked for by several points.
     """
-    found = None if model.reservoir is None or not len(model.reservoir) else model.evidence().left_out(model.choice)
+    found = None if model.reservoir is None or not len(model.reservoir) else model.left_out()
     if found is None:
         raise InputError(
             "No fitted example can be left out: this model keeps no individual responses, or each is alone in its "
