@@ -27,6 +27,7 @@ from yoro.serve.guard import Guard, Log
 from yoro.serve.images import Upload, read_uploads
 from yoro.serve.metrics import Metrics
 from yoro.serve.openapi import described
+from yoro.serve.priority import stand_back
 from yoro.serve.refusals import RefusedError, busy
 from yoro.serve.served import Answered, Served, Wanted
 from yoro.serve.settings import ServeSettings
@@ -56,8 +57,8 @@ class Service:
         )
         metrics.waiting.set_function(lambda: self.batcher.waiting)
         current.changed = metrics.model
-        self.beside = ThreadPoolExecutor(cores(), thread_name_prefix="yoro-decoding")
-        self.slowly = ThreadPoolExecutor(1, thread_name_prefix="yoro-slowly")  # what may take seconds, one by one
+        self.beside = ThreadPoolExecutor(cores(), "yoro-decoding", stand_back)
+        self.slowly = ThreadPoolExecutor(1, "yoro-slowly", stand_back)  # what may take seconds, one by one
         self._learning = 0
 
     async def see(self, request: Request) -> tuple[Served, list[Seen]]:

@@ -16,6 +16,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.serve.priority import stand_back
 from yoro.serve.refusals import busy
 
 SHARE = 0.2  # of the newest pass in the rate that waiting clients are told by
@@ -91,6 +92,7 @@ class Batcher(Generic[Row]):
         return min(LONGEST, max(1, math.ceil(self.waiting / self._rate))) if self._rate else 1
 
     def _work(self) -> None:
+        stand_back()
         while jobs := self._take():
             started = time.perf_counter()
             try:

@@ -7,6 +7,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -18,6 +19,7 @@ from yoro.errors import InputError
 from yoro.serve.app import Service, make_app
 from yoro.serve.guard import Log
 from yoro.serve.metrics import Metrics
+from yoro.serve.priority import stand_back
 from yoro.serve.settings import ServeSettings
 from yoro.serve.watch import Current
 
@@ -92,7 +94,8 @@ def serve(
 ) -> None:  # fmt: skip
     """Serve a model until the process is told to end; `tell` is called with sentences, `log` with each request."""
     with _listening(settings) as sock:
-        current = Current(path, source, device)
+        with ThreadPoolExecutor(1, initializer=stand_back) as opener:  # the threads of the network are its children
+            current = opener.submit(Current, path, source, device).result()
         current.tell = tell
         app = make_app(Service(current, settings, Metrics()), token, log)
         config = uvicorn.Config(
@@ -117,9 +120,11 @@ def _listening(settings: ServeSettings) -> socket.socket:
     """A socket that clients can already connect to; they wait until the model is there."""
     try:
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        return socket.create_server(
-            (settings.host, settings.port), family=family, backlog=settings.connections, reuse_port=False
-        )
+        sock = socket.create_server((settings.host, settings.port), family=family, backlog=settings.connections)
+        # Connections take this over. Without it the body of an answer, written after its head, waits 40 ms for an
+        # acknowledgement; asyncio sets it only where the protocol of a socket was named.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
     except OSError as error:
         said = error.strerror or str(error)
         raise InputError(
