@@ -62,7 +62,8 @@ def test_a_broken_image_among_others_has_an_error_of_its_own(service, cat):
     sent = [("images", ("good.jpg", cat)), ("images", ("bad.jpg", b"words")), ("images", ("good again.jpg", cat))]
     good, bad, again = service.client.post("/v1/predict", files=sent).json()["predictions"]
     assert (good["label"], again["label"]) == ("cat", "cat")
-    assert bad["name"] == "bad.jpg" and "label" not in bad
+    assert bad["name"] == "bad.jpg"
+    assert "label" not in bad
     assert "cannot be read as an image" in bad["error"]
 
 

@@ -75,7 +75,7 @@ class Guard:
             raise RefusedError(403, f"This service listens for this machine alone, not as {plain(host)[:SHOWN]!r}.")
         if scope["method"] not in HARMLESS:
             origin = _one(headers, b"origin")
-            if (origin and urlsplit(origin).netloc != host) or _one(headers, b"sec-fetch-site") in (
+            if (origin and origin.partition("://")[2] != host) or _one(headers, b"sec-fetch-site") in (
                 "cross-site",
                 "same-site",
             ):
