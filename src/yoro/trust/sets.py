@@ -66,5 +66,5 @@ def sets_of(own: Array, coverage: float) -> LabelSets:
     """The limit that so many log-probabilities of right labels (n,) reach, one more counted as not reaching it."""
     if not 0.0 < coverage < 1.0:
         raise InputError(f"A coverage of {coverage:g} was asked for; expected a share between 0 and 1, such as 0.9.")
-    rank = int(np.ceil(round(coverage * (len(own) + 1), 9)))
+    rank = max(1, int(np.ceil(round(coverage * (len(own) + 1), 9))))
     return LabelSets(float(np.sort(own)[len(own) - rank]) if rank <= len(own) else -np.inf, len(own))
