@@ -1,4 +1,4 @@
-"""The budget of the service: its rate under many clients against the ideal, what /healthz takes meanwhile, its memory."""
+"""The budget of the service: its rate under many clients against the ideal, /healthz meanwhile, and memory."""
 
 from __future__ import annotations
 
@@ -177,15 +177,17 @@ def bench(count: int, repeats: int) -> None:
                 rate, ideal = count / took, free / (decoding + forward + http)
                 late = sorted(health)[int(0.99 * len(health))]
                 rows.append(
-                    [f"{1e3 * decoding:.2f}", f"{1e3 * forward:.2f}", f"{1e3 * http:.2f}", f"{free:.2f}", f"{ideal:.0f}",
-                     f"{rate:.0f}", f"{rate / ideal:.2f}", f"{1e3 * spent / count:.2f}", f"{spent / took:.2f}", f"{1e3 * statistics.median(health):.1f}", f"{1e3 * late:.1f}",
+                    [f"{1e3 * decoding:.2f}", f"{1e3 * forward:.2f}", f"{1e3 * http:.2f}", f"{free:.2f}",
+                     f"{ideal:.0f}",
+                     f"{rate:.0f}", f"{rate / ideal:.2f}", f"{1e3 * spent / count:.2f}", f"{spent / took:.2f}",
+                     f"{1e3 * statistics.median(health):.1f}", f"{1e3 * late:.1f}",
                      f"{memory[0]:.0f}", f"{memory[-1]:.0f}"]
                 )  # fmt: skip
     print_table(
-        f"The service under {CLIENTS} clients, {count:,} requests, against cores to be had / (core-seconds of decoding, forward "
-        f"pass, HTTP and client) on {cores} cores (bars: 0.8 of the ideal, p99 under 50 ms, memory flat)",
-        ["decode (ms)", "forward (ms)", "HTTP (ms)", "cores to be had", "ideal (/s)", "rate (/s)", "rate / ideal", "spent (ms)", "cores got",
-         "/healthz median (ms)", "p99 (ms)", "memory, first (MB)", "last (MB)"],
+        f"The service under {CLIENTS} clients, {count:,} requests, on {cores} cores; ideal: cores to be had / (core-seconds "
+        "of decoding, forward pass, HTTP and client) (bars: 0.8 of it, p99 of /healthz under 50 ms, memory flat)",
+        ["decode (ms)", "forward (ms)", "HTTP (ms)", "cores to be had", "ideal (/s)", "rate (/s)", "rate / ideal",
+         "spent (ms)", "cores got", "/healthz (ms)", "p99 (ms)", "memory, first (MB)", "last (MB)"],
         rows,
     )  # fmt: skip
 
