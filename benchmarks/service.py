@@ -184,8 +184,9 @@ def bench(count: int, repeats: int) -> None:
                      f"{memory[0]:.0f}", f"{memory[-1]:.0f}"]
                 )  # fmt: skip
     print_table(
-        f"The service under {CLIENTS} clients, {count:,} requests, on {cores} cores; ideal: cores to be had / (core-seconds "
-        "of decoding, forward pass, HTTP and client) (bars: 0.8 of it, p99 of /healthz under 50 ms, memory flat)",
+        f"The service under {CLIENTS} clients, {count:,} requests, on {cores} cores; ideal: cores to be had / "
+        "(core-seconds of decoding, forward pass, HTTP and client) "
+        "(bars: 0.8 of it, p99 of /healthz under 50 ms, memory flat)",
         ["decode (ms)", "forward (ms)", "HTTP (ms)", "cores to be had", "ideal (/s)", "rate (/s)", "rate / ideal",
          "spent (ms)", "cores got", "/healthz (ms)", "p99 (ms)", "memory, first (MB)", "last (MB)"],
         rows,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
 
-from yoro.errors import YoroError, one_line
+from yoro.errors import one_line
 from yoro.model.store import OWN
 from yoro.serve.served import Served, open_served
 
@@ -38,7 +38,7 @@ class Current:
         self._seen = seen
         try:
             self.put(open_served(self.path, self._source, self._device, before=self.served))
-        except (YoroError, OSError, MemoryError) as error:
+        except Exception as error:  # a source is anybody's code
             self.error = one_line(error)
             self.changed(False)
             self.tell(f"The changed model is not taken up, and the one before stays: {self.error}")
