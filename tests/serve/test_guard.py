@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from child import wait_until
 from command_line import invoke
 from services import running
 
@@ -90,6 +91,7 @@ def test_a_token_is_given_once_and_can_be_sent(fitted, tmp_path, monkeypatch):
 def test_the_log_has_a_line_a_request_and_no_content(service, cat):
     service.client.post("/v1/predict", params={"top": 2}, files={"images": ("my secret name.jpg", cat)})
     service.client.get("/%1b[2Jgone")
+    wait_until(lambda: "gone 404" in service.log.read_text())  # a line is written once its answer is sent
     last, odd = service.log.read_text().splitlines()[-2:]
     assert "127.0.0.1 POST /v1/predict 200 " in last
     assert not {"secret", "top"} & set(re.findall(r"\w+", last))
