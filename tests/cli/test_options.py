@@ -10,10 +10,11 @@ import pytest
 
 import yoro.cli
 from command_line import invoke
-from yoro.cli import options, refine
+from yoro.cli import options, refine, serve
 from yoro.cli.app import GROUPS, VERBS, app
 from yoro.model.settings import Loading, PipelineSettings, SolveSettings
 from yoro.refining.settings import RefineSettings
+from yoro.serve.settings import ServeSettings
 from yoro.text.settings import SentenceSettings
 
 
@@ -28,6 +29,7 @@ from yoro.text.settings import SentenceSettings
         (options.VotingOptions, SentenceSettings),
         (refine.RefineOptions, RefineSettings),
         (refine.DecodingOptions, Loading),
+        (serve.ServeOptions, ServeSettings),
     ],
 )
 def test_a_group_has_the_defaults_of_what_it_sets(group, settings):

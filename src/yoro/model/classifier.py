@@ -247,9 +247,12 @@ class Classifier:
             change = self._settle(gathered, verb, [*notes, *self._lost(gathered)])
         return replace(change, receipt=make_receipt(before, self._model, entries))
 
-    def exchange(self, name: str, gone: Collected, come: Collected) -> Change:
-        """Take fitted responses out and put others in, as one change; `name` is what the history calls it."""
-        verb = replace(self._verb(name), images=max(len(gone), len(come)), more={"passes": 0})
+    def exchange(self, name: str, gone: Collected, come: Collected, *, passes: int = 0) -> Change:
+        """Take fitted responses out and put others in, as one change.
+
+        The history calls it `name`, and says how many passes over images the responses took.
+        """
+        verb = replace(self._verb(name), images=max(len(gone), len(come)), more={"passes": passes})
         labels = gone.labels.tolist()
         words, gathered = self._described(come.labels.tolist(), None), self._gathered()
         gathered.ledger.check(gone.digests, labels, gone.names)
