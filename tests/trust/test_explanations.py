@@ -196,7 +196,7 @@ def test_strengths_do_not_depend_on_the_unit_of_a_response(digits):
 def test_strengths_are_the_same_whether_few_or_many_responses_were_fitted_at_once(digits):
     """The scatter is kept as rows, or as a matrix."""
     rows = yoro.fit((digits[0][:50], digits[1][:50]), shrinkage=0.2)
-    folded = yoro.fit((digits[0][:50], digits[1][:50]), shrinkage=0.2)
+    folded = yoro.fit((digits[0][:50], digits[1][:50]), shrinkage=0.2, reservoir=0)
     folded.update((digits[0][50:150], digits[1][50:150]))
     folded.forget((digits[0][50:150], digits[1][50:150]))
     assert rows.model.statistics.parts[0].factor is not None
