@@ -204,6 +204,14 @@ def test_strengths_are_the_same_whether_few_or_many_responses_were_fitted_at_onc
     assert np.allclose(strengths(rows), strengths(folded), atol=1e-7)
 
 
+def test_what_is_lacking_is_called_little(classifier, photos):
+    one = classifier.explain(photos / "fitted" / "cat")[0]
+    part = next(part for part in one.parts if part.named)
+    assert part.low.any()
+    assert not part.low.all()
+    assert part.said == [f"little {name}" if low else name for name, low in zip(part.names, part.low, strict=True)]
+
+
 def test_unnamed_responses_have_numbers(digits):
     classifier = yoro.fit((digits[0][:150], digits[1][:150]))
     one = classifier.explain(digits[0][200:201])[0]
