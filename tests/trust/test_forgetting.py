@@ -141,6 +141,8 @@ def test_the_verbs_on_images(tmp_path, views):
     found = json.loads(run("verify", model, receipt, folder, "--workers", 0, "--batch-size", 5, "--json").stdout)
     assert found["holds"], found
     assert found["difference"] < 1e-9
+    (folder / "cat" / "broken.jpg").write_text("no image")  # it was not fitted either
+    assert "'cat/broken.jpg' cannot be read" in run("verify", model, receipt, folder, "--workers", 0).stderr
     (folder / "cat" / "002.jpg").unlink()
     assert "FAILS" in run("verify", model, receipt, folder, "--workers", 0, code=1).stdout
     run("update", model, gone, "--workers", 0)

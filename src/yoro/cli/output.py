@@ -106,6 +106,13 @@ def spoken_warnings(quiet: bool) -> Iterator[None]:
 
 def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     """Name what could not be read, and exit with 1 if there was anything; all else is done by now."""
+    if skipped:
+        name_skipped(skipped)
+        sys.exit(1)
+
+
+def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:
+    """Name what could not be read, and how many that were."""
     if not skipped:
         return
     for _, reason in skipped[:MOST_SKIPPED]:
@@ -113,7 +120,6 @@ def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     if len(skipped) > MOST_SKIPPED:
         say(f"... and {len(skipped) - MOST_SKIPPED:,} more.")
     say(f"{counted(len(skipped), 'image')} could not be read.")
-    sys.exit(1)
 
 
 def write_page(path: Path, page: str, quiet: bool) -> None:

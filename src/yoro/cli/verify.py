@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from yoro.cli.given import Images, LabelFrom, given
 from yoro.cli.options import Answers, JsonOptions, LoadingOptions, ModelPath, Moved, MovedOptions, Reads
-from yoro.cli.output import print_json, print_text, say, tell_skipped
+from yoro.cli.output import name_skipped, print_json, print_text, say
 
 
 def verify(
@@ -41,9 +41,9 @@ def verify(
             print_text(f"{'holds' if finding.holds else 'FAILS'}  {finding.said}")
         for sentence in found.uncertain:
             print_text(f"not certain  {sentence}")
+    name_skipped(found.skipped)  # what cannot be read was not fitted, or the data would not be the same
     if not found.holds:
         say("The receipt does not hold.")
         sys.exit(1)
     if not data:
         say("Give the data that are left to compare with a fit of them, too.", output.quiet)
-    tell_skipped(found.skipped)
