@@ -25,7 +25,7 @@ def test_more_images_never_promise_less_and_bounds_hold_the_value(margins, image
 def test_a_measured_share_lies_within_wilsons_wider_interval(n, data):
     right = data.draw(st.integers(0, n))
     share = measured(right / n, n)
-    low, high = wilson_interval(right, n)  # 95 %
+    low, high = wilson_interval(right / n, n)  # 95 %
     assert low - 1e-12 <= share.low <= share.value <= share.high <= high + 1e-12
     assert QUANTILE < 1.96
 

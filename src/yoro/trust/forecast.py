@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
 from scipy.stats import norm
 
+from yoro.model.metrics import wilson_interval
+
 Array = NDArray[np.float64]
 
 TIMES = (1, 2, 4)  # as many images
@@ -65,10 +67,7 @@ class Judged:
 
 def measured(accuracy: float, n: int) -> Share:
     """A share of n answers with Wilson's interval."""
-    z2 = QUANTILE**2
-    centre = (accuracy + z2 / (2 * n)) / (1 + z2 / n)
-    half = QUANTILE / (1 + z2 / n) * np.sqrt(accuracy * (1 - accuracy) / n + z2 / (4 * n * n))
-    return Share(accuracy, min(accuracy, float(centre - half)), max(accuracy, float(centre + half)))
+    return Share(accuracy, *wilson_interval(accuracy, n, QUANTILE))
 
 
 def terms(judged: Judged, classes: int, images: float, factor: float) -> Array:
