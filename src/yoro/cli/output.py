@@ -92,10 +92,12 @@ def abandon_stdout() -> None:
 
 @contextmanager
 def spoken_warnings(quiet: bool) -> Iterator[None]:
-    """Warnings as plain sentences on stderr, when they happen."""
+    """Warnings as plain sentences on stderr, when they happen; each once, though every reading may say the same."""
+    said = set[str]()
 
     def speak(message: Warning | str, category: type[Warning], *_: object) -> None:
-        if issubclass(category, UserWarning):
+        if issubclass(category, UserWarning) and str(message) not in said:
+            said.add(str(message))
             say(f"Note: {message}", quiet)
 
     with warnings.catch_warnings():
