@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from yoro.data.examples import Example
 from yoro.reports.gallery import small
 from yoro.reports.page import render
-from yoro.trust.issues import KINDS, Issues
+from yoro.trust.issues import KINDS, LABEL, Issues
 
 MOST = 100  # pictures of one kind on a page
 TOLD = {  # what each kind is, and in which order it stands
-    "label": ("Labels that look wrong", "The model without the image prefers another class; the clearest first."),
+    "label": ("Labels to look at", "By the model without the image, the least likely first."),
     "outlier": ("Images like no class", "Far stranger than the others; the strangest first."),
     "duplicate": ("Images that are there twice", "The same file again."),
     "near duplicate": ("Images that are there in another form", "Nearly the same response; the most alike first."),
@@ -25,6 +25,8 @@ def issues_html(issues: Issues, source: str) -> str:
     for kind in KINDS:
         found = issues.of(kind)
         title, about = TOLD[kind]
+        if kind == LABEL:
+            about += f" It prefers another class for {sum(issue.score > 0 for issue in found)} of them."
         shown = [(issue, _picture(pictures, issue.name), _picture(pictures, issue.like)) for issue in found[:MOST]]
         parts.append((title, about, len(found), shown))
     return render("issues.html", title="What to look at", source=source, total=len(issues.names), parts=parts)
