@@ -54,6 +54,7 @@ class Page:
         self._asked = 0
         self._replies: dict[int, dict[str, object]] = {}
         self._session: str | None = None
+        self._loads = 0
         self.requests: list[str] = []
         self.faults: list[str] = []  # exceptions, and lines of the console that are errors
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -79,7 +80,10 @@ class Page:
         return done["result"].get("value")
 
     def open(self, address: str) -> None:
+        """Go to an address, and wait until the page with all that it names is there."""
+        before = self._loads
         self.call("Page.navigate", url=address)
+        wait_until(lambda: self._loads > before)
 
     def until(self, expression: str) -> None:
         """Wait until an expression is true."""
@@ -133,6 +137,8 @@ class Page:
         kind, said = message["method"], message["params"]
         if kind == "Network.requestWillBeSent":
             self.requests.append(said["request"]["url"])
+        elif kind == "Page.loadEventFired":
+            self._loads += 1
         elif kind == "Runtime.exceptionThrown":
             self.faults.append(json.dumps(said["exceptionDetails"]))
         elif kind == "Log.entryAdded" and said["entry"]["level"] == "error":

@@ -3,24 +3,59 @@
 const STRIP = 1 << 22; // pixels that are drawn at a time: phones refuse larger canvases
 const OPTIONS = { imageOrientation: "from-image", colorSpaceConversion: "none", premultiplyAlpha: "none" };
 
-// The picture in a file, how it is to be taken, and a small copy to show.
+// The picture in a file, which part of it is to be taken (see resize.js), and a small copy to show.
 export async function readPicture(file, geometry, thumbnail, mostPixels) {
-  let bitmap;
-  try {
-    bitmap = await createImageBitmap(file, OPTIONS);
-  } catch {
-    throw new Error("This browser cannot read it as an image. A JPEG, PNG or WebP will do.");
+  const bytes = await file.arrayBuffer();
+  const jpeg = jpegFacts(new Uint8Array(bytes));
+  const factor = jpeg && geometry.jpeg_draft ? draftFactor(jpeg, geometry.jpeg_draft) : 1;
+  if (jpeg && jpeg.width * jpeg.height > mostPixels) throw new Error("It has too many pixels.");
+  if (factor > 1) {
+    const image = await draft(bytes, jpeg, factor);
+    if (image) return { image, part: partOf(jpeg, factor), small: await shrunk(pictureOf(image), thumbnail) };
   }
+  const bitmap = await bitmapOf(file);
   try {
     if (bitmap.width * bitmap.height > mostPixels) throw new Error("It has too many pixels.");
     const image = pixelsOf(bitmap);
     const small = await shrunk(bitmap, thumbnail);
-    const head = new Uint8Array(await file.slice(0, 1 << 18).arrayBuffer());
-    const factor = geometry.jpeg_draft && isJpeg(head) ? draftFactor(image, geometry.jpeg_draft) : 1;
-    const part = factor === 1 ? {} : reducedPart(image, factor, orientationOf(head));
-    return { image: part.image ?? image, part, small };
+    if (factor > 1) return { image: reduced(image, factor, jpeg.orientation), part: partOf(jpeg, factor), small };
+    return { image, part: {}, small };
   } finally {
     bitmap.close();
+  }
+}
+
+async function bitmapOf(file) {
+  try {
+    return await createImageBitmap(file, OPTIONS);
+  } catch {
+    throw new Error("This browser cannot read it as an image. A JPEG, PNG or WebP will do.");
+  }
+}
+
+function pictureOf({ data, width, height }) {
+  return new ImageData(data, width, height);
+}
+
+// A JPEG decoded at 1/factor by the browser's own libjpeg, upright, as Pillow's `draft` does it; null where the browser
+// cannot.
+async function draft(bytes, jpeg, factor) {
+  if (!globalThis.ImageDecoder) return null;
+  const [width, height] = [Math.ceil(jpeg.width / factor), Math.ceil(jpeg.height / factor)];
+  const size = { desiredWidth: width, desiredHeight: height };
+  const decoder = new ImageDecoder({ data: bytes.slice(0), type: "image/jpeg", colorSpaceConversion: "none", ...size });
+  let frame = null;
+  try {
+    frame = (await decoder.decode()).image;
+    if (frame.codedWidth !== width || frame.codedHeight !== height) return null;
+    const data = new Uint8ClampedArray(width * height * 4);
+    await frame.copyTo(data, { format: "RGBA" });
+    return turned({ data, width, height, channels: 4 }, jpeg.orientation);
+  } catch {
+    return null;
+  } finally {
+    frame?.close();
+    decoder.close();
   }
 }
 
@@ -61,21 +96,60 @@ export function layOnWhite(data) {
   }
 }
 
-// What libjpeg gives at a half, a quarter or an eighth: means of squares of pixels, counted from the corner at which the
-// file starts. Photos that were turned start at another corner than the upright picture.
-export function reducedPart(image, factor, orientation) {
+// Pixels of 4 bytes as they were stored, turned upright as the EXIF orientation says.
+export function turned({ data, width, height }, orientation) {
+  const [right, bottom] = [width - 1, (height - 1) * width];
+  const { start, across, down } = {
+    1: { start: 0, across: 1, down: width },
+    2: { start: right, across: -1, down: width },
+    3: { start: right + bottom, across: -1, down: -width },
+    4: { start: bottom, across: 1, down: -width },
+    5: { start: 0, across: width, down: 1 },
+    6: { start: bottom, across: -width, down: 1 },
+    7: { start: right + bottom, across: -width, down: -1 },
+    8: { start: right, across: width, down: -1 },
+  }[orientation];
+  const [newWidth, newHeight] = orientation >= 5 ? [height, width] : [width, height];
+  const from = new Uint32Array(data.buffer, data.byteOffset, width * height);
+  const to = new Uint32Array(width * height);
+  for (let y = 0, place = 0; y < newHeight; y++) {
+    for (let x = 0, at = start + y * down; x < newWidth; x++, at += across) to[place++] = from[at];
+  }
+  return { data: new Uint8ClampedArray(to.buffer), width: newWidth, height: newHeight, channels: 4 };
+}
+
+// How many pixels the upright picture has that the file does not: it starts at another corner if it was turned.
+function overhang({ width, height, orientation }, factor) {
+  const over = (length) => Math.ceil(length / factor) * factor - length;
+  return {
+    left: [2, 3, 6, 7].includes(orientation) ? over(width) : 0,
+    top: [3, 4, 7, 8].includes(orientation) ? over(height) : 0,
+  };
+}
+
+// The part of a reduced picture that counts, and the full size of the upright one.
+export function partOf(jpeg, factor) {
+  const size = jpeg.orientation >= 5 ? { width: jpeg.height, height: jpeg.width } : jpeg;
+  const { left, top } = overhang({ ...size, orientation: jpeg.orientation }, factor);
+  const [x0, y0] = [left / factor, top / factor];
+  return { box: [x0, y0, x0 + size.width / factor, y0 + size.height / factor], size };
+}
+
+// Where the browser decodes at full size only: means of squares of pixels, which is what libjpeg computes but for
+// rounding, colours that were stored at half size, and what is brighter than white. They are not rounded: halves rounded
+// up would brighten the picture.
+export function reduced(image, factor, orientation) {
   const { width, height, channels, data } = image;
   const across = Math.ceil(width / factor);
   const down = Math.ceil(height / factor);
-  const fromRight = [2, 3, 6, 7].includes(orientation) ? across * factor - width : 0;
-  const fromBottom = [3, 4, 7, 8].includes(orientation) ? down * factor - height : 0;
-  const out = new Uint8ClampedArray(across * down * 3);
+  const over = overhang({ width, height, orientation }, factor);
+  const out = new Float32Array(across * down * 3);
   for (let y = 0; y < down; y++) {
-    const top = Math.max(0, y * factor - fromBottom);
-    const bottom = Math.min(height, (y + 1) * factor - fromBottom);
+    const top = Math.max(0, y * factor - over.top);
+    const bottom = Math.min(height, (y + 1) * factor - over.top);
     for (let x = 0; x < across; x++) {
-      const left = Math.max(0, x * factor - fromRight);
-      const right = Math.min(width, (x + 1) * factor - fromRight);
+      const left = Math.max(0, x * factor - over.left);
+      const right = Math.min(width, (x + 1) * factor - over.left);
       let [r, g, b] = [0, 0, 0];
       for (let row = top; row < bottom; row++) {
         for (let at = (row * width + left) * channels, end = at + (right - left) * channels; at < end; at += channels) {
@@ -85,19 +159,10 @@ export function reducedPart(image, factor, orientation) {
         }
       }
       const share = 1 / ((bottom - top) * (right - left));
-      const place = (y * across + x) * 3;
-      out[place] = Math.floor(r * share + 0.5);
-      out[place + 1] = Math.floor(g * share + 0.5);
-      out[place + 2] = Math.floor(b * share + 0.5);
+      out.set([r * share, g * share, b * share], (y * across + x) * 3);
     }
   }
-  const x0 = fromRight ? across - width / factor : 0;
-  const y0 = fromBottom ? down - height / factor : 0;
-  return {
-    image: { data: out, width: across, height: down, channels: 3 },
-    box: [x0, y0, x0 + width / factor, y0 + height / factor],
-    size: { width, height },
-  };
+  return { data: out, width: across, height: down, channels: 3 };
 }
 
 async function shrunk(bitmap, side) {
@@ -107,33 +172,37 @@ async function shrunk(bitmap, side) {
   return createImageBitmap(bitmap, { resizeWidth, resizeHeight, resizeQuality: "medium" });
 }
 
-function isJpeg(head) {
-  return head[0] === 0xff && head[1] === 0xd8 && head[2] === 0xff;
-}
-
-// The EXIF orientation of a JPEG, 1 to 8; 1 where nothing sensible is said.
-export function orientationOf(head) {
-  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
+// Size as stored and EXIF orientation (1 to 8) of a JPEG; null of anything else, or of one that is damaged.
+export function jpegFacts(bytes) {
+  if (bytes[0] !== 0xff || bytes[1] !== 0xd8 || bytes[2] !== 0xff) return null;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let orientation = 1;
   try {
     for (let at = 2; view.getUint8(at) === 0xff; at += 2 + view.getUint16(at + 2)) {
+      while (view.getUint8(at + 1) === 0xff) at++; // fill
       const marker = view.getUint8(at + 1);
-      if (marker === 0xda) break; // the pixels begin
-      if (marker === 0xe1 && view.getUint32(at + 4) === 0x45786966) return orientationIn(view, at + 10);
+      if (marker === 0xe1 && view.getUint32(at + 4) === 0x45786966) orientation = orientationIn(view, at + 10);
+      const isFrame = marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker);
+      if (isFrame) return { height: view.getUint16(at + 5), width: view.getUint16(at + 7), orientation };
     }
   } catch (error) {
     if (!(error instanceof RangeError)) throw error; // it says more than it holds
   }
-  return 1;
+  return null;
 }
 
 function orientationIn(view, start) {
-  const little = view.getUint16(start) === 0x4949;
-  const table = start + view.getUint32(start + 4, little);
-  for (let i = 0; i < view.getUint16(table, little); i++) {
-    const entry = table + 2 + 12 * i;
-    if (view.getUint16(entry, little) !== 0x0112) continue;
-    const value = view.getUint16(entry + 8, little);
-    return value >= 1 && value <= 8 ? value : 1;
+  try {
+    const little = view.getUint16(start) === 0x4949;
+    const table = start + view.getUint32(start + 4, little);
+    for (let i = 0; i < view.getUint16(table, little); i++) {
+      const entry = table + 2 + 12 * i;
+      if (view.getUint16(entry, little) !== 0x0112) continue;
+      const value = view.getUint16(entry + 8, little);
+      return value >= 1 && value <= 8 ? value : 1;
+    }
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
   }
   return 1;
 }
