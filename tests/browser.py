@@ -96,9 +96,7 @@ class Page:
         self.call("DOM.setFileInputFiles", nodeId=node, files=[str(file.resolve()) for file in files])
 
     def resize(self, width: int, height: int, *, phone: bool = False, dark: bool = False) -> None:
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone
-        )
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
         feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[feature])
 

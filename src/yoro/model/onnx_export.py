@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -122,7 +123,7 @@ def verify_export(
     return difference
 
 
-def run_graph(model: onnx.ModelProto, images: npt.NDArray[np.uint8], outputs: list[str]) -> list[Array]:
+def run_graph(model: onnx.ModelProto, images: npt.NDArray[np.uint8], outputs: list[str]) -> list[npt.NDArray[Any]]:
     """Outputs of an exported graph by name, a few images at a time."""
     session = open_session(model, None, "The exported graph")
     parts = []

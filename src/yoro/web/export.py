@@ -24,8 +24,11 @@ from yoro.web.strangeness_graph import OUTPUT, add_strangeness
 
 FORMAT = 1  # of model.json
 FACTS, GRAPH = "model.json", "model.onnx"
-PAGE = ("index.html", "style.css", "icon.svg", "app.js", "list.js", "camera.js", "files.js", "answer.js", "worker.js")
-PAGE += ("pixels.js", "resize.js", "service.js")
+PAGE = (  # files of the folder `page`
+    *("index.html", "style.css", "icon.svg", "service.js"),
+    *("app.js", "list.js", "answer.js", "files.js", "camera.js"),
+    *("worker.js", "pixels.js", "resize.js"),
+)
 TOLERANCE = 1e-3  # of a strangeness, of which one deviation among the fitted images is about one
 
 
@@ -105,7 +108,7 @@ def _with_strangeness(classifier: Classifier, graph: bytes, measure: Strangeness
             f"The exported graph finds images stranger or less strange than the classifier, by {difference.max():.1e}; "
             f"at most {TOLERANCE:.0e} was expected. It could not be trusted, so it was not kept."
         )
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())
 
 
 def _facts(classifier: Classifier, measure: Strangeness | None, runtime: Runtime) -> dict[str, object]:

@@ -5,8 +5,8 @@ import { Camera } from "./camera.js";
 import { imagesOf, itemsOf } from "./files.js";
 import { AnswerList, show } from "./list.js";
 
-const SHARES = [0.01, 0.05, 0.1]; // of photos like the fitted ones that are called unknown
-const USUAL = 0.05;
+const REFUSED = [100, 20, 10]; // one in so many photos of known things is called unknown, too
+const USUAL = 20;
 const at = (id) => document.getElementById(id);
 
 const waiting = new Map(); // of questions to the worker, by number
@@ -89,19 +89,19 @@ function describe() {
   at("facts").textContent =
     `Learnt from ${examples.toLocaleString("en")} photos on ${source}${terms}. Made with yoro ${version}.`;
   const strict = at("strict");
-  const possible = facts.fitted ? SHARES.filter((share) => share * (facts.fitted.length + 1) >= 1) : [];
+  const possible = facts.fitted ? REFUSED.filter((many) => facts.fitted.length + 1 >= many) : [];
   strict.append(new Option("never", "0"));
-  for (const share of possible) strict.append(new Option(`where ${percent1(share)} of known photos would be, too`, share));
-  strict.value = String(possible.includes(USUAL) ? USUAL : (possible[0] ?? 0));
+  for (const many of possible) strict.append(new Option(`and refuse 1 in ${many} known ones`, 1 / many));
+  strict.value = String(possible.length ? 1 / (possible.includes(USUAL) ? USUAL : possible[0]) : 0);
   at("strict-line").hidden = !possible.length;
-  if (!possible.length) at("note").textContent = "This model cannot tell what is unknown to it: it chooses always.";
+  if (!possible.length) at("note").textContent = "This model cannot tell what is unknown to it: it always chooses a class.";
   if (!navigator.mediaDevices?.getUserMedia) at("open-camera").hidden = true;
   if (!("webkitdirectory" in at("folder"))) at("choose-folder").hidden = true;
 }
 
 async function take(items) {
   const { images, others } = await imagesOf(items);
-  if (others) at("note").textContent = `${others} of the files are no images and were left out.`;
+  if (others) at("note").textContent = `${others} of the files ${others === 1 ? "is no image and was" : "are no images and were"} left out.`;
   else at("note").textContent = images.length ? "" : "No photo was found there.";
   list.share = Number(at("strict").value);
   const entries = images.map(({ file, path }) => ({ file, entry: list.add(path) }));
@@ -164,7 +164,6 @@ function save() {
 }
 
 const mega = (bytes) => (bytes / 1e6).toFixed(1);
-const percent1 = (share) => `${Math.round(100 * share)} %`;
 
 function chosen({ target }) {
   const files = [...target.files]; // the list is emptied with the field, so that the same file can be chosen again
