@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,6 +36,14 @@ SWITCHES = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--remote-debugging-pipe",
 )
+# The browser reads commands from descriptor 3 and writes answers to 4.
+PIPES = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+for end, place in zip(ends, (3, 4)):
+    os.dup2(end, place)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def chromium() -> str:
@@ -105,6 +114,13 @@ class Page:
         shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         file.write_bytes(base64.b64decode(shot["data"]))
 
+    def close(self) -> None:
+        """End the browser."""
+        self._send("Browser.close", {}, None)
+        self._reader.join()
+        self._commands.close()
+        self._answers.close()
+
     def _send(self, method: str, given: dict[str, object], session: str | None) -> int:
         self._asked += 1
         message = {"id": self._asked, "method": method, "params": given}
@@ -150,20 +166,21 @@ def browser() -> Iterator[Page]:
     """A page in a browser of its own, which ends with it."""
     command_out, command_in = os.pipe()
     answer_out, answer_in = os.pipe()
-    # The browser reads from descriptor 3 and writes to 4.
-    script = f'exec "$0" "$@" 3<&{command_out} 4>&{answer_in}'
     with TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        words = ["sh", "-c", script, chromium(), *SWITCHES, f"--user-data-dir={profile}"]
+        words = [str(command_out), str(answer_in), chromium(), *SWITCHES, f"--user-data-dir={profile}"]
         running = subprocess.Popen(
-            words, pass_fds=(command_out, answer_in), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [sys.executable, "-c", PIPES, *words],
+            pass_fds=(command_out, answer_in),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
-        os.close(command_out), os.close(answer_in)
+        os.close(command_out)
+        os.close(answer_in)
         page = Page(command_in, answer_out)
         try:
             yield page
         finally:
-            page._session = None
-            page._send("Browser.close", {}, None)
+            page.close()
             running.wait(60)
 
 

@@ -157,7 +157,7 @@ function closeCamera() {
 
 function save() {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([csv(list.rows())], { type: "text/csv" }));
+  link.href = URL.createObjectURL(new Blob([table()], { type: "text/csv" }));
   link.download = "answers.csv";
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
@@ -204,6 +204,11 @@ document.addEventListener("drop", (event) => {
   at("drop").classList.remove("over");
   if (!at("ask").hidden) take(itemsOf(event.dataTransfer));
 });
+
+// The answers as a table, as `yoro predict --unknown` writes it.
+export function table() {
+  return csv(list.rows());
+}
 
 // The answers so far, in the order of the list; for whoever tests the page.
 export function rawAnswers() {
