@@ -61,6 +61,7 @@ class Page:
         self._commands = os.fdopen(commands, "wb", buffering=0)
         self._answers = os.fdopen(answers, "rb")
         self._asked = 0
+        self._lock = threading.Lock()  # the thread that reads also sends
         self._replies: dict[int, dict[str, object]] = {}
         self._session: str | None = None
         self._loads = 0
@@ -122,12 +123,13 @@ class Page:
         self._answers.close()
 
     def _send(self, method: str, given: dict[str, object], session: str | None) -> int:
-        self._asked += 1
-        message = {"id": self._asked, "method": method, "params": given}
-        if session is not None:
-            message["sessionId"] = session
-        self._commands.write(json.dumps(message).encode() + b"\0")
-        return self._asked
+        with self._lock:
+            self._asked += 1
+            message = {"id": self._asked, "method": method, "params": given}
+            if session is not None:
+                message["sessionId"] = session
+            self._commands.write(json.dumps(message).encode() + b"\0")
+            return self._asked
 
     def _watch(self, session: str) -> None:
         """Hear of requests and errors of a page or a worker, and of the workers that it starts."""

@@ -190,7 +190,7 @@ def test_photos_can_be_dropped_pasted_and_chosen_by_the_folder(page, tmp_path):
     page.give("#folder", [tmp_path / "new"])
     page.until(f"document.querySelectorAll('#list .bars').length === {2 + len(files)}")
     assert page.run("document.querySelectorAll('#list .name')[2].textContent") == "new/0000.png"
-    page.run("document.querySelector('#list button:last-child').click()")
+    page.run("document.querySelector('#list .remove').click()")
     assert page.run("document.getElementById('count').textContent") == f"{1 + len(files)} photos"
     page.run("document.getElementById('clear').click()")
     assert page.run("document.getElementById('results').hidden") is True

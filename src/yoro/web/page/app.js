@@ -139,6 +139,7 @@ async function openCamera() {
 async function watched(frame) {
   try {
     const answer = await ask({ frame }, [frame.data.buffer]);
+    if (!camera.open) return; // closed meanwhile
     const judgement = judged(facts, answer, Number(at("strict").value));
     at("live").classList.toggle("unknown", judgement.unknown);
     show(at("live"), judgement);

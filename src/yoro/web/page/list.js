@@ -55,13 +55,15 @@ export class AnswerList {
     const picture = make("div", "blank");
     const words = make("div", "");
     const content = make("div", "");
-    const remove = make("button", "plain", "Remove");
+    const heading = make("div", "row");
+    const remove = make("button", "plain remove", "Remove");
     const entry = { path, card, content, picture, answer: null, error: null, all: false };
     remove.type = "button";
     remove.ariaLabel = `Remove ${path}`;
     remove.addEventListener("click", () => this.remove(entry));
     content.append(make("p", "verdict", "Waiting…"));
-    words.append(make("p", "name", path), content, remove);
+    heading.append(make("p", "name", path), remove);
+    words.append(heading, content);
     card.append(picture, words);
     this.element.append(card);
     this.entries.push(entry);
@@ -121,7 +123,7 @@ export class AnswerList {
     entry.card.remove();
     this.changed();
     const next = this.entries[Math.min(place, this.entries.length - 1)];
-    (next?.card.querySelector("button:last-child") ?? document.getElementById("choose")).focus();
+    (next?.card.querySelector(".remove") ?? document.getElementById("choose")).focus();
   }
 
   clear() {
