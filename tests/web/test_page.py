@@ -19,21 +19,24 @@ from conftest import fetch, once
 from photos import PHOTOS, crops, write_folder
 from yoro.trust.unknown import strangeness
 
-ROOT = Path(__file__).parents[2]
 READY = "document.documentElement.dataset.state === 'ready'"
-PACKAGES = ("onnxruntime-web", "axe-core")
 LONG = pytest.mark.long
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory) -> Path:
-    """node_modules with the engine and axe, of this checkout or installed for the tests."""
+    """node_modules with the engine and axe, as `make test` installs them or installed for these tests."""
     chromium()
-    if all((ROOT / "node_modules" / name).is_dir() for name in PACKAGES):
-        return ROOT / "node_modules"
-    words = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", *PACKAGES]
-    return once(tmp_path_factory, "npm", lambda folder: fetch(words, folder)) / "node_modules"
+    here = Path(__file__).parent
+    if (here / "node_modules").is_dir():
+        return here / "node_modules"
+
+    def install(folder: Path) -> None:
+        shutil.copy(here / "package.json", folder)
+        fetch(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
+
+    return once(tmp_path_factory, "npm", install) / "node_modules"
 
 
 @pytest.fixture(scope="module")
