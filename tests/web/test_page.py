@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import shutil
+import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,6 +155,20 @@ def test_what_is_no_photo_is_said_and_the_others_are_answered(page, tmp_path):
     assert "The file is empty" in said[1]
     assert page.run("document.getElementById('note').textContent") == "1 of the files is no image and was left out."
     assert page.run("document.querySelectorAll('#list .bars').length") == 1
+
+
+def test_an_image_that_claims_too_much_is_refused_and_the_page_lives(page, tmp_path):
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    head = struct.pack(">IIBBBBB", 50_000, 50_000, 1, 0, 0, 0, 0)
+    pixels = zlib.compress(bytes(1000))
+    image = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    (tmp_path / "0.png").write_bytes(image)
+    Image.new("RGB", (70, 5)).save(tmp_path / "1.png")
+    found = answered(page, sorted(tmp_path.iterdir()))
+    assert found[0]["error"] == "It has 50000 x 50000 pixels, which is too much."
+    assert len(found[1]["probabilities"]) == 4
 
 
 def test_a_class_name_is_text_whatever_it_holds(page, tmp_path):

@@ -60,7 +60,7 @@ def test_the_square_is_that_of_predict(fit):
         cases.append(packed(pixels))
         expected.append(decode(pixels, geometry))
     body = "return given.cases.map((c) => text(page.square({ ...c, data: bytes(c.data) }, given.geometry)));"
-    given = {"cases": cases, "geometry": geometry.config() | {"columns_first": COLUMNS_FIRST}}
+    given = {"cases": cases, "geometry": geometry.config() | {"columns_first": COLUMNS_FIRST, "most_pixels": 1e6}}
     for text, wanted in zip(node("resize.js", body, given), expected, strict=True):
         assert (unpacked(text, 48, 48, 3) == wanted).all()
 

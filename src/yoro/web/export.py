@@ -128,8 +128,9 @@ def _facts(classifier: Classifier, measure: Strangeness | None, runtime: Runtime
             "fit": geometry.fit,
             "interpolation": geometry.interpolation,
             "jpeg_draft": draft_side(geometry),
+            "most_pixels": limits.IMAGE_PIXELS,
             "columns_first": int(PIL.__version__.split(".")[0]) >= 13,  # see page/resize.js
         },
-        "limits": {"file_bytes": limits.IMAGE_FILE_BYTES, "pixels": limits.IMAGE_PIXELS},
+        "most_bytes": limits.IMAGE_FILE_BYTES,
         "fitted": None if measure is None else [float(f"{value:.7g}") for value in measure.fitted],
     }

@@ -4,18 +4,19 @@ const STRIP = 1 << 22; // pixels that are drawn at a time: phones refuse larger 
 const OPTIONS = { imageOrientation: "from-image", colorSpaceConversion: "none", premultiplyAlpha: "none" };
 
 // The picture in a file, which part of it is to be taken (see resize.js), and a small copy to show.
-export async function readPicture(file, geometry, thumbnail, mostPixels) {
+export async function readPicture(file, geometry, thumbnail) {
   const bytes = await file.arrayBuffer();
   const jpeg = jpegFacts(new Uint8Array(bytes));
   const factor = jpeg && geometry.jpeg_draft ? draftFactor(jpeg, geometry.jpeg_draft) : 1;
-  if (jpeg && jpeg.width * jpeg.height > mostPixels) throw new Error("It has too many pixels.");
+  const declared = jpeg ?? pngSize(bytes);
+  if (declared) checkPixels(declared, geometry.most_pixels);
   if (factor > 1) {
     const image = await draft(bytes, jpeg, factor);
     if (image) return { image, part: partOf(jpeg, factor), small: await shrunk(pictureOf(image), thumbnail) };
   }
   const bitmap = await bitmapOf(file);
   try {
-    if (bitmap.width * bitmap.height > mostPixels) throw new Error("It has too many pixels.");
+    checkPixels(bitmap, geometry.most_pixels);
     const image = pixelsOf(bitmap);
     const small = await shrunk(bitmap, thumbnail);
     if (factor > 1) return { image: reduced(image, factor, jpeg.orientation), part: partOf(jpeg, factor), small };
@@ -23,6 +24,18 @@ export async function readPicture(file, geometry, thumbnail, mostPixels) {
   } finally {
     bitmap.close();
   }
+}
+
+function checkPixels({ width, height }, most) {
+  if (width * height > most) throw new Error(`It has ${width} x ${height} pixels, which is too much.`);
+}
+
+// The size that a PNG declares, so that no memory is taken for one that claims too much.
+function pngSize(bytes) {
+  if (bytes.byteLength < 24) return null;
+  const view = new DataView(bytes);
+  if (view.getUint32(0) !== 0x89504e47 || view.getUint32(12) !== 0x49484452) return null;
+  return { width: view.getUint32(16), height: view.getUint32(20) };
 }
 
 async function bitmapOf(file) {

@@ -62,7 +62,7 @@ async function answer({ id, file, frame }) {
 }
 
 async function picture(file) {
-  if (file.size > facts.limits.file_bytes) throw new Error("It is too large for a photo.");
+  if (file.size > facts.most_bytes) throw new Error("It is too large for a photo.");
   if (!file.size) throw new Error("The file is empty.");
-  return readPicture(file, facts.input, THUMBNAIL, facts.limits.pixels);
+  return readPicture(file, facts.input, THUMBNAIL);
 }
