@@ -21,6 +21,7 @@ import pytest
 from child import wait_until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+INSECURE = "plain.test"  # a name for this machine that the browser does not trust as it trusts 127.0.0.1
 SWITCHES = (
     "--headless",
     "--no-sandbox",
@@ -33,7 +34,7 @@ SWITCHES = (
     "--disable-sync",
     "--use-fake-device-for-media-stream",
     "--use-fake-ui-for-media-stream",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    f"--host-resolver-rules=MAP {INSECURE} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--remote-debugging-pipe",
 )
 # The browser reads commands from descriptor 3 and writes answers to 4.

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 import yoro
-from browser import Page, browser, chromium, served
+from browser import INSECURE, Page, browser, chromium, served
 from command_line import run
 from conftest import fetch, once
 from photos import PHOTOS, crops, write_folder
@@ -117,17 +117,38 @@ def test_two_hundred_photos_are_answered_as_by_predict(page, model, tmp_path, su
     assert_equal_to_python(page, model, photographs(tmp_path / "new", 50, suffix))
 
 
-def test_large_photos_in_every_orientation_are_answered_as_by_predict(page, model, tmp_path):
-    """Those that Python decodes at a half and at a quarter, with colours stored at full and at half size."""
+def large_photographs(folder: Path) -> list[Path]:
+    """Those that Python decodes at a half or a quarter, with colours stored at full and at half size, all ways up."""
     files = []
     for orientation in range(1, 9):
         crop = Image.fromarray(crops("cat", 8, side=200, seed=5)[orientation - 1])
         exif = Image.Exif()
         exif[0x0112] = orientation
-        files.append(tmp_path / f"{orientation}.jpg")
+        files.append(folder / f"{orientation}.jpg")
         large = crop.resize((1001 + 200 * orientation, 2222 - 150 * orientation), Image.Resampling.LANCZOS)
         large.save(files[-1], quality=90, subsampling=orientation % 3, exif=exif, progressive=orientation > 4)
-    assert_equal_to_python(page, model, files)
+    return files
+
+
+def test_large_photos_in_every_orientation_are_answered_as_by_predict(page, model, tmp_path):
+    assert_equal_to_python(page, model, large_photographs(tmp_path))
+
+
+def test_over_an_insecure_address_there_is_no_camera_and_large_photos_are_answered_nearly_as_by_predict(
+    opened, model, tmp_path
+):
+    page, address = opened
+    page.open(address.replace("127.0.0.1", INSECURE))
+    page.until(READY)
+    assert page.run("isSecureContext || 'ImageDecoder' in window") is False
+    assert page.run("document.getElementById('open-camera').hidden") is True
+    files = large_photographs(tmp_path)
+    found = np.array([one["probabilities"] for one in answered(page, files)])
+    expected = yoro.load(model).predict_proba([str(file) for file in files])
+    assert (found.argmax(axis=1) == expected.argmax(axis=1)).all()
+    assert 1e-6 < np.abs(found - expected).max() < 0.02
+    assert page.faults == []
+    page.requests.clear()  # of an address that the other tests do not expect
 
 
 def test_transparent_grey_and_palette_images_are_answered_as_by_predict(page, model, tmp_path):
