@@ -134,6 +134,7 @@ def test_large_photos_in_every_orientation_are_answered_as_by_predict(page, mode
     assert_equal_to_python(page, model, large_photographs(tmp_path))
 
 
+@LONG
 def test_over_an_insecure_address_there_is_no_camera_and_large_photos_are_answered_nearly_as_by_predict(
     opened, model, tmp_path
 ):
@@ -293,6 +294,7 @@ def test_a_page_opened_as_a_file_says_what_to_type(site):
         assert "python -m http.server" in page.run("document.body.innerText")
 
 
+@LONG
 def test_a_folder_that_lacks_its_graph_says_so(site, tmp_path):
     shutil.copytree(site, tmp_path / "site")
     (tmp_path / "site" / "model.onnx").unlink()

@@ -22,14 +22,15 @@ async function keepAll() {
   await cache.addAll(["./", "model.json", ...Object.keys(facts.files)]);
 }
 
-// What the server has now, which a copy of may be used unless it has changed; without a server, the copy.
+// What the server has now, or its word that the copy is still good; without a server, the copy.
 async function fresh(request) {
   const cache = await caches.open(CACHE);
+  const opens = request.mode === "navigate"; // then the browser itself must see a redirection
   try {
-    const response = await fetch(request.url, { cache: "no-cache", credentials: "same-origin" });
-    if (response.ok && response.status === 200) await cache.put(request.url, response.clone());
+    const response = await fetch(opens ? request : new Request(request.url, { cache: "no-cache" }));
+    if (response.status === 200 && !response.redirected) await cache.put(request.url, response.clone());
     return response;
   } catch {
-    return (await cache.match(request.url, { ignoreSearch: true })) ?? Response.error();
+    return (await cache.match(opens ? "./" : request.url, { ignoreSearch: true })) ?? Response.error();
   }
 }

@@ -10,13 +10,11 @@ const BESIDE = new Set(["model.onnx", "ort.wasm"]);
 let facts = null;
 let session = null;
 
-self.onmessage = async ({ data }) => {
-  try {
-    if (data.facts) await load(data.facts);
-    else await answer(data);
-  } catch (error) {
-    self.postMessage({ id: data.id ?? null, error: error.message || String(error) });
-  }
+let last = Promise.resolve(); // what is being done; one thing after another, so that memory stays bounded
+
+self.onmessage = ({ data }) => {
+  last = last.then(() => (data.facts ? load(data.facts) : answer(data)));
+  last = last.catch((error) => self.postMessage({ id: data.id ?? null, error: error.message || String(error) }));
 };
 
 async function load(given) {
