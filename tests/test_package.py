@@ -125,7 +125,7 @@ def test_what_the_makefile_installs_is_pinned():
     pinned = {re.fullmatch(r"([\w.-]+)==[\w.+!]+", line)[1].lower().replace("_", "-") for line in lines}
     facts = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = facts["project"]["optional-dependencies"]
-    wanted = [item for extra in ("torch", "clip", "bench", "heif", "plot") for item in extras[extra]]
+    wanted = [item for extra in ("torch", "clip", "serve", "bench", "heif", "plot") for item in extras[extra]]
     wanted += facts["project"]["dependencies"]
     wanted += facts["dependency-groups"]["dev"]
     names = {re.match(r"[\w.-]+", item)[0].lower().replace("_", "-") for item in wanted} - {"yoro-vr"}

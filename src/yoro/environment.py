@@ -27,13 +27,20 @@ def refuse_telemetry() -> None:
         loaded.disable_telemetry_events()
 
 
-def install(extra: str) -> str:
-    """What to type for an extra, in the folder that this package was installed from.
+INSTALLERS = {  # what each leaves in an environment of its making, and how it is asked to install again
+    "uv-receipt.toml": "uv tool install --force",
+    "pipx_metadata.json": "pipx install --force",
+}
 
-    >>> install("torch")
+
+def install(extra: str, prefix: str = sys.prefix) -> str:
+    """What to type for an extra, in the folder that this package was installed from, by what made its environment.
+
+    >>> install("torch", "/usr")
     "pip install '.[torch]' in the folder of the sources"
     """
-    return f"pip install '.[{extra}]' in the folder of the sources"
+    made = [command for left, command in INSTALLERS.items() if (Path(prefix) / left).is_file()]
+    return f"{made[0] if made else 'pip install'} '.[{extra}]' in the folder of the sources"
 
 
 def cores() -> int:

@@ -30,6 +30,7 @@ READING_NAME = 40  # characters
 MODEL_FILE_BYTES = 4 * GB  # of one file of a model
 MODEL_CONFIG_BYTES = 16 * MB
 MODEL_CLASSES = 1_000_000
+RECEIPT_BYTES = 1 * GB  # of a receipt of forgetting: about 100 for each image
 RESERVOIR_CAPACITY = 10_000_000  # individual responses that a model may want to keep; room is made as they come
 SEED = 2**63 - 1  # the largest seed, and minus it the least
 
@@ -45,6 +46,8 @@ ONNX_FILE_BYTES = 2 * GB - 1  # of one protobuf message
 
 WEB_RUNTIME_BYTES = 256 * MB  # of one file of the engine of an exported page
 WEB_PACKAGE_BYTES = 1 * MB  # of what its package says of itself
+
+TAUGHT_LABEL = 200  # characters of a label that a client teaches a service
 
 PLAN_BYTES = 1 * MB  # of a plan of the bench
 RESULT_BYTES = 16 * MB  # of one result of the bench

@@ -41,7 +41,19 @@ def test_it_shows_what_it_is(fitted):
     page = fitted._repr_html_()
     for words in ("bright", "10 examples", "leave-one-out of 30", "Source"):
         assert words in page
-    assert f"{100 * fitted.left_out().accuracy:.1f}" in page
+    accuracy = f"{100 * fitted.left_out().accuracy:.1f}"
+    assert accuracy in page
+    assert f"leave-one-out accuracy {accuracy}%" in repr(fitted)
+
+
+def test_a_look_at_a_loaded_model_solves_nothing(fitted, tmp_path):
+    fitted.save(tmp_path / "m.yoro")
+    loaded = yoro.load(tmp_path / "m.yoro", source=SOURCE)
+    assert "shrinkage" in repr(loaded)
+    assert "left_out() measures it" in loaded._repr_html_()
+    assert loaded.model.found_left_out is None
+    loaded.left_out()
+    assert "leave-one-out of 30" in loaded._repr_html_()
 
 
 def test_a_strangers_class_name_does_no_harm_in_a_notebook():

@@ -155,6 +155,16 @@ def test_a_method_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.
     assert Results(tmp_path / "results").error(plan.entries()[0].cell) is None  # the failure is forgotten
 
 
+def test_an_interrupt_that_a_library_turns_into_an_error_still_stops_the_run(tmp_path, monkeypatch):
+    (tmp_path / "stopped_method.py").write_text(
+        "from yoro.peers.contract import Method\n\ndef fit(task):\n    try:\n        raise KeyboardInterrupt\n"
+        "    except BaseException:\n        raise RuntimeError('import failed')\n\nMETHOD = Method('stopped', fit)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        run(make_plan(PLAN | {"methods": ["stopped_method:METHOD", "ncm"], "seeds": [0]}), tmp_path)
+
+
 def test_a_source_that_cannot_be_opened_fails_its_own_cells_only(tmp_path: Path):
     broken = {"name": "gone", "source": "onnx:gone.onnx", "prompt": "watermark"}
     tally, said = run(make_plan(PLAN | {"settings": [broken, *PLAN["settings"]], "seeds": [0]}), tmp_path)

@@ -128,3 +128,9 @@ def test_images_that_were_fitted_are_known_under_other_names_and_labels(tmp_path
     found = json.loads(done.stdout)
     assert (found["fitted"], found["n"], found["unseen"]["n"]) == (1, 3, 2)
     assert "Accuracy, unseen" in (tmp_path / "page.html").read_text()
+
+
+def test_what_every_reading_says_is_told_once(tmp_path):
+    folder = write_folder(tmp_path / "photos", count=1, names=("cat", "coffee"))
+    said = run("fit", folder, "--out", tmp_path / "m.yoro").stderr
+    assert said.count("show no spread within a class") == 1

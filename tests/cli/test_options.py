@@ -10,10 +10,11 @@ import pytest
 
 import yoro.cli
 from command_line import invoke
-from yoro.cli import options, refine
-from yoro.cli.app import GROUPS, VERBS
+from yoro.cli import options, refine, serve
+from yoro.cli.app import GROUPS, VERBS, app
 from yoro.model.settings import Loading, PipelineSettings, SolveSettings
 from yoro.refining.settings import RefineSettings
+from yoro.serve.settings import ServeSettings
 from yoro.text.settings import SentenceSettings
 
 
@@ -28,6 +29,7 @@ from yoro.text.settings import SentenceSettings
         (options.VotingOptions, SentenceSettings),
         (refine.RefineOptions, RefineSettings),
         (refine.DecodingOptions, Loading),
+        (serve.ServeOptions, ServeSettings),
     ],
 )
 def test_a_group_has_the_defaults_of_what_it_sets(group, settings):
@@ -51,6 +53,13 @@ def test_every_verb_explains_every_option(verb):
         if line.startswith("  --"):
             name, _, about = line.strip().partition("  ")
             assert about.strip() or len(name) > 24, line
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_every_option_that_is_taken_is_in_the_help(verb):
+    said = invoke(verb, "--help").stdout
+    taken = [option.names[0] for option in app[verb].assemble_argument_collection() if option.show]
+    assert [name for name in taken if name.startswith("--") and name not in said] == []
 
 
 def test_the_help_of_all_has_one_whole_line_a_verb(monkeypatch):

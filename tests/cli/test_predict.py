@@ -55,6 +55,21 @@ def test_one_image_that_is_not_there_is_named_and_the_others_are_answered(work):
     assert "1 image could not be read." in done.stderr
 
 
+def test_an_interrupted_sorting_says_what_is_there_and_how_to_take_it_out(work):
+    (work / "net.py").write_text(
+        "from pathlib import Path\n\ncalls = []\n\ndef respond(images):\n    calls.append(1)\n"
+        "    if len(calls) > 2 and Path('stop').exists():\n        raise KeyboardInterrupt\n"
+        "    return images.reshape(len(images), -1)[:, ::5000]\n"
+    )
+    source = ["--source", "callable:net:respond", "--batch-size", "2", "--workers", "0"]
+    run("fit", "new", "--out", "own.yoro", *source, cwd=work)
+    (work / "stop").touch()
+    words = ["predict", "own.yoro", "new", "--sort-into", "sorted"]
+    done = run(*words, *source, cwd=work, code=130)
+    assert "interrupted, with 2 images in sorted. The same command with --undo takes them out." in done.stderr
+    assert "2 images taken out" in run(*words, "--undo", cwd=work).stderr
+
+
 def test_no_image_is_wrong_usage(work):
     assert "No data came" in run("predict", "m.yoro", cwd=work, code=2).stderr
 

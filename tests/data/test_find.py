@@ -42,6 +42,20 @@ def test_split_folders_are_recognised_under_every_spelling(tmp_path: Path, spell
     assert names(found.select("val")) == [f"{spelling}/cat/a.png"]
 
 
+def test_training_and_testing_are_splits_too(tmp_path: Path) -> None:
+    for split in ("Training", "Testing"):
+        save(tmp_path / split / "glioma" / "a.png")
+    assert find(tmp_path).splits == ["test", "train"]
+
+
+def test_a_folder_without_images_beside_a_lone_split_leaves_it_a_split(tmp_path: Path) -> None:
+    save(tmp_path / "train" / "cat" / "a.png")
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations" / "a.xml").write_text("<a/>")
+    found = find(tmp_path)
+    assert (found.classes, found.splits) == (["cat"], ["train"])
+
+
 def test_a_class_called_train_beside_others_stays_a_class(tmp_path: Path) -> None:
     save(tmp_path / "train" / "steam" / "a.png")
     save(tmp_path / "bus" / "b.png")
@@ -121,6 +135,36 @@ def test_several_folders_are_one(flowers: Path, tmp_path: Path) -> None:
     assert found.classes == ["lily", "rose", "tulip"]
     assert len(set(names(found))) == len(found) == 8
     assert all(Path(name).exists() for name in names(found))
+
+
+def test_several_folders_of_a_class_each_are_classes(flowers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = find([flowers / "rose", flowers / "tulip"])
+    assert found.classes == ["rose", "tulip"]
+    assert said(found, "Each folder given is read as a class", "'rose'", "'tulip'")
+    assert all(Path(name).exists() for name in names(found))
+    monkeypatch.chdir(flowers / "rose")
+    assert find([".", "../tulip"]).classes == ["rose", "tulip"]
+
+
+@pytest.mark.parametrize("other", ["test", "unlabelled"])
+def test_a_folder_named_as_having_no_class_is_not_taken_for_one(flowers: Path, other: str) -> None:
+    save(flowers / other / "0.png")
+    with pytest.raises(InputError, match="No labelled image"):
+        find([flowers / "rose", flowers / other])
+
+
+def test_a_folder_named_after_a_known_class_is_that_class(flowers: Path) -> None:
+    found = find(flowers / "rose", known=("rose", "tulip"))
+    assert found.classes == ["rose"]
+    assert said(found, "read as images of the class 'rose'")
+    with pytest.raises(InputError, match="No labelled image"):
+        find(flowers / "rose", known=("lily",))
+
+
+def test_a_model_given_as_images_says_which_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "m.yoro").mkdir()
+    with pytest.raises(InputError, match="is a saved model, not images; the model comes first"):
+        find(tmp_path / "m.yoro", labelled=False)
 
 
 def test_images_folders_and_lists_are_predicted_together(flowers: Path, tmp_path: Path) -> None:
@@ -254,6 +298,11 @@ def test_iterables_of_pairs_keep_their_order(flowers: Path) -> None:
     assert names(found)[1:] == ["item 1", "item 2", "item 3"]
     assert find(found) is found
     assert find(list(found)).examples == found.examples
+
+
+def test_images_without_labels_say_how_labels_are_given() -> None:
+    with pytest.raises(InputError, match=r"Item 0 is ndarray, without a label; .* as in fit\(images, labels\)"):
+        find([np.zeros((8, 8, 3), np.uint8)])
 
 
 def test_images_without_labels_are_for_prediction() -> None:

@@ -39,8 +39,8 @@ def test_tab_separated_lists_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-@pytest.mark.parametrize("path", ["image", "filename", "file", "Path", "file_name"])
-@pytest.mark.parametrize("label", ["class", "target", "Label", "category"])
+@pytest.mark.parametrize("path", ["image", "filename", "file", "Path", "file_name", "Image Name"])
+@pytest.mark.parametrize("label", ["class", "target", "Label", "category", "class-name"])
 def test_columns_as_people_name_and_part_them(tmp_path: Path, path: str, label: str, delimiter: str) -> None:
     rows = [[path, "size", label], ["a, b.jpg" if delimiter != "," else "a.jpg", "3", "cat"], ["b.jpg", "4", "dog"]]
     found = find(written(tmp_path, "\n".join(delimiter.join(row) for row in rows)))
@@ -67,6 +67,23 @@ def test_paths_from_where_one_stands_are_found_and_said(tmp_path: Path, monkeypa
     assert again.notes == ()
 
 
+def test_a_spreadsheet_is_to_be_saved_as_a_list(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a spreadsheet: save it as 'CSV UTF-8'"):
+        find(written(tmp_path, "PK", "labels.xlsx"))
+
+
+def test_backslashes_of_windows_lead_to_files(tmp_path: Path) -> None:
+    save(tmp_path / "cats" / "a.png")
+    save(tmp_path / "odd\\name.png")
+    found = find(written(tmp_path, "path,label\ncats\\a.png,cat\nodd\\name.png,odd\n"))
+    assert [example.image for example in found] == [tmp_path / "cats" / "a.png", tmp_path / "odd\\name.png"]
+
+
+def test_a_list_that_leads_nowhere_says_where_its_images_were_looked_for(tmp_path: Path) -> None:
+    found = find(written(tmp_path, "path,label\ngone/a.png,cat\n"))
+    assert any(f"'{tmp_path.resolve()}'" in note and "'gone/a.png'" in note for note in found.notes)
+
+
 def test_a_list_without_labels_is_for_prediction(tmp_path: Path) -> None:
     path = written(tmp_path, "path\na.jpg\n")
     assert find(path, labelled=False).examples[0].label is None
@@ -78,6 +95,7 @@ def test_a_list_without_labels_is_for_prediction(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("picture,class\na.jpg,x\n", r"no column 'path' .* columns seen: picture, class\."),
+        ("a b.jpg,x\nb.jpg,y\n", r"has no header: its first row is 'a b.jpg,x'. .* such as path,label"),
         ("path,label\na.jpg,x\nb.jpg,\n", r"row 3 \('b.jpg'\) has no label"),
         ("path,label\n,x\n", r"row 2 has no path"),
         ("path,label\na.jpg\n", r"row 2 has 1 fields, the header 2"),
@@ -110,5 +128,5 @@ def test_a_bad_jsonl_is_refused_with_its_place(tmp_path: Path, text: str, messag
 
 
 def test_a_list_in_another_encoding_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="Expected UTF-8"):
+    with pytest.raises(InputError, match="Expected UTF-8: save it so"):
         find(written(tmp_path, "path,label\nä.jpg,x\n", encoding="latin-1"))

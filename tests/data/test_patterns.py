@@ -33,7 +33,7 @@ def test_folders_of_splits_and_of_other_things(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("{n}.jpg", "names {label} 0 times"),
+        ("{n}.jpg", "names {label} 0 times; expected once, such as in"),
         ("{label}{label}", "2 times"),
         ("{label}#{n}.jpg", r"No file follows.*'a_1.png'"),
     ],

@@ -19,6 +19,8 @@ from yoro.data.find import find
 from yoro.data.roles import ROLES, Rows, find_roles, to_change, to_fit, to_measure
 from yoro.errors import InputError, SelectionError
 
+from .conftest import save
+
 SOURCE = """
 import numpy as np
 
@@ -255,6 +257,13 @@ def test_rules_that_lack_validation_images_name_all_that_work(place, tmp_path):
         to_fit(tmp_path / "few", None, rule="validation", seed=0)
 
 
+def test_what_was_taken_for_classes_is_told_first(tmp_path):
+    for place in ("Desktop", "Pictures/2023"):
+        save(tmp_path / place / "a.png")
+    _, _, notes = to_fit(tmp_path, None, rule="loo", seed=0)
+    assert notes[0] == "Found 2 images of 2 classes to fit: 'Desktop', 'Pictures'."
+
+
 @pytest.mark.parametrize("verb", ["fit", "compare"])
 def test_one_class_alone_is_refused_before_an_image_is_read(place, run, tmp_path, verb):
     shutil.copytree(place / "plain" / "dark", tmp_path / "one" / "dark")
@@ -262,6 +271,15 @@ def test_one_class_alone_is_refused_before_an_image_is_read(place, run, tmp_path
     out = ["--out", "m.yoro"] if verb == "fit" else []
     said = run(verb, tmp_path / "one", *out, "--source", "callable:nothing:respond", code=1)
     assert "are of one class, 'dark'; a classifier needs at least 2" in said
+
+
+@pytest.mark.parametrize("beside", ["photos/Urlaub/loose.png", "empty/notes.txt"])
+def test_one_class_alone_points_to_the_folder_whose_folders_may_be_meant(place, run, tmp_path, beside):
+    shutil.copytree(place / "plain", tmp_path / "one" / "photos" / "Urlaub")
+    (tmp_path / "one" / beside).parent.mkdir(exist_ok=True)
+    (tmp_path / "one" / beside).write_bytes(b"x")
+    said = run("fit", tmp_path / "one", "--out", "m.yoro", code=1)
+    assert f"If the classes are the folders in '{tmp_path / 'one' / 'photos' / 'Urlaub'}', give that." in said
 
 
 @pytest.mark.parametrize(

@@ -161,13 +161,13 @@ def test_evaluation_equals_scikit_learn(digits):
 
 
 def test_wilson_interval_by_hand():
-    low, high = wilson_interval(8, 10)
+    low, high = wilson_interval(0.8, 10)
     assert (low, high) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
-    assert wilson_interval(0, 5)[0] == 0.0
+    assert wilson_interval(0.0, 5)[0] == 0.0
     for n in range(1, 200):  # never "to 99.9%" where all are right
-        assert wilson_interval(n, n)[1] == 1.0
-        assert wilson_interval(0, n)[0] == 0.0
-    assert wilson_interval(5, 5)[1] == 1.0
+        assert wilson_interval(1.0, n)[1] == 1.0
+        assert wilson_interval(0.0, n)[0] == 0.0
+    assert wilson_interval(1.0, 5)[1] == 1.0
 
 
 def test_a_class_that_the_model_does_not_know_is_an_error():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -97,6 +98,13 @@ def test_json_bombs_and_other_files_are_errors(saved, tmp_path):
         yoro.load(tmp_path / "nothing.yoro")
     with pytest.raises(StoreError, match="is no model"):
         yoro.load(tmp_path)
+
+
+def test_a_name_without_its_ending_leads_to_the_model(saved, tmp_path):
+    with pytest.raises(StoreError, match=re.escape(f"does not exist. Did you mean {saved}?")):
+        yoro.load(saved.with_suffix(""))
+    with pytest.raises(StoreError, match="A model is what `yoro fit --out"):
+        yoro.load(tmp_path / "gone.yoro")
 
 
 def test_an_existing_output_is_kept_unless_forced(saved, digits):

@@ -76,11 +76,11 @@ def test_who_has_few_images_hears_it_before_the_work(refined):
 
 
 def test_many_images_go_without_a_warning():
-    from yoro.refining.few_pass import _prospects
+    from yoro.refining.settings import prospects
 
     recipe = settings(epochs=20).recipe(SOURCE, 1.0)
-    assert _prospects(39_000, recipe) == []
-    assert _prospects(860, recipe) != []
+    assert prospects(39_000, recipe.epochs, recipe.batch_size) == []
+    assert prospects(860, recipe.epochs, recipe.batch_size) != []
 
 
 def test_the_saved_model_answers_on_the_normal_path_as_it_was_validated(refined, held, tmp_path):

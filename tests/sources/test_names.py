@@ -19,6 +19,10 @@ from yoro.sources import catalogue, list_sources, needs_consent, open_source
     [
         ("resnet18", "Did you mean 'timm:resnet18' or 'torchvision:resnet18/IMAGENET1K_V1'?"),
         ("lite0", "Did you mean 'embedded:lite0'?"),
+        ("Lite0", "Did you mean 'embedded:lite0'?"),
+        ("clip", "Did you mean 'open_clip:RN50/openai' or"),
+        ("nets/mine.onnx", "Did you mean 'onnx:nets/mine.onnx'?"),
+        ("nets/mine.pth", "timm:NAME?weights=nets/mine.pth"),
         ("embeded:lite0", "Did you mean 'embedded:lite0'?"),
         ("", "Names look like embedded:lite0"),
         ("nothing of the kind", "Names look like embedded:lite0"),

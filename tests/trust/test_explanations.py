@@ -196,12 +196,20 @@ def test_strengths_do_not_depend_on_the_unit_of_a_response(digits):
 def test_strengths_are_the_same_whether_few_or_many_responses_were_fitted_at_once(digits):
     """The scatter is kept as rows, or as a matrix."""
     rows = yoro.fit((digits[0][:50], digits[1][:50]), shrinkage=0.2)
-    folded = yoro.fit((digits[0][:50], digits[1][:50]), shrinkage=0.2)
+    folded = yoro.fit((digits[0][:50], digits[1][:50]), shrinkage=0.2, reservoir=0)
     folded.update((digits[0][50:150], digits[1][50:150]))
     folded.forget((digits[0][50:150], digits[1][50:150]))
     assert rows.model.statistics.parts[0].factor is not None
     assert folded.model.statistics.parts[0].factor is None
     assert np.allclose(strengths(rows), strengths(folded), atol=1e-7)
+
+
+def test_what_is_lacking_is_called_little(classifier, photos):
+    one = classifier.explain(photos / "fitted" / "cat")[0]
+    part = next(part for part in one.parts if part.named)
+    assert part.low.any()
+    assert not part.low.all()
+    assert part.said == [f"little {name}" if low else name for name, low in zip(part.names, part.low, strict=True)]
 
 
 def test_unnamed_responses_have_numbers(digits):

@@ -111,3 +111,8 @@ def test_without_responses_it_says_what_is_missing(digits):
         fitted.predict_sets(digits[0][:2])
     with pytest.raises(InputError, match="between 0 and 1"):
         sets_of(np.zeros(3), 1.0)
+
+
+def test_a_coverage_of_next_to_nothing_is_the_best_class_alone():
+    sets = sets_of(np.log([0.2, 0.9, 0.5]), 5e-324)
+    assert sets(np.empty((2, 0)), np.log([[0.6, 0.4], [0.1, 0.9]])).tolist() == [[True, False], [False, True]]

@@ -22,16 +22,20 @@ from yoro.files.rows import data_frame
 from yoro.model import classifier as core
 from yoro.model.classifier import Change
 from yoro.model.left_out import left_out_evaluation
-from yoro.model.metrics import Evaluation
+from yoro.model.metrics import Evaluation, percent_text
 from yoro.model.model import Model
 from yoro.model.pipeline import Pipeline
+from yoro.model.receipt import Receipt
 from yoro.model.settings import HERE, Loading
 from yoro.model.store import check_output, read_model
 from yoro.reports.classifier import classifier_html
 from yoro.reports.evaluation import evaluation_report, fit_report
 from yoro.text.settings import Attributes
+from yoro.trust.advice import Advice, advise
+from yoro.trust.choosing import COUNT, Chosen, choose_next
 from yoro.trust.cleaning import clean, write_undo
 from yoro.trust.explanations import NEAR, Asked, ClassReasons, Explanation, ExplanationStream, explain_classes
+from yoro.trust.forgetting import Verification, verify
 from yoro.trust.issues import Issues, find_issues
 from yoro.trust.sets import held_out_sets, left_out_sets
 from yoro.trust.unknown import strangeness
@@ -141,10 +145,20 @@ class Classifier(core.Classifier):
         return change
 
     def forget(self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False) -> Change:
-        """Take labelled data back out, as if they had never been fitted; only what was fitted can be."""
+        """Take labelled data back out, as if they had never been fitted; only what was fitted can be.
+
+        All that was chosen with them is chosen anew. `change.receipt.save("receipt.json")` keeps a receipt, which
+        `verify` takes.
+        """
         change = super().forget(joined(data, labels), loading=loading, progress=progress)
         _tell(change)
         return change
+
+    def verify(
+        self, receipt: Receipt | str | Path, data: object = None, labels: object = None, *, loading: Loading = HERE
+    ) -> Verification:
+        """Whether what a receipt lists is forgotten; with the data that are left, a fit of them is compared too."""
+        return verify(self, receipt, joined(data, labels) if data is not None else None, loading=loading)
 
     def merge(self, other: core.Classifier) -> Change:
         """Add everything another classifier on the same source was fitted on."""
@@ -193,6 +207,14 @@ class Classifier(core.Classifier):
         for note in found.left_out.notes:
             LOG.warning(note)
         return found
+
+    def advice(self) -> Advice:
+        """What the fitted data are worth, what more images would buy, and which classes need them; nothing is read."""
+        return advise(self.model)
+
+    def choose_next(self, data: Data, count: int = COUNT, *, loading: Loading = HERE) -> Chosen:
+        """Which of unlabelled images to label next: those in doubt, and unlike each other."""
+        return choose_next(self, data, count, loading=loading)
 
     def predict_sets(
         self,
@@ -261,9 +283,13 @@ class Classifier(core.Classifier):
         return Plots(self)
 
     def compare(self, data: Data, labels: object = None, **options: Unpack[CompareOptions]) -> Comparison:
-        """Other methods on the same data and this classifier's source; see `yoro.compare`."""
+        """Other methods on the same data and this classifier's source; see `yoro.compare`.
+
+        They take one reading: that of the classifier, or the logits of one that reads all.
+        """
         origin = self.model.origin
         read = str(origin.source.get("read", "logits"))
+        read = "logits" if read == "all" else read
         return compare(data, labels, source=self._source or origin.name, read=read, **options)
 
     def export(self, path: str | Path, *, force: bool = False) -> Path:
@@ -279,10 +305,16 @@ class Classifier(core.Classifier):
     def __repr__(self) -> str:
         model = self.model
         what = f"{len(self.names)} classes from {model.statistics.total:,.0f} examples of {model.origin.name}"
+        if (measured := self._known_left_out()) is not None:
+            return f"<yoro.Classifier: {what}, leave-one-out accuracy {percent_text(measured.accuracy)}>"
         return f"<yoro.Classifier: {what}, shrinkage {model.choice.shrinkage:.3g} by {model.choice.rule}>"
 
     def _repr_html_(self) -> str:
-        return classifier_html(self.model, self.left_out(), MOST_CLASSES)
+        return classifier_html(self.model, self._known_left_out(), MOST_CLASSES)
+
+    def _known_left_out(self) -> Evaluation | None:
+        """The figures by leave-one-out where they cost no new solve, as they do of a loaded model."""
+        return self.left_out() if self.model.found_left_out is not None else None
 
     def _columns(self) -> list[tuple[Label, int]]:
         """Each class as a user knows it, with its column among the answers; whole numbers in their order."""

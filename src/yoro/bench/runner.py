@@ -201,6 +201,8 @@ class _Run:
                 check_torch(f"The method {cell.method!r}")
             answer: Answer = method.run(context, method.make_options(dict(cell.options), cell.dataset))
         except Exception as error:  # whatever one method runs into is no other's concern
+            if _was_interrupted(error):
+                raise KeyboardInterrupt from error
             shutil.rmtree(scratch, ignore_errors=True)
             self._fail([job.entry], error)
             return
@@ -268,3 +270,9 @@ def duration_text(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+
+
+def _was_interrupted(error: BaseException) -> bool:
+    """Whether an error is what a library made of Ctrl-C."""
+    cause = error.__cause__ or error.__context__
+    return cause is not None and (isinstance(cause, KeyboardInterrupt) or _was_interrupted(cause))

@@ -56,19 +56,34 @@ def forget(
     /,
     *data: Images,
     out: Elsewhere = None,
+    receipt: Annotated[
+        Path | None, Parameter(metavar="FILE.json", help="Also write a receipt, which `yoro verify` checks.")
+    ] = None,
     label_from: LabelFrom = None,
     moved: Moved = MovedOptions(),
     loading: Reads = LoadingOptions(),
     output: Writes = WriteOptions(),
 ) -> None:
     """Take labelled data back out of a model, as if never fitted."""
+    if receipt is not None:
+        from yoro.model.store import check_output
 
+        check_output(receipt, force=output.force)
     found = given(data, label_from)
 
     def change(classifier: Classifier) -> Change:
         return classifier.forget(found, loading=loading, progress=not output.quiet)
 
-    change_model(model, out, change, moved, output)
+    def saved(changed: Change) -> None:
+        if changed.receipt is None:
+            return
+        for sentence in changed.receipt.uncertain:
+            say(f"Not certain: {sentence}", output.quiet)
+        if receipt is not None:
+            changed.receipt.save(receipt, force=output.force)
+            say(f"{receipt}: the receipt.", output.quiet)
+
+    change_model(model, out, change, moved, output, saved=saved)
 
 
 def relabel(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -36,5 +37,6 @@ def given_for(path: str | None, label_from: str | None) -> object | None:
 
 
 def called(paths: Sequence[str]) -> str:
-    """What data are called on a page."""
+    """What data are called on a page; a folder given as a dot has a name."""
+    paths = [path if Path(path).name.strip(".") else Path(path).resolve().name for path in paths]
     return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")

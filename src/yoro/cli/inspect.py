@@ -25,6 +25,7 @@ from yoro.cli.options import (
 )
 from yoro.cli.output import print_json, print_text, say
 from yoro.cli.trust import IssueOptions, list_issues
+from yoro.errors import counted
 
 if TYPE_CHECKING:
     from yoro.model.model import Model
@@ -205,11 +206,15 @@ def text(model: Model) -> str:
         "",
         "history",
         *(
-            f"  {e.get('when')}  {e.get('verb')}: {e.get('images')} examples, {e.get('seconds')} s"
+            f"  {e.get('when')}  {e.get('verb')}: {_examples(e.get('images'))}, {e.get('seconds')} s"
             for e in model.history
         ),
     ]
     return "\n".join(lines)
+
+
+def _examples(count: object) -> str:
+    return counted(count, "example") if isinstance(count, int) else f"{count} examples"
 
 
 def _readings(model: Model) -> list[str]:

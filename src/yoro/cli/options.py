@@ -39,7 +39,8 @@ def flag(help: str, *names: str) -> Parameter:
 
 def switch(help: str, group: Group | None = None) -> Parameter:
     """A switch with a --no- form."""
-    return Parameter(help=help, negative_bool="no-", group=group)
+    plain = Parameter(help=help, negative_bool="no-")
+    return plain if group is None else Parameter.combine(plain, Parameter(group=group))  # one of None hides it
 
 
 @dataclass(frozen=True)

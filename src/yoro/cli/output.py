@@ -92,10 +92,12 @@ def abandon_stdout() -> None:
 
 @contextmanager
 def spoken_warnings(quiet: bool) -> Iterator[None]:
-    """Warnings as plain sentences on stderr, when they happen."""
+    """Warnings as plain sentences on stderr, when they happen; each once, though every reading may say the same."""
+    said = set[str]()
 
     def speak(message: Warning | str, category: type[Warning], *_: object) -> None:
-        if issubclass(category, UserWarning):
+        if issubclass(category, UserWarning) and str(message) not in said:
+            said.add(str(message))
             say(f"Note: {message}", quiet)
 
     with warnings.catch_warnings():
@@ -106,6 +108,13 @@ def spoken_warnings(quiet: bool) -> Iterator[None]:
 
 def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     """Name what could not be read, and exit with 1 if there was anything; all else is done by now."""
+    if skipped:
+        name_skipped(skipped)
+        sys.exit(1)
+
+
+def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:
+    """Name what could not be read, and how many that were."""
     if not skipped:
         return
     for _, reason in skipped[:MOST_SKIPPED]:
@@ -113,7 +122,6 @@ def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     if len(skipped) > MOST_SKIPPED:
         say(f"... and {len(skipped) - MOST_SKIPPED:,} more.")
     say(f"{counted(len(skipped), 'image')} could not be read.")
-    sys.exit(1)
 
 
 def write_page(path: Path, page: str, quiet: bool) -> None:
@@ -125,10 +133,17 @@ def write_page(path: Path, page: str, quiet: bool) -> None:
 
 
 def change_model(
-    path: Path, out: Path | None, change: Callable[[Classifier], Change], moved: MovedOptions, output: WriteOptions
+    path: Path,
+    out: Path | None,
+    change: Callable[[Classifier], Change],
+    moved: MovedOptions,
+    output: WriteOptions,
+    *,
+    saved: Callable[[Change], None] | None = None,
 ) -> None:
     """Change a model and write it back in place or elsewhere; then say what was done.
 
+    `saved` is called with the change once the model is written.
     In place, the model is read, changed and written under a lock, so that of two changes at once none is lost.
     """
     from yoro.cli.closing import closing_lines
@@ -145,6 +160,8 @@ def change_model(
         with spoken_warnings(quiet):
             changed = change(classifier)
         classifier.save(target, force=output.force or out is None)
+        if saved is not None:
+            saved(changed)
     for note in changed.notes:
         say(note, quiet)
     after = classifier.model.statistics.total

@@ -90,6 +90,11 @@ def attended(
                     sure = answer.probability >= threshold and not answer.unknown
                     folder.add(named[answer.name], answer.label if sure else None)
             yield batch
+    except KeyboardInterrupt:
+        if folder is None or not folder.counts:
+            raise
+        held = f"{counted(folder.counts.total(), 'image')} in {options.sort_into}"
+        raise KeyboardInterrupt(f"interrupted, with {held}. The same command with --undo takes them out.") from None
     finally:
         if folder is not None:
             folder.close()

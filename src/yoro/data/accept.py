@@ -342,7 +342,10 @@ def _text(label: object, number: int) -> str:
 def _pair_of(item: object, number: int) -> tuple[object, object]:
     if isinstance(item, tuple | list) and len(item) == 2:
         return item[0], item[1]
-    raise InputError(f"Item {number} is {type(item).__name__}; expected a pair (image, label).")
+    raise InputError(
+        f"Item {number} is {type(item).__name__}, without a label; expected a pair (image, label), or images and "
+        "labels apart, as in fit(images, labels)."
+    )
 
 
 def _first(item: object) -> object:

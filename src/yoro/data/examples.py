@@ -32,11 +32,13 @@ ON_DISK = Path | Member  # of these, that which any process can read
 
 SPLITS = {
     "train": "train",
+    "training": "train",
     "val": "val",
     "valid": "val",
     "validation": "val",
     "dev": "val",
     "test": "test",
+    "testing": "test",
 }
 
 SHOWN = 5  # names shown in one note; the rest are counted

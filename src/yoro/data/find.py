@@ -9,12 +9,13 @@ from pathlib import Path
 
 from yoro.data.accept import accept
 from yoro.data.archives import is_archive, is_other_archive, read_tree
-from yoro.data.examples import Dataset, Example, Ignored, shown
-from yoro.data.folders import EXPECTED, find_labelled, find_unlabelled, is_image
+from yoro.data.examples import Dataset, Example, Ignored, class_name, listed, shown
+from yoro.data.folders import EXPECTED, find_class, find_labelled, find_unlabelled, is_class_folder, is_image
 from yoro.data.lists import find_coop, find_listed, is_coop, is_list
 from yoro.data.trees import Node, on_disk
 from yoro.errors import InputError
 
+SPREADSHEETS = frozenset({".xlsx", ".xls", ".ods", ".numbers"})
 UNLABELLED = "expected an image, a folder or an archive of images, or a CSV or JSONL list"
 
 
@@ -22,9 +23,9 @@ def find(data: object, *, labelled: bool = True, known: Collection[str] = ()) ->
     """Everything `data` holds, in a fixed order, with notes on what was ignored; no image is opened.
 
     data : a folder or archive `class/image` or `{train,val,test}/class/image`; a CSV or JSONL list with columns
-        path,label[,split][,group]; several of these in a list; or what `accept` takes: (images, labels), pairs,
-        tables, datasets of torch and Hugging Face. An image is a path, the bytes of a file, an open file, a PIL image
-        or an array.
+        path,label[,split][,group]; several of these in a list, or several folders of a class each; or what `accept`
+        takes: (images, labels), pairs, tables, datasets of torch and Hugging Face. An image is a path, the bytes of a
+        file, an open file, a PIL image or an array.
     labelled : False for prediction; then a folder is searched for images at any depth, and a single image, a list
         without labels or an iterable of images will do. Labels that are there are not read.
     known : names of classes, by which one folder around all others is told from a class.
@@ -41,6 +42,9 @@ def find(data: object, *, labelled: bool = True, known: Collection[str] = ()) ->
 def _find_at(path: Path, labelled: bool, known: Collection[str]) -> Dataset:
     if not path.exists():
         raise InputError(f"'{shown(path)}' does not exist; {EXPECTED if labelled else UNLABELLED}.")
+    if labelled and _is_class(path) and (label := class_name(on_disk(path).name)) in known:
+        found = _class_at(path)
+        return replace(found, notes=(*found.notes, f"'{shown(path)}' is read as images of the class {label!r}."))
     if path.is_dir() or is_archive(path):
         ignored = Ignored()
         root: Node = on_disk(path) if path.is_dir() else read_tree(path, ignored)
@@ -60,6 +64,8 @@ def _find_at(path: Path, labelled: bool, known: Collection[str]) -> Dataset:
 def _no_data(path: Path) -> str:
     if is_other_archive(path):
         return "is an archive of a kind that is not read: unpack it, or pack it as .zip or .tar.gz"
+    if path.suffix.lower() in SPREADSHEETS:
+        return "is a spreadsheet: save it as 'CSV UTF-8', with the columns path and label"
     if path.suffix.lower() == ".npz":
         return "holds responses, which are given alone and not beside other data"
     if path.suffix.lower() == ".yoro":
@@ -71,11 +77,25 @@ def _joined(paths: Sequence[Path], labelled: bool, known: Collection[str]) -> Da
     """Several folders, archives, lists or images as one, in their order; a name begins with what was given."""
     examples: list[Example] = []
     notes: list[str] = []
+    if each_a_class := labelled and len(paths) > 1 and all(map(_is_class, paths)):
+        notes.append(f"Each folder given is read as a class: {listed([on_disk(path).name for path in paths])}.")
     for path in paths:
-        found = _find_at(path, labelled, known) if labelled or _holds_images(path) else _image(path)
+        if each_a_class:
+            found = _class_at(path)
+        else:
+            found = _find_at(path, labelled, known) if labelled or _holds_images(path) else _image(path)
         examples += found.from_here()
         notes += [f"{shown(path)}: {note}" for note in found.notes]
     return Dataset(tuple(examples), tuple(notes))
+
+
+def _is_class(path: Path) -> bool:
+    return path.is_dir() and is_class_folder(on_disk(path))
+
+
+def _class_at(path: Path) -> Dataset:
+    """The images of a folder as those of the class it is named after."""
+    return replace(find_class(on_disk(path)), before=f"{shown(path)}/")
 
 
 def _holds_images(path: Path) -> bool:

@@ -78,11 +78,38 @@ def find_labelled(root: Node, called: str, known: Collection[str] = ()) -> Datas
     return Dataset(_named_apart(examples), (*remarks, *ignored.sentences()))
 
 
+def is_class_folder(root: Node) -> bool:
+    """Whether a folder holds images but no folder with some, and is not named as a split or as having no labels."""
+    folders, loose = _content(root)
+    return loose and root.name.lower() not in {*SPLITS, *UNLABELLED} and not any(map(_has_any_image, folders))
+
+
+def find_class(root: Node) -> Dataset:
+    """The images of one class folder, sorted by path."""
+    ignored = Ignored()
+    examples = [Example(image, class_name(root.name), name) for image, name in _images(root, root, ignored)]
+    examples.sort(key=lambda example: example.name)
+    return Dataset(_named_apart(examples), tuple(ignored.sentences()))
+
+
+def folder_of_several(root: Node) -> str | None:
+    """The nearest folder below the root that holds several folders with images, which may be the classes meant."""
+    waiting = [root]
+    for _ in range(DEEPEST):
+        waiting = [folder for here in waiting for folder in _content(here)[0]]
+        for folder in waiting:
+            if sum(map(_has_any_image, _content(folder)[0])) > 1:
+                return folder.shown
+    return None
+
+
 def find_unlabelled(root: Node, called: str) -> Dataset:
     """Every image in a folder and the folders below it, sorted by path, without labels."""
     ignored = Ignored()
     examples = [Example(image, None, name) for image, name in _images(root, root, ignored)]
     if not examples:
+        if called.endswith(".yoro"):
+            raise InputError(f"'{called}' is a saved model, not images; the model comes first, then the images.")
         raise InputError(f"No image was found in '{called}' or in the folders below it.")
     examples.sort(key=lambda example: example.name)
     return Dataset(_named_apart(examples), tuple(ignored.sentences()))
@@ -137,7 +164,7 @@ def _splits(folders: list[Node], called: str, remarks: list[str]) -> list[Node]:
     name says that it has no labels, it is a split.
     """
     named = [folder for folder in folders if folder.name.lower() in SPLITS]
-    others = [folder.name for folder in folders if folder not in named]
+    others = [folder.name for folder in folders if folder not in named and _has_any_image(folder)]
     deep = [folder for folder in named if _content(folder)[0]]
     flat = [folder.name for folder in named if folder not in deep and _content(folder)[1]]
     if not named:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -12,13 +13,25 @@ from typing import TextIO, cast
 
 from yoro import limits
 from yoro.data.examples import SPLITS, Dataset, Example, class_name, shown, storable
+from yoro.data.folders import is_image
 from yoro.errors import InputError
 from yoro.files.reading import read_json
 
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # of which the one most frequent in the header is meant
 COLUMNS = {  # names of columns as people give them, the first of each being ours
-    "path": ("path", "file_name", "filename", "file", "filepath", "file_path", "image", "image_path", "img"),
-    "label": ("label", "class", "target", "labels", "class_name", "classname", "category"),
+    "path": (
+        "path",
+        "file_name",
+        "filename",
+        "file",
+        "filepath",
+        "file_path",
+        "image",
+        "image_path",
+        "image_name",
+        "img",
+    ),
+    "label": ("label", "class", "target", "labels", "class_name", "classname", "label_name", "category"),
     "split": ("split", "set", "subset"),
     "group": ("group",),
 }
@@ -37,6 +50,7 @@ def find_listed(path: Path, *, labelled: bool = True) -> Dataset:
     examples = [_example(row, where, labelled) for where, row in listed_rows(path)]
     if not examples:
         raise InputError(f"'{shown(path)}' lists no image; expected a header path,label[,split][,group] and rows.")
+    examples = _with_slashes(examples, path)
     folder, notes = _folder_of(examples, path)
     examples.sort(key=lambda example: (example.label or "", example.name))
     before = f"{shown(folder)}/" if folder != Path() else ""
@@ -49,27 +63,45 @@ def listed_rows(path: Path) -> Iterator[tuple[str, Row]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield from rows(file, path)
-    except (UnicodeDecodeError, csv.Error, json.JSONDecodeError, RecursionError) as error:
+    except UnicodeDecodeError:
+        raise InputError(
+            f"'{shown(path)}' is not in UTF-8. Expected UTF-8: save it so, in a spreadsheet as 'CSV UTF-8'."
+        ) from None
+    except (csv.Error, json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"'{shown(path)}' cannot be read as a list: {error}. Expected UTF-8 CSV or JSONL.") from error
+
+
+def _with_slashes(examples: Sequence[Example], path: Path) -> list[Example]:
+    """Examples whose paths have slashes where the list has the backslashes of Windows and no file by that name."""
+    return [replace(e, image=_slashed(cast("Path", e.image), (path.parent, Path()))) for e in examples]
+
+
+def _slashed(image: Path, folders: Sequence[Path]) -> Path:
+    if "\\" not in str(image) or any(_is_file(folder / image) for folder in folders):
+        return image
+    return Path(str(image).replace("\\", "/"))
 
 
 def _folder_of(examples: Sequence[Example], path: Path) -> tuple[Path, tuple[str, ...]]:
     """From where the paths of a list are to be read: its own folder, or where one stands if they lead to files there.
 
-    The first image that is to be found decides for all.
+    The first image that is to be found decides for all; if there is none, it is said where they were looked for.
     """
     beside, here = path.parent, Path()
-    if beside.resolve() == here.resolve():
-        return beside, ()
     for example in examples:
         image = cast("Path", example.image)
-        if image.is_absolute() or _is_file(beside / image):
-            break
+        if _is_file(beside / image):
+            return beside, ()
         if _is_file(here / image):
             return here, (
                 f"The paths in '{shown(path)}' are read from the working directory, where they lead to files.",
             )
-    return beside, ()
+    nowhere = (
+        f"None of the images that '{shown(path)}' lists is there, such as '{examples[0].name}'. Paths are read from "
+        f"the list's own folder, '{shown(beside.resolve())}', or from the working directory: mend the paths, or put "
+        "the list where they lead to files."
+    )
+    return beside, (nowhere,)
 
 
 def _ours(row: Row) -> Row:
@@ -84,7 +116,12 @@ def _csv_rows(file: TextIO, path: Path) -> Iterator[tuple[str, Row]]:
     first = next(lines, "")
     delimiter = max(DELIMITERS[path.suffix.lower()], key=first.count)
     reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
-    header = [name.strip().lower() for name in next(reader, [])]
+    header = [_column(name) for name in next(reader, [])]
+    if any(is_image(name) for name in header):
+        raise InputError(
+            f"'{shown(path)}' has no header: its first row is '{first.strip()}'. Put a row above it that names the "
+            "columns, such as path,label."
+        )
     for number, fields in enumerate(reader, start=2):
         where = f"'{shown(path)}', row {number}"
         if not fields:
@@ -102,7 +139,12 @@ def _json_rows(file: TextIO, path: Path) -> Iterator[tuple[str, Row]]:
         row = json.loads(line)
         if not isinstance(row, dict):
             raise InputError(f"{where} is {type(row).__name__}, expected an object with path and label.")
-        yield where, {str(key).strip().lower(): value for key, value in row.items()}
+        yield where, {_column(str(key)): value for key, value in row.items()}
+
+
+def _column(name: str) -> str:
+    """The name of a column in small letters, with underscores where people put spaces or hyphens."""
+    return re.sub(r"[\s-]+", "_", name.strip().lower())
 
 
 def _lines(file: TextIO, path: Path) -> Iterator[str]:

@@ -48,7 +48,10 @@ def compiled(pattern: str) -> re.Pattern[str]:
     """
     fields = FIELD.findall(pattern)
     if fields.count("label") != 1:
-        raise InputError(f"The pattern {pattern!r} names {{label}} {fields.count('label')} times; expected once.")
+        raise InputError(
+            f"The pattern {pattern!r} names {{label}} {fields.count('label')} times; expected once, such as in "
+            "'{label}_{n}.jpg' for cat_01.jpg."
+        )
     stem = pattern.removesuffix(PurePosixPath(pattern).suffix) if not pattern.endswith("}") else pattern
     parts = FIELD.split(stem)
     texts = [re.escape(part) if i % 2 == 0 else _field(part) for i, part in enumerate(parts)]

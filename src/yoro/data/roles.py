@@ -12,11 +12,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from yoro.data.examples import Dataset, Example
+from yoro.data.examples import Dataset, Example, listed
 from yoro.data.find import find
+from yoro.data.folders import folder_of_several
 from yoro.data.responses import ResponseBatch, ResponseFile
 from yoro.data.splits import MOST_VALIDATION, describe_hold_out, draw_few, hold_tenth
 from yoro.data.streams import ResponseData, ResponseStream, is_response_data, open_responses
+from yoro.data.trees import on_disk
 from yoro.discriminant.rules import MEMBERS, lacking, working_rules
 from yoro.errors import InputError, SelectionError, counted
 
@@ -127,8 +129,7 @@ def to_fit(
     elif held and rule != "validation":
         notes.append(_fitted_too(len(held), rule))
         train, held = train + held, []
-    classes = counted(len({example.label for example in train}), "class")
-    notes.insert(0, f"Found {counted(len(train), 'image')} of {classes} to fit.")
+    notes.insert(0, _found(train))
     if rule == "validation" and not held:
         train, held, note = _held_out(train, seed)
         notes.append(note)
@@ -141,10 +142,18 @@ def refuse_one_class(classes: Collection[str], data: object) -> None:
         return
     where = f" in {', '.join(map(str, data)) if isinstance(data, list) else data}" if _is_place(data) else ""
     only = "".join(classes)
+    below = folder_of_several(on_disk(Path(data))) if isinstance(data, str | Path) and Path(data).is_dir() else None
+    meant = f" If the classes are the folders in '{Path(str(data)) / below}', give that." if below else ""
     raise InputError(
         f"All images{where} are of one class, {only!r}; a classifier needs at least 2. Give a folder that holds a "
-        "folder of images for each class, or several folders."
+        f"folder of images for each class, or several folders.{meant}"
     )
+
+
+def _found(train: Sequence[Example]) -> str:
+    """What there is to fit; the names tell whether the folders meant are those that were taken for classes."""
+    classes = sorted({example.label or "" for example in train})
+    return f"Found {counted(len(train), 'image')} of {counted(len(classes), 'class')} to fit: {listed(classes)}."
 
 
 def _are(count: int) -> str:

@@ -77,7 +77,7 @@ class OnDisk:
 
 def on_disk(root: Path) -> OnDisk:
     """A folder as the root of a tree."""
-    return OnDisk(root, root.name, "", True)
+    return OnDisk(root, (root if root.name else root.resolve()).name, "", True)
 
 
 def _is_dir(entry: os.DirEntry[str]) -> bool:

@@ -24,6 +24,7 @@ from yoro.model.model import Model, Verb, difference
 from yoro.model.one_pass import gather
 from yoro.model.pipeline import Pipeline, reopen_pipeline
 from yoro.model.priors import prior_shift, shifted
+from yoro.model.receipt import Receipt, digest_of, make_receipt
 from yoro.model.settings import HERE, Loading, SolveSettings
 from yoro.model.solve import solve
 from yoro.model.store import read_model, write_model
@@ -90,6 +91,7 @@ class Change:
 
     notes: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
+    receipt: Receipt | None = None  # of what was forgotten
 
 
 def load(path: str | Path, *, source: str | None = None, device: str = "auto") -> Classifier:
@@ -219,8 +221,11 @@ class Classifier:
             return self._settle(gathered, verb, notes, words=words)
 
     def forget(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> Change:
-        """Take labelled data back out, as if they had never been fitted; only what was fitted can be."""
-        verb = self._verb("forget")
+        """Take labelled data back out, as if they had never been fitted; only what was fitted can be.
+
+        All that was chosen with them is chosen anew. The change has a receipt, which `verify` takes.
+        """
+        verb, before = self._verb("forget"), self._model
         odd = self._check_readable(data)
         parts, notes = to_change("forget", data, self._model.choice.asked, self.classes)
         notes = [*odd, *notes]
@@ -231,17 +236,23 @@ class Classifier:
         digests, labels = [digest for digest, _ in entries], [label for _, label in entries]
         gathered = self._gathered()
         gathered.ledger.check(digests, labels, names)
-        gathered.statistics = gathered.statistics - gone.statistics
         gathered.ledger.remove(digests, labels)
         if gathered.reservoir is not None:
             gathered.reservoir.remove(digests, labels)
+        gathered.statistics = gathered.summed() or gathered.statistics - gone.statistics
         gathered.skipped = gone.skipped
+        removed = digest_of((digest.hex(), label) for digest, label in entries)
+        verb = replace(verb, images=gone.images, more={"removed": removed})
         with waiting("solving", progress):
-            return self._settle(gathered, replace(verb, images=gone.images), [*notes, *self._lost(gathered)])
+            change = self._settle(gathered, verb, [*notes, *self._lost(gathered)])
+        return replace(change, receipt=make_receipt(before, self._model, entries))
 
-    def exchange(self, name: str, gone: Collected, come: Collected) -> Change:
-        """Take fitted responses out and put others in, as one change; `name` is what the history calls it."""
-        verb = replace(self._verb(name), images=max(len(gone), len(come)), more={"passes": 0})
+    def exchange(self, name: str, gone: Collected, come: Collected, *, passes: int = 0) -> Change:
+        """Take fitted responses out and put others in, as one change.
+
+        The history calls it `name`, and says how many passes over images the responses took.
+        """
+        verb = replace(self._verb(name), images=max(len(gone), len(come)), more={"passes": passes})
         labels = gone.labels.tolist()
         words, gathered = self._described(come.labels.tolist(), None), self._gathered()
         gathered.ledger.check(gone.digests, labels, gone.names)

@@ -55,6 +55,18 @@ class Gathered:
             self.reservoir.add(responses, labels, digests, groups=groups)
         self.images += len(labels)
 
+    def summed(self) -> JointStatistics | None:
+        """Statistics anew from the responses kept, if all are: what was taken out leaves no rounding behind."""
+        if self.reservoir is None or not len(self.ledger) == len(self.reservoir) > 0:
+            return None
+        members, places = self.reservoir.members(), dict[tuple[bytes, str], list[int]]()
+        for row, entry in enumerate(zip(members.digests, members.labels.tolist(), strict=True)):
+            places.setdefault(entry, []).append(row)
+        order = [places[entry].pop() for entry in self.ledger.entries()]  # as a fit of these would have met them
+        result = JointStatistics(self.statistics.layout)
+        result.update(members.responses[order], members.labels[order].tolist())
+        return result
+
 
 KIND = "yoro-checkpoint"
 SECONDS_BETWEEN = 5.0  # checkpoints; more if writing one takes long

@@ -132,7 +132,7 @@ class Tally:
         return Evaluation(
             accuracy=float(hits.sum()) / n,
             n=n,
-            interval=wilson_interval(int(hits.sum()), n),
+            interval=wilson_interval(int(hits.sum()) / n, n),
             balanced_accuracy=float((hits[seen] / true[seen]).mean()),
             macro_f1=float(np.mean([f.f1 for f, used in zip(figures, seen | (answered > 0), strict=True) if used])),
             log_loss=self._loss / n,
@@ -195,13 +195,13 @@ def refuse_strangers(labels: set[str], classes: tuple[str, ...]) -> None:
         )
 
 
-def wilson_interval(correct: int, n: int) -> tuple[float, float]:
-    """95 % interval of a share of n, which stays within 0 and 1 and is honest near them."""
-    share, z2 = correct / n, NORMAL_95**2
+def wilson_interval(share: float, n: int, quantile: float = NORMAL_95) -> tuple[float, float]:
+    """The interval of a share of n, 95 % unless told, which stays within 0 and 1 and is honest near them."""
+    z2 = quantile**2
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = NORMAL_95 / (1 + z2 / n) * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    half = quantile / (1 + z2 / n) * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     # Nothing and all are bounds of their own, exactly, which rounding would miss.
-    return 0.0 if correct == 0 else float(centre - half), 1.0 if correct == n else float(centre + half)
+    return 0.0 if share == 0 else float(centre - half), 1.0 if share == 1 else float(centre + half)
 
 
 def _figures(name: str, hits: int, true: int, answered: int) -> ClassFigures:

@@ -22,7 +22,7 @@ from yoro.model.model import Model, Origin, Verb, difference
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings
 from yoro.model.solve import solve
-from yoro.model.views import BothViews, left_out_loss, parted
+from yoro.model.views import BothViews, choose_views
 from yoro.model.waiting import waiting
 from yoro.text.encoded_bank import encoded_bank_of
 
@@ -59,8 +59,11 @@ def fit_images(data: object, val: object | None, settings: FitSettings) -> Fitte
     for note in odd:
         settings.tell(note)
     if pipeline.layout.views == 2 and settings.shots != 0:
-        gathered = _pass(train, BothViews(pipeline), settings)
-        pipeline, gathered = _chosen_views(pipeline, gathered, settings)
+        gathered, verb = _pass(train, BothViews(pipeline), settings), replace(verb, more={"views": 2})
+        with waiting("comparing one view with two", settings.progress):
+            pipeline, gathered = choose_views(pipeline, gathered, settings.solve)
+        if pipeline.layout.views == 1:
+            settings.tell("Mirror images are left out: by leave-one-out they do not help here.")
     else:
         gathered = _pass(train, pipeline, settings)
     validation = None
@@ -182,21 +185,6 @@ def _pass(examples: Sequence[Example], pipeline: Pipeline, settings: FitSettings
         none = f"None of {counted(len(examples), 'image')} could be read"
         raise InputError(f"{none}; the first: {gathered.skipped[0][1]}")
     return gathered
-
-
-def _chosen_views(pipeline: Pipeline, gathered: Gathered, settings: FitSettings) -> tuple[Pipeline, Gathered]:
-    """The pipeline of one view or of two, whichever leave-one-out prefers, and what was gathered with it."""
-    both = parted(gathered, pipeline.layout)
-    solving = replace(settings.solve, shrinkage="loo") if settings.solve.shrinkage == "validation" else settings.solve
-    losses = {}
-    for views, part in both.items():
-        mine = replace(pipeline, layout=replace(pipeline.layout, views=views))
-        with waiting("comparing one view with two", settings.progress):
-            losses[views] = left_out_loss(solve(part, solving, mine.origin()))
-    views = 1 if losses[1] <= losses[2] < np.inf else 2
-    if views == 1:
-        settings.tell("Mirror images are left out: by leave-one-out they do not help here.")
-    return replace(pipeline, layout=replace(pipeline.layout, views=views)), both[views]
 
 
 def few_images(model: Model) -> list[str]:

@@ -68,7 +68,7 @@ def _check_finite(model: Model) -> None:
 def check_target(target: Path, *, force: bool) -> None:
     """Raise if a model cannot be written here; called before any work, and again before writing."""
     if target.suffix != ".yoro":
-        raise StoreError(f"A model is a directory whose name ends in .yoro; {target.name!r} does not.")
+        raise StoreError(f"A model is a directory whose name ends in .yoro; write {target.name + '.yoro'!r}.")
     check_output(target, force=force)
 
 
@@ -113,7 +113,9 @@ def _identity(folder: Path) -> tuple[int, int, int] | None:
 def _read(folder: Path, said: Path) -> Model:
     """The model in a folder, which the user calls `said`."""
     if not folder.exists():
-        raise StoreError(f"{said} does not exist.")
+        near = said.with_name(f"{said.name}.yoro")
+        hint = f"Did you mean {near}?" if near.is_dir() else "A model is what `yoro fit --out NAME.yoro` writes."
+        raise StoreError(f"{said} does not exist. {hint}")
     if not (folder / "config.json").is_file():
         raise StoreError(
             f"{said} is no model: it has no config.json. A model is what `yoro fit --out NAME.yoro` writes."
@@ -148,6 +150,20 @@ def _parts(model: Model) -> dict[str, tuple[Arrays, Json]]:
     if model.origin.prompt_arrays:
         parts["prompt.safetensors"] = model.origin.prompt_arrays, {"kind": "yoro-prompt"}
     return parts
+
+
+def model_digest(model: Model) -> str:
+    """One digest of all that a model is and was; it stays the same when the model is saved and loaded."""
+    digests = {name: _content_digest(*part) for name, part in _parts(model).items()}
+    return _config_digest({key: value for key, value in _config(model, digests).items() if key != "versions"})
+
+
+def _content_digest(arrays: Arrays, facts: Json) -> str:
+    hasher = hashlib.sha256(json.dumps(facts, sort_keys=True, ensure_ascii=False).encode())
+    for name, array in sorted(arrays.items()):
+        hasher.update(f"{name} {array.dtype} {array.shape}".encode())
+        hasher.update(np.ascontiguousarray(array).data)
+    return hasher.hexdigest()
 
 
 def _write_part(path: Path, arrays: Arrays, metadata: Json) -> str:

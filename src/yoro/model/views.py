@@ -12,23 +12,26 @@ from yoro.discriminant.readings import Layout, Reading
 from yoro.model.gathered import Gathered
 from yoro.model.model import Model
 from yoro.model.pipeline import Pipeline
+from yoro.model.settings import SolveSettings
+from yoro.model.solve import solve
 
 
 class BothViews(Pipeline):
     """A pipeline whose responses are those of one view, and then those of two averaged."""
+
+    two: Layout  # of two views averaged
 
     def __init__(self, pipeline: Pipeline) -> None:
         two = pipeline.layout
         several = [(f"{reading.name}{mark}", reading.width) for mark in ("", ", mirrored") for reading in two.readings]
         both = Layout(tuple(Reading(name, width) for name, width in several), views=2)
         super().__init__(pipeline.source, pipeline.prompt, pipeline.geometry, both)
-        object.__setattr__(self, "_two", two)
+        object.__setattr__(self, "two", two)
 
     def respond(self, images: NDArray[np.uint8]) -> NDArray[np.floating]:
-        two: Layout = self._two  # type: ignore[attr-defined]
         plain, mirrored = self.asked(images, 2)
-        one = replace(two, views=1)
-        return np.concatenate([one.transformed([plain]), two.transformed([plain, mirrored])], axis=1)
+        one = replace(self.two, views=1)
+        return np.concatenate([one.transformed([plain]), self.two.transformed([plain, mirrored])], axis=1)
 
 
 def parted(gathered: Gathered, layout: Layout) -> dict[int, Gathered]:
@@ -41,6 +44,19 @@ def parted(gathered: Gathered, layout: Layout) -> dict[int, Gathered]:
         reservoir = gathered.reservoir and gathered.reservoir.take(columns)
         result[views] = replace(gathered, statistics=statistics, reservoir=reservoir)
     return result
+
+
+def choose_views(pipeline: Pipeline, gathered: Gathered, solving: SolveSettings) -> tuple[Pipeline, Gathered]:
+    """The pipeline of one view or of two, whichever leave-one-out prefers, and what was gathered with it."""
+    both = parted(gathered, pipeline.layout)
+    if solving.shrinkage == "validation":
+        solving = replace(solving, shrinkage="loo")
+    losses = {}
+    for views, part in both.items():
+        mine = replace(pipeline, layout=replace(pipeline.layout, views=views))
+        losses[views] = left_out_loss(solve(part, solving, mine.origin()))
+    views = 1 if losses[1] <= losses[2] < np.inf else 2
+    return replace(pipeline, layout=replace(pipeline.layout, views=views)), both[views]
 
 
 def left_out_loss(model: Model) -> float:

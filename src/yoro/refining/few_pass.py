@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -36,7 +35,7 @@ from yoro.refining.images import LabelledImages
 from yoro.refining.loop import Training, best_trained, first_best
 from yoro.refining.policies import make_policy
 from yoro.refining.recipe import Recipe
-from yoro.refining.settings import RefineRun, RefineSettings
+from yoro.refining.settings import RefineRun, RefineSettings, prospects
 from yoro.refining.twin import open_twin, reopen_plain
 from yoro.refining.verdict import Refinement, epoch_sentence, judged
 from yoro.sources.torch.gradients import Twin
@@ -46,9 +45,6 @@ FITTED = (
     "(val=...), or fit and refine in one go, which holds some out: yoro fit DATA --refine 20 (yoro.fit(refine=20))."
 )
 TRAINED = "Give images that are not trained on with --val (val=...)."
-
-PROMISING = 600  # updates: with fewer no refinement of photographs was kept here; the paper's largest gain took 3,000
-PER_EPOCH = 3  # passes that an epoch is worth: forward, and backward at twice the cost
 
 
 @dataclass(frozen=True)
@@ -99,7 +95,8 @@ def refine(
     train, held, notes = _images_of(data, val)
     twin, pipeline = open_twin(classifier.model.origin, means.source, chosen.canvas, means.device)
     begun = f"Refining on {counted(len(train), 'image')}, validating on {len(held):,}, canvas {twin.side}."
-    for note in [*notes, begun, *_prospects(len(train), chosen.recipe(twin.name, 1.0))]:
+    planned = chosen.recipe(twin.name, 1.0)
+    for note in [*notes, begun, *prospects(len(train), planned.epochs, planned.batch_size)]:
         means.tell(note)
     with threadpool_limits(1, user_api="blas"):  # the cores belong to decoding and the network
         ready = _prepare(classifier.model, twin, pipeline, (train, held), chosen, means)
@@ -125,16 +122,6 @@ def refine(
     if classifier.model.reservoir is None:
         model = replace(model, reservoir=None)
     return Classifier(model, pipeline=plain), refinement
-
-
-def _prospects(images: int, recipe: Recipe) -> list[str]:
-    """What a user with few images should know before the work."""
-    updates = recipe.epochs * math.ceil(images / recipe.batch_size)
-    if updates >= PROMISING:
-        return []
-    few = f"{images:,} images make {updates:,} updates of the prompt in {recipe.epochs} epochs: with so few a gain is"
-    cost = f"It takes about {PER_EPOCH * recipe.epochs} times as long as the fit did; Ctrl-C keeps the best so far."
-    return [f"{few} unlikely, and the model will probably stay as it is. {cost}"]
 
 
 def _images_of(data: object, val: object | None) -> tuple[list[Example], list[Example], list[str]]:

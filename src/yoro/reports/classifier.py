@@ -18,5 +18,6 @@ def classifier_html(model: Model, left_out: Evaluation | None, most: int) -> str
         examples=int(model.statistics.total),
         n_classes=len(counts),
         left_out=left_out,
+        measurable=bool(model.reservoir),
         classes=[(name, int(count)) for count, name in named],
     )

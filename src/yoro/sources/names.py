@@ -14,6 +14,7 @@ from yoro.errors import SourceError, did_you_mean
 from yoro.sources.contract import Colour
 
 NETWORK = re.compile(r"[A-Za-z][\w.-]*\d[\w.-]*")  # such as resnet50 and vit_base_patch16_224
+WEIGHTS = (".pt", ".pth", ".bin", ".safetensors")
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,17 @@ def parse_side(text: str, where: str) -> int:
 def _guess(text: str, known: Sequence[str], networks: Callable[[], Sequence[str]]) -> str:
     """The nearest names, or what there is."""
     bare = text.partition("?")[0].rpartition(":")[2]
-    same = [name for name in known if name.partition(":")[2].partition("/")[0] == bare]
+    same = [name for name in known if name.partition(":")[2].partition("/")[0].lower() == bare.lower()]
+    if text.endswith(".onnx"):
+        same = [f"onnx:{text}"]
     if same:
         return f"Did you mean {' or '.join(map(repr, same))}?"
+    if text.endswith(WEIGHTS):
+        return f"Weights belong to a network, whose name they do not tell: timm:NAME?weights={text}."
     if NETWORK.fullmatch(text) and not text.startswith("lite"):
         return _guess_network(text, networks())
+    if within := [name for name in known if bare and bare.lower() in name.lower()][:2]:
+        return f"Did you mean {' or '.join(map(repr, within))}? `yoro models` lists more."
     return (
         did_you_mean(text, known, most=2, else_all=False)
         or did_you_mean(f"embedded:{bare}", known, alike=0.8, else_all=False)

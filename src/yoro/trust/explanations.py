@@ -71,7 +71,15 @@ class Part:
     contributions: Array  # (terms,)
     names: Sequence[str]
     named: bool
+    low: NDArray[np.bool_]  # (terms,) which are less than halfway between the two classes
     rest: float = 0.0  # what the terms do not tell: rounding
+
+    @property
+    def said(self) -> list[str]:
+        """The names, and whether it is the lack of a term that says something: "little cat"."""
+        return [
+            f"little {name}" if low and self.named else name for name, low in zip(self.names, self.low, strict=True)
+        ]
 
     @property
     def value(self) -> float:
@@ -80,7 +88,7 @@ class Part:
 
     def to_json(self, top: int = TOP) -> Json:
         """The strongest of both sides, and the sum of all others."""
-        kept = [*_first(self.names, self.contributions, top), *_last(self.names, self.contributions, top)]
+        kept = [*_first(self.said, self.contributions, top), *_last(self.said, self.contributions, top)]
         others = self.value - sum(value for _, value in kept)
         return {"reading": self.reading, "value": self.value, "terms": _listed(kept), "others": others}
 
@@ -239,8 +247,9 @@ class Sums:
 
 
 def _part(terms: Terms, moved: Array, weights: Array) -> Part:
-    values = terms.values(moved[None])[0] * terms.weights(weights[:, None])[:, 0]
-    return Part(terms.reading, values, terms.names, terms.named, float(moved @ weights - values.sum()))
+    found = terms.values(moved[None])[0]
+    values = found * terms.weights(weights[:, None])[:, 0]
+    return Part(terms.reading, values, terms.names, terms.named, found < 0, float(moved @ weights - values.sum()))
 
 
 def _means(model: Model, i: int) -> Array:
@@ -256,7 +265,7 @@ def _means(model: Model, i: int) -> Array:
 def strongest(parts: Sequence[Part], count: int = TOP) -> tuple[list[Reason], list[Reason]]:
     """The terms that speak most for the answer, and for the next best: those with names, where any says something."""
     parts = [part for part in parts if part.named and part.contributions.any()] or parts
-    names = [name for part in parts for name in part.names]
+    names = [name for part in parts for name in part.said]
     values = np.concatenate([part.contributions for part in parts])
     return _first(names, values, count), _last(names, values, count)
 

@@ -1,0 +1,150 @@
+"""A receipt of forgetting: which contents were taken out, and the model before and after."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from yoro import limits
+from yoro.data.examples import shown
+from yoro.discriminant.evidence import Choice
+from yoro.discriminant.rules import MEMBERS, RULES
+from yoro.environment import __version__
+from yoro.errors import StoreError, counted
+from yoro.files.atomic import write_file
+from yoro.files.reading import read_json
+from yoro.mappings.batches import DIGEST
+from yoro.model.model import Json, Model
+from yoro.model.store import check_output, model_digest
+
+KIND = "yoro-receipt"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What was forgotten: digests of contents and their labels, the model before and after, what is not certain."""
+
+    removed: tuple[tuple[str, str], ...]  # digest in hex, label
+    before: Json  # digest of the model, number of examples, what was chosen
+    after: Json
+    uncertain: tuple[str, ...] = ()  # sentences: where a fit without the images might have chosen otherwise
+    version: str = __version__
+    date: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def digests(self) -> list[bytes]:
+        """The contents that were taken out."""
+        return [bytes.fromhex(digest) for digest, _ in self.removed]
+
+    def to_json(self) -> Json:
+        """The receipt as plain values, with a digest of itself."""
+        plain: Json = {
+            "kind": KIND,
+            "format": FORMAT,
+            "version": self.version,
+            "date": self.date,
+            "count": len(self.removed),
+            "removed": [{"digest": digest, "label": label} for digest, label in self.removed],
+            "before": self.before,
+            "after": self.after,
+            "uncertain": list(self.uncertain),
+        }
+        return plain | {"digest": _digest(plain)}
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the receipt as JSON, atomically."""
+        check_output(Path(path), force=force)
+        write_file(Path(path), json.dumps(self.to_json(), indent=1, ensure_ascii=False).encode())
+
+
+def make_receipt(before: Model, after: Model, removed: Sequence[tuple[bytes, str]]) -> Receipt:
+    """The receipt of what led from one model to the other."""
+    entries = tuple((digest.hex(), label) for digest, label in removed)
+    return Receipt(entries, _state(before), _state(after), uncertainties(after, [digest for digest, _ in removed]))
+
+
+def read_receipt(path: str | Path) -> Receipt:
+    """A receipt from its file, checked as if a stranger had written it."""
+    name = shown(Path(path))
+    try:
+        value = read_json(Path(path), limits.RECEIPT_BYTES)
+    except ValueError as error:
+        raise StoreError(f"'{name}' is no receipt: {error}.") from None
+    if not isinstance(value, dict) or value.get("kind") != KIND:
+        raise StoreError(f"'{name}' is no receipt; expected what `yoro forget --receipt FILE.json` writes.")
+    if value.get("format") != FORMAT:
+        raise StoreError(f"'{name}' is a receipt of format {value.get('format')!r:.20}; this version reads {FORMAT}.")
+    if value.get("digest") != _digest({key: part for key, part in value.items() if key != "digest"}):
+        raise StoreError(f"'{name}' was changed after it was written: its digest does not fit.")
+    try:
+        removed = tuple((_hex(entry["digest"]), str(entry["label"])) for entry in value["removed"])
+        before, after = ({**value[key], "digest": str(value[key]["digest"])} for key in ("before", "after"))
+        uncertain = tuple(str(sentence) for sentence in value["uncertain"])
+        return Receipt(removed, before, after, uncertain, str(value["version"]), str(value["date"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(f"'{name}' is damaged: {type(error).__name__} at {str(error)[:60]}.") from None
+
+
+def digest_of(removed: Iterable[tuple[str, str]]) -> str:
+    """One digest of all that was removed, whatever its order; a model's history has it too."""
+    return _digest({"removed": sorted([digest, label] for digest, label in removed)})
+
+
+def is_whole(model: Model) -> bool:
+    """Whether the response of every fitted example is kept, so that all that was chosen can be chosen anew."""
+    return model.reservoir is not None and len(model.reservoir) == len(model.ledger)
+
+
+def uncertainties(model: Model, removed: Sequence[bytes]) -> tuple[str, ...]:
+    """Where a fit without what was removed might have come out otherwise, in sentences; nothing is the rule."""
+    told, rule = [], model.choice.asked
+    held = sum(model.ledger.holds(list(dict.fromkeys(removed))))
+    if held:
+        told.append(f"{counted(held, 'content')} still fitted: more than once before, or under another label.")
+    if rule == "validation":
+        told.append("The shrinkage was chosen with validation images, which are not kept, and stays as it was.")
+    elif isinstance(rule, str) and model.reservoir is None and RULES[rule] == MEMBERS:
+        told.append("Individual responses are not kept, so what was chosen stays as it was.")
+    elif model.reservoir is not None and not is_whole(model):
+        kept, all_ = f"{len(model.reservoir):,}", counted(len(model.ledger), "example")
+        told.append(f"Chosen anew by the {kept} responses kept of {all_}; a fit without the images keeps others.")
+    if any(entry.get("verb") == "refine" for entry in model.history):
+        told.append("The prompt was trained on images, perhaps on these; only a refinement anew is without them.")
+    if asked_views(model) == 2:
+        told.append("Whether mirror images are read was decided with the images; the other way is not kept.")
+    return tuple(told)
+
+
+def asked_views(model: Model) -> int:
+    """How many views the fit was asked for; it may have chosen fewer."""
+    return max((n for entry in model.history if isinstance(n := entry.get("views"), int)), default=1)
+
+
+def _state(model: Model) -> Json:
+    """A model in a few facts."""
+    return {"digest": model_digest(model), "examples": len(model.ledger), "chosen": _chosen(model.choice)}
+
+
+def _chosen(choice: Choice) -> Json:
+    facts: Json = {"rule": choice.rule, "shrinkage": choice.shrinkage, "temperature": choice.temperature}
+    if choice.alpha:
+        facts["alpha"] = choice.alpha
+    if choice.parts:
+        facts["readings"] = {part.name: {"weight": part.weight, "shrinkage": part.shrinkage} for part in choice.parts}
+    return facts
+
+
+def _digest(plain: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(plain, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def _hex(text: object) -> str:
+    digest = bytes.fromhex(str(text))
+    if len(digest) != DIGEST:
+        raise ValueError("a digest")
+    return digest.hex()

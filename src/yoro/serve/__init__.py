@@ -1,0 +1,1 @@
+"""The service: answers over HTTP, many requests to one forward pass."""

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import io
+import json
+import socket
+import struct
+import time
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+
+from child import BOUND
+from photos import crops
+from services import running
+from yoro.fit import fit
+
+MB = 2**20
+JPEG = {"content-type": "image/jpeg"}
+PNG = {"content-type": "image/png"}
+
+
+def declared_png(width: int, height: int) -> bytes:
+    """A PNG of a few bytes that declares a size."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+
+
+def still_answers(service, cat) -> bool:
+    return service.client.post("/v1/predict", content=cat, headers=JPEG).json()["predictions"][0]["label"] == "cat"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"these are words", "not that of any known image format"),
+        (declared_png(50_000, 50_000), "2500000000 pixels"),
+        (declared_png(0, 0), "cannot be read"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n", "cannot be read"),
+    ],
+)
+def test_what_is_no_image_is_an_error_that_says_why(service, cat, content, said):
+    before = service.memory()
+    for sent in ({"content": content, "headers": JPEG}, {"files": {"images": ("photo.jpg", content)}}):
+        refused = service.client.post("/v1/predict", **sent)
+        assert refused.status_code == 422
+        assert said in refused.json()["error"]
+    assert service.memory() - before < 50 * MB
+    assert still_answers(service, cat)
+
+
+@pytest.mark.parametrize(
+    ("headers", "content", "status"),
+    [
+        ({"content-type": "text/html"}, b"<p>", 415),
+        ({}, b"bytes", 415),
+        ({"content-type": "application/x-www-form-urlencoded"}, b"images=1", 415),
+        (JPEG, b"", 422),
+        ({"content-type": "multipart/form-data"}, b"--x--", 422),
+        ({"content-type": "multipart/form-data; boundary=x"}, b"no form at all", 422),
+        ({"content-type": "multipart/form-data; boundary=x"}, b"--x\r\ncontent-disposition: form-data\r\n\r\ncut", 422),
+        ({"content-type": "multipart/form-data; boundary=" + "x" * 5000}, b"--x--", 422),
+        ({"content-type": "multipart/form-data; boundary=x"}, b"--x\r\n" + b"a: b\r\n" * 9000 + b"\r\n\r\n--x--", 422),
+        ({"content-type": "application/json"}, b"{", 422),
+        ({"content-type": "application/json"}, b"[" * 100_000, 422),
+        ({"content-type": "application/json"}, b'{"images": "text"}', 422),
+        ({"content-type": "application/json"}, b'{"images": []}', 422),
+        ({"content-type": "application/json"}, b'{"images": ["***"]}', 422),
+        ({"content-type": "application/json"}, json.dumps({"images": ["é"]}).encode(), 422),
+        ({"content-type": "application/json"}, b'{"images": [' + b'"",' * 9999 + b'""]}', 413),
+        ({"content-type": "application/json"}, b"\xff\xfe", 422),
+    ],
+)
+def test_bodies_that_are_not_what_they_say_are_refused(service, headers, content, status):
+    refused = service.client.post("/v1/predict", content=content, headers=headers)
+    assert refused.status_code == status, refused.text
+    assert refused.json()["error"]
+
+
+def test_ten_thousand_parts_are_refused(service, cat):
+    part = b'--x\r\ncontent-disposition: form-data; name="images"; filename="a"\r\n\r\na\r\n'
+    sent = {"content-type": "multipart/form-data; boundary=x"}
+    refused = service.client.post("/v1/predict", content=part * 10_000 + b"--x--\r\n", headers=sent)
+    assert refused.status_code == 413
+    assert "more than 64 images" in refused.json()["error"]
+    assert still_answers(service, cat)
+
+
+@pytest.mark.parametrize(
+    "query", ["top=0", "top=x", "unknown=1", "unknown=nan", "coverage=0", "coverage=inf", "top=1e9"]
+)
+def test_parameters_out_of_range_are_refused(service, cat, query):
+    refused = service.client.post(f"/v1/predict?{query}", content=cat, headers=JPEG)
+    assert refused.status_code == 422
+    assert query.split("=")[0] in refused.json()["error"]
+
+
+def test_a_path_as_a_name_is_text(service, cat, tmp_path):
+    for name in ("../../../../etc/passwd", str(tmp_path / "new.jpg"), "a\x00b", "x" * 3000, "<b>.jpg"):
+        [found] = service.client.post("/v1/predict", files={"images": (name, cat)}).json()["predictions"]
+        assert found["label"] == "cat"
+        assert len(found["name"]) <= 255
+    assert list(tmp_path.iterdir()) == []
+
+
+def talk(service, head: str) -> socket.socket:
+    """A connection on which a request has begun."""
+    sock = socket.create_connection(("127.0.0.1", service.port), timeout=BOUND)
+    sock.sendall(head.encode())
+    return sock
+
+
+def test_two_gigabytes_are_refused_before_they_come(service, cat):
+    before = service.memory()
+    head = "POST /v1/predict HTTP/1.1\r\nhost: localhost\r\ncontent-type: image/jpeg\r\n"
+    with talk(service, f"{head}content-length: {2 * 2**30}\r\n\r\n") as sock:
+        assert b" 413 " in sock.recv(100).split(b"\r\n")[0]
+    sent = 0
+    with talk(service, f"{head}transfer-encoding: chunked\r\n\r\n") as sock:
+        sock.setblocking(False)
+        answer, chunk = b"", b"10000\r\n" + bytes(65536) + b"\r\n"
+        while not answer and sent < 2**31:
+            try:
+                sent += sock.send(chunk[sent % len(chunk) :])
+            except BlockingIOError:
+                time.sleep(0.001)
+            try:
+                answer = sock.recv(100)
+            except BlockingIOError:
+                continue
+    assert b" 413 " in answer
+    assert sent < 100 * MB
+    assert service.memory() - before < 200 * MB
+    assert still_answers(service, cat)
+
+
+def test_slow_clients_are_not_waited_for(fitted, tmp_path, cat):
+    with running(fitted, "--read-seconds", 1, "--idle-seconds", 1, log=tmp_path / "log") as service:
+        silent = talk(service, "")
+        slow_head = talk(service, "POST /v1/predict HTTP/1.1\r\nhost: local")
+        slow_body = talk(
+            service,
+            "POST /v1/predict HTTP/1.1\r\nhost: localhost\r\ncontent-type: image/jpeg\r\ncontent-length: 9\r\n\r\na",
+        )
+        assert still_answers(service, cat)
+        answer = b""
+        while more := slow_body.recv(1000):
+            answer += more
+        assert b" 408 " in answer
+        assert b"not there after 1 s" in answer
+        for sock in (silent, slow_head):
+            with suppress(ConnectionResetError):
+                assert sock.recv(100) == b""
+            sock.close()
+        slow_body.close()
+        assert still_answers(service, cat)
+
+
+def test_beyond_the_queue_clients_are_told_to_come_again(fitted, tmp_path, cat):
+    options = ["--waiting-images", 2, "--most-images", 2]
+    with running(fitted, *options, log=tmp_path / "log") as service, ThreadPoolExecutor(16) as clients:
+
+        def ask(_):
+            return service.client.post("/v1/predict", content=cat, headers=JPEG)
+
+        answers = list(clients.map(ask, range(64)))
+        refused = [answer for answer in answers if answer.status_code != 200]
+        assert refused
+        assert len(refused) < len(answers)
+        for answer in refused:
+            assert answer.status_code == 429
+            assert int(answer.headers["retry-after"]) >= 1
+            assert "images are waiting" in answer.json()["error"]
+        assert ask(0).status_code == 200
+
+
+def test_beyond_the_connections_new_ones_are_refused(fitted, tmp_path, cat):
+    with running(fitted, "--connections", 4, log=tmp_path / "log") as service:
+        held = [talk(service, "") for _ in range(6)]
+        assert httpx.get(f"http://127.0.0.1:{service.port}/healthz", trust_env=False, timeout=BOUND).status_code == 503
+        for sock in held:
+            sock.close()
+
+
+def test_html_in_a_class_name_is_text(tmp_path):
+    """Class names are JSON, never a page."""
+    names = [f"<script>alert({i})</script>" for i in range(2)]
+    pictures = [*crops("cat", 4), *crops("coffee", 4)]
+    labels = [name for name in names for _ in range(4)]
+    fit(list(zip(pictures, labels, strict=True)), read="logits", workers=0).save(tmp_path / "m.yoro")
+    with running(tmp_path / "m.yoro", log=tmp_path / "log") as service:
+        answer = service.client.post("/v1/predict?top=2", content=png(pictures[0]), headers=PNG)
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert [row["label"] for row in answer.json()["predictions"][0]["top"]] == names
+
+
+@pytest.mark.long
+def test_ten_thousand_classes_are_answered_like_few(photos, tmp_path, cat):
+    classifier = fit(photos, read="logits", workers=0, shrinkage=0.5)
+    rng = np.random.default_rng(0)
+    known = classifier.model.reservoir.members().responses
+    responses = np.repeat(known[:1], 20_000, axis=0) + 20 * rng.normal(size=(20_000, known.shape[1]))
+    labels = np.array([f"class {i:05d}" for i in range(10_000)] * 2)
+    classifier.drop_reservoir()
+    classifier.update((responses, labels))
+    classifier.save(tmp_path / "m.yoro")
+    with running(tmp_path / "m.yoro", log=tmp_path / "log") as service, ThreadPoolExecutor(8) as clients:
+
+        def ask(_):
+            return service.client.post("/v1/predict?top=1000", content=cat, headers=JPEG).json()["predictions"][0]
+
+        for found in clients.map(ask, range(64)):
+            assert (found["label"], len(found["top"])) == ("cat", 1000)
+        assert len(service.client.get("/v1/model").json()["classes"]) == 10_004
+
+
+def png(picture: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, "PNG")
+    return file.getvalue()
