@@ -7,10 +7,10 @@ BIN := .venv/bin
 demo: .venv/base.stamp
 	$(BIN)/yoro demo --force
 
-test: .venv/dev.stamp
+test: .venv/dev.stamp .venv/pages.stamp
 	$(BIN)/python -m pytest --numprocesses 2 -m "not long"
 
-test-all: .venv/dev.stamp
+test-all: .venv/dev.stamp .venv/pages.stamp
 	$(BIN)/python -m pytest --numprocesses 2
 
 check: .venv/dev.stamp
@@ -33,7 +33,7 @@ api: .venv/dev.stamp
 	$(BIN)/python docs/make_api.py
 
 # Needs Chromium, which photographs the pages.
-pictures: .venv/dev.stamp
+pictures: .venv/dev.stamp .venv/pages.stamp
 	$(BIN)/python docs/make_pictures.py
 
 site: .venv/dev.stamp
@@ -49,6 +49,13 @@ site: .venv/dev.stamp
 
 .venv/dev.stamp: .venv/base.stamp
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch,clip,serve,bench,heif,plot]' --group dev
+	touch $@
+
+# Chromium and two npm packages for the tests of pages. Where they cannot be had, those tests are skipped and say so.
+.venv/pages.stamp: .venv/bin/python tests/web/package.json
+	-command -v chromium || { test "$$(id -u)" = 0 && apt-get update && \
+		apt-get install --yes --no-install-recommends chromium nodejs npm; }
+	-npm install --prefix tests/web --no-audit --no-fund --no-package-lock --ignore-scripts
 	touch $@
 
 # The newest releases, tried nowhere yet: run the tests before you commit the file.

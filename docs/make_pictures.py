@@ -1,6 +1,7 @@
 """Draws the pictures of the README and of these pages, from data that come with scikit-learn: `make pictures`.
 
-Pages are photographed by Chromium, which must be on the path; nothing is downloaded.
+Pages are photographed by Chromium, which must be on the path. The exported one runs with onnxruntime-web, which `make
+pictures` installs by npm.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ from sklearn.datasets import load_digits, load_sample_images
 
 import yoro
 from yoro.reports.comparison import comparison_html
+from yoro.web.export import export_web
+from yoro.web.runtime import find_runtime
+
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path.append(str(TESTS))
+from browser import browser, served  # noqa: E402  # as the tests drive it
 
 IMAGES = Path(__file__).with_name("images")
 METHODS = ["bdm", "bdm-diagonal", "flm", "blm", "blm+", "ncm", "knn", "ridge", "logistic", "deep-slda"]
@@ -37,6 +44,7 @@ def main() -> None:
     compared = classifier.compare(pictures, labels, methods=METHODS, seeds=2)
     photograph(comparison_html(compared), "comparison.png", 905, above=345)  # the plot alone
     write(tutorial(), "tutorial.png")
+    exported_page()
 
 
 def digits() -> tuple[np.ndarray, list[str]]:
@@ -74,6 +82,36 @@ def tutorial() -> Image.Image:
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=100)
     return Image.open(stream).convert("RGB")
+
+
+def exported_page() -> None:
+    """The page of `yoro export --web` with answers, at the width of a desktop and of a phone."""
+    draw = random.Random(1)
+    photographs = dict(zip(("temple", "flower"), map(Image.fromarray, load_sample_images().images), strict=True))
+
+    def crop(name: str) -> Image.Image:
+        x, y = draw.randrange(480), draw.randrange(267)
+        return photographs[name].crop((x, y, x + 160, y + 160))
+
+    classifier = yoro.fit([crop(name) for name in photographs for _ in range(24)], ["temple"] * 24 + ["flower"] * 24)
+    with tempfile.TemporaryDirectory() as folder:
+        site, files = Path(folder, "site"), []
+        export_web(classifier, site, find_runtime(TESTS / "web" / "node_modules"))
+        for i, name in enumerate(("flower", "temple", "temple", "flower")):
+            files.append(Path(folder, f"photo {i + 1}.jpg"))
+            crop(name).save(files[-1], quality=95)
+        files.append(Path(folder, "scribble.png"))
+        Image.fromarray(digits()[0][0]).resize((160, 160)).save(files[-1])
+        with served(site) as address, browser() as page:
+            for name, width, phone in (("web.png", WIDTH, False), ("web-phone.png", 390, True)):
+                page.resize(width, 800, phone=phone, dark=phone)
+                page.open(address)
+                page.until("document.documentElement.dataset.state === 'ready'")
+                page.give("#files", files)
+                page.until(f"document.querySelectorAll('#list .bars').length === {len(files)}")
+                page.until("document.getElementById('offline').textContent !== ''")
+                page.photograph(Path(folder, name))
+                write(Image.open(Path(folder, name)).convert("RGB"), name)
 
 
 def photograph(page: str, name: str, height: int, above: int = 0) -> None:

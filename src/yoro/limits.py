@@ -44,6 +44,9 @@ WEIGHT_PICKLE_BYTES = 16 * MB  # of the part before the numbers; the embedded fi
 PICKLE_INSTRUCTIONS = 1_000_000  # the embedded weight files have about 12,000, CIFAR-100 about 200,000
 ONNX_FILE_BYTES = 2 * GB - 1  # of one protobuf message
 
+WEB_RUNTIME_BYTES = 256 * MB  # of one file of the engine of an exported page
+WEB_PACKAGE_BYTES = 1 * MB  # of what its package says of itself
+
 TAUGHT_LABEL = 200  # characters of a label that a client teaches a service
 
 PLAN_BYTES = 1 * MB  # of a plan of the bench

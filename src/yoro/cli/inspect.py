@@ -1,7 +1,8 @@
-"""`yoro inspect`, `models` and `export`: what a saved model is, which sources there are, and a model as one file."""
+"""`yoro inspect`, `models` and `export`: what a saved model is, which sources there are, and a model in other forms."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -89,11 +90,19 @@ def export(
     model: ModelPath,
     /,
     *,
-    onnx: Annotated[Path, Parameter(metavar="FILE", help="Where to write the graph.")],
+    onnx: Annotated[Path | None, Parameter(metavar="FILE", help="Write one ONNX graph here.")] = None,
+    web: Annotated[
+        Path | None,
+        Parameter(metavar="FOLDER", help="Write a page here that classifies in the browser, without a server."),
+    ] = None,
+    runtime: Annotated[
+        Path | None,
+        Parameter(metavar="FOLDER", help="With --web: where onnxruntime-web is; by default in node_modules upwards."),
+    ] = None,
     moved: Moved = ON_CPU,
     output: Writes = WriteOptions(),
 ) -> None:
-    """Write a model as one ONNX graph, checked before it is written.
+    """Write a model as one ONNX graph or as a web page, checked before.
 
     The graph holds prompt, normalisation, source and mapping; its answers are compared with those of `predict`.
     """
@@ -101,13 +110,32 @@ def export(
     from yoro.model.classifier import load
     from yoro.model.onnx_export import checked_export
     from yoro.model.store import check_output
+    from yoro.web.export import check_web_target, export_web
+    from yoro.web.runtime import find_runtime
 
-    check_output(onnx, force=output.force)
+    if onnx is None and web is None:
+        raise UsageError("Nothing to write was named; expected --onnx FILE or --web FOLDER.")
+    if runtime is not None and web is None:
+        raise UsageError("--runtime goes with --web FOLDER.")
+    if onnx is not None:
+        check_output(onnx, force=output.force)
+    if web is not None:
+        check_web_target(web, force=output.force)
+        engine = find_runtime(runtime)
     device = "cpu" if moved.device == "auto" else moved.device
-    graph, difference = checked_export(load(model, source=moved.source, device=device))
-    write_file(onnx, graph)
-    size = len(graph) / 1e6
-    say(f"{onnx}: {size:.1f} MB; probabilities equal those of `predict` within {difference:.1g}.", output.quiet)
+    classifier = load(model, source=moved.source, device=device)
+    if onnx is not None:
+        graph, difference = checked_export(classifier)
+        write_file(onnx, graph)
+        size = len(graph) / 1e6
+        say(f"{onnx}: {size:.1f} MB; probabilities equal those of `predict` within {difference:.1g}.", output.quiet)
+    if web is not None:
+        made = export_web(classifier, web, engine, force=output.force)
+        equal = f"probabilities equal those of `predict` within {made.difference:.1g}"
+        say(f"{web}: {made.size / 1e6:.1f} MB; {equal}.", output.quiet)
+        if not made.unknown:
+            say("The page cannot say what is unknown: this model keeps too few individual responses.", output.quiet)
+        say(f"To look at it: python -m http.server --directory {shlex.quote(str(web))}", output.quiet)
 
 
 def draw(model: Model, file: Path, force: bool) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +38,7 @@ Array = npt.NDArray[np.generic]
 
 
 @dataclass
-class _Chain:
+class Chain:
     """Nodes and constants under construction; `then` applies one operator to the tensor reached so far."""
 
     tensor: str
@@ -103,7 +104,7 @@ def verify_export(
     """
     if not len(images) or len(expected) != len(images):
         raise InputError(f"{len(images)} images and {len(expected)} expected answers came; expected one for each.")
-    probabilities, labels = _run(model, images)
+    probabilities, labels = run_graph(model, images, ["probabilities", "label"])
     if probabilities.shape != expected.shape:
         raise SourceError(f"The exported graph answers {probabilities.shape}; {expected.shape} was expected.")
     difference = float(np.abs(probabilities - expected).max())
@@ -122,27 +123,25 @@ def verify_export(
     return difference
 
 
-def _run(
-    model: onnx.ModelProto, images: npt.NDArray[np.uint8]
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Probabilities (n, classes) and labels (n,), a few images at a time."""
+def run_graph(model: onnx.ModelProto, images: npt.NDArray[np.uint8], outputs: list[str]) -> list[npt.NDArray[Any]]:
+    """Outputs of an exported graph by name, a few images at a time."""
     session = open_session(model, None, "The exported graph")
     parts = []
     for start in range(0, len(images), PIECE):
         try:
-            parts.append(session.run(["probabilities", "label"], {"images": images[start : start + PIECE]}))
+            parts.append(session.run(outputs, {"images": images[start : start + PIECE]}))
         except Exception as error:  # ONNX Runtime's errors share no base but Exception
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise SourceError(f"The exported graph failed on images of shape {images.shape}: {reason}") from error
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 
-def _front(prompt: Prompt, opset: int, views: int) -> _Chain:
+def _front(prompt: Prompt, opset: int, views: int) -> Chain:
     """From "images" to the source's input: [0, 1] pixel units, zero padding, the prompt's addend.
 
     Of two views the images come first and then all mirror images.
     """
-    chain = _Chain("images")
+    chain = Chain("images")
     if views == 2:
         chain.then("Gather", "mirrored", np.arange(prompt.image_side - 1, -1, -1, dtype=np.int64), axis=2)
         chain.join("Concat", "both", "images", "mirrored", axis=0)
@@ -162,7 +161,7 @@ def _front(prompt: Prompt, opset: int, views: int) -> _Chain:
     return chain
 
 
-def _read(chain: _Chain, layout: Layout) -> None:
+def _read(chain: Chain, layout: Layout) -> None:
     """From the source's responses to those that are learnt from: every reading transformed, views averaged."""
     if layout.plain:
         return
@@ -189,7 +188,7 @@ def _read(chain: _Chain, layout: Layout) -> None:
     chain.join("Concat", "readings", *readings, axis=1)
 
 
-def _unit(chain: _Chain, name: str, width: int) -> None:
+def _unit(chain: Chain, name: str, width: int) -> None:
     """Rows divided by their length."""
     rows = chain.tensor
     chain.join("Mul", f"{name}_squares", rows, rows)
@@ -199,7 +198,7 @@ def _unit(chain: _Chain, name: str, width: int) -> None:
     chain.join("Div", f"{name}_unit", rows, chain.tensor)
 
 
-def _back(layout: Layout, mapping: AffineMapping, temperature: float) -> _Chain:
+def _back(layout: Layout, mapping: AffineMapping, temperature: float) -> Chain:
     """From the responses to "probabilities" and "label".
 
     In float64, as the classifier itself: scores are differences of large terms. Measured on real photos, float32
@@ -208,7 +207,7 @@ def _back(layout: Layout, mapping: AffineMapping, temperature: float) -> _Chain:
     with 100 classes and 0.05 ms with 1000, where Lite0 takes 8 ms of one core.
     """
     known = np.isfinite(mapping.bias)
-    chain = _Chain(f"{PREFIX}responses")
+    chain = Chain(f"{PREFIX}responses")
     _read(chain, layout)
     chain.then("Cast", "responses", to=TensorProto.DOUBLE)
     # A class of which nothing is known scores minus infinity whatever its weights are.
@@ -238,9 +237,9 @@ def _metadata(geometry: Geometry, classes: tuple[str, ...], card: Mapping[str, s
 
 def _preparation(geometry: Geometry) -> dict[str, object]:
     """How an image becomes the graph's input: values for programs, and the same in words."""
-    side, draft = geometry.side, MARGIN * geometry.side
+    side, draft = geometry.side, draft_side(geometry)
     decode = "Open the file; of an animation, take the first frame. Ignore colour profiles."
-    if geometry.reduced:
+    if draft is not None:
         decode += (
             f" A JPEG is decoded at the smallest of the scales 1/8, 1/4, 1/2 and 1 that leaves both sides at least "
             f"{draft} pixels (Pillow: box = image.draft(None, ({draft}, {draft}))[1], and resize that box)."
@@ -263,7 +262,7 @@ def _preparation(geometry: Geometry) -> dict[str, object]:
         "antialias": True,
         "exif": "upright first",
         "background": list(BACKGROUND),
-        "jpeg_draft": draft if geometry.reduced else None,
+        "jpeg_draft": draft,
         "steps": [
             decode,
             "Convert to 8-bit RGB: transparency laid on the background, 16-bit grey divided by 257.",
@@ -272,6 +271,11 @@ def _preparation(geometry: Geometry) -> dict[str, object]:
             f"Stack as uint8 (n, {side}, {side}, 3), values 0 to 255; everything else is inside the graph.",
         ],
     }
+
+
+def draft_side(geometry: Geometry) -> int | None:
+    """The side that a JPEG decoded reduced must keep; None if none is decoded so."""
+    return MARGIN * geometry.side if geometry.reduced else None
 
 
 def _check_parts(
@@ -324,13 +328,13 @@ def checked_export(classifier: Classifier) -> tuple[bytes, float]:
         "yoro.licence_of_source": str(model.origin.source.get("licence") or "unknown"),
     }
     graph = export_onnx(pipeline, model.mapping, model.choice.temperature, card=card)
-    images = _trial_images(pipeline.prompt.image_side)
+    images = trial_images(pipeline.prompt.image_side)
     expected = np.exp(log_probabilities(model.mapping(pipeline.respond(images)), model.choice.temperature))
     difference = verify_export(graph, images, expected)
     return graph.SerializeToString(), difference
 
 
-def _trial_images(side: int) -> NDArray[np.uint8]:
+def trial_images(side: int) -> NDArray[np.uint8]:
     """Coloured noise at several scales, uint8 (TRIALS, side, side, 3)."""
     rng = np.random.default_rng(0)
     images = np.empty((TRIALS, side, side, 3), dtype=np.uint8)

@@ -1,0 +1,220 @@
+// The page: what a person does, and what is shown. Photos go to the worker of this page and nowhere else.
+
+import { csv, judged } from "./answer.js";
+import { Camera } from "./camera.js";
+import { imagesOf, itemsOf } from "./files.js";
+import { AnswerList, show } from "./list.js";
+
+const REFUSED = [100, 20, 10]; // one in so many photos of known things is called unknown, too
+const USUAL = 20;
+const at = (id) => document.getElementById(id);
+
+const waiting = new Map(); // of questions to the worker, by number
+let asked = 0;
+let worker = null;
+let list = null;
+let facts = null;
+let camera = null;
+
+at("unserved").hidden = true;
+at("loading").hidden = false;
+start().catch((error) => fail(error.message || String(error)));
+
+async function start() {
+  const response = await fetch("model.json");
+  if (!response.ok) throw new Error(`model.json could not be fetched: the server says ${response.status}.`);
+  facts = await response.json();
+  describe();
+  list = new AnswerList(at("list"), facts, count);
+  worker = new Worker("worker.js", { type: "module" });
+  worker.onmessage = ({ data }) => heard(data);
+  worker.onerror = (event) => fail(event.message || "The worker of this page could not be started.");
+  worker.postMessage({ facts });
+}
+
+function heard(data) {
+  if (data.total) {
+    at("progress").value = data.loaded / data.total;
+    at("loading-text").textContent = `Loading the model: ${mega(data.loaded)} of ${mega(data.total)} MB`;
+  } else if (data.starting) {
+    at("progress").removeAttribute("value");
+    at("loading-text").textContent = "Starting the model…";
+  } else if (data.ready) {
+    ready();
+  } else if (data.id === null) {
+    fail(data.error);
+  } else {
+    const { give, refuse } = waiting.get(data.id);
+    waiting.delete(data.id);
+    if (data.error) refuse(new Error(data.error));
+    else give(data);
+  }
+}
+
+function ready() {
+  at("loading").hidden = true;
+  at("ask").hidden = false;
+  document.documentElement.dataset.state = "ready";
+  if ("serviceWorker" in navigator) {
+    navigator.serviceWorker
+      .register("service.js")
+      .then(() => navigator.serviceWorker.ready)
+      .then(() => (at("offline").textContent = "This page now also works without a network."))
+      .catch(() => {}); // it is a convenience: a private window may refuse it
+  }
+}
+
+function fail(reason) {
+  at("loading").hidden = true;
+  at("ask").hidden = true;
+  at("failed").hidden = false;
+  at("failed-text").textContent = reason;
+  document.documentElement.dataset.state = "failed";
+}
+
+function ask(question, transfer = []) {
+  const id = ++asked;
+  return new Promise((give, refuse) => {
+    waiting.set(id, { give, refuse });
+    worker.postMessage({ id, ...question }, transfer);
+  });
+}
+
+function describe() {
+  const { classes, examples, source, licence, version } = facts;
+  const named = classes.length <= 6 ? `: ${classes.join(", ")}` : "";
+  at("about").textContent =
+    `${classes.length} classes${named}. Photos are answered on this device and never leave it.`;
+  const terms = licence ? ` (${licence})` : "";
+  at("facts").textContent =
+    `Learnt from ${examples.toLocaleString("en")} photos on ${source}${terms}. Made with yoro ${version}.`;
+  const strict = at("strict");
+  const possible = facts.fitted ? REFUSED.filter((many) => facts.fitted.length + 1 >= many) : [];
+  strict.append(new Option("never", "0"));
+  for (const many of possible) strict.append(new Option(`and refuse 1 in ${many} known ones`, 1 / many));
+  strict.value = String(possible.length ? 1 / (possible.includes(USUAL) ? USUAL : possible[0]) : 0);
+  at("strict-line").hidden = !possible.length;
+  if (!possible.length) at("note").textContent = "This model cannot tell what is unknown to it: it always chooses a class.";
+  if (!navigator.mediaDevices?.getUserMedia) at("open-camera").hidden = true;
+  if (!("webkitdirectory" in at("folder"))) at("choose-folder").hidden = true;
+}
+
+async function take(items) {
+  const { images, others } = await imagesOf(items);
+  if (others) at("note").textContent = `${others} of the files ${others === 1 ? "is no image and was" : "are no images and were"} left out.`;
+  else at("note").textContent = images.length ? "" : "No photo was found there.";
+  list.share = Number(at("strict").value);
+  const entries = images.map(({ file, path }) => ({ file, entry: list.add(path) }));
+  for (const { file, entry } of entries) {
+    if (!list.entries.includes(entry)) continue; // removed meanwhile
+    try {
+      list.answered(entry, await ask({ file }));
+    } catch (error) {
+      list.failed(entry, error.message);
+    }
+  }
+}
+
+function count() {
+  const done = list.entries.filter((entry) => entry.answer || entry.error).length;
+  const all = list.entries.length;
+  at("results").hidden = !all;
+  at("count").textContent = done === all ? `${all} ${all === 1 ? "photo" : "photos"}` : `${done} of ${all} answered`;
+}
+
+async function openCamera() {
+  camera ??= new Camera(at("video"), watched);
+  if (camera.open) return;
+  try {
+    await camera.start();
+    at("camera").hidden = false;
+    at("note").textContent = "";
+    at("keep").focus();
+  } catch (error) {
+    const why = error.name === "NotAllowedError" ? "the browser was told not to allow it" : error.message;
+    at("note").textContent = `The camera could not be opened: ${why}.`;
+  }
+}
+
+async function watched(frame) {
+  try {
+    const answer = await ask({ frame }, [frame.data.buffer]);
+    if (!camera.open) return; // closed meanwhile
+    const judgement = judged(facts, answer, Number(at("strict").value));
+    at("live").classList.toggle("unknown", judgement.unknown);
+    show(at("live"), judgement);
+  } catch (error) {
+    at("note").textContent = error.message;
+    closeCamera();
+  }
+}
+
+function closeCamera() {
+  camera.stop();
+  at("camera").hidden = true;
+  at("live").replaceChildren();
+  at("open-camera").focus();
+}
+
+function save() {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([table()], { type: "text/csv" }));
+  link.download = "answers.csv";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+const mega = (bytes) => (bytes / 1e6).toFixed(1);
+
+function chosen({ target }) {
+  const files = [...target.files]; // the list is emptied with the field, so that the same file can be chosen again
+  target.value = "";
+  take(files);
+}
+
+at("again").addEventListener("click", () => location.reload());
+at("choose").addEventListener("click", () => at("files").click());
+at("choose-folder").addEventListener("click", () => at("folder").click());
+at("files").addEventListener("change", chosen);
+at("folder").addEventListener("change", chosen);
+at("open-camera").addEventListener("click", openCamera);
+at("close-camera").addEventListener("click", closeCamera);
+at("keep").addEventListener("click", async () => {
+  const now = new Date().toTimeString().slice(0, 8).replaceAll(":", "-");
+  await take([await camera.picture(`camera ${now}.png`)]);
+});
+at("strict").addEventListener("change", () => list.redraw(Number(at("strict").value)));
+at("clear").addEventListener("click", () => {
+  list.clear();
+  at("choose").focus();
+});
+at("save").addEventListener("click", save);
+
+document.addEventListener("paste", (event) => {
+  if (!at("ask").hidden && event.clipboardData.files.length) take([...event.clipboardData.files]);
+});
+document.addEventListener("dragover", (event) => {
+  event.preventDefault();
+  at("drop").classList.add("over");
+});
+document.addEventListener("dragleave", (event) => {
+  if (!event.relatedTarget) at("drop").classList.remove("over");
+});
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  at("drop").classList.remove("over");
+  if (!at("ask").hidden) take(itemsOf(event.dataTransfer));
+});
+
+// The answers as a table, as `yoro predict --unknown` writes it.
+export function table() {
+  return csv(list.rows());
+}
+
+// The answers so far, in the order of the list; for whoever tests the page.
+export function rawAnswers() {
+  return list.entries.map(({ path, answer, error }) => {
+    const figures = answer && { probabilities: [...answer.probabilities], strangeness: answer.strangeness };
+    return { path, error, ...figures };
+  });
+}

@@ -1,0 +1,205 @@
+"""Real Chromium, driven through a pipe by its own protocol: no driver, no port, nothing from outside."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from child import wait_until
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+INSECURE = "plain.test"  # a name for this machine that the browser does not trust as it trusts 127.0.0.1
+SWITCHES = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--use-fake-device-for-media-stream",
+    "--use-fake-ui-for-media-stream",
+    f"--host-resolver-rules=MAP {INSECURE} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--remote-debugging-pipe",
+)
+# The browser reads commands from descriptor 3 and writes answers to 4.
+PIPES = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+for end, place in zip(ends, (3, 4)):
+    os.dup2(end, place)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+def chromium() -> str:
+    """Where Chromium is; without it the test is skipped, and that is said."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    return found
+
+
+class Page:
+    """One page of a browser: commands of the protocol, and every request that it made."""
+
+    def __init__(self, commands: int, answers: int) -> None:
+        self._commands = os.fdopen(commands, "wb", buffering=0)
+        self._answers = os.fdopen(answers, "rb")
+        self._asked = 0
+        self._lock = threading.Lock()  # the thread that reads also sends
+        self._replies: dict[int, dict[str, object]] = {}
+        self._session: str | None = None
+        self._loads = 0
+        self.requests: list[str] = []
+        self.faults: list[str] = []  # exceptions, and lines of the console that are errors
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._watch(self._session)
+        for domain in ("Page", "DOM"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **given: object) -> dict:
+        """The result of a command."""
+        number = self._send(method, given, self._session)
+        wait_until(lambda: number in self._replies or not self._reader.is_alive())
+        reply = self._replies.pop(number)
+        assert "error" not in reply, (method, reply)
+        return reply["result"]
+
+    def run(self, expression: str) -> object:
+        """What an expression of JavaScript gives, awaited."""
+        done = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in done, done["exceptionDetails"]
+        return done["result"].get("value")
+
+    def open(self, address: str) -> None:
+        """Go to an address, and wait until the page with all that it names is there."""
+        before = self._loads
+        self.call("Page.navigate", url=address)
+        wait_until(lambda: self._loads > before)
+
+    def until(self, expression: str) -> None:
+        """Wait until an expression is true."""
+        wait_until(lambda: bool(self.run(expression)))
+
+    def give(self, selector: str, files: list[Path]) -> None:
+        """Choose files in a field."""
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self.call("DOM.setFileInputFiles", nodeId=node, files=[str(file.resolve()) for file in files])
+
+    def resize(self, width: int, height: int, *, phone: bool = False, dark: bool = False) -> None:
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
+        feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[feature])
+
+    def photograph(self, file: Path) -> None:
+        """The whole page as a PNG."""
+        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        file.write_bytes(base64.b64decode(shot["data"]))
+
+    def close(self) -> None:
+        """End the browser."""
+        self._send("Browser.close", {}, None)
+        self._reader.join()
+        self._commands.close()
+        self._answers.close()
+
+    def _send(self, method: str, given: dict[str, object], session: str | None) -> int:
+        with self._lock:
+            self._asked += 1
+            message = {"id": self._asked, "method": method, "params": given}
+            if session is not None:
+                message["sessionId"] = session
+            self._commands.write(json.dumps(message).encode() + b"\0")
+            return self._asked
+
+    def _watch(self, session: str) -> None:
+        """Hear of requests and errors of a page or a worker, and of the workers that it starts."""
+        for domain in ("Network", "Runtime", "Log"):
+            self._send(f"{domain}.enable", {}, session)
+        further = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
+        self._send("Target.setAutoAttach", further, session)
+        self._send("Runtime.runIfWaitingForDebugger", {}, session)
+
+    def _read(self) -> None:
+        rest = b""
+        while chunk := self._answers.read1(1 << 20):
+            *messages, rest = (rest + chunk).split(b"\0")
+            for text in messages:
+                self._hear(json.loads(text))
+
+    def _hear(self, message: dict) -> None:
+        if "id" in message:
+            self._replies[message["id"]] = message
+            return
+        kind, said = message["method"], message["params"]
+        if kind == "Network.requestWillBeSent":
+            self.requests.append(said["request"]["url"])
+        elif kind == "Page.loadEventFired":
+            self._loads += 1
+        elif kind == "Runtime.exceptionThrown":
+            self.faults.append(json.dumps(said["exceptionDetails"]))
+        elif kind == "Log.entryAdded" and said["entry"]["level"] == "error":
+            self.faults.append(said["entry"]["text"] + " " + said["entry"].get("url", ""))
+        elif kind == "Target.attachedToTarget":
+            self._watch(said["sessionId"])
+
+
+@contextmanager
+def browser() -> Iterator[Page]:
+    """A page in a browser of its own, which ends with it."""
+    command_out, command_in = os.pipe()
+    answer_out, answer_in = os.pipe()
+    with TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        words = [str(command_out), str(answer_in), chromium(), *SWITCHES, f"--user-data-dir={profile}"]
+        running = subprocess.Popen(
+            [sys.executable, "-c", PIPES, *words],
+            pass_fds=(command_out, answer_in),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(command_out)
+        os.close(answer_in)
+        page = Page(command_in, answer_out)
+        try:
+            yield page
+        finally:
+            page.close()
+            running.wait(60)
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Files of a folder, and nothing printed."""
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a plain file server of a folder."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/"
+        finally:
+            server.shutdown()
