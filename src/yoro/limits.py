@@ -45,6 +45,9 @@ PICKLE_INSTRUCTIONS = 1_000_000  # the embedded weight files have about 12,000, 
 ONNX_FILE_BYTES = 2 * GB - 1  # of one protobuf message
 
 TAUGHT_LABEL = 200  # characters of a label that a client teaches a service
+STUDIO_CLASSES = 1_000
+STUDIO_PHOTOS = 20_000
+STUDIO_UNPACKED_BYTES = 4 * GB  # of the images of one archive that a page sends
 
 PLAN_BYTES = 1 * MB  # of a plan of the bench
 RESULT_BYTES = 16 * MB  # of one result of the bench
