@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from command_line import run
 from studios import studio_at
 
 pytestmark = pytest.mark.long
+
+AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +153,23 @@ def test_on_a_phone_nothing_is_wider_than_the_page(chromium, tmp_path, photos):
             assert chromium.run("return document.documentElement.scrollWidth") <= 360
         finally:
             chromium.devtools("Emulation.clearDeviceMetricsOverride")
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (npm install --no-save axe-core)")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_fault(chromium, tmp_path, photos, scheme):
+    with studio_at(tmp_path / "work", photos) as studio:
+        studio.settled()
+        chromium.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        chromium.open(f"{studio.client.base_url}/studio/")
+        shows(chromium, "24 photos")
+        answer(chromium, photos / "cat" / "005.jpg")
+        chromium.click("#gallery li:nth-child(2)")
+        chromium.click("#confusion summary")
+        chromium.until("return document.querySelectorAll('#matrix td button').length === 16")
+        chromium.run(AXE.read_text())
+        found = chromium.run("return axe.run().then((result) => result.violations)")
+        faults = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
+        assert [
+            fault for fault, one in zip(faults, found, strict=True) if one["impact"] in ("serious", "critical")
+        ] == []

@@ -20,7 +20,11 @@ export function meter(share) {
   return make("div", { class: "meter", "aria-hidden": "true" }, fill);
 }
 
-export const percent = (share) => `${(100 * share).toFixed(share > 0.995 || share < 0.005 ? 1 : 0)} %`;
+// As a percentage; what is nearly all or nearly nothing has a digit more.
+export function percent(share) {
+  const near = (share < 1 && share > 0.995) || (share > 0 && share < 0.005);
+  return `${(100 * share).toFixed(near ? 1 : 0)} %`;
+}
 
 export function plural(number, noun) {
   return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;

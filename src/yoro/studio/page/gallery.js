@@ -81,7 +81,7 @@ export class Gallery {
   }
 
   said(photo, said) {
-    if (photo.error || photo.doubtful) return photo.error ? said : `looks like ${said}`;
+    if (photo.error || photo.doubtful) return photo.error ? said : `${photo.guess}? ${percent(photo.probability)}`;
     return this.view.belongs === UNSORTED ? said : "";
   }
 

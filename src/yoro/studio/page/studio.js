@@ -61,7 +61,8 @@ function draw() {
     at(id).setAttribute("aria-label", what ? `${id === "undo" ? "Undo" : "Redo"}: ${what}` : id);
     at(id).title = what ?? "";
   }
-  at("downloads").hidden = !state.learned;
+  at("downloads").hidden = at("confusion").hidden = !state.learned;
+  document.body.classList.toggle("learned", state.learned);
   const reading = state.read < state.photos;
   at("progress").hidden = !reading;
   at("progress").max = Math.max(state.photos, 1);
