@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import threading
 import zipfile
 
@@ -12,6 +13,7 @@ import onnxruntime
 import pytest
 from PIL import Image
 
+import yoro
 from command_line import run
 from studios import API, studio_at
 from yoro.data.decoding import decode
@@ -45,6 +47,12 @@ def test_photos_become_a_classifier_that_yoro_predict_answers_like(tmp_path, pho
         assert [row["probability"] for row in rows] == pytest.approx(
             [t["bars"][0]["probability"] for t in tried], abs=2e-6
         )
+        for name in ("cat", "coffee", "rocket"):
+            (tmp_path / "same" / name).mkdir(parents=True)
+            for file in sorted((photos / name).iterdir())[:5]:
+                shutil.copy(file, tmp_path / "same" / name)
+        fitted = yoro.fit(tmp_path / "same", read="logits").predict_proba(others)
+        assert fitted.max(axis=1) == pytest.approx([row["probability"] for row in rows], abs=1e-6)
         session = onnxruntime.InferenceSession(studio.client.get(f"{API}/studio.onnx").content)
         images = np.stack([decode(path, Geometry(224)) for path in others])
         found = session.run(["label"], {session.get_inputs()[0].name: images})[0]

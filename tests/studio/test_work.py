@@ -63,6 +63,27 @@ def test_a_damaged_journal_is_an_error_that_says_so(tmp_path):
         Work(tmp_path / "other")
 
 
+def test_tidying_deletes_what_was_removed_and_keeps_the_rest(tmp_path, photos):
+    with studio_at(tmp_path / "work", photos) as studio:
+        before = studio.settled()
+        gone = studio.photos(1)[0]
+        studio.post("remove", photos=[gone["digest"]])
+        studio.process.terminate()
+        studio.process.wait()
+    work = Work(tmp_path / "work")
+    assert work.photo(gone["digest"]).exists()
+    assert work.tidy() == 1
+    assert not work.photo(gone["digest"]).exists()
+    assert not work.small(gone["digest"]).exists()
+    work.close()
+    everything = b"".join(path.read_bytes() for path in (tmp_path / "work").glob("work.sqlite*"))
+    assert gone["digest"].encode() not in everything
+    with studio_at(tmp_path / "work") as studio:
+        state = studio.settled()
+        assert (state["photos"], state["read"], state["undo"]) == (before["photos"] - 1, 23, None)
+        assert [c["name"] for c in state["classes"]] == [c["name"] for c in before["classes"]]
+
+
 def test_responses_of_another_source_or_width_are_not_taken(tmp_path):
     work = Work(tmp_path / "work")
     digests = [f"{i:032x}" for i in range(3)]

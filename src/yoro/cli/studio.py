@@ -20,6 +20,7 @@ def studio(
     ),
     port: Annotated[int, Parameter(metavar="N", help="0 takes one that is free.")] = 8322,
     browse: Annotated[bool, flag("Open the page in a browser.", "--open")] = False,
+    tidy: Annotated[bool, flag("Delete for good what was removed; steps before cannot be undone then.")] = False,
     source: Pipelines = PipelineOptions(),
     output: Quiets = QuietOption(),
 ) -> None:
@@ -39,4 +40,4 @@ def studio(
         if line.startswith("Traceback"):
             say(line)
 
-    open_studio(StudioSettings(work, data, port, browse), source, tell=tell, log=log)
+    open_studio(StudioSettings(work, data, port, browse, tidy), source, tell=tell, log=log)

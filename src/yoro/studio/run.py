@@ -27,12 +27,16 @@ BODY_MEGABYTES = 256  # of one request: an archive comes in one
 
 @dataclass(frozen=True)
 class StudioSettings:
-    """Where the studio works and listens, what it begins with, and whether a browser is opened."""
+    """Where the studio works and listens, what it begins with, and whether a browser is opened.
+
+    tidy : whether photos that were removed are deleted before.
+    """
 
     work: Path = Path("studio.yoro-work")
     data: Sequence[Path] = ()
     port: int = 8322
     browse: bool = False
+    tidy: bool = False
 
 
 def open_studio(settings: StudioSettings, source: PipelineSettings, *, tell: Callable[[str], None], log: Log) -> None:
@@ -44,6 +48,8 @@ def open_studio(settings: StudioSettings, source: PipelineSettings, *, tell: Cal
     with listening(serving) as sock:
         work = Work(settings.work)
         try:
+            if settings.tidy:
+                tell(f"{counted(work.tidy(), 'photo')} deleted that had been removed; nothing before can be undone.")
             with ThreadPoolExecutor(1, initializer=stand_back) as opener:  # the network's threads are its children
                 pipeline = opener.submit(make_pipeline, source).result()
             for data in settings.data:

@@ -70,6 +70,14 @@ class State:
     _numbers: int = 0  # of classes that were ever given out
     _places: int = 0
 
+    @classmethod
+    def beginning(cls, change: Change) -> State:
+        """A state to begin with, which cannot be undone."""
+        state = cls()
+        state.do(change)
+        state.done.clear()
+        return state
+
     def do(self, change: Change) -> None:
         """Take a step."""
         self._put(change.classes, change.photos)

@@ -26,7 +26,7 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS responses (digest TEXT, source TEXT, response BLOB, PRIMARY KEY (digest, source))",
 )
 SETTINGS = ("trusted_schema = OFF", "locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL")
-UNDO, REDO = {"undo": True}, {"redo": True}
+UNDO, REDO, BEGIN = {"undo": True}, {"redo": True}, {"begin": True}
 
 Responses = dict[str, NDArray[np.float32]]
 
@@ -111,6 +111,37 @@ class Work:
         with self._lock:
             self._commit("INSERT OR REPLACE INTO responses VALUES (?, ?, ?)", rows)
 
+    def tidy(self) -> int:
+        """Delete the photos that were removed, with all that is known of them; how many. Nothing can be undone then."""
+        with self._lock:
+            state, kept = self.state, self.state.photos
+            names = tuple((number, None, name) for number, name in state.classes.items())
+            whole = Change("Tidy up", names, tuple((digest, None, photo) for digest, photo in kept.items()))
+            try:
+                self._database.execute("PRAGMA secure_delete = ON")
+                with self._database:
+                    self._database.execute("DELETE FROM journal")
+                    self._database.execute(
+                        "INSERT INTO journal (entry) VALUES (?)", (json.dumps(whole.to_json() | BEGIN),)
+                    )
+                    known = [digest for (digest,) in self._database.execute("SELECT digest FROM responses")]
+                    gone = [(digest,) for digest in known if digest not in kept]
+                    self._database.executemany("DELETE FROM responses WHERE digest = ?", gone)
+                self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.Error as error:
+                raise StoreError(f"Nothing can be written to '{self.folder}': {one_line(error)}.") from error
+            self.state = State.beginning(whole)
+            return sum(self._delete(kind) for kind in ("small", "photos"))
+
+    def _delete(self, kind: str) -> int:
+        """Delete the files of one kind whose photo is not there; how many photos these were."""
+        stray = [
+            path for path in (self.folder / kind).glob("??/*") if path.parent.name + path.name not in self.state.photos
+        ]
+        for path in stray:
+            path.unlink()
+        return len(stray) if kind == "photos" else 0
+
     def _place(self, kind: str, digest: str) -> Path:
         if not DIGEST.fullmatch(digest):
             raise InputError("That is no photo's digest; expected 32 hex digits.")
@@ -134,6 +165,8 @@ class Work:
                     self.state.undo()
                 elif step == REDO:
                     self.state.redo()
+                elif "begin" in step:
+                    self.state = State.beginning(Change.from_json(step))
                 else:
                     self.state.do(Change.from_json(step))
             stray = {photo.belongs for photo in self.state.photos.values()} - {0, *self.state.classes}

@@ -10,8 +10,8 @@ async function read(answer) {
   return body;
 }
 
-export async function get(path, query = {}) {
-  return read(await fetch(API + path + "?" + new URLSearchParams(query)));
+export async function get(path, query = {}, signal = undefined) {
+  return read(await fetch(API + path + "?" + new URLSearchParams(query), { signal }));
 }
 
 export async function post(path, body = {}) {

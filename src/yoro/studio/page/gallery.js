@@ -104,7 +104,7 @@ export class Gallery {
   clicked(event) {
     const digest = event.target.closest("li")?.dataset.digest;
     if (!digest) return;
-    this.choose(digest, event.shiftKey, event.ctrlKey || event.metaKey);
+    this.choose(digest, event.shiftKey, event.ctrlKey || event.metaKey || event.pointerType === "touch");
     this.focus();
   }
 

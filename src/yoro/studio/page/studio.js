@@ -15,11 +15,22 @@ gallery.tried = (digest) => digest && trial.tryPhoto(digest);
 
 // News
 
+// A browser has few connections to one place; a page that nobody sees must not keep one.
+let waiting = new AbortController();
+document.addEventListener("visibilitychange", () => { if (document.hidden) waiting.abort(); });
+
+function seen() {
+  if (!document.hidden) return null;
+  return new Promise((good) => document.addEventListener("visibilitychange", good, { once: true }));
+}
+
 async function follow() {
   let version = -1;
   for (;;) {
+    await seen();
+    waiting = new AbortController();
     try {
-      const news = await get("state", { after: version });
+      const news = await get("state", { after: version }, waiting.signal);
       if (news.version === version) continue;
       const learned = state?.settled !== news.settled || state?.revision !== news.revision;
       const before = state;
@@ -31,6 +42,7 @@ async function follow() {
       if (learned && news.settled) { drawMatrix(); trial.again(); }
       drawEmpty();
     } catch (error) {
+      if (error.name === "AbortError") continue;
       at("working-text").textContent = "The studio does not answer. Your work is saved; this page goes on once it is back.";
       version = -1;
       await new Promise((good) => setTimeout(good, 1500));
