@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import zipfile
 from pathlib import Path
@@ -132,6 +133,33 @@ def test_holding_the_camera_button_takes_a_burst(chromium, tmp_path):
         )
         wait_until(lambda: studio.get("state")["photos"] > 2)
         chromium.click("#camera-toggle")
+        assert complaints(chromium, studio) == []
+
+
+def test_dropped_and_pasted_photos_go_where_they_are_meant(chromium, tmp_path, photos):
+    sent = [base64.b64encode(path.read_bytes()).decode() for path in sorted((photos / "cat").iterdir())[:3]]
+    given = """
+        const transfer = new DataTransfer();
+        for (const [i, text] of arguments[0].entries()) {
+          const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+          transfer.items.add(new File([bytes], `${i}.jpg`, {type: "image/jpeg"}));
+        }
+    """
+    with studio_at(tmp_path / "work") as studio:
+        chromium.open(f"{studio.client.base_url}/studio/")
+        chromium.until("return document.querySelectorAll('#lists li').length > 0")
+        studio.post("classes", name="cat")
+        chromium.until("return document.querySelectorAll('#classes li').length === 1")
+        drop = "dispatchEvent(new DragEvent('drop', {dataTransfer: transfer, bubbles: true, cancelable: true}))"
+        chromium.run(f"{given} document.querySelector('#classes li').{drop}", sent[:1])
+        wait_until(lambda: studio.get("state")["classes"][0]["count"] == 1)
+        chromium.run(f"{given} document.querySelector('#gallery').{drop}", sent[1:2])  # unsorted is shown
+        wait_until(lambda: studio.get("state")["unsorted"] == 1)
+        paste = "dispatchEvent(new ClipboardEvent('paste', {clipboardData: transfer, bubbles: true}))"
+        chromium.click("#classes .open")
+        chromium.until("return document.getElementById('gallery-title').innerText === 'cat'")
+        chromium.run(f"{given} document.body.{paste}", sent[2:])
+        wait_until(lambda: studio.get("state")["classes"][0]["count"] == 2)
         assert complaints(chromium, studio) == []
 
 

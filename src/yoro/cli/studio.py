@@ -24,9 +24,9 @@ def studio(
     source: Pipelines = PipelineOptions(),
     output: Quiets = QuietOption(),
 ) -> None:
-    """Make a classifier by hand, on a page of this machine: drop photos, watch it learn, try it, correct it.
+    """Make a classifier by hand, on a page of this machine.
 
-    Everything stays here: no account, no network. The work is saved with every step.
+    Drop photos, watch it learn, try it, correct it. Everything stays here, and the work is saved with every step.
     """
     try:
         from yoro.studio.run import StudioSettings, open_studio
