@@ -118,7 +118,7 @@ def test_a_folder_becomes_classes_and_the_matrix_opens_its_cells(chromium, tmp_p
         assert complaints(chromium, studio) == []
 
 
-def test_holding_the_camera_button_takes_a_burst(chromium, tmp_path):
+def test_holding_the_camera_button_takes_a_burst(chromium, tmp_path, photos):
     with studio_at(tmp_path / "work") as studio:
         chromium.open(f"{studio.client.base_url}/studio/")
         chromium.type("#new-name", "screen")
@@ -126,13 +126,19 @@ def test_holding_the_camera_button_takes_a_burst(chromium, tmp_path):
         chromium.until("return document.querySelectorAll('#classes li').length === 1")
         chromium.click("#camera-toggle")
         chromium.until("return document.getElementById('video').videoWidth > 0")
-        chromium.run(
-            "const b = document.querySelector('.burst'); "
-            "b.dispatchEvent(new KeyboardEvent('keydown', {key: ' ', bubbles: true})); "
-            "setTimeout(() => b.dispatchEvent(new KeyboardEvent('keyup', {key: ' '})), 1500)"
-        )
+        held = chromium.run("const at = document.querySelector('.burst').getBoundingClientRect(); return [at.x, at.y]")
+        there = {"type": "pointerMove", "x": int(held[0]) + 8, "y": int(held[1]) + 8}
+        steps = [there, {"type": "pointerDown", "button": 0}, {"type": "pause", "duration": 2500}]
+        steps.append({"type": "pointerUp", "button": 0})
+        chromium.call("POST", "actions", actions=[{"type": "pointer", "id": "mouse", "actions": steps}])
         wait_until(lambda: studio.get("state")["photos"] > 2)
+        chromium.until("return document.querySelector('.burst.running') === null")  # it ends with the hold
+        taken = studio.settled()["photos"]
+        chromium.click("#live")
+        studio.send([photos / "cat" / "000.jpg", photos / "cat" / "001.jpg"], name="cat")
+        chromium.until("return document.querySelectorAll('#answer .bars li').length === 2")
         chromium.click("#camera-toggle")
+        assert studio.settled()["photos"] == taken + 2
         assert complaints(chromium, studio) == []
 
 

@@ -36,13 +36,21 @@ class Added:
     new: int = 0
     moved: int = 0
     known: int = 0
+    tests: int = 0  # left out, because what is tested on is never learned
     refused: list[str] = field(default_factory=list)  # sentences
 
     def to_json(self) -> Json:
         """As the page reads it."""
-        rest = len(self.refused) - MOST_TOLD
-        more = [f"And {counted(rest, 'more file')}."] if rest > 0 else []
-        return {"new": self.new, "moved": self.moved, "known": self.known, "refused": self.refused[:MOST_TOLD] + more}
+        return {"new": self.new, "moved": self.moved, "known": self.known, "refused": self.sentences()}
+
+    def sentences(self) -> list[str]:
+        """What was left out, and why; of many the first."""
+        told, rest = self.refused[:MOST_TOLD], len(self.refused) - MOST_TOLD
+        if rest > 0:
+            told.append(f"And {counted(rest, 'more file')}.")
+        if self.tests:
+            told.append(f"{counted(self.tests, 'photo')} of a test split left out: what is tested on is never learned.")
+        return told
 
 
 def add_uploads(work: Work, uploads: Sequence[Upload], number: int | None, name: str | None = None) -> Added:
@@ -84,7 +92,7 @@ def _of(work: Work, dataset: Dataset, added: Added) -> Iterator[Found]:
     room = limits.STUDIO_UNPACKED_BYTES
     for example in dataset.examples:
         if example.split == "test":
-            added.refused.append(f"'{example.name}' is of a test split, which is never learned.")
+            added.tests += 1
             continue
         try:
             content = _content(example)

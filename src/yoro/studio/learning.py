@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -35,6 +35,7 @@ from yoro.trust.unknown import Strangeness, strangeness
 
 TOGETHER = 8  # photos of one forward pass
 BETWEEN = 3.0  # seconds after which a long import is solved for on its way
+REMEMBERED = 3  # classifiers, for undoing
 PATIENCE = 0.05  # seconds that more steps may follow before it is solved
 
 Array = NDArray[np.float64]
@@ -49,6 +50,22 @@ class Guess:
     margin: float  # by how much the best other class is more probable than the label, as a logarithm
 
 
+class Judgement:
+    """What is strange to a classifier; of many photos it takes seconds to find, so it comes later."""
+
+    def __init__(self) -> None:
+        self.measure: Strangeness | None = None  # none where there are too few photos to tell
+        self.made = threading.Event()
+
+    def make(self, classifier: Classifier) -> None:
+        """Find it."""
+        try:
+            self.measure = strangeness(classifier.model)
+        except InputError:
+            self.measure = None
+        self.made.set()
+
+
 @dataclass(frozen=True)
 class Learned:
     """A classifier, and the step that it was solved after."""
@@ -59,14 +76,7 @@ class Learned:
     guesses: dict[str, Guess]  # by digest; of photos with a label, each left out
     digests: tuple[str, ...]  # of the photos fitted, in the order of the ledger
     seconds: float
-
-    @cached_property
-    def strangeness(self) -> Strangeness | None:
-        """What is strange to it; None where there are too few photos to tell."""
-        try:
-            return strangeness(self.classifier.model)
-        except InputError:
-            return None
+    judgement: Judgement = field(default_factory=Judgement)
 
     @cached_property
     def fitted(self) -> Fitted:
@@ -97,6 +107,7 @@ class Learner:
         self.said = ""  # why there is no classifier
         self.settled = -1  # the step that all of the above is of
         self.curve: list[tuple[int, float, float, float]] = []  # photos, accuracy and its bounds, as it grew
+        self._last: list[tuple[dict[str, str], Learned]] = []
         self._wake, self._end, self._asking = threading.Event(), threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._run, name="yoro-learning", daemon=True)
 
@@ -139,6 +150,7 @@ class Learner:
             self._wake.clear()
             try:
                 self._catch_up()
+                self._judge()
             except Exception as error:  # a source is anybody's code; the page says what happened
                 self.said = f"Learning failed: {one_line(error)}"
                 self.settled = self._work.state.revision
@@ -159,6 +171,12 @@ class Learner:
             if time.monotonic() - last > BETWEEN + 2 * (self.learned.seconds if self.learned else 0):
                 self._solve(whole=False)
                 last = time.monotonic()
+
+    def _judge(self) -> None:
+        """What is strange to the classifier, unless there is another to learn first."""
+        learned = self.learned
+        if learned is not None and not learned.judgement.made.is_set() and not self._wake.is_set():
+            learned.judgement.make(learned.classifier)
 
     def _read(self, names: dict[str, str]) -> None:
         images = {}
@@ -186,7 +204,7 @@ class Learner:
             }
         if not (self.learned and self.learned.revision == revision and self.learned.digests == tuple(labels)):
             try:
-                self.learned, self.said = self._learned(labels, revision), ""
+                self.learned, self.said = self._remembered(labels, revision), ""
             except YoroError as error:
                 self.learned, self.said = None, one_line(error)
             evaluation = self.learned.evaluation if self.learned else None
@@ -195,6 +213,13 @@ class Learner:
         if whole:
             self.settled = revision
         self._changed()
+
+    def _remembered(self, labels: dict[str, str], revision: int) -> Learned:
+        """The classifier of labelled photos; of the last few it is remembered, so that a step is undone at once."""
+        known = next((one for before, one in self._last if before == labels), None)
+        found = self._learned(labels, revision) if known is None else replace(known, revision=revision)
+        self._last = [(labels, found), *((before, one) for before, one in self._last if before != labels)][:REMEMBERED]
+        return found
 
     def _learned(self, labels: dict[str, str], revision: int) -> Learned:
         started, settings = time.perf_counter(), SolveSettings()

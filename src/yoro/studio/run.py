@@ -55,8 +55,8 @@ def open_studio(settings: StudioSettings, source: PipelineSettings, *, tell: Cal
             for data in settings.data:
                 added = add_data(work, data)
                 tell(f"'{data}': {counted(added.new, 'photo')} added, {added.known + added.moved} known.")
-                for refused in added.refused:
-                    tell(refused)
+                for sentence in added.sentences():
+                    tell(sentence)
             studio = Studio(work, pipeline)
             address = f"http://127.0.0.1:{sock.getsockname()[1]}/studio/"
             tell(f"The studio is at {address}; work is saved in '{settings.work}'; Ctrl-C ends it.")

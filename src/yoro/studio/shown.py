@@ -16,6 +16,7 @@ from yoro.studio.state import UNSORTED, Photo
 from yoro.studio.work import Work
 
 STRANGE = 0.05  # what is no more typical than this share of the photos is unknown
+SOON = 0.5  # seconds that an answer waits for whether it is unknown
 BARS, NEAREST = 12, 6
 MOST_CELLS = 60  # classes whose matrix is shown
 SUSPICIOUS, UNREADABLE = -1, -2  # lists of photos beside the classes
@@ -46,6 +47,7 @@ def state_of(work: Work, learner: Learner) -> Json:
         "photos": total,
         "settled": learner.settled == revision and read == total,
         "learned": learned is not None,
+        "judged": learned is None or learned.judgement.made.is_set(),
         "said": learner.said,
         "seconds": round(learned.seconds, 3) if learned else None,
         "accuracy": None if evaluation is None else round(evaluation.accuracy, DIGITS),
@@ -108,7 +110,8 @@ def answer_of(work: Work, learned: Learned | None, said: str, response: NDArray[
     shares, names = np.exp(answers.log_probabilities[0]), learned.classifier.names
     order = np.argsort(-shares, kind="stable")[:BARS].tolist()
     why = learned.sums(answers, 0)
-    measure, fitted = learned.strangeness, len(learned.digests)
+    judged = learned.judgement.made.wait(SOON)
+    measure, fitted = learned.judgement.measure, len(learned.digests)
     typical = None if measure is None else float(measure.typicality(row)[0])
     least = max(STRANGE, 1.0 / (1.0 + fitted))  # stranger than all photos, where these are few
     with work.lock:
@@ -122,6 +125,7 @@ def answer_of(work: Work, learned: Learned | None, said: str, response: NDArray[
         "label": names[order[0]],
         "bars": [{"name": names[i], "probability": round(float(shares[i]), 6)} for i in order],
         "unknown": typical is not None and typical <= least + 1e-12,
+        "judged": judged,
         "typicality": None if typical is None else round(typical, DIGITS),
         "nearest": near,
         "second": why.second,

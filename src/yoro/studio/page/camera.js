@@ -86,7 +86,8 @@ export function setUp() {
   at("camera-toggle").addEventListener("click", toggle);
   (async () => {
     for (;;) {
-      if (stream && at("live").checked && at("video").videoWidth) await tryImage(await still(), true);
+      const ready = stream && at("video").videoWidth && document.body.classList.contains("learned");
+      if (ready && at("live").checked) await tryImage(await still(), true);
       await new Promise((good) => setTimeout(good, LIVE));
     }
   })();

@@ -60,7 +60,8 @@ export class Gallery {
     const list = at("gallery"), focused = list.contains(document.activeElement);
     const before = new Map([...list.children].map((item) => [item.dataset.digest, item]));
     const items = this.photos.map((photo) => this.item(photo, before.get(photo.digest)));
-    list.replaceChildren(...items);
+    items.forEach((item, i) => { if (list.children[i] !== item) list.insertBefore(item, list.children[i] ?? null); });
+    while (list.children.length > items.length) list.lastChild.remove();
     if (focused) this.focus();
     at("more").hidden = this.photos.length >= this.total;
     at("more").textContent = `Show more of ${plural(this.total, "photo")}`;

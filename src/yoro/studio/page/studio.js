@@ -9,7 +9,7 @@ import * as trial from "./trial.js";
 
 let state = null;
 let renaming = null; // the class whose name is being written
-let drawn = ""; // the classes as they are on the page
+let drawn = ""; // the classes that photos can be moved to
 const gallery = new Gallery(() => {});
 gallery.tried = (digest) => digest && trial.tryPhoto(digest);
 
@@ -40,6 +40,7 @@ async function follow() {
       if (before === null) await begin();
       else if (learned) await gallery.refresh();
       if (learned && news.settled) { drawMatrix(); trial.again(); }
+      else if (news.judged && before && !before.judged) trial.again();
       drawEmpty();
     } catch (error) {
       if (error.name === "AbortError") continue;
@@ -56,7 +57,6 @@ function begin() {
 }
 
 async function show(view) {
-  drawn = "";
   const shown = gallery.show(view);
   draw();
   await shown;
@@ -109,19 +109,17 @@ function drawScore() {
 }
 
 function drawClasses() {
-  const now = JSON.stringify([state.classes, state.unsorted, state.suspicious, state.unreadable, state.needs, gallery.view, renaming]);
-  if (now === drawn || (renaming !== null && at("classes").querySelector(".rename"))) return;
-  drawn = now;
-  const focused = document.activeElement?.dataset?.key;
-  at("classes").replaceChildren(...state.classes.map(classItem));
+  arrange(at("classes"), state.classes.map(classItem));
   const lists = [[UNSORTED, "Unsorted", state.unsorted], [SUSPICIOUS, "Suspicious labels", state.suspicious]];
   if (state.unreadable) lists.push([UNREADABLE, "Cannot be read", state.unreadable]);
-  at("lists").replaceChildren(...lists.map(listItem));
-  if (focused) document.querySelector(`[data-key="${focused}"]`)?.focus();
-  const select = at("move-to");
-  select.replaceChildren(make("option", { value: "" }, "Move to…"),
-    ...state.classes.map((one) => make("option", { value: one.id }, one.name)),
-    make("option", { value: UNSORTED }, "Unsorted"));
+  arrange(at("lists"), lists.map(listItem));
+  const names = JSON.stringify(state.classes.map((one) => [one.id, one.name]));
+  if (names !== drawn) {
+    drawn = names;
+    at("move-to").replaceChildren(make("option", { value: "" }, "Move to…"),
+      ...state.classes.map((one) => make("option", { value: one.id }, one.name)),
+      make("option", { value: UNSORTED }, "Unsorted"));
+  }
   const needs = state.classes.find((one) => one.id === state.needs);
   at("needs").textContent = needs && state.classes.length > 1 ? `More photos would help most here: ${needs.name}.` : "";
   at("gallery-title").textContent = title();
@@ -136,44 +134,74 @@ function title() {
   return state.classes.find((one) => one.id === view.belongs)?.name ?? "Photos";
 }
 
+// Items are kept from one drawing to the next: a button that is held or pressed must not be replaced meanwhile.
+const items = new Map();
+
 function classItem(one, place) {
+  const key = JSON.stringify([one.id, one.name, renaming === one.id]);
+  if (items.get(one.id)?.key !== key) items.set(one.id, { key, ...(renaming === one.id ? renamingItem(one) : plainItem(one)) });
+  const { item, number, open, figures, fill } = items.get(one.id);
   const here = gallery.view.belongs === one.id && gallery.view.truth === undefined;
-  const item = make("li", { class: here ? "shown" : "" });
-  const number = make("span", { class: "number", "aria-hidden": "true" }, place < 9 ? String(place + 1) : "");
-  if (renaming === one.id) {
-    const input = make("input", { maxlength: "200", "aria-label": `New name of ${one.name}` });
-    input.value = one.name;
-    const done = () => { renaming = null; drawn = ""; at("classes").replaceChildren(); drawClasses(); };
-    const form = make("form", { class: "rename", onsubmit: async (event) => {
-      event.preventDefault();
-      if (await attempt(() => post(`classes/${one.id}/name`, { name: input.value })) !== null) done();
-    } }, input, make("button", { type: "submit" }, "OK"));
-    input.addEventListener("keydown", (event) => event.key === "Escape" && done());
-    item.append(number, form);
-    queueMicrotask(() => { input.focus(); input.select(); });
-    return item;
-  }
-  const recall = one.recall === null ? "" : `, ${percent(one.recall)} right`;
-  const burst = make("button", { type: "button", class: "burst", "aria-label": `Take photos of ${one.name}`, title: "Hold for a burst", hidden: !camera.running() }, "◉");
-  camera.holds(burst, one.id);
-  const menu = make("button", { type: "button", "aria-label": `Rename ${one.name}`, title: "Rename", "data-key": `rename ${one.id}`, onclick: () => { renaming = one.id; drawn = ""; drawClasses(); } }, "✎");
-  const remove = make("button", { type: "button", "aria-label": `Remove the class ${one.name}`, title: "Remove the class; its photos become unsorted", "data-key": `remove ${one.id}`, onclick: () => attempt(() => post(`classes/${one.id}/remove`)) }, "✕");
-  item.append(number,
-    make("button", { type: "button", class: "open", "data-key": `class ${one.id}`, "aria-current": here ? "true" : null, onclick: () => show({ belongs: one.id }) },
-      make("span", { class: "name" }, one.name),
-      make("span", { class: "figures" }, plural(one.count, "photo") + recall)),
-    make("span", {}, burst, menu), remove);
-  if (one.recall !== null) item.append(meter(one.recall));
-  takesDrops(item, ({ files, photos }) => (photos ? gallery.move(one.id, photos) : add(files, one.id)));
+  item.className = here ? "shown" : "";
+  number.textContent = place < 9 ? String(place + 1) : "";
+  if (!open) return item;
+  if (here) open.setAttribute("aria-current", "true");
+  else open.removeAttribute("aria-current");
+  figures.textContent = plural(one.count, "photo") + (one.recall === null ? "" : `, ${percent(one.recall)} right`);
+  fill.hidden = one.recall === null;
+  fill.firstChild.style.transform = `scaleX(${one.recall ?? 0})`;
   return item;
 }
 
+const numberMark = () => make("span", { class: "number", "aria-hidden": "true" });
+
+function renamingItem(one) {
+  const input = make("input", { maxlength: "200", "aria-label": `New name of ${one.name}` });
+  input.value = one.name;
+  const done = () => { renaming = null; drawClasses(); };
+  const form = make("form", { class: "rename", onsubmit: async (event) => {
+    event.preventDefault();
+    if (await attempt(() => post(`classes/${one.id}/name`, { name: input.value })) !== null) done();
+  } }, input, make("button", { type: "submit" }, "OK"));
+  input.addEventListener("keydown", (event) => event.key === "Escape" && done());
+  setTimeout(() => { input.focus(); input.select(); });
+  const number = numberMark();
+  return { number, item: make("li", {}, number, form) };
+}
+
+function plainItem(one) {
+  const number = numberMark(), fill = meter(0), figures = make("span", { class: "figures" });
+  const burst = make("button", { type: "button", class: "burst", "aria-label": `Take photos of ${one.name}`, title: "Hold for a burst", hidden: !camera.running() }, "◉");
+  camera.holds(burst, one.id);
+  const rename = make("button", { type: "button", "aria-label": `Rename ${one.name}`, title: "Rename", onclick: () => { renaming = one.id; drawClasses(); } }, "✎");
+  const remove = make("button", { type: "button", "aria-label": `Remove the class ${one.name}`, title: "Remove the class; its photos become unsorted", onclick: () => attempt(() => post(`classes/${one.id}/remove`)) }, "✕");
+  const open = make("button", { type: "button", class: "open", onclick: () => show({ belongs: one.id }) },
+    make("span", { class: "name" }, one.name), figures);
+  const item = make("li", {}, number, open, make("span", {}, burst, rename), remove, fill);
+  takesDrops(item, ({ files, photos }) => (photos ? gallery.move(one.id, photos) : add(files, one.id)));
+  return { item, number, open, figures, fill };
+}
+
+// Put children into a list without touching those that are in their place already.
+function arrange(list, wanted) {
+  wanted.forEach((child, i) => { if (list.children[i] !== child) list.insertBefore(child, list.children[i] ?? null); });
+  while (list.children.length > wanted.length) list.lastChild.remove();
+}
+
 function listItem([id, name, count]) {
+  if (!items.has(id)) {
+    const open = make("button", { type: "button", onclick: () => show({ belongs: id }) },
+      make("span", {}, name), make("span", { class: "count" }));
+    const item = make("li", {}, open);
+    if (id === UNSORTED) takesDrops(item, ({ files, photos }) => (photos ? gallery.move(UNSORTED, photos) : add(files, UNSORTED)));
+    items.set(id, { item, open });
+  }
+  const { item, open } = items.get(id);
   const here = gallery.view.belongs === id && gallery.view.truth === undefined;
-  const item = make("li", { class: here ? "shown" : "" },
-    make("button", { type: "button", "data-key": `list ${id}`, "aria-current": here ? "true" : null, onclick: () => show({ belongs: id }) },
-      make("span", {}, name), make("span", { class: "count" }, String(count))));
-  if (id === UNSORTED) takesDrops(item, ({ files, photos }) => (photos ? gallery.move(UNSORTED, photos) : add(files, UNSORTED)));
+  item.className = here ? "shown" : "";
+  if (here) open.setAttribute("aria-current", "true");
+  else open.removeAttribute("aria-current");
+  open.lastChild.textContent = String(count);
   return item;
 }
 

@@ -54,9 +54,11 @@ function show(answer) {
   const verdict = answer.unknown ? `Unknown: like none of the photos` : answer.label;
   const bars = answer.bars.slice(0, 6).map((bar) =>
     make("li", {}, make("span", { class: "name" }, bar.name), make("span", {}, percent(bar.probability)), meter(bar.probability)));
-  at("answer").replaceChildren(
+  at("answer").replaceChildren(...[
     make("p", { class: answer.unknown ? "verdict unknown" : "verdict" }, verdict),
-    make("ul", { class: "bars" }, ...bars));
+    make("ul", { class: "bars" }, ...bars),
+    answer.judged ? null : make("p", { class: "hint" }, "Whether it is unknown is still being found out."),
+  ].filter(Boolean));
   const near = answer.nearest.map((one) =>
     make("figure", {}, make("img", { src: small(one.digest), alt: `A photo of ${one.label}` }), one.label));
   const parts = answer.parts.map((part) =>
