@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -109,6 +110,7 @@ class Learner:
         self.curve: list[tuple[int, float, float, float]] = []  # photos, accuracy and its bounds, as it grew
         self._last: list[tuple[dict[str, str], Learned]] = []
         self._wake, self._end, self._asking = threading.Event(), threading.Event(), threading.Lock()
+        self._judges = ThreadPoolExecutor(1, "yoro-judging", stand_back)  # so that no step waits for it
         self._thread = threading.Thread(target=self._run, name="yoro-learning", daemon=True)
 
     def start(self) -> None:
@@ -125,6 +127,7 @@ class Learner:
         self._end.set()
         self._wake.set()
         self._thread.join()
+        self._judges.shutdown(cancel_futures=True)
 
     def respond(self, images: NDArray[np.uint8]) -> NDArray[np.floating]:
         """Responses to decoded images, one forward pass at a time."""
@@ -150,7 +153,7 @@ class Learner:
             self._wake.clear()
             try:
                 self._catch_up()
-                self._judge()
+                self._judges.submit(self._judge)
             except Exception as error:  # a source is anybody's code; the page says what happened
                 self.said = f"Learning failed: {one_line(error)}"
                 self.settled = self._work.state.revision
@@ -173,10 +176,11 @@ class Learner:
                 last = time.monotonic()
 
     def _judge(self) -> None:
-        """What is strange to the classifier, unless there is another to learn first."""
+        """Find what is strange to the newest classifier."""
         learned = self.learned
-        if learned is not None and not learned.judgement.made.is_set() and not self._wake.is_set():
+        if learned is not None and not learned.judgement.made.is_set():
             learned.judgement.make(learned.classifier)
+            self._changed()
 
     def _read(self, names: dict[str, str]) -> None:
         images = {}
