@@ -179,3 +179,12 @@ def test_told_to_end_it_ends_though_pages_wait(tmp_path):
         studio.process.terminate()
         assert studio.process.wait(15) == 0
         waiting.join()
+
+
+def test_what_cannot_be_begun_with_is_an_error_that_says_so(tmp_path):
+    for given, said in (("m.yoro", "holds no photos"), ("nothing", "is no folder, archive or list")):
+        done = run("studio", tmp_path / given, "--work", tmp_path / "work", "--port", 0, code=1)
+        assert said in done.stderr
+    (tmp_path / "file").write_text("")
+    assert "is a file" in run("studio", "--work", tmp_path / "file", "--port", 0, code=1).stderr
+    assert not (tmp_path / "work").exists()
