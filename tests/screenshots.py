@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from browser import Browser, browsing
+from chromium import Browser, browsing
 from studios import Studio, studio_at
 
 SIZES = {"desk": (1280, 900), "phone": (390, 844)}

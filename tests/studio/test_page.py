@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from browser import browsing
 from child import wait_until
+from chromium import browsing
 from command_line import run
 from studios import studio_at
 
