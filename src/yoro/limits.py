@@ -48,6 +48,9 @@ WEB_RUNTIME_BYTES = 256 * MB  # of one file of the engine of an exported page
 WEB_PACKAGE_BYTES = 1 * MB  # of what its package says of itself
 
 TAUGHT_LABEL = 200  # characters of a label that a client teaches a service
+STUDIO_CLASSES = 1_000
+STUDIO_PHOTOS = 20_000
+STUDIO_UNPACKED_BYTES = 4 * GB  # of the images of one archive that a page sends
 
 PLAN_BYTES = 1 * MB  # of a plan of the bench
 RESULT_BYTES = 16 * MB  # of one result of the bench

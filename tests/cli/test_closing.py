@@ -48,7 +48,7 @@ def test_fit_ends_with_the_accuracy_that_fits_without_each_example_have(work: Pa
     figures = json.loads(done.stdout)["leave_one_out"]
     right = brute_force(work / "first.npz", load(work / "m.yoro").model.choice.shrinkage)
     assert figures["accuracy"] == right / 60
-    assert tuple(figures["interval"]) == wilson_interval(right, 60)
+    assert tuple(figures["interval"]) == wilson_interval(right / 60, 60)
     assert figures["n"] == 60
     assert {(pair["truth"], pair["answer"]) for pair in figures["confusions"]} == {("left", "right"), ("right", "left")}
     assert sum(pair["n"] for pair in figures["confusions"]) == 60 - right

@@ -9,26 +9,25 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, ParamSpec, TypeVar
 
 from fastapi import FastAPI, Query, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from starlette.exceptions import HTTPException
 
 from yoro import limits
 from yoro.data.decoding import decode_and_digest
 from yoro.environment import __version__, cores
-from yoro.errors import ImageError, InputError, YoroError, one_line
+from yoro.errors import ImageError, one_line
 from yoro.model.model import Json
 from yoro.serve.batching import Batcher
+from yoro.serve.failures import answer_errors
 from yoro.serve.feedback import checked_label, learn
 from yoro.serve.guard import Guard, Log
 from yoro.serve.images import Upload, read_uploads
 from yoro.serve.metrics import Metrics
 from yoro.serve.openapi import described
 from yoro.serve.priority import stand_back
-from yoro.serve.refusals import RefusedError, busy
+from yoro.serve.refusals import busy
 from yoro.serve.served import Answered, Served, Wanted
 from yoro.serve.settings import ServeSettings
 from yoro.serve.watch import Current, watch
@@ -130,12 +129,7 @@ def make_app(service: Service, token: str | None, log: Log) -> Guard:
     _add_facts(app, service)
     if service.settings.feedback:
         _add_feedback(app, service)
-    app.add_exception_handler(RefusedError, _refused)
-    app.add_exception_handler(YoroError, _failed)
-    app.add_exception_handler(TimeoutError, _late)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _unknown)
-    app.add_exception_handler(Exception, _broken)
+    answer_errors(app)
     page = json.dumps(described(app, service.settings, token is not None)).encode()
 
     @app.get("/openapi.json", include_in_schema=False)
@@ -228,34 +222,3 @@ def _wrong(one: Seen) -> Json:
 
 def _numbers(answer: Answered) -> str:
     return f"[{', '.join([f'{number:.9g}' for number in answer.response.tolist()])}]"
-
-
-def _said(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"error": sentence}, status_code=status, headers=headers)
-
-
-async def _refused(_: Request, error: Any) -> Response:
-    return _said(error.status, error.sentence, error.headers)
-
-
-async def _failed(_: Request, error: Any) -> Response:
-    """What is wrong with the data is the client's to mend; the rest is ours."""
-    return _said(422 if isinstance(error, InputError) else 503, one_line(error))
-
-
-async def _late(_: Request, error: Any) -> Response:
-    return _said(503, "The answer took too long; try again later.", {"retry-after": "5"})
-
-
-async def _invalid(_: Request, error: Any) -> Response:
-    odd = error.errors()[0]
-    return _said(422, f"{'.'.join(str(part) for part in odd['loc'])}: {odd['msg']}.")
-
-
-async def _unknown(_: Request, error: Any) -> Response:
-    return _said(error.status_code, f"{error.detail}.", dict(error.headers or {}))
-
-
-async def _broken(_: Request, error: Any) -> Response:
-    """A fault of ours or of a source's code; the guard writes it to the log."""
-    return _said(500, f"The service failed ({type(error).__name__}); its log says more.")

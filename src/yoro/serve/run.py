@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from yoro.errors import InputError
@@ -73,6 +74,7 @@ class Server(uvicorn.Server):
     """Ends with what runs finished on SIGTERM and Ctrl-C; a second Ctrl-C does not wait."""
 
     interrupted = False
+    ending: Callable[[], None]
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -85,6 +87,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.interrupted |= sig == signal.SIGINT
+        self.ending()
         super().handle_exit(sig, frame)
 
 
@@ -93,30 +96,36 @@ def serve(
     token: str | None = None, tell: Callable[[str], None], log: Log,
 ) -> None:  # fmt: skip
     """Serve a model until the process is told to end; `tell` is called with sentences, `log` with each request."""
-    with _listening(settings) as sock:
+    with listening(settings) as sock:
         with ThreadPoolExecutor(1, initializer=stand_back) as opener:  # the threads of the network are its children
             current = opener.submit(Current, path, source, device).result()
         current.tell = tell
         app = make_app(Service(current, settings, Metrics()), token, log)
-        config = uvicorn.Config(
-            app, http=Connection, ws="none", loop="asyncio", lifespan="on", interface="asgi3",
-            log_config=None, access_log=False, server_header=False, proxy_headers=False,
-            limit_concurrency=settings.connections, backlog=settings.connections,
-            timeout_keep_alive=settings.idle_seconds,  # type: ignore[arg-type]  # given on to call_later
-            timeout_graceful_shutdown=int(settings.read_seconds + settings.answer_seconds + SPARE),
-        )  # fmt: skip
-        logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
         host, port = sock.getsockname()[:2]
         tell(f"Serving {path} on http://{f'[{host}]' if ':' in host else host}:{port}; Ctrl-C ends it.")
         if not settings.local and token is None:
             tell("Whoever reaches this machine may ask; a token (--token-file) would keep strangers out.")
-        server = Server(config)
-        asyncio.run(server.serve(sockets=[sock]))
+        run(app, sock, settings)
+
+
+def run(app: ASGIApp, sock: socket.socket, settings: ServeSettings, ending: Callable[[], None] = lambda: None) -> None:
+    """Answer by an application until the process is told to end; `ending` is called as soon as it is."""
+    config = uvicorn.Config(
+        app, http=Connection, ws="none", loop="asyncio", lifespan="on", interface="asgi3",
+        log_config=None, access_log=False, server_header=False, proxy_headers=False,
+        limit_concurrency=settings.connections, backlog=settings.connections,
+        timeout_keep_alive=settings.idle_seconds,  # type: ignore[arg-type]  # given on to call_later
+        timeout_graceful_shutdown=int(settings.read_seconds + settings.answer_seconds + SPARE),
+    )  # fmt: skip
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+    server = Server(config)
+    server.ending = ending
+    asyncio.run(server.serve(sockets=[sock]))
     if server.interrupted:
         raise KeyboardInterrupt
 
 
-def _listening(settings: ServeSettings) -> socket.socket:
+def listening(settings: ServeSettings) -> socket.socket:
     """A socket that clients can already connect to; they wait until the model is there."""
     try:
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET

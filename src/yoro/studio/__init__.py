@@ -1,0 +1,1 @@
+"""The studio: a page on which a classifier is made by hand."""

@@ -1,0 +1,35 @@
+// What the page asks of the studio. The studio is the truth; the page only shows it.
+
+import { tell } from "./elements.js";
+
+const API = "/studio/api/";
+
+async function read(answer) {
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(body.error || `The studio answered with ${answer.status}.`);
+  return body;
+}
+
+export async function get(path, query = {}, signal = undefined) {
+  return read(await fetch(API + path + "?" + new URLSearchParams(query), { signal }));
+}
+
+export async function post(path, body = {}) {
+  const headers = { "content-type": "application/json" };
+  return read(await fetch(API + path, { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+export async function send(path, form, query = {}) {
+  return read(await fetch(API + path + "?" + new URLSearchParams(query), { method: "POST", body: form }));
+}
+
+// Do something that may fail, and say so if it does.
+export async function attempt(doing) {
+  try {
+    return await doing();
+  } catch (error) {
+    const gone = error instanceof TypeError;
+    tell(gone ? "The studio does not answer. Is `yoro studio` still running? Your work is saved." : error.message);
+    return null;
+  }
+}

@@ -1,0 +1,94 @@
+// The camera: a burst while a class's button is held, and a live trial.
+
+import { send } from "./api.js";
+import { at, tell } from "./elements.js";
+import { tryImage } from "./trial.js";
+
+const EVERY = 200; // milliseconds between photos of a burst
+const LIVE = 400;
+const AT_ONCE = 8; // photos of one request
+
+let stream = null;
+
+export const running = () => stream !== null;
+
+export async function toggle() {
+  if (stream) return stop();
+  try {
+    stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" }, audio: false });
+  } catch (error) {
+    tell(error.name === "NotAllowedError"
+      ? "The browser does not let this page use the camera; allow it in the address bar."
+      : "No camera can be used here; drop or paste photos instead.");
+    return;
+  }
+  at("video").srcObject = stream;
+  await at("video").play();
+  show();
+}
+
+function stop() {
+  for (const track of stream.getTracks()) track.stop();
+  stream = null;
+  at("video").srcObject = null;
+  show();
+}
+
+function show() {
+  at("camera").hidden = !stream;
+  at("camera-toggle").setAttribute("aria-pressed", String(running()));
+  document.querySelectorAll(".burst").forEach((button) => { button.hidden = !stream; });
+}
+
+function still() {
+  const video = at("video"), canvas = document.createElement("canvas");
+  canvas.width = video.videoWidth;
+  canvas.height = video.videoHeight;
+  canvas.getContext("2d").drawImage(video, 0, 0);
+  return new Promise((good) => canvas.toBlob(good, "image/jpeg", 0.92));
+}
+
+// Take photos for a class as long as its button is held; a mere press, or a key, takes one.
+export function holds(button, belongs) {
+  let held = false;
+  const begin = async (event) => {
+    if (held || !stream || (event.key !== undefined && ![" ", "Enter"].includes(event.key))) return;
+    event.preventDefault();
+    held = true;
+    button.classList.add("running");
+    let waiting = [], number = 0;
+    do {
+      waiting.push(await still());
+      if (waiting.length >= AT_ONCE) { await give(waiting, belongs, number); waiting = []; }
+      number += 1;
+      await new Promise((good) => setTimeout(good, EVERY));
+    } while (held && stream);
+    if (waiting.length) await give(waiting, belongs, number);
+    button.classList.remove("running");
+  };
+  const end = () => { held = false; };
+  button.addEventListener("pointerdown", (event) => { button.setPointerCapture(event.pointerId); begin(event); });
+  button.addEventListener("keydown", begin);
+  for (const kind of ["pointerup", "pointercancel", "keyup", "blur"]) button.addEventListener(kind, end);
+}
+
+async function give(stills, belongs, number) {
+  const form = new FormData();
+  stills.forEach((still, i) => form.append("files", still, `camera ${number - stills.length + i + 1}.jpg`));
+  try {
+    await send("photos", form, { belongs });
+  } catch (error) {
+    tell(error.message);
+  }
+}
+
+export function setUp() {
+  at("camera-toggle").addEventListener("click", toggle);
+  (async () => {
+    for (;;) {
+      const ready = stream && at("video").videoWidth && document.body.classList.contains("learned");
+      if (ready && at("live").checked) await tryImage(await still(), true);
+      await new Promise((good) => setTimeout(good, LIVE));
+    }
+  })();
+}

@@ -1,0 +1,42 @@
+// Elements of the page. Text of strangers, such as class names, only ever comes in as text.
+
+export const at = (id) => document.getElementById(id);
+
+export function make(tag, given = {}, ...inside) {
+  const element = document.createElement(tag);
+  for (const [key, value] of Object.entries(given)) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (key === "class") element.className = value;
+    else if (value === true) element.setAttribute(key, "");
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(key, value);
+  }
+  element.append(...inside.filter((part) => part !== null));
+  return element;
+}
+
+export function meter(share) {
+  const fill = make("div", { class: "fill" });
+  fill.style.transform = `scaleX(${share})`;
+  return make("div", { class: "meter", "aria-hidden": "true" }, fill);
+}
+
+// As a percentage; what is nearly all or nearly nothing has a digit more.
+export function percent(share) {
+  const near = (share < 1 && share > 0.995) || (share > 0 && share < 0.005);
+  return `${(100 * share).toFixed(near ? 1 : 0)} %`;
+}
+
+export function plural(number, noun) {
+  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+let fading;
+export function tell(sentence) {
+  const place = at("message");
+  clearTimeout(fading);
+  place.textContent = sentence;
+  place.hidden = !sentence;
+  if (sentence) fading = setTimeout(() => tell(""), 12000);
+}
+
+export const small = (digest) => `/studio/api/small/${digest}`;

@@ -1,0 +1,76 @@
+"""The studio as a process."""
+
+from __future__ import annotations
+
+import threading
+import webbrowser
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from yoro.data.archives import is_archive
+from yoro.data.lists import is_list
+from yoro.errors import InputError, counted
+from yoro.model.pipeline import make_pipeline
+from yoro.model.settings import PipelineSettings
+from yoro.serve.guard import Log
+from yoro.serve.priority import stand_back
+from yoro.serve.run import listening, run
+from yoro.serve.settings import ServeSettings
+from yoro.studio.adding import add_data
+from yoro.studio.app import Studio, make_app
+from yoro.studio.work import Work
+
+BODY_MEGABYTES = 256  # of one request: an archive comes in one
+
+
+@dataclass(frozen=True)
+class StudioSettings:
+    """Where the studio works and listens, what it begins with, and whether a browser is opened.
+
+    tidy : whether photos that were removed are deleted before.
+    """
+
+    work: Path = Path("studio.yoro-work")
+    data: Sequence[Path] = ()
+    port: int = 8322
+    browse: bool = False
+    tidy: bool = False
+
+
+def open_studio(settings: StudioSettings, source: PipelineSettings, *, tell: Callable[[str], None], log: Log) -> None:
+    """Show the page until the process is told to end; this machine alone can connect."""
+    _check_data(settings.data)
+    serving = ServeSettings(
+        port=settings.port, most_megabytes=BODY_MEGABYTES, held_megabytes=2 * BODY_MEGABYTES, read_seconds=120.0
+    )
+    with listening(serving) as sock:
+        work = Work(settings.work)
+        try:
+            if settings.tidy:
+                tell(f"{counted(work.tidy(), 'photo')} deleted that had been removed; nothing before can be undone.")
+            with ThreadPoolExecutor(1, initializer=stand_back) as opener:  # the network's threads are its children
+                pipeline = opener.submit(make_pipeline, source).result()
+            for data in settings.data:
+                added = add_data(work, data)
+                tell(f"'{data}': {counted(added.new, 'photo')} added, {added.known + added.moved} known.")
+                for sentence in added.sentences():
+                    tell(sentence)
+            studio = Studio(work, pipeline)
+            address = f"http://127.0.0.1:{sock.getsockname()[1]}/studio/"
+            tell(f"The studio is at {address}; work is saved in '{settings.work}'; Ctrl-C ends it.")
+            if settings.browse:
+                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+            run(make_app(studio, serving, log), sock, serving, studio.end)
+        finally:
+            work.close()
+
+
+def _check_data(given: Sequence[Path]) -> None:
+    """Raise if something cannot be photos to begin with."""
+    for path in given:
+        if path.suffix == ".yoro":
+            raise InputError(f"'{path}' is a model, which holds no photos; give the folder that it was fitted on.")
+        if not (path.is_dir() or is_archive(path) or is_list(path)):
+            raise InputError(f"'{path}' is no folder, archive or list of labelled photos.")

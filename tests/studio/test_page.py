@@ -1,0 +1,209 @@
+"""The page in a real Chromium, as a person uses it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from child import wait_until
+from chromium import browsing
+from command_line import run
+from studios import studio_at
+
+pytestmark = pytest.mark.long
+
+AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("chromium")
+    with browsing(folder) as browser:
+        browser.folder = folder
+        yield browser
+
+
+def add_class(browser, name, files):
+    number = browser.count("#classes li") + 1
+    browser.type("#new-name", name)
+    browser.click("#new-class button")
+    browser.until("return document.querySelectorAll('#classes li').length === arguments[0]", number)
+    browser.until("return document.getElementById('gallery-title').innerText === arguments[0]", name)
+    browser.type("#files", "\n".join(map(str, files)))
+    browser.until("return document.querySelectorAll('#gallery li').length === arguments[0]", len(files))
+
+
+def shows(browser, text):
+    browser.until("return document.getElementById('score-text').innerText.includes(arguments[0])", text)
+
+
+def answer(browser, file):
+    browser.run("document.getElementById('answer').replaceChildren()")
+    browser.type("#try-file", str(file))
+    browser.until("return document.querySelectorAll('#answer .bars li').length > 0")
+    return browser.text("#answer .bars .name")
+
+
+def complaints(browser, studio):
+    """What the console says of this studio's page; a page before it may miss its own."""
+    found = browser.call("POST", "se/log", type="browser")
+    return [entry["message"] for entry in found if str(studio.client.base_url) in entry["message"]]
+
+
+def test_a_classifier_is_made_tried_changed_and_taken_home(chromium, tmp_path, photos):
+    names = ("cat", "coffee", "<b>rocket</b>")
+    with studio_at(tmp_path / "work") as studio:
+        chromium.open(f"{studio.client.base_url}/studio/")
+        chromium.until("return document.getElementById('empty-title').innerText.startsWith('Name two classes')")
+        for name in names:
+            add_class(chromium, name, sorted((photos / name.strip("<>/b")).iterdir())[:5])
+        assert chromium.count("#classes b") == 0
+        shows(chromium, "15 photos")
+        others = [photos / name / "005.jpg" for name in ("cat", "coffee", "rocket")]
+        assert [answer(chromium, file) for file in others] == list(names)
+        assert chromium.count("#why .near img") > 0
+
+        chromium.click("#gallery li:nth-child(2)")
+        chromium.keys("delete")
+        shows(chromium, "14 photos")
+        assert chromium.count("#gallery li") == 4
+        chromium.keys("control", "z")
+        shows(chromium, "15 photos")
+        chromium.keys("control", "shift", "z")
+        shows(chromium, "14 photos")
+        chromium.keys("control", "z")
+        shows(chromium, "15 photos")
+
+        chromium.click("#gallery li:nth-child(1)")
+        chromium.keys("1")  # a rocket becomes a cat
+        chromium.until("return document.querySelectorAll('#gallery li').length === 4")
+        chromium.until("return document.querySelector('#lists li:nth-child(2) .count').innerText !== '0'")
+        chromium.keys("control", "z")
+        chromium.until("return document.querySelectorAll('#gallery li').length === 5")
+
+        chromium.call("POST", "refresh")
+        shows(chromium, "15 photos")
+        wait_until(lambda: studio.get("state")["settled"])
+        assert [answer(chromium, file) for file in others] == list(names)
+        shares = [studio.tried(file.read_bytes())["bars"][0]["probability"] for file in others]
+
+        chromium.click("#downloads summary")
+        chromium.click("#downloads a")
+        packed = chromium.folder / "studio.yoro.zip"
+        wait_until(packed.exists)
+        with zipfile.ZipFile(packed) as archive:
+            archive.extractall(tmp_path)
+        rows = run("predict", tmp_path / "studio.yoro", *others, "--format", "jsonl").stdout.splitlines()
+        assert [json.loads(row)["label"] for row in rows] == list(names)
+        assert [json.loads(row)["probability"] for row in rows] == pytest.approx(shares, abs=2e-6)
+        assert complaints(chromium, studio) == []
+
+
+def test_a_folder_becomes_classes_and_the_matrix_opens_its_cells(chromium, tmp_path, photos):
+    with studio_at(tmp_path / "work") as studio:
+        chromium.open(f"{studio.client.base_url}/studio/")
+        chromium.until("return document.querySelectorAll('#lists li').length > 0")
+        chromium.type("#folder", str(photos))
+        shows(chromium, "24 photos")
+        assert chromium.count("#classes li") == 4
+        chromium.click("#confusion summary")
+        chromium.until("return document.querySelectorAll('#matrix td button').length === 16")
+        chromium.click("#matrix td button.right")
+        chromium.until("return document.getElementById('gallery-title').innerText.includes('taken for')")
+        assert chromium.count("#gallery li") > 0
+        assert complaints(chromium, studio) == []
+
+
+def test_holding_the_camera_button_takes_a_burst(chromium, tmp_path, photos):
+    with studio_at(tmp_path / "work") as studio:
+        chromium.open(f"{studio.client.base_url}/studio/")
+        chromium.type("#new-name", "screen")
+        chromium.click("#new-class button")
+        chromium.until("return document.querySelectorAll('#classes li').length === 1")
+        chromium.click("#camera-toggle")
+        chromium.until("return document.getElementById('video').videoWidth > 0")
+        held = chromium.run("const at = document.querySelector('.burst').getBoundingClientRect(); return [at.x, at.y]")
+        there = {"type": "pointerMove", "x": int(held[0]) + 8, "y": int(held[1]) + 8}
+        steps = [there, {"type": "pointerDown", "button": 0}, {"type": "pause", "duration": 2500}]
+        steps.append({"type": "pointerUp", "button": 0})
+        chromium.call("POST", "actions", actions=[{"type": "pointer", "id": "mouse", "actions": steps}])
+        wait_until(lambda: studio.get("state")["photos"] > 2)
+        chromium.until("return document.querySelector('.burst.running') === null")  # it ends with the hold
+        taken = studio.settled()["photos"]
+        chromium.click("#live")
+        studio.send([photos / "cat" / "000.jpg", photos / "cat" / "001.jpg"], name="cat")
+        chromium.until("return document.querySelectorAll('#answer .bars li').length === 2")
+        chromium.click("#camera-toggle")
+        assert studio.settled()["photos"] == taken + 2
+        assert complaints(chromium, studio) == []
+
+
+def test_dropped_and_pasted_photos_go_where_they_are_meant(chromium, tmp_path, photos):
+    sent = [base64.b64encode(path.read_bytes()).decode() for path in sorted((photos / "cat").iterdir())[:3]]
+    given = """
+        const transfer = new DataTransfer();
+        for (const [i, text] of arguments[0].entries()) {
+          const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+          transfer.items.add(new File([bytes], `${i}.jpg`, {type: "image/jpeg"}));
+        }
+    """
+    with studio_at(tmp_path / "work") as studio:
+        chromium.open(f"{studio.client.base_url}/studio/")
+        chromium.until("return document.querySelectorAll('#lists li').length > 0")
+        studio.post("classes", name="cat")
+        chromium.until("return document.querySelectorAll('#classes li').length === 1")
+        drop = "dispatchEvent(new DragEvent('drop', {dataTransfer: transfer, bubbles: true, cancelable: true}))"
+        chromium.run(f"{given} document.querySelector('#classes li').{drop}", sent[:1])
+        wait_until(lambda: studio.get("state")["classes"][0]["count"] == 1)
+        chromium.run(f"{given} document.querySelector('#gallery').{drop}", sent[1:2])  # unsorted is shown
+        wait_until(lambda: studio.get("state")["unsorted"] == 1)
+        paste = "dispatchEvent(new ClipboardEvent('paste', {clipboardData: transfer, bubbles: true}))"
+        chromium.click("#classes .open")
+        chromium.until("return document.getElementById('gallery-title').innerText === 'cat'")
+        chromium.run(f"{given} document.body.{paste}", sent[2:])
+        wait_until(lambda: studio.get("state")["classes"][0]["count"] == 2)
+        assert complaints(chromium, studio) == []
+
+
+def test_two_tabs_show_the_same(chromium, tmp_path):
+    with studio_at(tmp_path / "work") as studio:
+        chromium.open(f"{studio.client.base_url}/studio/")
+        chromium.until("return document.querySelectorAll('#lists li').length > 0")
+        studio.post("classes", name="from another tab")
+        chromium.until("return document.querySelector('#classes .name')?.innerText === 'from another tab'")
+
+
+def test_on_a_phone_nothing_is_wider_than_the_page(chromium, tmp_path, photos):
+    with studio_at(tmp_path / "work", photos) as studio:
+        studio.settled()
+        chromium.size(360, 740)
+        try:
+            chromium.open(f"{studio.client.base_url}/studio/")
+            shows(chromium, "24 photos")
+            assert chromium.run("return document.documentElement.scrollWidth") <= 360
+        finally:
+            chromium.devtools("Emulation.clearDeviceMetricsOverride")
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (npm install --no-save axe-core)")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_fault(chromium, tmp_path, photos, scheme):
+    with studio_at(tmp_path / "work", photos) as studio:
+        studio.settled()
+        chromium.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        chromium.open(f"{studio.client.base_url}/studio/")
+        shows(chromium, "24 photos")
+        answer(chromium, photos / "cat" / "005.jpg")
+        chromium.click("#gallery li:nth-child(2)")
+        chromium.click("#confusion summary")
+        chromium.until("return document.querySelectorAll('#matrix td button').length === 16")
+        chromium.run(AXE.read_text())
+        found = chromium.run("return axe.run().then((result) => result.violations)")
+        faults = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
+        assert [
+            fault for fault, one in zip(faults, found, strict=True) if one["impact"] in ("serious", "critical")
+        ] == []
