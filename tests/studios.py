@@ -72,7 +72,7 @@ def studio_at(work: Path, *words: object) -> Iterator[Studio]:
     log = work.with_suffix(".log")
     options = ["--work", work, "--port", "0", "--read", "logits", *words]
     with log.open("w") as sink:
-        process = start("-m", "yoro", "studio", *options, stderr=sink)
+        process = start("-m", "yoro", "studio", *options, stderr=sink, cwd=work.parent)
     try:
         wait_until(lambda: "The studio is at" in log.read_text(), process)
         address = re.search(r"http://127.0.0.1:\d+", log.read_text())[0]

@@ -7,6 +7,7 @@ import json
 import shutil
 import threading
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -18,6 +19,8 @@ from command_line import run
 from studios import API, studio_at
 from yoro.data.decoding import decode
 from yoro.data.geometry import Geometry
+
+RUNTIME = Path(__file__).parents[1] / "web" / "node_modules"
 
 
 def test_photos_become_a_classifier_that_yoro_predict_answers_like(tmp_path, photos):
@@ -54,6 +57,17 @@ def test_photos_become_a_classifier_that_yoro_predict_answers_like(tmp_path, pho
         fitted = yoro.fit(tmp_path / "same", read="logits").predict_proba(others)
         assert fitted.max(axis=1) == pytest.approx([row["probability"] for row in rows], abs=1e-6)
         session = onnxruntime.InferenceSession(studio.client.get(f"{API}/studio.onnx").content)
+        missing = studio.client.get(f"{API}/web")
+        assert missing.status_code == 422
+        assert "npm install onnxruntime-web" in missing.json()["error"]
+        assert studio.client.get(f"{API}/studio-web.zip").status_code == 422
+        if RUNTIME.is_dir():  # `make test` brings it
+            (tmp_path / "node_modules").symlink_to(RUNTIME)
+            page = studio.client.get(f"{API}/studio-web.zip").content
+            with zipfile.ZipFile(io.BytesIO(page)) as archive:
+                assert {"studio-web/index.html", "studio-web/model.onnx", "studio-web/ort.wasm"} <= set(
+                    archive.namelist()
+                )
         images = np.stack([decode(path, Geometry(224)) for path in others])
         found = session.run(["label"], {session.get_inputs()[0].name: images})[0]
         names = json.loads(session.get_modelmeta().custom_metadata_map["yoro.classes"])

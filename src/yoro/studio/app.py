@@ -37,6 +37,8 @@ from yoro.studio.adding import add_uploads
 from yoro.studio.learning import Learned, Learner, examples_of
 from yoro.studio.shown import UNREADABLE, answer_of, cell_of, confusion_of, photos_of, state_of
 from yoro.studio.work import Work
+from yoro.web.export import export_web
+from yoro.web.runtime import find_runtime
 
 POLL = 20.0  # seconds that a page waits for news
 LOOK = 0.05  # seconds between two looks for them
@@ -298,6 +300,16 @@ def _add_downloads(app: FastAPI, studio: Studio) -> None:
         graph, _ = await studio.run(studio.beside, checked_export, learned.classifier)
         return _download(graph, "application/octet-stream", "onnx")
 
+    @app.get(f"{API}/web")
+    async def runtime() -> Response:
+        await studio.run(studio.beside, find_runtime)
+        return JSONResponse({"ready": True})
+
+    @app.get(f"{API}/{CALLED}-web.zip")
+    async def web() -> Response:
+        learned = await studio.settled()
+        return _download(await studio.run(studio.beside, packed_page, learned), "application/zip", "zip", "-web")
+
     @app.get(f"{API}/{CALLED}.html")
     async def report() -> Response:
         learned = await studio.settled()
@@ -311,17 +323,29 @@ def _add_downloads(app: FastAPI, studio: Studio) -> None:
 
 def packed(learned: Learned) -> bytes:
     """The model directory in a zip archive."""
-    stream = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{CALLED}.yoro"
         learned.classifier.save(path)
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-            for part in sorted(path.iterdir()):
-                archive.write(part, f"{path.name}/{part.name}")
+        return _zipped(path)
+
+
+def packed_page(learned: Learned) -> bytes:
+    """The classifier as a web page that needs no server, in a zip archive."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{CALLED}-web"
+        export_web(learned.classifier, path, find_runtime())
+        return _zipped(path)
+
+
+def _zipped(path: Path) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part in sorted(path.iterdir()):
+            archive.write(part, f"{path.name}/{part.name}")
     return stream.getvalue()
 
 
-def _download(content: bytes, kind: str, suffix: str) -> Response:
+def _download(content: bytes, kind: str, suffix: str, more: str = "") -> Response:
     return Response(content, headers={
-        "content-type": kind, "content-disposition": f'attachment; filename="{CALLED}.{suffix}"',
+        "content-type": kind, "content-disposition": f'attachment; filename="{CALLED}{more}.{suffix}"',
     })  # fmt: skip

@@ -281,6 +281,10 @@ function setUp() {
   for (const link of at("downloads").querySelectorAll("a")) {
     link.addEventListener("click", () => tell(state.settled ? "" : "The download begins once all photos are learned."));
   }
+  at("web").addEventListener("click", async (event) => {
+    event.preventDefault(); // what it is made with may be missing: that is said here, not by a broken file
+    if (await attempt(() => get("web"))) location.assign(at("web").href);
+  });
 }
 
 setUp();
