@@ -65,18 +65,19 @@ def test_a_classifier_is_made_tried_changed_and_taken_home(chromium, tmp_path, p
         shows(chromium, "15 photos")
         others = [photos / name / "005.jpg" for name in ("cat", "coffee", "rocket")]
         assert [answer(chromium, file) for file in others] == list(names)
-        assert chromium.count("#why .near img") > 0
+        chromium.until("return document.querySelectorAll('#why .near img').length > 0")
 
         chromium.click("#gallery li:nth-child(2)")
         chromium.keys("delete")
         shows(chromium, "14 photos")
-        assert chromium.count("#gallery li") == 4
+        chromium.until("return document.querySelectorAll('#gallery li').length === 4")
         chromium.keys("control", "z")
         shows(chromium, "15 photos")
         chromium.keys("control", "shift", "z")
         shows(chromium, "14 photos")
         chromium.keys("control", "z")
         shows(chromium, "15 photos")
+        chromium.until("return document.querySelectorAll('#gallery li').length === 5")
 
         chromium.click("#gallery li:nth-child(1)")
         chromium.keys("1")  # a rocket becomes a cat
@@ -109,12 +110,12 @@ def test_a_folder_becomes_classes_and_the_matrix_opens_its_cells(chromium, tmp_p
         chromium.until("return document.querySelectorAll('#lists li').length > 0")
         chromium.type("#folder", str(photos))
         shows(chromium, "24 photos")
-        assert chromium.count("#classes li") == 4
+        chromium.until("return document.querySelectorAll('#classes li').length === 4")
         chromium.click("#confusion summary")
         chromium.until("return document.querySelectorAll('#matrix td button').length === 16")
         chromium.click("#matrix td button.right")
         chromium.until("return document.getElementById('gallery-title').innerText.includes('taken for')")
-        assert chromium.count("#gallery li") > 0
+        chromium.until("return document.querySelectorAll('#gallery li').length > 0")
         assert complaints(chromium, studio) == []
 
 
