@@ -94,11 +94,17 @@ def read(task: Task, pipeline: Pipeline) -> Read:
     return Read(pipeline.layout, found.responses, (time.perf_counter() - started) / len(examples))
 
 
-def fitted(layout: Layout, responses: np.ndarray, labels: np.ndarray) -> yoro.AffineMapping:
-    """The default's mapping, as `yoro fit` makes it from the same responses."""
+def gathered_of(layout: Layout, responses: np.ndarray, labels: np.ndarray) -> Gathered:
+    """What a pass that gives these responses would gather."""
     gathered = Gathered.empty(SolveSettings.reservoir, 0, layout)
     names = [f"row {i}" for i in range(len(labels))]
     gathered.add([ResponseBatch(responses, labels.tolist(), None, row_digests(responses), names)])
+    return gathered
+
+
+def fitted(layout: Layout, responses: np.ndarray, labels: np.ndarray) -> yoro.AffineMapping:
+    """The default's mapping, as `yoro fit` makes it from the same responses."""
+    gathered = gathered_of(layout, responses, labels)
     if not layout.names[-1].endswith("mirrored"):
         return solve(gathered, SolveSettings(), Origin()).mapping
     first = Layout(layout.readings[: len(layout.readings) // 2], views=2)

@@ -15,14 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from accuracy import Task, draw, read, tasks
+from accuracy import Task, draw, gathered_of, read, tasks
 from timing import print_machine, print_table
-from yoro.data.responses import ResponseBatch
-from yoro.discriminant.calibration import log_probabilities
+from yoro.discriminant.calibration import log_probabilities, margins
 from yoro.discriminant.readings import Layout
 from yoro.errors import LabelWarning
 from yoro.mappings.batches import class_codes, row_digests
-from yoro.model.gathered import Gathered
 from yoro.model.metrics import Tally
 from yoro.model.model import Model, Origin
 from yoro.model.pipeline import make_pipeline
@@ -53,10 +51,7 @@ class Drawn:
 
 def fitted(layout: Layout, responses: np.ndarray, labels: np.ndarray) -> Model:
     """The default's model of responses."""
-    gathered = Gathered.empty(SolveSettings.reservoir, 0, layout)
-    names = [f"row {i}" for i in range(len(labels))]
-    gathered.add([ResponseBatch(responses, labels.tolist(), None, row_digests(responses), names)])
-    return solve(gathered, SolveSettings(), Origin())
+    return solve(gathered_of(layout, responses, labels), SolveSettings(), Origin())
 
 
 def error(logs: np.ndarray, truth: np.ndarray, classes: tuple[str, ...]) -> float:
@@ -114,13 +109,10 @@ def wrong_labels(drawn: Drawn, test: np.ndarray, seed: int) -> list[float]:
     where = {digest: i for i, digest in enumerate(row_digests(drawn.responses[rows]))}
     order = np.array([where[members.digests[row]] for row in found.rows])
     logs, truth = log_probabilities(found.scored.scores, model.choice.temperature), found.scored.truth
-    at = np.arange(len(logs))
-    own = logs[at, truth]
-    logs[at, truth] = -np.inf
-    best, margin = logs.argmax(axis=1), logs.max(axis=1) - own
+    margin, best = margins(logs, truth)
     ranked = np.argsort(-margin)
     first = set(order[ranked[: round(FIRST * len(rows))]].tolist())
-    proposed = {int(order[i]): str(classes[best[i]]) for i in at}
+    proposed = {int(order[i]): str(classes[best[i]]) for i in range(len(logs))}
     caught = np.mean([i in first for i in flipped])
     right = np.mean([proposed.get(int(i)) == clean[i] for i in flipped])
     reviewed = labels.copy()

@@ -103,7 +103,7 @@ def test_ranks_are_those_of_brute_force(seed, wide, nearest):
         without = mixture_of(responses[rest], labels[rest], layout)
         own[i] = answers(without, choice, responses[i : i + 1])[0, truth[i]]
         theirs[:, i] = answers(without, choice, new)
-    ranks = LeftOutRanks(mixture, choice)
+    ranks = LeftOutRanks(mixture, choice, mixture.left_out(choice))
     assert len(ranks) == n
     assert (ranks.by_all(new) == (theirs < own[:, None]).sum(axis=1)).all()
     by_class = [

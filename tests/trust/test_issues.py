@@ -10,7 +10,8 @@ from PIL import Image
 import yoro
 from command_line import run
 from photos import PHOTOS, write_folder
-from yoro.trust.issues import DUPLICATE, LABEL, NEAR, OUTLIER, margins, near_pairs
+from yoro.discriminant.calibration import margins
+from yoro.trust.issues import DUPLICATE, LABEL, NEAR, OUTLIER, near_pairs
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def test_cleanlab_takes_what_it_is_given_and_agrees(flipped):
     filters = pytest.importorskip("cleanlab.filter")
     responses, labels, _, which = flipped
     issues = yoro.fit((responses, labels)).issues((responses, labels))
-    margin, _ = margins(issues.left_out)
+    margin, _ = margins(issues.left_out.log_probabilities, issues.labels)
     theirs = filters.find_label_issues(issues.labels, issues.pred_probs, filter_by="predicted_neq_given", n_jobs=1)
     assert np.flatnonzero(theirs).tolist() == np.flatnonzero(margin > 0).tolist()
     ranked = filters.find_label_issues(

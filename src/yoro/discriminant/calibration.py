@@ -183,3 +183,11 @@ def _derivatives(x: Array, parts: Array, share: Array, wanted: Array) -> tuple[A
     second = (weighted * share[:, None]).reshape(heads, -1) @ parts.reshape(heads, -1).T
     curvature = second - (expected * share) @ expected.T
     return expected @ share - wanted, curvature
+
+
+def margins(logs: Array, truth: NDArray[np.intp]) -> tuple[Array, NDArray[np.intp]]:
+    """By how much the best other class is more probable than the label (n,), as a logarithm; and which it is."""
+    rows, others = np.arange(len(truth)), logs.copy()
+    others[rows, truth] = -np.inf
+    best = others.argmax(axis=1)
+    return others[rows, best] - logs[rows, truth], best

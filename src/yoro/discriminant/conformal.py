@@ -19,7 +19,7 @@ from yoro.discriminant.augmented import Augmented
 from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.evidence import Choice, Evidence
 from yoro.discriminant.leave_one_out import Refits
-from yoro.discriminant.mixture import Mixture
+from yoro.discriminant.mixture import LeftOut, Mixture
 from yoro.discriminant.selection import leave_one_out
 
 Array = NDArray[np.float64]
@@ -51,17 +51,15 @@ def _heads(mixture: Mixture, choice: Choice) -> list[_Head]:
 
 
 class LeftOutRanks:
-    """Ranks by the refits of exact leave-one-out."""
+    """Ranks by the refits of exact leave-one-out; `found` are its scores of the choice."""
 
-    def __init__(self, mixture: Mixture, choice: Choice) -> None:
+    def __init__(self, mixture: Mixture, choice: Choice, found: LeftOut) -> None:
         self._heads, self._temperature = _heads(mixture, choice), choice.temperature
         self._refits = [
             Refits(left_out, head.shrinkage)
             for head in self._heads
             if (left_out := leave_one_out(head.evidence)) is not None
         ]
-        found = mixture.left_out(choice)
-        assert found is not None  # who asks has seen to it
         logs = log_probabilities(found.scored.scores, self._temperature)
         self._truth = found.scored.truth
         self._own = logs[np.arange(len(logs)), self._truth]

@@ -83,6 +83,11 @@ class Layout:
         return tuple(slice(end - reading.width, end) for end, reading in zip(ends, self.readings, strict=True))
 
     @property
+    def compared(self) -> slice:
+        """Where images are alike or not: the features where they are read, else all."""
+        return self.slices[self.names.index(FEATURES)] if FEATURES in self.names else slice(None)
+
+    @property
     def plain(self) -> bool:
         """Whether a response is one reading of one view, taken as it is."""
         return len(self.readings) == 1 and self.views == 1 and self.readings[0].transform == "plain"
@@ -97,7 +102,7 @@ class Layout:
         for reading, part in zip(self.readings, self.slices, strict=True):
             each = [_transformed(view[:, part], reading.transform) for view in views]
             mean = each[0] if len(each) == 1 else (each[0] + each[1]) / 2
-            out[:, part] = mean if reading.transform == "plain" or len(each) == 1 else _unit(mean)
+            out[:, part] = mean if reading.transform == "plain" or len(each) == 1 else unit_rows(mean)
         return out
 
     def config(self) -> dict[str, object]:
@@ -121,10 +126,10 @@ class Layout:
 def _transformed(part: Responses, transform: str) -> Responses:
     if transform == "plain":
         return part
-    return _unit(np.sqrt(np.maximum(part, 0.0)) if transform == "root" else part)
+    return unit_rows(np.sqrt(np.maximum(part, 0.0)) if transform == "root" else part)
 
 
-def _unit(rows: Responses) -> Responses:
+def unit_rows(rows: Responses) -> Responses:
     """Every row divided by its length; a row of zeros stays."""
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     return rows / np.where(lengths > 0, lengths, 1.0)[:, None]

@@ -118,15 +118,27 @@ class Model:
         """What is known, as leave-one-out and the rules take it."""
         return known(self.statistics, self.reservoir, self.prior, self.words)
 
-    def left_out(self) -> LeftOut | None:
-        """Exact leave-one-out scores of the responses kept, computed once; None if none can be left out."""
+    def members(self) -> Members | None:
+        """The individual responses kept; None if there are none."""
+        return kept_members(self.reservoir)
+
+    def left_out(self, evidence: Mixture | None = None) -> LeftOut | None:
+        """Exact leave-one-out scores of the responses kept, computed once; None if none can be left out.
+
+        `evidence` is that of the model, where it is at hand.
+        """
         if self.found_left_out is None and self.reservoir:
-            self.found_left_out = self.evidence().left_out(self.choice)
+            self.found_left_out = (evidence or self.evidence()).left_out(self.choice)
         return self.found_left_out
 
     def evidence_of(self, reading: int, members: Members | None) -> Evidence:
         """What is known by one reading, with these responses (n, width of all readings) to leave out."""
         return _of_reading(reading, self.statistics, members, self.prior, self.words)
+
+
+def kept_members(reservoir: Reservoir | None) -> Members | None:
+    """The responses of a reservoir that has any."""
+    return reservoir.members() if reservoir is not None and len(reservoir) else None
 
 
 def known(
@@ -137,8 +149,7 @@ def known(
     validation: Validation | None = None,
 ) -> Mixture:
     """The evidence of statistics, of the responses kept, and of sentences if there are any: one a reading."""
-    members = reservoir.members() if reservoir is not None and len(reservoir) else None
-    layout = statistics.layout
+    members, layout = kept_members(reservoir), statistics.layout
 
     def of_reading(i: int) -> Evidence:
         evidence = _of_reading(i, statistics, members, prior, words)

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from yoro.data.decoding import decode
 from yoro.data.examples import Example
 from yoro.data.responses import ResponseBatch
-from yoro.discriminant.calibration import log_probabilities
+from yoro.discriminant.calibration import log_probabilities, margins
 from yoro.errors import ImageError, InputError, YoroError, one_line
+from yoro.mappings.batches import class_codes
 from yoro.model.classifier import Answers, Classifier
 from yoro.model.gathered import Gathered
 from yoro.model.left_out import left_out_answers
@@ -246,10 +247,10 @@ class Learner:
 def _guesses(answers: Answers, classes: tuple[str, ...]) -> dict[str, Guess]:
     """By digest, which is the first word of a left-out answer's name."""
     found = {}
-    for name, logs, label in zip(answers.names, answers.log_probabilities, answers.labels or [], strict=True):
-        own, best = classes.index(label), int(logs.argmax())
-        others = np.delete(logs, own)
-        found[name.partition(" ")[0]] = Guess(classes[best], float(np.exp(logs[best])), float(others.max() - logs[own]))
+    margin, _ = margins(answers.log_probabilities, class_codes(answers.labels or [], classes))
+    for name, logs, over in zip(answers.names, answers.log_probabilities, margin.tolist(), strict=True):
+        best = int(logs.argmax())
+        found[name.partition(" ")[0]] = Guess(classes[best], float(np.exp(logs[best])), over)
     return found
 
 

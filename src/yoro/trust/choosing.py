@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.discriminant.readings import FEATURES
 from yoro.errors import InputError
 from yoro.model.classifier import Answers, Classifier
 from yoro.model.model import Model
@@ -87,9 +86,7 @@ def spread_doubt(probabilities: Array, features: Array, count: int) -> list[int]
 
 def features_of(model: Model, responses: NDArray[np.floating]) -> Array:
     """The part of responses that distances are taken in: the features where they are read, else all."""
-    layout = model.statistics.layout
-    part = layout.slices[layout.names.index(FEATURES)] if FEATURES in layout.names else slice(None)
-    return np.asarray(responses[:, part], dtype=np.float64)
+    return np.asarray(responses[:, model.statistics.layout.compared], dtype=np.float64)
 
 
 def _unseen(classifier: Classifier, batch: Answers) -> list[int]:

@@ -115,8 +115,7 @@ def _exchange(classifier: Classifier, wanted: Sequence[Correction], folder: Path
     classifier.model.ledger.check(
         [one.digest for one in named], [one.label for one in named], [one.name for one in named]
     )
-    reservoir = classifier.model.reservoir
-    members = reservoir.members() if reservoir is not None and len(reservoir) else None
+    members = classifier.model.members()
     kept = {content: row for row, content in enumerate(members.digests)} if members else {}
     rest = [one for one in wanted if one.digest not in kept]
     read = _read(classifier, rest, folder, loading) if rest else None

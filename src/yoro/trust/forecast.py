@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
 from scipy.stats import norm
 
+from yoro.discriminant.calibration import margins
 from yoro.model.metrics import wilson_interval
 
 Array = NDArray[np.float64]
@@ -52,9 +53,7 @@ class Judged:
     @classmethod
     def of(cls, logs: Array, truth: NDArray[np.intp]) -> Self:
         """Of log-probabilities (n, classes) and the classes that are right, (n,)."""
-        rows, others = np.arange(len(truth)), logs.copy()
-        others[rows, truth] = -np.inf
-        return cls(logs[rows, truth] - others.max(axis=1))
+        return cls(-margins(logs, truth)[0])
 
     def __len__(self) -> int:
         return len(self.margins)

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.discriminant.readings import FEATURES, Layout
+from yoro.discriminant.calibration import margins
+from yoro.discriminant.readings import Layout, unit_rows
 from yoro.errors import InputError
 from yoro.model.classifier import Classifier
 from yoro.model.model import Model
@@ -106,20 +107,11 @@ def find_issues(classifier: Classifier, data: object, *, loading: Loading = HERE
     return Issues((*_labels(answers), *_outliers(answers, model), *twice), answers)
 
 
-def margins(answers: LeftOut) -> tuple[Array, NDArray[np.intp]]:
-    """By how much the best other class is more probable than the label (n,), as a logarithm; and which it is."""
-    rows, logs = np.arange(len(answers.truth)), answers.log_probabilities.copy()
-    own = logs[rows, answers.truth]
-    logs[rows, answers.truth] = -np.inf
-    best = logs.argmax(axis=1)
-    return logs[rows, best] - own, best
-
-
 def _labels(answers: LeftOut) -> list[Issue]:
     """The labels that another class contradicts most: all that are outdone by it, and a tenth at least."""
     if not len(answers.examples):
         return []
-    margin, best = margins(answers)
+    margin, best = margins(answers.log_probabilities, answers.truth)
     many = max(int((margin > 0).sum()), round(SHARE * len(margin)))
     return [_issue(answers, LABEL, int(i), int(best[i]), float(margin[i])) for i in np.argsort(-margin)[:many]]
 
@@ -134,7 +126,7 @@ def _outliers(answers: LeftOut, model: Model) -> list[Issue]:
     except InputError:  # too few images to tell
         return []
     low, high = np.quantile(strange, [0.25, 0.75])
-    _, best = margins(answers)
+    _, best = margins(answers.log_probabilities, answers.truth)
     found = []
     for i in np.argsort(-strange).tolist():
         if strange[i] <= high + FAR * (high - low):
@@ -183,10 +175,8 @@ def near_pairs(rows: NDArray[np.floating], digests: Sequence[bytes]) -> list[tup
 
 def _compared(responses: NDArray[np.floating], layout: Layout) -> NDArray[np.floating]:
     """The features of each, or all there is, about their mean and of length one."""
-    part = layout.slices[layout.names.index(FEATURES)] if FEATURES in layout.names else slice(None)
-    centred = responses[:, part] - responses[:, part].mean(axis=0, keepdims=True)
-    lengths = np.linalg.norm(centred, axis=1, keepdims=True)
-    return np.asarray(centred / np.where(lengths > 0, lengths, 1.0))
+    rows = responses[:, layout.compared]
+    return unit_rows(rows - rows.mean(axis=0, keepdims=True))
 
 
 def _twin(answers: LeftOut, kind: str, later: int, first: int, score: float) -> Issue:

@@ -100,8 +100,7 @@ def _responses(
     classifier: Classifier, examples: Sequence[Example], loading: Loading, progress: bool
 ) -> tuple[Collected, list[tuple[str, str]]]:
     """The responses of images, in their order: those kept in the model, and the others read again."""
-    reservoir = classifier.model.reservoir
-    members = reservoir.members() if reservoir is not None and len(reservoir) else None
+    members = classifier.model.members()
     kept = {content: row for row, content in enumerate(members.digests)} if members else {}
     contents = [_digest(example) for example in examples]
     rest = [example for example, content in zip(examples, contents, strict=True) if content not in kept]

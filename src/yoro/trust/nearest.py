@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from yoro.data.decoding import digest
 from yoro.data.examples import Example
 from yoro.data.find import find
-from yoro.discriminant.readings import FEATURES
+from yoro.discriminant.readings import unit_rows
 from yoro.errors import ImageError
 from yoro.model.classifier import Classifier
 from yoro.model.model import Model
@@ -35,20 +35,17 @@ class Fitted:
 
     def __init__(self, model: Model, pictures: Mapping[bytes, Example] | None = None) -> None:
         self.pictures = pictures or {}
-        kept = model.reservoir is not None and len(model.reservoir) > 0
-        self._members = model.reservoir.members() if model.reservoir is not None and kept else None
-        layout = model.statistics.layout
-        self._part = layout.slices[layout.names.index(FEATURES)] if FEATURES in layout.names else slice(None)
+        self._members, self._part = model.members(), model.statistics.layout.compared
         if self._members is not None:
             rows = self._members.responses[:, self._part]
             self._centre = rows.mean(axis=0, dtype=np.float64)
-            self._rows = _unit(rows - self._centre)
+            self._rows = unit_rows(rows - self._centre)
 
     def nearest(self, responses: NDArray[np.floating], count: int) -> list[tuple[Neighbour, ...]]:
         """The most similar to each of (n, width), the nearest first."""
         if self._members is None:
             return [()] * len(responses)
-        cosines = _unit(responses[:, self._part] - self._centre) @ self._rows.T
+        cosines = unit_rows(responses[:, self._part] - self._centre) @ self._rows.T
         order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
         return [
             tuple(self._neighbour(j, float(row[j])) for j in best)
@@ -71,8 +68,3 @@ def pictures_of(classifier: Classifier, data: object) -> dict[bytes, Example]:
         except (ImageError, OSError):
             continue
     return found
-
-
-def _unit(rows: NDArray[np.floating]) -> NDArray[np.float64]:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(lengths > 0, lengths, 1.0), dtype=np.float64)

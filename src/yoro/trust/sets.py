@@ -61,20 +61,22 @@ def left_out_sets(model: Model, coverage: float, by: str = BY_CLASS, *, empty: b
     _check(coverage)
     if by not in WAYS:
         raise InputError(f"Sets by {by!r} are not known; {did_you_mean(by, WAYS)}")
-    found = None if model.reservoir is None or not len(model.reservoir) else model.left_out()
-    if found is None or any(part.weight > 0 and part.shrinkage == 0 for part in model.choice.parts or (model.choice,)):
+    members = model.members()
+    evidence = None if members is None else model.evidence()
+    found = None if evidence is None else model.left_out(evidence)
+    zero = any(part.weight > 0 and part.shrinkage == 0 for part in model.choice.parts or (model.choice,))
+    if members is None or evidence is None or found is None or zero:
         raise InputError(
             "No fitted example can be left out: this model keeps no individual responses, or each is alone in its "
             "class, or its shrinkage is zero. Give labelled data that were not fitted (--calibrate DATA), or fit again "
             "without --no-reservoir."
         )
-    evidence = model.evidence()
     if by == FULL:
-        if model.reservoir is not None and any(model.reservoir.members().groups.tolist()):
+        if any(members.groups.tolist()):
             raise InputError("Full conformal sets are of independent images, and these came in groups. Ask for others.")
         full = FullRanks(evidence, model.choice)
         return LabelSets(full.beaten, len(full), coverage, empty)
-    ranks = LeftOutRanks(evidence, model.choice)
+    ranks = LeftOutRanks(evidence, model.choice, found)
     beaten: Ranks = ranks.by_class if by == BY_CLASS else lambda responses, _: ranks.by_all(responses)
     return LabelSets(beaten, len(ranks), coverage, empty)
 

@@ -90,12 +90,13 @@ class Strangeness:
 
 def strangeness(model: Model) -> Strangeness:
     """What a model takes for strange, by the responses that it keeps; on its features, where it reads them."""
-    if model.reservoir is None or not len(model.reservoir):
+    members = model.members()
+    if members is None:
         raise InputError(
             "This model keeps no individual responses, so it cannot say what is unknown to it. "
             "Fit again without --no-reservoir."
         )
-    return strangeness_of(model, model.reservoir.members())[0]
+    return strangeness_of(model, members)[0]
 
 
 def strangeness_of(model: Model, members: Members) -> tuple[Strangeness, Array, NDArray[np.intp]]:
