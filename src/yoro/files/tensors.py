@@ -19,8 +19,13 @@ Metadata = dict[str, object]
 
 def write_tensors(path: Path, arrays: Arrays, metadata: Metadata) -> None:
     """Write arrays and JSON-able metadata; the file appears whole or not at all."""
+    write_file(path, pack_tensors(arrays, metadata))
+
+
+def pack_tensors(arrays: Arrays, metadata: Metadata) -> bytes:
+    """The content of such a file; `parse_tensors` takes it apart."""
     header = {key: json.dumps(value, ensure_ascii=False) for key, value in metadata.items()}
-    write_file(path, save({key: np.ascontiguousarray(value) for key, value in arrays.items()}, metadata=header))
+    return save({key: np.ascontiguousarray(value) for key, value in arrays.items()}, metadata=header)
 
 
 def read_tensors(path: Path, kind: str) -> tuple[Arrays, Metadata]:

@@ -290,12 +290,7 @@ class Classifier:
         """Add everything another classifier on the same source was fitted on."""
         verb, mine, theirs = self._verb("merge"), self._model, other._model
         mine.origin.check_same(theirs.origin)
-        gathered = self._gathered()
-        gathered.statistics = gathered.statistics + theirs.statistics
-        twice = mine.ledger.shared(theirs.ledger)
-        gathered.ledger = gathered.ledger.merge(theirs.ledger)
-        if gathered.reservoir is not None:
-            gathered.reservoir = None if theirs.reservoir is None else gathered.reservoir.merge(theirs.reservoir)
+        gathered, twice = self._gathered().merge(other._gathered()), mine.ledger.shared(theirs.ledger)
         are = f"{counted(twice, 'example')} {'is' if twice == 1 else 'are'}"
         notes = [f"{are} in both models and now count{'s' * (twice == 1)} twice."] if twice else []
         words = mine.words and theirs.words and mine.words.joined(theirs.words)
@@ -355,8 +350,9 @@ class Classifier:
 
     def _gathered(self) -> Gathered:
         """An independent copy of what was gathered: a verb that fails leaves the classifier as it was."""
-        model = self._model
-        return Gathered(model.statistics.copy(), model.ledger.copy(), model.reservoir and model.reservoir.copy())
+        model, noting = self._model, len(self._model.ledger) > 0 or self._model.statistics.total == 0
+        kept = model.reservoir and model.reservoir.copy()
+        return Gathered(model.statistics.copy(), model.ledger.copy(), kept, noting=noting)
 
     def _settle(
         self,

@@ -8,11 +8,12 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from yoro.data.examples import Example
 from yoro.data.members import Member
@@ -20,10 +21,13 @@ from yoro.data.responses import ResponseBatch
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.reservoir import Reservoir
-from yoro.errors import StoreError, YoroError
+from yoro.errors import InputError, StoreError, YoroError
 from yoro.files.atomic import drafted_folder, write_file
 from yoro.files.tensors import read_tensors, write_tensors
 from yoro.model.ledger import Ledger
+
+Arrays = dict[str, NDArray[np.generic]]
+Facts = dict[str, object]
 
 
 @dataclass
@@ -35,11 +39,12 @@ class Gathered:
     reservoir: Reservoir | None = None
     images: int = 0  # added by passes, those of a resumed run among them
     skipped: list[tuple[str, str]] = field(default_factory=list)  # what could not be read, and why
+    noting: bool = True  # whether contents go into the ledger; sums alone can be wanted
 
     @classmethod
-    def empty(cls, capacity: int, seed: int, layout: Layout | None = None) -> Self:
+    def empty(cls, capacity: int, seed: int, layout: Layout | None = None, *, noting: bool = True) -> Self:
         """Nothing yet, with room for so many individual responses; none are kept without room."""
-        return cls(JointStatistics(layout), reservoir=Reservoir(capacity, seed) if capacity else None)
+        return cls(JointStatistics(layout), reservoir=Reservoir(capacity, seed) if capacity else None, noting=noting)
 
     def add(self, batches: Sequence[ResponseBatch]) -> None:
         """Add batches as one: a product over many rows costs little more than over a few."""
@@ -50,10 +55,62 @@ class Gathered:
         digests = [digest for batch in batches for digest in batch.digests]
         groups = [group for batch in batches for group in batch.groups or [""] * len(batch.names)]
         self.statistics.update(responses, labels)
-        self.ledger.add(digests, labels)
+        if self.noting:
+            self.ledger.add(digests, labels)
         if self.reservoir is not None:
             self.reservoir.add(responses, labels, digests, groups=groups)
         self.images += len(labels)
+
+    def merge(self, other: Gathered) -> Gathered:
+        """Both together, this one first; what one of them does not keep, the whole cannot."""
+        noting, reservoir = self.noting and other.noting, None
+        if self.reservoir is not None and other.reservoir is not None:
+            reservoir = self.reservoir.merge(other.reservoir)
+        return Gathered(
+            self.statistics + other.statistics,
+            self.ledger.merge(other.ledger) if noting else Ledger(),
+            reservoir,
+            self.images + other.images,
+            [*self.skipped, *other.skipped],
+            noting,
+        )
+
+    def to_arrays(self) -> tuple[Arrays, Facts]:
+        """Arrays and JSON-able facts that `from_arrays` takes back; everything but the layout of the readings."""
+        ledger_arrays, names = self.ledger.to_arrays()
+        arrays: Arrays = {f"statistics.{key}": array for key, array in self.statistics.to_arrays().items()}
+        arrays |= {f"ledger.{key}": array for key, array in ledger_arrays.items()}
+        facts: Facts = {
+            "classes": list(self.statistics.classes),
+            "names": names,
+            "images": self.images,
+            "skipped": self.skipped,
+            "noting": self.noting,
+        }
+        if self.reservoir is not None:
+            kept, facts["reservoir"] = self.reservoir.to_arrays()
+            arrays |= {f"reservoir.{key}": array for key, array in kept.items()}
+        return arrays, facts
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, facts: Facts, layout: Layout | None) -> Self:
+        """What `to_arrays` gave, checked as if a stranger had written it."""
+        parts: dict[str, Arrays] = {"statistics": {}, "ledger": {}, "reservoir": {}}
+        for key, array in arrays.items():
+            part, _, name = key.partition(".")
+            parts[part][name] = array
+        statistics = JointStatistics.from_arrays(parts["statistics"], cast("list[object]", facts["classes"]), layout)
+        ledger = Ledger.from_arrays(parts["ledger"], cast("list[object]", facts["names"]))
+        reservoir = None
+        if "reservoir" in facts:
+            kept = cast("dict[str, object]", facts["reservoir"])
+            reservoir = Reservoir.from_arrays(parts["reservoir"], kept, statistics.width)
+        told = cast("list[tuple[str, str]]", facts["skipped"])
+        skipped = [(str(name), str(reason)) for name, reason in told]
+        images, noting = facts["images"], facts["noting"]
+        if isinstance(images, bool) or not isinstance(images, int) or images < 0 or not isinstance(noting, bool):
+            raise InputError(f"What was gathered of {images!r} images is damaged.")
+        return cls(statistics, ledger, reservoir, images, skipped, noting)
 
     def summed(self) -> JointStatistics | None:
         """Statistics anew from the responses kept, if all are: what was taken out leaves no rounding behind."""
@@ -69,6 +126,7 @@ class Gathered:
 
 
 KIND = "yoro-checkpoint"
+GATHERED = "gathered.safetensors"
 SECONDS_BETWEEN = 5.0  # checkpoints; more if writing one takes long
 SHARE_OF_TIME = 0.02  # at most this much of the time goes into checkpoints
 
@@ -99,31 +157,26 @@ class Checkpoint:
         A disk that is full must not end a pass that goes well: it goes on, and says so.
         """
         position = self._done + done
-        if gathered.reservoir is None or position == self._last or not gathered.images:
+        if position == self._last or not gathered.images:
             return
         started = time.monotonic()
         try:
-            self._write(gathered, gathered.reservoir, position, gathered.skipped + skipped)
+            self._write(gathered, position, gathered.skipped + skipped)
             self._last = position
         except (StoreError, OSError) as error:
             warnings.warn(f"No checkpoint could be written ({error}); the pass goes on without.", stacklevel=2)
         took = time.monotonic() - started
         self._next = time.monotonic() + max(SECONDS_BETWEEN, took / SHARE_OF_TIME)
 
-    def _write(self, gathered: Gathered, reservoir: Reservoir, position: int, skipped: list[tuple[str, str]]) -> None:
-        ledger_arrays, names = gathered.ledger.to_arrays()
-        facts: dict[str, object] = {"kind": KIND, "classes": list(gathered.statistics.classes), "names": names}
-        arrays, kept = reservoir.to_arrays()
+    def _write(self, gathered: Gathered, position: int, skipped: list[tuple[str, str]]) -> None:
+        arrays, facts = replace(gathered, skipped=skipped).to_arrays()
         state = {
             "fingerprint": self._fingerprint,
             "position": position,
-            "images": gathered.images,
-            "skipped": skipped,
             "readings": gathered.statistics.layout.config(),
         }
         with drafted_folder(self.folder) as draft:
-            write_tensors(draft / "statistics.safetensors", gathered.statistics.to_arrays() | ledger_arrays, facts)
-            write_tensors(draft / "reservoir.safetensors", arrays, {"kind": KIND} | kept)
+            write_tensors(draft / GATHERED, arrays, {"kind": KIND} | facts)
             write_file(draft / "state.json", json.dumps(state).encode())
 
     def read(self) -> tuple[Gathered, int] | None:
@@ -137,19 +190,14 @@ class Checkpoint:
                     f"{self.folder} belongs to another run: other images, settings or source. "
                     "Fit without --resume to start anew."
                 )
-            arrays, facts = read_tensors(self.folder / "statistics.safetensors", KIND)
-            layout = Layout.from_config(state["readings"]) if state["readings"] else None
-            statistics = JointStatistics.from_arrays(arrays, cast("list[object]", facts["classes"]), layout)
-            ledger = Ledger.from_arrays(arrays, cast("list[object]", facts["names"]))
-            kept = read_tensors(self.folder / "reservoir.safetensors", KIND)
-            reservoir = Reservoir.from_arrays(*kept, statistics.width)
-            skipped = [(str(name), str(reason)) for name, reason in state["skipped"]]
+            arrays, facts = read_tensors(self.folder / GATHERED, KIND)
+            gathered = Gathered.from_arrays(arrays, facts, Layout.from_config(state["readings"]))
             self._done = int(state["position"])
         except (KeyError, ValueError, TypeError, OSError) as error:
             if isinstance(error, YoroError):
                 raise
             raise StoreError(f"{self.folder} is damaged ({error}). Fit without --resume to start anew.") from error
-        return Gathered(statistics, ledger, reservoir, int(state["images"]), skipped), self._done
+        return gathered, self._done
 
 
 def fingerprint(examples: Sequence[Example], settings: Mapping[str, object]) -> str:

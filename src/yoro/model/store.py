@@ -178,9 +178,7 @@ def _config(model: Model, digests: dict[str, str]) -> Json:
         "classes": list(model.mapping.classes),
         "counts": counts,
         "width": model.mapping.width,
-        "source": model.origin.source,
-        "transform": model.origin.transform,
-        "prompt": model.origin.prompt,
+        **origin_table(model.origin),
         "prior": dict(model.prior) if not isinstance(model.prior, str) else model.prior,
         "protocol": model.protocol,
         "shrinkage": model.choice.shrinkage,
@@ -198,8 +196,6 @@ def _config(model: Model, digests: dict[str, str]) -> Json:
     }
     if model.integers:
         config["labels"] = "integers"
-    if model.origin.made_by is not None:
-        config["responses_of"] = model.origin.made_by
     if model.words is not None:
         config["bank"] = model.words.bank.facts() | {"scale": model.words.scale, "votes": model.words.votes}
         config["alpha"] = model.choice.alpha
@@ -277,7 +273,7 @@ def _parse_bank(content: bytes, file: Path) -> dict[str, list[str]]:
 
 def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
     arrays, facts = parts["statistics.safetensors"]
-    origin = _origin(config, parts["prompt.safetensors"][0] if "prompt.safetensors" in parts else {})
+    origin = checked_origin(config, parts["prompt.safetensors"][0] if "prompt.safetensors" in parts else {})
     statistics = JointStatistics.from_arrays(arrays, cast("list[object]", facts["classes"]), origin.layout)
     ledger = Ledger.from_arrays(arrays, cast("list[object]", facts["digest_names"]))
     mapping = _mapping(parts["mapping.safetensors"][0], config)
@@ -333,7 +329,13 @@ def _tried(rule: str, table: Json) -> Choice:
     return choice
 
 
-def _origin(config: Json, prompt_arrays: Arrays) -> Origin:
+def origin_table(origin: Origin) -> Json:
+    """Where responses come from, as `checked_origin` takes it back, but for a trained prompt's arrays."""
+    table: Json = {"source": origin.source, "transform": origin.transform, "prompt": origin.prompt}
+    return table if origin.made_by is None else table | {"responses_of": origin.made_by}
+
+
+def checked_origin(config: Json, prompt_arrays: Arrays) -> Origin:
     """Where responses come from; what images would go through must be sound before one comes."""
     transform, prompt, made_by = (_table_or_none(config.get(key)) for key in ("transform", "prompt", "responses_of"))
     origin = Origin(_table(config["source"]), transform, prompt, prompt_arrays, made_by)

@@ -1,0 +1,101 @@
+"""Shards: what was gathered of a part of the data, as one file; shards of all parts add up to the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from yoro import limits
+from yoro.discriminant.readings import Layout
+from yoro.errors import InputError, StoreError, one_line
+from yoro.files.atomic import write_file
+from yoro.files.reading import read_bounded
+from yoro.files.tensors import pack_tensors, parse_tensors
+from yoro.model.gathered import Gathered
+from yoro.model.model import Json, Origin
+from yoro.model.store import checked_origin, origin_table
+
+KIND = "yoro-shard"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What was gathered, where its responses come from, and the parts of the data that it covers, by name."""
+
+    gathered: Gathered
+    origin: Origin
+    parts: tuple[str, ...] = ()  # digests; no two shards of a sum may have one in common
+    facts: Json = field(default_factory=dict)  # what else its maker wants to be known of it
+
+    def to_bytes(self) -> bytes:
+        """The file's content."""
+        arrays, gathered = self.gathered.to_arrays()
+        arrays |= {f"prompt.{name}": array for name, array in self.origin.prompt_arrays.items()}
+        metadata: Json = {
+            "kind": KIND,
+            "format": FORMAT,
+            "gathered": gathered,
+            "readings": self.gathered.statistics.layout.config(),
+            "origin": origin_table(self.origin),
+            "parts": list(self.parts),
+            "facts": self.facts,
+        }
+        return pack_tensors(arrays, metadata)
+
+    @classmethod
+    def from_bytes(cls, content: bytes, name: str) -> Shard:
+        """What `to_bytes` gave, checked as if a stranger had written it; `name` is shown in errors."""
+        arrays, metadata = parse_tensors(content, KIND, name)
+        if metadata.get("format") != FORMAT:
+            raise StoreError(f"{name} has format {metadata.get('format')!r}; this version of yoro reads {FORMAT}.")
+        try:
+            prompt = {key: arrays.pop(key) for key in list(arrays) if key.startswith("prompt.")}
+            facts = {key: cast(Json, metadata[key]) for key in ("gathered", "origin", "facts")}
+            if not all(isinstance(table, dict) for table in facts.values()):
+                raise InputError("its facts are no tables.")
+            gathered = Gathered.from_arrays(arrays, facts["gathered"], Layout.from_config(metadata["readings"]))
+            origin = checked_origin(facts["origin"], {key.partition(".")[2]: array for key, array in prompt.items()})
+            parts = cast("list[object]", metadata["parts"])
+            if not isinstance(parts, list) or len(set(map(str, parts))) != len(parts):
+                raise InputError("the parts of the data that it covers are no list of different names.")
+        except (StoreError, MemoryError):
+            raise
+        except Exception as error:  # a hostile file may hold anything in place of anything
+            raise StoreError(f"{name} is damaged: {one_line(error)}") from error
+        return cls(gathered, origin, tuple(map(str, parts)), facts["facts"])
+
+
+def write_shard(shard: Shard, path: Path) -> None:
+    """Write the file; it appears whole or not at all."""
+    write_file(path, shard.to_bytes())
+
+
+def read_shard(path: Path) -> Shard:
+    """Read a file; damage, or one that is no shard, is a StoreError that says so."""
+    try:
+        content = read_bounded(path, limits.MODEL_FILE_BYTES)
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged: {error}.") from error
+    return Shard.from_bytes(content, str(path))
+
+
+def merged(shards: Sequence[Shard]) -> Shard:
+    """The shard of all that these cover, in their order; halves are added to halves, so that rounding stays small.
+
+    A part that two of them cover would count twice, and is an error.
+    """
+    if not shards:
+        raise InputError("No shards came; at least one is needed.")
+    if len(shards) == 1:
+        return shards[0]
+    one, two = merged(shards[: len(shards) // 2]), merged(shards[len(shards) // 2 :])
+    one.origin.check_same(two.origin)
+    if twice := sorted(set(one.parts) & set(two.parts)):
+        raise InputError(
+            f"{len(twice)} of the parts of the data would count twice, the first is {twice[0]:.60}. "
+            "Was a shard given twice? Leave one of them out."
+        )
+    return Shard(one.gathered.merge(two.gathered), one.origin, one.parts + two.parts, one.facts | two.facts)
