@@ -53,8 +53,9 @@ site: .venv/dev.stamp
 
 # Chromium and two npm packages for the tests of pages. Where they cannot be had, those tests are skipped and say so.
 .venv/pages.stamp: .venv/bin/python tests/web/package.json
-	-command -v chromium && command -v chromedriver && command -v npm || { test "$$(id -u)" = 0 && apt-get update --quiet && \
-		DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends chromium chromium-driver nodejs npm; }
+	-wanted=$$(command -v chromium > /dev/null || echo chromium; command -v chromedriver > /dev/null || echo chromium-driver; \
+		command -v npm > /dev/null || echo nodejs npm); test -z "$$wanted" || { test "$$(id -u)" = 0 && apt-get update --quiet && \
+		DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends $$wanted; }
 	-npm install --prefix tests/web --no-audit --no-fund --no-package-lock --ignore-scripts
 	touch $@
 
