@@ -96,8 +96,7 @@ class Asker:
         self._loop = asyncio.new_event_loop()
         thread = threading.Thread(target=self._loop.run_forever, name="yoro-endpoint", daemon=True)
         thread.start()
-        self._client = self._run(self._connected())
-        weakref.finalize(self, _end, self._loop, thread, self._client)
+        weakref.finalize(self, _end, self._loop, thread, self._run(self._connected()))
 
     def ask(self, questions: Iterable[Question]) -> dict[bytes, Responses]:
         """Answers by key. If one cannot be had, those on their way are written down, and then it is an error."""
@@ -122,17 +121,27 @@ class Asker:
     def _run(self, work: Coroutine[object, object, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    async def _connected(self) -> httpx.AsyncClient:
-        """A client that follows no redirect, and asks no environment for proxies or passwords."""
+    async def _connected(self) -> list[httpx.AsyncClient]:
+        """A client a connection: one pool of many would look through all of them for each request.
+
+        They follow no redirect, and ask no environment for proxies or passwords.
+        """
+        self._free: asyncio.LifoQueue[httpx.AsyncClient] = asyncio.LifoQueue()
         self._batch = _Batch(asyncio.Event())
-        self._slots = asyncio.Semaphore(self.config.concurrency)
         self._next = 0.0  # when the next request may begin, by the loop's clock
         self._pending: list[tuple[Event, asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
-        most = httpx.Limits(max_connections=self.config.concurrency, max_keepalive_connections=self.config.concurrency)
-        return httpx.AsyncClient(
-            timeout=self.config.timeout, limits=most, trust_env=False, follow_redirects=False, headers=self._headers
-        )
+        trusted = httpx.create_ssl_context(trust_env=False)
+        clients = [
+            httpx.AsyncClient(
+                timeout=self.config.timeout, verify=trusted, trust_env=False, follow_redirects=False,
+                headers=self._headers, limits=httpx.Limits(max_connections=1),
+            )
+            for _ in range(self.config.concurrency)
+        ]  # fmt: skip
+        for client in clients:
+            self._free.put_nowait(client)
+        return clients
 
     async def _ask_all(self, questions: list[Question]) -> dict[bytes, Responses]:
         batch = self._batch = _Batch(asyncio.Event())
@@ -150,14 +159,16 @@ class Asker:
         """Ask until there is an answer or no hope; whatever goes wrong ends the batch."""
         try:
             for attempt in range(self.config.retries + 1):
-                async with self._slots:
+                client = await self._free.get()
+                try:
                     if not await self._turn(batch):
                         return
-                    try:
-                        batch.answers[question.key] = await self._attempt(question)
-                        return
-                    except _FailedError as failed:
-                        last = failed
+                    batch.answers[question.key] = await self._attempt(question, client)
+                    return
+                except _FailedError as failed:
+                    last = failed
+                finally:
+                    self._free.put_nowait(client)
                 if attempt < self.config.retries:
                     await self._rest(pause(attempt, self._draw), last, batch)
                 if batch.halt.is_set():
@@ -192,13 +203,13 @@ class Asker:
             self._next = max(self._next, asyncio.get_running_loop().time() + failed.wait)
         await _sleep(wait, batch.halt)
 
-    async def _attempt(self, question: Question) -> Responses:
+    async def _attempt(self, question: Question, client: httpx.AsyncClient) -> Responses:
         """One request, written down before and after."""
         key = question.key
         sent = await asyncio.to_thread(self._fields, question)
         await self._write(Event(key))
         try:
-            answer = await self._exchange(self.config.method, self.config.address, sent)
+            answer = await self._exchange(client, self.config.method, self.config.address, sent)
             vector = self._vector(*answer)
         except UNSENT as error:
             await self._write(Event(key, failed=True))
@@ -225,12 +236,14 @@ class Asker:
             return {"files": {config.form: (f"image.{ending}", image.content, image.media_type)}, "headers": named}
         return {"content": image.content, "headers": named | {"content-type": image.media_type}}
 
-    async def _exchange(self, method: str, url: str, sent: dict[str, object]) -> tuple[int, Mapping[str, str], bytes]:
+    async def _exchange(
+        self, client: httpx.AsyncClient, method: str, url: str, sent: dict[str, object]
+    ) -> tuple[int, Mapping[str, str], bytes]:
         """Status, headers and body of an answer, none of it longer than it may be; as a whole within the time-out."""
         try:
             async with (
                 asyncio.timeout(self.config.timeout),
-                self._client.stream(method, url, **sent) as answer,  # type: ignore[arg-type]
+                client.stream(method, url, **sent) as answer,  # type: ignore[arg-type]
             ):
                 content = bytearray()
                 if answer.headers.get("content-encoding", "identity") != "identity":
@@ -263,9 +276,16 @@ class Asker:
             raise SourceError(f"{self.config.shown} answered {status}: {excerpt(content, self._secrets)}.")
 
     async def _described(self, url: str) -> tuple[int, bytes]:
+        client = await self._free.get()
+        try:
+            return await self._got(client, url)
+        finally:
+            self._free.put_nowait(client)
+
+    async def _got(self, client: httpx.AsyncClient, url: str) -> tuple[int, bytes]:
         for attempt in range(self.config.retries + 1):
             try:
-                status, headers, content = await self._exchange("GET", url, {})
+                status, headers, content = await self._exchange(client, "GET", url, {})
                 if not passing(status):
                     return status, content
                 failed = f"answered {status}"
@@ -312,10 +332,15 @@ async def _sleep(seconds: float, halt: asyncio.Event) -> None:
         await asyncio.wait_for(halt.wait(), seconds)
 
 
-def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: httpx.AsyncClient) -> None:
+def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, clients: list[httpx.AsyncClient]) -> None:
     """Close the connections, and end the thread."""
+
+    async def close() -> None:
+        for client in clients:
+            await client.aclose()
+
     with suppress(LateError, CancelledError, RuntimeError):
-        asyncio.run_coroutine_threadsafe(client.aclose(), loop).result(GRACE)
+        asyncio.run_coroutine_threadsafe(close(), loop).result(GRACE)
     loop.call_soon_threadsafe(loop.stop)
     thread.join(GRACE)
     if not thread.is_alive():
