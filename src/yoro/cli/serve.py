@@ -96,6 +96,10 @@ def serve(
         say(sentence, output.quiet)
 
     token = find_token(tokens)
+    if moved.budget is not None:
+        raise UsageError(
+            "--budget is for verbs that end; what clients may ask of a service is limited by its own options."
+        )
     if model is None:
         _check_responding(settings, moved)
         name, read = responding.responses or "", responding.read or PipelineSettings.read

@@ -83,6 +83,11 @@ class Pipeline:
         seen = [images, np.ascontiguousarray(images[:, :, ::-1])] if views == 2 else [images]
         return [self.source.respond(self.prompt.compose(view)) for view in seen]
 
+    def asked_of(self) -> list[str]:
+        """What the calls of this run came to, in a sentence; nothing for a source that runs here."""
+        told = getattr(self.source, "outcome", None)
+        return [] if told is None else [str(told())]
+
     def describe(self) -> dict[str, Json]:
         """What must be the same for images to be read the same way."""
         readings = {} if self.layout.plain else {"readings": self.layout.config()}

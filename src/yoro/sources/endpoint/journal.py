@@ -38,6 +38,7 @@ TOGETHER = 500  # keys of one question
 SENT = (
     "INSERT INTO calls VALUES (?, ?, 1, 0, NULL, ?) ON CONFLICT (key) DO UPDATE SET sent = sent + 1, at = excluded.at"
 )
+NOTED = "INSERT OR IGNORE INTO calls VALUES (?, ?, 0, 0, NULL, ?)"
 FAILED = "UPDATE calls SET failed = failed + 1 WHERE key = ?"
 ANSWERED = (
     "INSERT INTO calls VALUES (?, ?, 0, 0, ?, ?) "
@@ -60,10 +61,11 @@ class Totals:
 
 @dataclass(frozen=True)
 class Event:
-    """What is to be written of one call: that it is sent, that it failed, or its answer."""
+    """What is to be written of one call: that it is sent, by us or in a file, that it failed, or its answer."""
 
     key: bytes
     failed: bool = False
+    noted: bool = False
     vector: Responses | None = None
 
 
@@ -111,6 +113,16 @@ class Journal:
                     found[bytes(key)] = vector.astype(np.float32)
         return found
 
+    def known(self, request: bytes, keys: Sequence[bytes]) -> set[bytes]:
+        """Which of the keys belong to this kind of request, answered or not."""
+        found = set[bytes]()
+        for start in range(0, len(keys), TOGETHER):
+            part = keys[start : start + TOGETHER]
+            marks = ", ".join("?" * len(part))
+            query = f"SELECT key FROM calls WHERE request = ? AND key IN ({marks})"
+            found |= {bytes(key) for (key,) in self._read(query, [request, *part])}
+        return found
+
     def width(self, request: bytes) -> int | None:
         """Numbers of the answers to this kind of request, if there is one yet."""
         query = "SELECT length(vector) FROM calls WHERE request = ? AND vector IS NOT NULL LIMIT 1"
@@ -132,6 +144,8 @@ class Journal:
                     if event.vector is not None:
                         blob = np.asarray(event.vector, "<f4").tobytes()
                         self._database.execute(ANSWERED, (event.key, request, blob, now))
+                    elif event.noted:
+                        self._database.execute(NOTED, (event.key, request, now))
                     elif event.failed:
                         self._database.execute(FAILED, (event.key,))
                     else:

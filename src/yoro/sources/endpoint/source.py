@@ -61,9 +61,9 @@ class EndpointSource(IdentifiedSource):
         path = config.journal or default_journal(config.digest())
         self.journal = Journal(path, create=not calls.dry)
         self.calls = Spent(calls.budget)
+        self.known_width: int | None = None
         self._lock = threading.Lock()
         self._asker: Asker | None = None
-        self._dry = calls.dry
         if not calls.dry:
             self._asker = Asker(config, self.journal, b"", self.calls)
         described = self._described()
@@ -81,6 +81,11 @@ class EndpointSource(IdentifiedSource):
         self.width = self._width(None if described is None else described.width)
         if self._asker is not None:
             self._asker.request, self._asker.width = self.request, self.width
+
+    @property
+    def unknown_width(self) -> bool:
+        """Whether nobody knows yet how long an answer is, so that a call must tell."""
+        return self.known_width is None
 
     @property
     def notes(self) -> list[str]:
@@ -163,9 +168,9 @@ class EndpointSource(IdentifiedSource):
 
     def _width(self, told: int | None) -> int:
         """Of a response: as it is told, as it was answered before, or as a grey image is answered, which is a call."""
-        known = told or self.config.width or self.journal.width(self.request)
-        if known is not None or self._asker is None:
-            return known or 1  # in a dry run nobody asks
+        self.known_width = told or self.config.width or self.journal.width(self.request)
+        if self.known_width is not None or self._asker is None:
+            return self.known_width or 1  # in a dry run nobody asks
         self._asker.request = self.request
         grey = np.full((1, self.side, self.side, 3), GREY, np.uint8)
         return len(next(iter(self._asked(grey, {self.key(grey[0]): 0}).values())))
