@@ -1,7 +1,7 @@
 """An endpoint that fails as endpoints do: a process of its own, which writes down every request that it gets.
 
-`python hostile_endpoint.py '{"log": ..., "faults": [...], "share": 0.2}'` prints its port. Which request fails, and how, is
-drawn by the seed, the idempotency key and how often that key came before: by nothing that depends on time.
+`python hostile_endpoint.py '{"log": ..., "faults": [...], "share": 0.2}'` prints its port. Which request fails, and
+how, is drawn by the seed, the idempotency key and how often that key came before: by nothing that depends on time.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -46,7 +48,8 @@ class Hostile:
         self.good_first = settings.get("good_first", 0)
         self.seen: Counter[str] = Counter()
         self.log = open(settings["log"], "a", buffering=1)  # noqa: PTH123, SIM115
-        self.requests = 0
+        self.requests = self.together = 0
+        self.elsewhere = settings.get("elsewhere", "http://127.0.0.1:9")
 
     def fate(self, key: str) -> str:
         self.seen[key] += 1
@@ -54,6 +57,9 @@ class Hostile:
         draw = random.Random(f"{self.seed} {key} {self.seen[key]}")
         sound = self.requests <= self.good_first or (self.mended is not None and self.mended.exists())
         return draw.choice(self.faults) if self.faults and not sound and draw.random() < self.share else "answered"
+
+    def note(self, **facts: object) -> None:
+        self.log.write(json.dumps({**facts, "at": time.monotonic()}) + "\n")
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -63,10 +69,14 @@ class Hostile:
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
                 key = headers.get("idempotency-key", "")
                 fate = self.fate(key)
-                whole = await self.answer(fate, headers, body, writer)
-                note = {"key": key, "fate": fate, "delivered": whole and fate == "answered"}
-                note["authorization"] = headers.get("authorization")
-                self.log.write(json.dumps(note) + "\n")
+                self.together += 1
+                self.note(what="asked", key=key, fate=fate, together=self.together, sent=headers.get("authorization"))
+                try:
+                    whole = await self.answer(fate, headers, body, writer)
+                finally:
+                    self.together -= 1
+                if whole and fate == "answered":
+                    self.note(what="delivered", key=key)
                 if not whole:
                     return
         writer.close()
@@ -90,7 +100,7 @@ class Hostile:
         if fate == "wait an hour":
             status, more = 429, "retry-after: 3600\r\n"
         if fate == "redirect":
-            status, more = 307, "location: http://127.0.0.2:9/elsewhere?key=abc\r\n"
+            status, more = 307, f"location: {self.elsewhere}/elsewhere?key=abc\r\n"
         if fate == "short":
             numbers = numbers[:-1]
         if fate == "nan":
@@ -144,16 +154,20 @@ class Running:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/embed"
 
-    def requests(self) -> list[dict]:
-        """What came, in the order of its end."""
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
+    def noted(self, what: str, after: int = 0) -> list[dict]:
+        """Requests as they were "asked" or "delivered", after so many lines."""
+        lines = [json.loads(line) for line in self.log.read_text().splitlines()[after:]]
+        return [line for line in lines if line["what"] == what]
+
+    @property
+    def lines(self) -> int:
+        return len(self.log.read_text().splitlines())
 
 
 @contextmanager
 def hostile(folder: Path, **settings: object) -> Iterator[Running]:
     """An endpoint of these habits to the end of the block."""
-    log = folder / "requests.jsonl"
-    log.touch()
+    log = Path(tempfile.mkstemp(dir=folder, suffix=".jsonl")[1])
     words = json.dumps({"log": str(log), **settings}, default=str)
     process = start(__file__, words, stdout=subprocess.PIPE, cwd=Path(__file__).parent)
     try:
