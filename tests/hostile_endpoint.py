@@ -14,6 +14,7 @@ import random
 import re
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -137,7 +138,11 @@ def reset(writer: asyncio.StreamWriter) -> bool:
 
 async def main(settings: dict) -> None:
     hostile = Hostile(settings)
-    server = await asyncio.start_server(hostile.serve, "127.0.0.1", 0, limit=2**24, backlog=256)
+    secured = None
+    if "certificate" in settings:
+        secured = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        secured.load_cert_chain(settings["certificate"])
+    server = await asyncio.start_server(hostile.serve, "127.0.0.1", 0, limit=2**24, backlog=256, ssl=secured)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 

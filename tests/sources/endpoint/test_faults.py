@@ -49,10 +49,12 @@ def same(one, two) -> None:
 
 def killed_twice(tmp_path: Path, count: int) -> None:
     """A fit over an endpoint that fails a fifth of all calls, killed at about a quarter and a half of its answers."""
-    photos, images = write_folder(tmp_path / "photos", count=count), 4 * count
+    photos = write_folder(tmp_path / "photos", count=count)
     (tmp_path / "sound").mkdir()
     with hostile(tmp_path) as sound:
         wanted = yoro.fit(photos, source=describe(tmp_path / "sound", sound.url, concurrency=16)).model
+        images = len(sound.noted("delivered")) - 1  # without the grey one; crops that are equal count once
+        assert 0.99 * 4 * count < images <= 4 * count
     journal = tmp_path / "answers.sqlite"
     with hostile(tmp_path, faults=PASSING, share=0.2, delay=0.02) as endpoint:
         source = describe(tmp_path, endpoint.url, concurrency=16, timeout=1.0)

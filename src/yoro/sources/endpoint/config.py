@@ -10,7 +10,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -63,6 +63,8 @@ class EndpointConfig:
         and seconds that a server may ask us to wait.
     price, currency : of a call.
     journal : where answers are kept.
+    proxy, certificates : an address to go through, and a file of certificates to trust in place of the usual ones.
+    batch_url : what a line for a batch endpoint names as its address; else the path of the url.
     """
 
     url: str
@@ -83,6 +85,8 @@ class EndpointConfig:
     price: float | None = None
     currency: str = "USD"
     journal: Path | None = None
+    proxy: str | None = None
+    certificates: Path | None = None
     batch_url: str | None = None
 
     @property
@@ -126,9 +130,12 @@ def read_config(path: Path) -> EndpointConfig:
         config = make_config(table)
     except SourceError as error:
         raise SourceError(f"'{path}': {error}") from None
-    if config.journal is not None and not config.journal.is_absolute():
-        object.__setattr__(config, "journal", path.resolve().parent / config.journal)
-    return config
+    here = path.resolve().parent  # what the file names lies beside it
+    return replace(
+        config,
+        journal=None if config.journal is None else here / config.journal,
+        certificates=None if config.certificates is None else here / config.certificates,
+    )
 
 
 def make_config(table: Mapping[str, object]) -> EndpointConfig:
@@ -267,5 +274,7 @@ _CHECKS: dict[str, Check] = {
     "price": _number(0, 1e6),
     "currency": _text,
     "journal": _file,
+    "proxy": check_url,
+    "certificates": _file,
     "batch_url": _text,
 }

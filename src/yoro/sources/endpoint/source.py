@@ -65,7 +65,7 @@ class EndpointSource(IdentifiedSource):
         self._lock = threading.Lock()
         self._asker: Asker | None = None
         if not calls.dry:
-            self._asker = Asker(config, self.journal, b"", self.calls)
+            self._asker = Asker(config, self.journal, self.calls)
         described = self._described()
         if described is None:
             identity = Identity(
@@ -156,19 +156,25 @@ class EndpointSource(IdentifiedSource):
         if self._asker is None:
             told = self.journal.told(DESCRIPTION)
             return None if told is None else described_in(told.encode(), self.config.shown)
-        status, content = self._asker.describe(source_url(self.config.address))
-        if status != 200:
+        answer = self._asker.describe(source_url(self.config.address))
+        if answer.status != 200:
             raise SourceError(
-                f"{self.config.shown} answered {status} when asked what it is; expected a `yoro serve --responses`. "
-                "For another endpoint write a file: `--source endpoint:FILE.toml`."
+                f"{self.config.shown} answered {answer.status} when asked what it is; expected a `yoro serve "
+                "--responses`. For another endpoint write a file: `--source endpoint:FILE.toml`."
             )
-        described = described_in(content, self.config.shown)
-        self.journal.tell(DESCRIPTION, content.decode())
+        described = described_in(answer.content, self.config.shown)
+        self.journal.tell(DESCRIPTION, answer.content.decode())
         return described
 
     def _width(self, told: int | None) -> int:
         """Of a response: as it is told, as it was answered before, or as a grey image is answered, which is a call."""
-        self.known_width = told or self.config.width or self.journal.width(self.request)
+        before = self.journal.width(self.request)
+        self.known_width = told or self.config.width or before
+        if before not in (None, self.known_width):
+            raise SourceError(
+                f"{self.config.shown} has width {self.known_width:,} now, but its answers in '{self.journal.path}' "
+                f"have {before:,}. Correct the width, or name another journal."
+            )
         if self.known_width is not None or self._asker is None:
             return self.known_width or 1  # in a dry run nobody asks
         self._asker.request = self.request
