@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from yoro import limits
 from yoro.discriminant.readings import Layout
-from yoro.errors import InputError, SourceError
+from yoro.errors import SourceError
 from yoro.sources.contract import Colour, Identity
 from yoro.sources.endpoint.config import RESPONSES
 
@@ -61,7 +61,7 @@ def described_in(content: bytes, where: str) -> Described:
         layout = None if table.get("readings") is None else Layout.from_config(table["readings"])
         if layout is not None and (layout.width, layout.views) != (width, 1):
             raise ValueError("its readings do not make up its width")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InputError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         said = f"nothing under {error}" if isinstance(error, KeyError) else str(error)[:100]
         raise SourceError(f"{where} does not say what it is as `yoro serve --responses` does: {said}.") from None
     return Described(identity, width, layout)

@@ -85,7 +85,7 @@ class EndpointSource(IdentifiedSource):
     @property
     def unknown_width(self) -> bool:
         """Whether nobody knows yet how long an answer is, so that a call must tell."""
-        return self.known_width is None
+        return self.known_width is None and not self.config.ours
 
     @property
     def notes(self) -> list[str]:
