@@ -42,7 +42,12 @@ from yoro.errors import YoroError
 from yoro.model.card import model_card
 from yoro.model.onnx_export import checked_export
 from yoro.sources import open_source
-from yoro.sources.names import SourceName
+from yoro.sources.contract import Calls
+from yoro.sources.endpoint.batches import take_answers
+from yoro.sources.endpoint.description import described_in
+from yoro.sources.endpoint.journal import Event
+from yoro.sources.endpoint.source import open_endpoint
+from yoro.sources.names import SourceName, parse_name
 from yoro.sources.torch.network import read_state
 from yoro.text.banks import make_bank, read_sentences
 
@@ -304,9 +309,45 @@ def _checkpoint(kind: str) -> bytes:
     return buffer.getvalue()
 
 
+ENDPOINT = b"""url = "https://h.example/v1?x=3"
+answer = "data[0].embedding"
+side = 8
+journal = "case.sqlite"
+rate = "600/min"
+[headers]
+authorization = {env = "MY_KEY", prefix = "Bearer "}
+[body]
+input = [{image = "{{image_data_url}}"}]
+"""
+
+
+def endpoint(draw: random.Random, folder: Path) -> None:
+    """The file of an endpoint, and answers of a batch endpoint; nothing is asked."""
+    (folder / "case.toml").write_bytes(damaged(ENDPOINT, draw) if draw.random() < 0.5 else ENDPOINT)
+    source = open_endpoint(parse_name(f"endpoint:{folder / 'case.toml'}", ("endpoint",), ()), "all", Calls(dry=True))
+    key = source.key(np.zeros((8, 8, 3), np.uint8))
+    source.journal.write(source.request, [Event(key, noted=True)])
+    body = {"data": [{"embedding": [0.5, 1.5]}]}
+    line = {"custom_id": key.hex(), "response": {"status_code": 200, "body": body}, "error": None}
+    lines = "\n".join(json.dumps(rearranged(line, draw)) for _ in range(3)).encode()
+    (folder / "case.jsonl").write_bytes(lines if draw.random() < 0.5 else damaged(lines, draw))
+    take_answers(source, folder / "case.jsonl")
+    (folder / "case.json").write_text(json.dumps(rearranged(DESCRIBED, draw)))
+    described_in((folder / "case.json").read_bytes(), "h.example")
+
+
+DESCRIBED: dict[str, Any] = {
+    "width": 3,
+    "readings": {"views": 1, "of": [{"name": "logits", "width": 3, "transform": "plain"}]},
+    "source": {
+        "read": "logits", "side": 8, "mean": [0.5, 0.5, 0.5], "std": [1.0, 1.0, 1.0], "digest": "ab", "licence": None,
+        "digest_of": "weights", "geometry": {"fit": "squash", "interpolation": "bilinear"},
+    },
+}  # fmt: skip
+
 TARGETS: dict[str, Callable[[random.Random, Path], None]] = {
     "npz": npz, "archive": archive, "model": model, "onnx": onnx, "image": image, "listing": listing, "bank": bank,
-    "plan": plan, "checkpoint": checkpoint,
+    "plan": plan, "checkpoint": checkpoint, "endpoint": endpoint,
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ YoroError
 ├── StatisticsError (ValueError)         removal of what was never added, or of more than there is
 ├── SelectionError (ValueError)          a shrinkage rule lacks what it needs
 ├── SourceError (ValueError)             a response source cannot be found, loaded or trusted
+│   └── AnswerError                      an endpoint's answer to an image is no vector
 ├── StoreError (ValueError)              a file or model directory that cannot be trusted or written
 └── OnePassError (RuntimeError)          a second traversal of the training data in one-pass mode
 
@@ -98,6 +99,14 @@ class SelectionError(YoroError, ValueError):
 
 class SourceError(YoroError, ValueError):
     """A response source cannot be found, loaded or trusted."""
+
+
+class AnswerError(SourceError):
+    """An endpoint's answer to an image is no vector; `row` is the image's place among those asked about together."""
+
+    def __init__(self, text: str, row: int | None = None) -> None:
+        super().__init__(text)
+        self.row = row
 
 
 class StoreError(YoroError, ValueError):

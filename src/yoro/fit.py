@@ -35,6 +35,7 @@ class FitOptions(TypedDict, total=False):
     frame: str | float
     image_side: int | None
     device: str
+    budget: int | None
     shrinkage: str | float
     prior: str | Mapping[str, float]
     protocol: str
@@ -81,9 +82,10 @@ def fit(
         fitted.
     preset
         "fast", "best", or "default" between them.
-    source, read, views, prompt, frame, image_side, device
+    source, read, views, prompt, frame, image_side, device, budget
         Which frozen model reads the images, at its "logits", "features" or at "all" that one pass gives,
-        with the mirror image (views=2) or without, and behind which prompt.
+        with the mirror image (views=2) or without, and behind which prompt. The budget is for a source on
+        the network: calls that it may be sent.
     shrinkage, prior, protocol, reservoir, seed
         What decides the mapping once the responses are known; "paper" is the paper and nothing else.
     attributes, sentences, classes, zero_shot

@@ -39,6 +39,14 @@ BANK_SENTENCES = 1_000_000
 SENTENCE_LENGTH = 10_000  # characters
 ANSWER_BYTES = 4 * MB  # of an answer of a language model
 
+ENDPOINT_FILE_BYTES = 1 * MB  # of the TOML file of an endpoint
+ENDPOINT_TEXT = 4096  # characters of one of its texts
+ENDPOINT_HEADERS = 50
+ENDPOINT_DEPTH = 32  # of a body that is sent, and steps to the vector in an answer
+ENDPOINT_CONCURRENCY = 256  # requests at once
+ENDPOINT_ANSWER_BYTES = 4 * MB  # of one answer
+BATCH_LINE_BYTES = 16 * MB  # of a line of batched answers
+
 WEIGHT_FILE_BYTES = 1 * GB  # of torch's old format; the largest embedded file has 25 million bytes
 WEIGHT_PICKLE_BYTES = 16 * MB  # of the part before the numbers; the embedded files have 62,000 there
 PICKLE_INSTRUCTIONS = 1_000_000  # the embedded weight files have about 12,000, CIFAR-100 about 200,000

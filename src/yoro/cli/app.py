@@ -34,13 +34,13 @@ VERBS = {  # what each takes, and its group; a verb lives in a module of `cli`, 
     "merge": ("change", "A.yoro B.yoro... --out C.yoro [OPTIONS]", CHANGES),
     "refine": ("refine", "M.yoro DATA... --out N.yoro [--val DATA] [OPTIONS]", CHANGES),
     "export": ("inspect", "M.yoro [--onnx FILE] [--web FOLDER] [OPTIONS]", FURTHER),
-    "serve": ("serve", "M.yoro [--port N] [OPTIONS]", FURTHER),
+    "serve": ("serve", "M.yoro|--responses SOURCE [--port N] [OPTIONS]", FURTHER),
     "studio": ("studio", "[DATA...] [--work FOLDER] [--open] [OPTIONS]", FURTHER),
     "compare": ("compare", "DATA... [OPTIONS]", FURTHER),
     "respond": ("predict", "DATA... --out Z.npz [OPTIONS]", FURTHER),
     "completion": ("completion", "bash|zsh|fish", FURTHER),
 }
-GROUPS = ("attributes", "bench")  # of verbs, each an app in a module of its own
+GROUPS = ("attributes", "bench", "endpoint")  # of verbs, each an app in a module of its own
 
 app = App(
     name="yoro",

@@ -70,7 +70,7 @@ def explain(
     _check(images, wanted)
     if output.html is not None:
         check_output(output.html, force=output.force)
-    classifier = load(model, source=moved.source, device=moved.device)
+    classifier = load(model, source=moved.source, device=moved.device, calls=moved.calls)
     if images:
         _explain_images(classifier, given(images), wanted, loading, output)
     else:

@@ -13,6 +13,7 @@ from yoro.cli.given import KINDS, LabelFrom, called, given, given_for
 from yoro.cli.options import (
     SENTENCES,
     SOLVING,
+    DryRun,
     LoadingOptions,
     Out,
     PipelineOptions,
@@ -28,7 +29,7 @@ from yoro.cli.options import (
     flag,
     switch,
 )
-from yoro.cli.output import duration, print_json, say, spoken_warnings, tell_skipped, write_page
+from yoro.cli.output import duration, print_json, print_text, say, spoken_warnings, tell_skipped, write_page
 from yoro.errors import counted
 from yoro.model.settings import FitSettings
 
@@ -59,6 +60,7 @@ class FittingOptions:
     reservoir: Annotated[bool, switch("Keep responses, to choose the shrinkage anew later.", SOLVING)] = True
     label_from: LabelFrom = None
     resume: Annotated[bool, flag("Go on where a run that was ended left off.")] = FitSettings.resume
+    dry_run: DryRun = False
 
 
 def fit(
@@ -84,7 +86,8 @@ def fit(
         remove_folder(unfinished)  # a run that was killed while it tidied up has left pieces of it
         say(f"{out} is there, and no unfinished run beside it: nothing to resume.", quiet)
         return
-    check_target(out, force=output.force or (fitting.resume and unfinished.exists()))
+    if not fitting.dry_run:
+        check_target(out, force=output.force or (fitting.resume and unfinished.exists()))
     if output.html is not None:
         check_output(output.html, force=output.force)
     named = read_classes(fitting.classes) if fitting.classes is not None else ()
@@ -95,6 +98,12 @@ def fit(
         pipeline, solve, replace(sentences, classes=tuple(named)), loading, fitting.shots, fitting.refine, unfinished,
         fitting.resume, not quiet, lambda note: say(note, quiet), preset,
     )  # fmt: skip
+    if fitting.dry_run:
+        from yoro.model.calls import fit_forecast
+
+        val = given_for(fitting.val, fitting.label_from)
+        print_text(fit_forecast(given(data, fitting.label_from) if data else None, val, settings))
+        return
     try:
         with spoken_warnings(quiet):
             found = given(data, fitting.label_from) if data else None

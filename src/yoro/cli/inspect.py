@@ -123,7 +123,7 @@ def export(
         check_web_target(web, force=output.force)
         engine = find_runtime(runtime)
     device = "cpu" if moved.device == "auto" else moved.device
-    classifier = load(model, source=moved.source, device=device)
+    classifier = load(model, source=moved.source, device=device, calls=moved.calls)
     if onnx is not None:
         graph, difference = checked_export(classifier)
         write_file(onnx, graph)

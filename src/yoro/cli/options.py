@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
 from yoro.model.settings import Loading, PipelineSettings, SolveSettings
 from yoro.text.settings import SentenceSettings
 
+if TYPE_CHECKING:
+    from yoro.sources.contract import Calls
+
 ModelPath = Annotated[Path, Parameter(help="A saved model.", name="M.yoro")]
 Out = Annotated[Path, Parameter(metavar="M.yoro", help="Where to write the model.")]
 Elsewhere = Annotated[Path | None, Parameter(metavar="N.yoro", help="Write the changed model here, not in place.")]
 Attributes = Annotated[
     str | None, Parameter(metavar="BANK", help="Sentences for an image-text source: a JSON file, templates or names.")
+]
+Budget = Annotated[
+    int | None, Parameter(metavar="N", help="At most N calls to a source on the network, failed ones among them.")
 ]
 
 READING = Group("How images are read", sort_key=20)
@@ -43,6 +49,9 @@ def switch(help: str, group: Group | None = None) -> Parameter:
     return plain if group is None else Parameter.combine(plain, Parameter(group=group))  # one of None hides it
 
 
+DryRun = Annotated[bool, flag("Say what a source on the network would cost, and ask nothing.")]
+
+
 @dataclass(frozen=True)
 class LoadingOptions(Loading):
     """See `Loading`."""
@@ -65,6 +74,7 @@ class SourceOptions(PipelineSettings):
     image_side: Annotated[int | None, Parameter(parse=False)] = PipelineSettings.image_side
     device: Annotated[str, Parameter(metavar="D", help="auto, cpu, cuda or mps.")] = PipelineSettings.device
     views: Annotated[int, Parameter(parse=False)] = PipelineSettings.views
+    budget: Budget = PipelineSettings.budget
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,14 @@ class MovedOptions:
         str | None, Parameter(metavar="S", help="Where the model's source is now, if it moved or is code.")
     ] = None
     device: Annotated[str, Parameter(metavar="D", help="auto, cpu, cuda or mps.")] = PipelineSettings.device
+    budget: Budget = PipelineSettings.budget
+
+    @property
+    def calls(self) -> Calls:
+        """What a source on the network may be asked."""
+        from yoro.sources.contract import Calls
+
+        return Calls(self.budget)
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,12 @@ def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
         sys.exit(1)
 
 
+def tell_calls(classifier: Classifier, quiet: bool) -> None:
+    """What was asked of a source on the network, if the model has one."""
+    for sentence in classifier.opened.asked_of() if classifier.opened is not None else ():
+        say(sentence, quiet)
+
+
 def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     """Name what could not be read, and how many that were."""
     if not skipped:
@@ -155,7 +161,7 @@ def change_model(
     target, quiet = out or path, output.quiet
     check_target(target, force=output.force or out is None)
     with locked(path, lambda sentence: say(sentence, quiet)) if out is None else nullcontext():
-        classifier = load(path, source=moved.source, device=moved.device)
+        classifier = load(path, source=moved.source, device=moved.device, calls=moved.calls)
         before = classifier.model.statistics.total
         with spoken_warnings(quiet):
             changed = change(classifier)
@@ -164,6 +170,7 @@ def change_model(
             saved(changed)
     for note in changed.notes:
         say(note, quiet)
+    tell_calls(classifier, quiet)
     after = classifier.model.statistics.total
     classes = counted(len(classifier.classes), "class")
     say(f"{target}: {before:,.0f} -> {counted(after, 'example')}, {classes}.", quiet)

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from yoro.cli.given import KINDS, Images, LabelFrom, Pictures, given
 from yoro.cli.options import (
+    DryRun,
     LoadingOptions,
     ModelPath,
     Moved,
@@ -28,7 +29,7 @@ from yoro.cli.options import (
     Writes,
     flag,
 )
-from yoro.cli.output import print_json, print_text, say, tell_skipped, write_page
+from yoro.cli.output import print_json, print_text, say, tell_calls, tell_skipped, write_page
 from yoro.cli.pictures import PictureOptions, attended, find_pictures, undo
 from yoro.errors import counted, did_you_mean
 from yoro.model.settings import SolveSettings
@@ -109,7 +110,7 @@ def predict(
     _check(rows, pictures, output)
     data = given(images)
     found = find_pictures(data, pictures)
-    classifier = load(model, source=moved.source, device=moved.device)
+    classifier = load(model, source=moved.source, device=moved.device, calls=moved.calls)
     prior = parse_prior(rows.prior)
     answers = classifier.answers(found or data, prior=prior, loading=loading, progress=not output.quiet)
     for note in answers.notes:
@@ -128,6 +129,7 @@ def predict(
         count = write_rows(lines, rows.format, rows.out)
     if rows.out is not None:
         say(f"{rows.out}: {counted(count, 'prediction')}.", output.quiet)
+    tell_calls(classifier, output.quiet)
     tell_skipped(answers.skipped)
 
 
@@ -223,6 +225,7 @@ def respond(
     unlabelled: Annotated[bool, flag("Images without classes: keep no labels.")] = False,
     label_from: LabelFrom = None,
     seed: Annotated[int, Parameter(help="Seed of the draw of sentences.")] = SolveSettings.seed,
+    dry_run: DryRun = False,
     pipeline: Pipelines = PipelineOptions(),
     sentences: Speaks = SentenceOptions(),
     loading: Reads = LoadingOptions(),
@@ -234,13 +237,19 @@ def respond(
     """
     from yoro.data.find import find
     from yoro.data.responses import write_responses
+    from yoro.model.calls import forecast, unasked
     from yoro.model.pipeline import make_pipeline
     from yoro.model.store import check_output
     from yoro.text.encoded_bank import make_encoded_bank, need_texts
 
-    check_output(out, force=output.force)
+    if not dry_run:
+        check_output(out, force=output.force)
     found = find(given(data, label_from), labelled=not unlabelled)
     chosen = found if split is None else found.select(split)
+    if dry_run:
+        made, source = unasked(pipeline)
+        print_text(forecast(made, source, chosen.examples, loading).spoken(source.config))
+        return
     made = make_pipeline(pipeline)
     stream = made.stream(chosen.examples, loading)
     batches, width = stream.shown("responding", not output.quiet), made.source.width
@@ -254,6 +263,8 @@ def respond(
     for note in found.notes:
         say(note, output.quiet)
     say(f"{out}: {counted(count, 'response')} of width {width} from {pipeline.source}.", output.quiet)
+    for sentence in made.asked_of():
+        say(sentence, output.quiet)
     tell_skipped(stream.skipped)
 
 
@@ -292,7 +303,7 @@ def evaluate(
     if output.html is not None:
         check_output(output.html, force=output.force)
     measured = given(data, label_from)
-    classifier = load(model, source=moved.source, device=moved.device)
+    classifier = load(model, source=moved.source, device=moved.device, calls=moved.calls)
     if output.html is None:
         evaluation = classifier.evaluate(measured, prior=by, loading=loading, progress=not output.quiet)
     else:
@@ -314,6 +325,7 @@ def evaluate(
         if apart is not None:
             said = f"AUROC {apart.auroc:.4f}, {apart.fpr95:.2%} accepted where 95 % of the known are"
             print_text(f"\n{counted(apart.outside, 'image')} of other things: {said}")
+    tell_calls(classifier, output.quiet)
     tell_skipped(evaluation.skipped)
 
 

@@ -109,7 +109,7 @@ def refine(
         loading, moved.source, moved.device, unfinished, resume, not quiet, lambda sentence: say(sentence, quiet)
     )
     with spoken_warnings(quiet):
-        classifier = load(model, source=moved.source, device=moved.device)
+        classifier = load(model, source=moved.source, device=moved.device, calls=moved.calls)
         images, deciding = given(data, label_from), given_for(val, label_from)
         refined, refinement = refine(classifier, images, deciding, settings, run)
     _finish(refined, refinement, out, output)

@@ -9,11 +9,12 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from yoro.cli.options import ModelPath, Moved, MovedOptions, QuietOption, Quiets, UsageError, flag
+from yoro.cli.options import Moved, MovedOptions, QuietOption, Quiets, UsageError, flag
 from yoro.cli.output import say
 from yoro.environment import install
 from yoro.errors import InputError
 from yoro.files.reading import read_bounded
+from yoro.model.settings import PipelineSettings
 from yoro.serve.settings import ServeSettings
 
 LIMITS = Group("What clients may do", sort_key=30)
@@ -56,10 +57,24 @@ class TokenOptions:
     token_file: Annotated[Path | None, Parameter(metavar="FILE", help="The same, from a file.")] = None
 
 
+@dataclass(frozen=True)
+class RespondingOptions:
+    """A source in place of a model."""
+
+    responses: Annotated[
+        str | None,
+        Parameter(metavar="SOURCE", help="No model: the responses of a source, for `fit --source http://...`."),
+    ] = None
+    read: Annotated[
+        str | None, Parameter(metavar="all|logits|features", help="With --responses: where the source is read. [all]")
+    ] = None
+
+
 def serve(
-    model: ModelPath,
+    model: Annotated[Path | None, Parameter(help="A saved model.", name="M.yoro")] = None,
     /,
     *,
+    responding: Annotated[RespondingOptions, Parameter(name="*")] = RespondingOptions(),
     settings: Annotated[ServeOptions, Parameter(name="*", group=LIMITS)] = ServeOptions(),
     tokens: Annotated[TokenOptions, Parameter(name="*")] = TokenOptions(),
     moved: Moved = MovedOptions(),
@@ -69,8 +84,11 @@ def serve(
 
     POST /v1/predict takes images as a form, as they are, or as base64 in JSON; /openapi.json describes all of it.
     """
+    if (model is None) == (responding.responses is None):
+        raise UsageError("Give a saved model, or --responses with the name of a source.")
     try:
         from yoro.serve.run import serve as run
+        from yoro.serve.run import serve_source
     except ModuleNotFoundError as error:
         raise InputError(f"The service needs {error.name}: {install('serve')}.") from None
 
@@ -78,7 +96,24 @@ def serve(
         say(sentence, output.quiet)
 
     token = find_token(tokens)
+    if moved.budget is not None:
+        raise UsageError(
+            "--budget is for verbs that end; what clients may ask of a service is limited by its own options."
+        )
+    if model is None:
+        _check_responding(settings, moved)
+        name, read = responding.responses or "", responding.read or PipelineSettings.read
+        serve_source(name, read, settings, device=moved.device, token=token, tell=tell, log=tell)
+        return
+    if responding.read is not None:
+        raise UsageError("--read goes with --responses; a model is read as it was fitted.")
     run(model, settings, source=moved.source, device=moved.device, token=token, tell=tell, log=tell)
+
+
+def _check_responding(settings: ServeSettings, moved: MovedOptions) -> None:
+    if settings.feedback or moved.source is not None:
+        option = "--feedback" if settings.feedback else "--source"
+        raise UsageError(f"{option} is for a model; --responses serves a source by its name.")
 
 
 def find_token(given: TokenOptions) -> str | None:

@@ -60,7 +60,7 @@ def list_issues(
     for file in (wanted.out, wanted.html):
         if file is not None:
             check_output(file, force=output.force)
-    classifier = load(model, source=moved.source, device=moved.device)
+    classifier = load(model, source=moved.source, device=moved.device, calls=moved.calls)
     look = given(data)
     found = None if is_response_data(look) else find(look, known=classifier.names)
     issues = find_issues(classifier, found or look, loading=loading, progress=not output.quiet)

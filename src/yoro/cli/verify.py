@@ -31,7 +31,7 @@ def verify(
     from yoro.model.classifier import load
     from yoro.trust.forgetting import verify as check
 
-    classifier = load(model, source=moved.source, device=moved.device)
+    classifier = load(model, source=moved.source, device=moved.device, calls=moved.calls)
     left = given(data, label_from) if data else None
     found = check(classifier, receipt, left, loading=loading, progress=not output.quiet)
     if output.as_json:

@@ -29,6 +29,7 @@ from yoro.model.settings import HERE, Loading, SolveSettings
 from yoro.model.solve import solve
 from yoro.model.store import read_model, write_model
 from yoro.model.waiting import waiting
+from yoro.sources.contract import FREE, Calls
 from yoro.text.encoded_bank import EncodedBank, extended, need_texts
 from yoro.text.settings import Attributes
 
@@ -94,13 +95,13 @@ class Change:
     receipt: Receipt | None = None  # of what was forgotten
 
 
-def load(path: str | Path, *, source: str | None = None, device: str = "auto") -> Classifier:
+def load(path: str | Path, *, source: str | None = None, device: str = "auto", calls: Calls = FREE) -> Classifier:
     """Load a saved classifier; nothing in it is executed.
 
     `source` tells where the model's source is now, if it has moved, and is needed for a source
-    that runs code (`callable:...`).
+    that runs code (`callable:...`) or asks a host. `calls` says how much may be asked of that.
     """
-    return Classifier(read_model(path), source=source, device=device)
+    return Classifier(read_model(path), source=source, device=device, calls=calls)
 
 
 class Classifier:
@@ -111,10 +112,11 @@ class Classifier:
     """
 
     def __init__(
-        self, model: Model, *, pipeline: Pipeline | None = None, source: str | None = None, device: str = "auto"
-    ) -> None:
+        self, model: Model, *, pipeline: Pipeline | None = None, source: str | None = None, device: str = "auto",
+        calls: Calls = FREE,
+    ) -> None:  # fmt: skip
         self._model, self._pipeline = model, pipeline
-        self._source, self._device = source, device
+        self._source, self._device, self._calls = source, device, calls
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -135,7 +137,12 @@ class Classifier:
     def pipeline(self) -> Pipeline:
         """How images become responses; opened when first needed."""
         if self._pipeline is None:
-            self._pipeline = reopen_pipeline(self._model.origin, self._source, device=self._device)
+            self._pipeline = reopen_pipeline(self._model.origin, self._source, device=self._device, calls=self._calls)
+        return self._pipeline
+
+    @property
+    def opened(self) -> Pipeline | None:
+        """The same, if it was needed yet."""
         return self._pipeline
 
     def predict(self, data: object, *, prior: Prior | None = None, loading: Loading = HERE) -> list[str]:

@@ -47,10 +47,10 @@ class Fitted:
 def fit_images(data: object, val: object | None, settings: FitSettings) -> Fitted:
     """Read every image to fit once, and solve."""
     verb, sentences = Verb("fit"), settings.sentences
-    train, held, names, notes = _chosen(data, val, settings)
+    train, held, names, notes = chosen(data, val, settings)
     log_prior(np.ones(len(names)), tuple(sorted(names)), settings.solve.prior)  # refuses one that does not fit
     pipeline = make_pipeline(settings.pipeline)
-    for note in notes:
+    for note in (*notes, *getattr(pipeline.source, "notes", ())):
         settings.tell(note)
     words, odd = encoded_bank_of(
         pipeline.source, names, replace(sentences, zero_shot=sentences.zero_shot and not settings.solve.paper),
@@ -69,6 +69,8 @@ def fit_images(data: object, val: object | None, settings: FitSettings) -> Fitte
     validation = None
     if held and settings.solve.shrinkage == "validation":
         validation = hold(pipeline.stream(held, settings.loading), gathered, settings.progress)
+    for note in pipeline.asked_of():
+        settings.tell(note)
     verb = replace(verb, images=gathered.images)
     with waiting("solving", settings.progress):
         model = solve(gathered, settings.solve, pipeline.origin(), words=words, validation=validation, verb=verb)
@@ -146,7 +148,7 @@ def hold(stream: ResponseStream, gathered: Gathered, progress: bool) -> Validati
     return held.responses, held.labels
 
 
-def _chosen(
+def chosen(
     data: object, val: object | None, settings: FitSettings
 ) -> tuple[list[Example], list[Example], set[str], list[str]]:
     """Images to fit and to validate on, all class names, and what there is to say."""

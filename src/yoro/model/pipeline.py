@@ -15,12 +15,12 @@ from yoro.data.loading import load
 from yoro.data.responses import ResponseBatch
 from yoro.data.streams import ResponseStream
 from yoro.discriminant.readings import Layout
-from yoro.errors import ImageError, SourceError
+from yoro.errors import AnswerError, ImageError, SourceError
 from yoro.model.model import Json, Origin, differing
 from yoro.model.settings import Loading, PipelineSettings
 from yoro.prompts.prompt import Prompt, make_prompt, parse_frame, restore_prompt
 from yoro.sources import needs_consent, open_source
-from yoro.sources.contract import layout_of
+from yoro.sources.contract import FREE, Calls, layout_of
 
 if TYPE_CHECKING:
     from yoro.sources import ResponseSource
@@ -42,7 +42,8 @@ class Pipeline:
     def _batches(
         self, examples: Sequence[Example], loading: Loading, stream: ResponseStream
     ) -> Iterator[ResponseBatch]:
-        batches = load(examples, self.geometry, batch_size=loading.batch_size, workers=loading.workers)
+        together = max(loading.batch_size, getattr(self.source, "together", 1))  # of calls at once, as many as it likes
+        batches = load(examples, self.geometry, batch_size=together, workers=loading.workers)
         try:
             for batch in batches:
                 for index, message in batch.failures:
@@ -54,7 +55,7 @@ class Pipeline:
                 if not chosen:
                     continue
                 yield ResponseBatch(
-                    self.respond(batch.images),
+                    self._named(batch.images, chosen),
                     [example.label or "" for example in chosen],
                     [example.group or "" for example in chosen],
                     [bytes.fromhex(digest) for digest in batch.digests],
@@ -64,6 +65,15 @@ class Pipeline:
         finally:
             batches.close()
 
+    def _named(self, images: NDArray[np.uint8], examples: Sequence[Example]) -> NDArray[np.floating]:
+        """Responses to images, where what is wrong with an answer names its image."""
+        try:
+            return self.respond(images)
+        except AnswerError as error:
+            if error.row is None:
+                raise
+            raise AnswerError(f"'{examples[error.row].name}': {error}") from error
+
     def respond(self, images: NDArray[np.uint8]) -> NDArray[np.floating]:
         """Responses (n, width) to decoded images: every reading transformed, views averaged."""
         return self.layout.transformed(self.asked(images, self.layout.views))
@@ -72,6 +82,11 @@ class Pipeline:
         """What the source answers to the images, and with two views to their mirror images."""
         seen = [images, np.ascontiguousarray(images[:, :, ::-1])] if views == 2 else [images]
         return [self.source.respond(self.prompt.compose(view)) for view in seen]
+
+    def asked_of(self) -> list[str]:
+        """What the calls of this run came to, in a sentence; nothing for a source that runs here."""
+        told = getattr(self.source, "outcome", None)
+        return [] if told is None else [str(told())]
 
     def describe(self) -> dict[str, Json]:
         """What must be the same for images to be read the same way."""
@@ -87,10 +102,13 @@ class Pipeline:
         return Origin(**self.describe(), prompt_arrays=dict(self.prompt.arrays()))
 
 
-def make_pipeline(settings: PipelineSettings | None = None, *, threads: int | None = None) -> Pipeline:
-    """A pipeline by names, as a user gives them."""
+def make_pipeline(
+    settings: PipelineSettings | None = None, *, threads: int | None = None, dry: bool = False
+) -> Pipeline:
+    """A pipeline by names, as a user gives them; in a dry run a source on the network is not asked."""
     chosen = settings or PipelineSettings()
-    source = open_source(chosen.source, read=chosen.read, device=chosen.device, threads=threads)
+    calls = Calls(chosen.budget, dry)
+    source = open_source(chosen.source, read=chosen.read, device=chosen.device, threads=threads, calls=calls)
     frame = parse_frame(chosen.frame) if isinstance(chosen.frame, str) else chosen.frame
     prompt = make_prompt(
         chosen.prompt, source.side, mean=source.mean, std=source.std, image_side=chosen.image_side, frame=frame
@@ -100,7 +118,9 @@ def make_pipeline(settings: PipelineSettings | None = None, *, threads: int | No
     return Pipeline(source, prompt, geometry, replace(layout_of(source), views=chosen.views))
 
 
-def reopen_pipeline(origin: Origin, source: str | None = None, *, device: str = "auto") -> Pipeline:
+def reopen_pipeline(
+    origin: Origin, source: str | None = None, *, device: str = "auto", calls: Calls = FREE
+) -> Pipeline:
     """The pipeline a model was fitted with; `source` tells where its weights are now, if they moved.
 
     The weights must be the same, by digest.
@@ -108,7 +128,7 @@ def reopen_pipeline(origin: Origin, source: str | None = None, *, device: str = 
     if not origin.images:
         raise SourceError("This model was fitted on responses alone and cannot read images; give it responses (.npz).")
     name = allowed_source(origin, source)
-    opened = open_source(name, read=str(origin.source.get("read", "logits")), device=device)
+    opened = open_source(name, read=str(origin.source.get("read", "logits")), device=device, calls=calls)
     layout = layout_of(opened)
     if "readings" in origin.source:
         layout = replace(layout, views=Layout.from_config(origin.source["readings"]).views)

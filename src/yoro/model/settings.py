@@ -54,6 +54,7 @@ class PipelineSettings:
         "black", "mean" or a number), and the side of the image within it.
     device : "auto", "cpu", "cuda" or "mps".
     views : 2 reads an image together with its mirror image, where that helps by leave-one-out.
+    budget : calls that a source on the network may be sent, failed ones among them; None for as many as it takes.
     """
 
     source: str = "embedded:lite0"
@@ -63,6 +64,7 @@ class PipelineSettings:
     image_side: int | None = None
     device: str = "auto"
     views: int = 1
+    budget: int | None = None
 
 
 def check_seed(seed: int) -> None:

@@ -28,6 +28,8 @@ from yoro.serve.metrics import Metrics
 from yoro.serve.openapi import described
 from yoro.serve.priority import stand_back
 from yoro.serve.refusals import busy
+from yoro.serve.repeated import KEY, Repeated
+from yoro.serve.responding import ServedSource, Still
 from yoro.serve.served import Answered, Served, Wanted
 from yoro.serve.settings import ServeSettings
 from yoro.serve.watch import Current, watch
@@ -47,10 +49,11 @@ class Seen:
 
 
 class Service:
-    """A model behind a queue: images come in, are decoded beside the event loop, and answered in batches."""
+    """A model, or a source alone, behind a queue: images are decoded beside the event loop, and answered in batches."""
 
-    def __init__(self, current: Current, settings: ServeSettings, metrics: Metrics) -> None:
+    def __init__(self, current: Current | Still, settings: ServeSettings, metrics: Metrics) -> None:
         self.current, self.settings, self.metrics = current, settings, metrics
+        self.repeated = Repeated()
         self.batcher: Batcher[Answered | ImageError] = Batcher(
             settings.waiting_images, settings.batch_images, metrics.batch
         )
@@ -60,7 +63,7 @@ class Service:
         self.slowly = ThreadPoolExecutor(1, "yoro-slowly", stand_back)  # what may take seconds, one by one
         self._learning = 0
 
-    async def see(self, request: Request) -> tuple[Served, list[Seen]]:
+    async def see(self, request: Request) -> tuple[Served | ServedSource, list[Seen]]:
         """The model that answers, and what it says of the images of a request."""
         body = await request.body()
         kind = request.headers.get("content-type", "")
@@ -79,9 +82,11 @@ class Service:
             return served.predictions(answers, wanted)
         return await self._run(self.slowly, served.predictions, answers, wanted)
 
-    async def learn(self, served: Served, seen: Sequence[Seen], label: str) -> Json:
+    async def learn(self, served: Served | ServedSource, seen: Sequence[Seen], label: str) -> Json:
         """Add what was seen to the model under a label."""
         images = [(one.name, one.digest, one.answer) for one in seen if isinstance(one.answer, Answered)]
+        assert isinstance(self.current, Current)  # a source alone has no such route
+        assert isinstance(served, Served)
         if self._learning >= WAITING_FEEDBACK:
             raise busy("Others are changing the model", 1)
         self._learning += 1
@@ -97,16 +102,18 @@ class Service:
     @asynccontextmanager
     async def running(self, _: FastAPI) -> AsyncIterator[None]:
         """Watch the model directory meanwhile; at the end, finish what was begun."""
-        watching = asyncio.create_task(watch(self.current, self.slowly))
+        current = self.current
+        watching = asyncio.create_task(watch(current, self.slowly)) if isinstance(current, Current) else None
         yield
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
+        if watching is not None:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
         for part in (self.beside, self.slowly):
             part.shutdown()
         self.batcher.close()
 
-    async def _answer(self, served: Served, upload: Upload) -> Seen:
+    async def _answer(self, served: Served | ServedSource, upload: Upload) -> Seen:
         decode = partial(decode_and_digest, upload.content, served.pipeline.geometry, name=upload.name)
         try:
             image, digest = await self._run(self.beside, decode)
@@ -125,7 +132,12 @@ def make_app(service: Service, token: str | None, log: Log) -> Guard:
         title="YORO", version=__version__, description="Images in, class names out.", lifespan=service.running,
         docs_url=None, redoc_url=None, openapi_url=None,
     )  # fmt: skip
-    _add_answers(app, service)
+    _add_responses(app, service)
+    if isinstance(service.current, Current):
+        _add_predictions(app, service)
+        _add_model(app, service.current, service.settings)
+    else:
+        _add_source(app, service.current)
     _add_facts(app, service)
     if service.settings.feedback:
         _add_feedback(app, service)
@@ -140,7 +152,7 @@ def make_app(service: Service, token: str | None, log: Log) -> Guard:
     return Guard(app, service.settings, token, service.metrics, log, routes)
 
 
-def _add_answers(app: FastAPI, service: Service) -> None:
+def _add_predictions(app: FastAPI, service: Service) -> None:
     @app.post("/v1/predict")
     async def predict(
         request: Request,
@@ -154,14 +166,22 @@ def _add_answers(app: FastAPI, service: Service) -> None:
     ) -> Response:
         """Classes of images."""
         served, seen = await service.see(request)
+        assert isinstance(served, Served)
         good = _readable(seen)
         found = iter(await service.predict(served, good, Wanted(top, unknown, coverage)))
         rows = [{"name": one.name} | (next(found) if isinstance(one.answer, Answered) else _wrong(one)) for one in seen]
         return JSONResponse({"version": served.version, "predictions": rows})
 
+
+def _add_responses(app: FastAPI, service: Service) -> None:
     @app.post("/v1/responses")
     async def responses(request: Request) -> Response:
-        """The network's own responses to images, before any class."""
+        """The network's own responses to images, before any class; with an Idempotency-Key computed once."""
+        key, body = request.headers.get(KEY, ""), await request.body()
+        text, again = await service.repeated.answer(key, body, lambda: answered(request))
+        return Response(text, media_type="application/json", headers={"idempotent-replayed": "true"} if again else None)
+
+    async def answered(request: Request) -> str:
         served, seen = await service.see(request)
         found = iter(await service.responses(_readable(seen)))
         rows = [
@@ -170,18 +190,24 @@ def _add_answers(app: FastAPI, service: Service) -> None:
             else json.dumps({"name": one.name} | _wrong(one))
             for one in seen
         ]
-        width = served.classifier.model.mapping.width
-        text = f'{{"version": "{served.version}", "width": {width}, "responses": [{", ".join(rows)}]}}'
-        return Response(text, media_type="application/json")
+        return f'{{"version": "{served.version}", "width": {served.width}, "responses": [{", ".join(rows)}]}}'
 
 
-def _add_facts(app: FastAPI, service: Service) -> None:
+def _add_model(app: FastAPI, current: Current, settings: ServeSettings) -> None:
     @app.get("/v1/model")
     async def model() -> Response:
         """What answers: classes, source, and whether a changed model could not be taken up."""
-        facts = service.current.served.facts()
-        return JSONResponse(facts | {"feedback": service.settings.feedback, "error": service.current.error})
+        return JSONResponse(current.served.facts() | {"feedback": settings.feedback, "error": current.error})
 
+
+def _add_source(app: FastAPI, current: Still) -> None:
+    @app.get("/v1/source")
+    async def source() -> Response:
+        """What answers: the source's identity, and which readings its responses hold."""
+        return JSONResponse(current.served.facts() | {"version": current.served.version})
+
+
+def _add_facts(app: FastAPI, service: Service) -> None:
     @app.get("/healthz")
     async def healthz() -> Response:
         """Whether the service answers."""

@@ -102,6 +102,18 @@ ANSWERS: dict[str, tuple[Schema, Schema]] = {  # by path: what comes back, and a
         ),
         {"version": "5d41402abc4b2a76", "classes": ["rose", "tulip"], "examples": 120, "source": "embedded:lite0"},
     ),
+    "/v1/source": (
+        _objects(
+            {
+                "version": VERSION,
+                "source": {"type": "object"},
+                "width": COUNT,
+                "readings": {"type": ["object", "null"]},
+            },
+            "version", "source", "width",
+        ),
+        {"version": "5d41402abc4b2a76", "source": {"side": 224, "digest": "..."}, "width": 1000, "readings": None},
+    ),
     "/healthz": (_objects({"status": {"type": "string"}}, "status"), {"status": "ok"}),
 }  # fmt: skip
 

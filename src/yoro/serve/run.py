@@ -21,6 +21,7 @@ from yoro.serve.app import Service, make_app
 from yoro.serve.guard import Log
 from yoro.serve.metrics import Metrics
 from yoro.serve.priority import stand_back
+from yoro.serve.responding import ServedSource, Still
 from yoro.serve.settings import ServeSettings
 from yoro.serve.watch import Current
 
@@ -96,13 +97,28 @@ def serve(
     token: str | None = None, tell: Callable[[str], None], log: Log,
 ) -> None:  # fmt: skip
     """Serve a model until the process is told to end; `tell` is called with sentences, `log` with each request."""
+    _serve(str(path), lambda: Current(path, source, device), settings, token, tell, log)
+
+
+def serve_source(
+    name: str, read: str, settings: ServeSettings, *, device: str = "auto",
+    token: str | None = None, tell: Callable[[str], None], log: Log,
+) -> None:  # fmt: skip
+    """The same for a source without a classifier."""
+    _serve(name, lambda: Still(ServedSource(name, read, device)), settings, token, tell, log)
+
+
+def _serve(
+    what: str, make: Callable[[], Current | Still], settings: ServeSettings, token: str | None,
+    tell: Callable[[str], None], log: Log,
+) -> None:  # fmt: skip
     with listening(settings) as sock:
         with ThreadPoolExecutor(1, initializer=stand_back) as opener:  # the threads of the network are its children
-            current = opener.submit(Current, path, source, device).result()
+            current = opener.submit(make).result()
         current.tell = tell
         app = make_app(Service(current, settings, Metrics()), token, log)
         host, port = sock.getsockname()[:2]
-        tell(f"Serving {path} on http://{f'[{host}]' if ':' in host else host}:{port}; Ctrl-C ends it.")
+        tell(f"Serving {what} on http://{f'[{host}]' if ':' in host else host}:{port}; Ctrl-C ends it.")
         if not settings.local and token is None:
             tell("Whoever reaches this machine may ask; a token (--token-file) would keep strangers out.")
         run(app, sock, settings)

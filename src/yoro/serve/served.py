@@ -54,6 +54,11 @@ class Served:
         content = mapping.weights.tobytes() + mapping.bias.tobytes() + "\n".join(mapping.classes).encode()
         self.version = hashlib.blake2b(content, digest_size=8).hexdigest()
 
+    @property
+    def width(self) -> int:
+        """Of a response."""
+        return self.classifier.model.mapping.width
+
     def rows(self, images: NDArray[np.uint8]) -> list[Answered | ImageError]:
         """What there is to say of each of some decoded images, by one forward pass."""
         responses, model = self.pipeline.respond(images), self.classifier.model

@@ -103,6 +103,21 @@ class Identity:
         }
 
 
+@dataclass(frozen=True)
+class Calls:
+    """What an endpoint may be asked: so many calls, None for as many as it takes; in a dry run none at all."""
+
+    budget: int | None = None
+    dry: bool = False
+
+    def __post_init__(self) -> None:
+        if self.budget is not None and self.budget < 0:
+            raise InputError(f"A budget of {self.budget} calls was given; expected 0 or more.")
+
+
+FREE = Calls()
+
+
 class IdentifiedSource:
     """What the sources of this room share of `ResponseSource`: all that follows from their identity."""
 

@@ -22,11 +22,11 @@ def lacking(name: str, *, gradients: bool = False) -> str:
     """
     try:
         parsed, kind = find_kind(name)
-        if kind.open is None:
+        if kind.open is None and kind.ask is None:
             need_torch(kind.package, name)
         if gradients and not installed("torch"):
             return f"{name!r} cannot be trained through: torch is not installed: {install_command('timm')}"
-        why = _file(parsed) or (_embedded(parsed) if kind.open is not None else _fetched(parsed))
+        why = _file(parsed) or (_fetched(parsed) if kind.open is None and kind.ask is None else _embedded(parsed))
     except SourceError as error:
         return one_line(error)
     return f"{name!r} cannot be opened: {why}." if why else ""
@@ -34,7 +34,7 @@ def lacking(name: str, *, gradients: bool = False) -> str:
 
 def _file(name: SourceName) -> str:
     """A file that the name gives and that is not there."""
-    given = name.rest if name.prefix == "onnx" else name.options.get("weights", "")
+    given = name.rest if name.prefix in ("onnx", "endpoint") else name.options.get("weights", "")
     return f"there is no file {given!r}" if given and not Path(given).is_file() else ""
 
 

@@ -51,7 +51,8 @@ def list_sources() -> list[str]:
 def catalogue() -> list[CatalogueRow]:
     """The sources and whether they are installed, found without importing any of them."""
     conse = model_folder() is not None
-    function = "any Python function, images to responses"
+    function, service = "any Python function, images to responses", "any address that answers with a vector"
+    there = importlib.util.find_spec("httpx") is not None
     return [
         *(_embedded_row(variant, side) for variant, side in SIDES.items()),
         *(_torch_row(*row) for row in CLASSIFIERS),
@@ -59,6 +60,8 @@ def catalogue() -> list[CatalogueRow]:
         *(_torch_row(*row) for row in IMAGE_TEXT),
         CatalogueRow("onnx:PATH", "any classifier in an ONNX file", None, None, True, "a file of yours", "your own"),
         CatalogueRow("callable:module:function", function, None, None, True, "code of yours", "your own"),
+        CatalogueRow("https://HOST", "a `yoro serve --responses`", None, None, there, install("endpoint"), "its own"),
+        CatalogueRow("endpoint:FILE.toml", service, None, None, there, install("endpoint"), "its own"),
     ]
 
 

@@ -37,7 +37,12 @@ def parse_name(
     prefix, colon, rest = text.partition(":")
     if not colon or prefix not in prefixes or not rest:
         raise SourceError(f"{text!r} names no source. {_guess(text, known, networks)}")
-    if prefix == "callable":  # a Python name has no options
+    if prefix in (
+        "callable",
+        "http",
+        "https",
+        "endpoint",
+    ):  # a Python name, an address, a file: without options of ours
         return SourceName(text, prefix, rest)
     rest, question, query = rest.partition("?")
     options: dict[str, str] = {}
@@ -118,7 +123,7 @@ def _guess(text: str, known: Sequence[str], networks: Callable[[], Sequence[str]
         did_you_mean(text, known, most=2, else_all=False)
         or did_you_mean(f"embedded:{bare}", known, alike=0.8, else_all=False)
         or "Names look like embedded:lite0, onnx:PATH, timm:NAME, torchvision:NAME/WEIGHTS, open_clip:MODEL/TAG, "
-        "callable:module:function; `yoro models` lists them."
+        "callable:module:function, https://HOST, endpoint:FILE.toml; `yoro models` lists them."
     )
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from yoro.environment import refuse_telemetry
+from yoro.environment import install, refuse_telemetry
 from yoro.errors import SourceError
 from yoro.sources.callable import open_callable
 from yoro.sources.conse import open_conse
-from yoro.sources.contract import Reading, ResponseSource, check_cpu, check_reading, is_dual
+from yoro.sources.contract import FREE, Calls, Reading, ResponseSource, check_cpu, check_reading, is_dual
 from yoro.sources.embedded import open_embedded
 from yoro.sources.models import install_command, installed, list_sources
 from yoro.sources.names import SourceName, parse_name, with_side
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from yoro.sources.torch.network import MakeNetwork, Network
 
 Open: TypeAlias = Callable[[SourceName, Reading, int | None], ResponseSource]  # the number is that of threads
+Ask: TypeAlias = Callable[[SourceName, str, Calls], ResponseSource]
 
 INSTEAD = (
     "Refinement needs a source with gradients: embedded:lite0, timm:NAME, torchvision:NAME/WEIGHTS or "
@@ -33,15 +34,18 @@ class Kind:
     """One kind of source: how it is opened without torch, on the CPU, and its network in torch.
 
     Where `open` is None, the network is what is opened. It also gives gradients, and needs torch and `package`; where
-    it is a string, there is none, and the string says why.
+    it is a string, there is none, and the string says why. What `ask` opens answers from elsewhere.
     """
 
     open: Open | None
     network: MakeNetwork | str
     package: str = ""
+    ask: Ask | None = None
 
 
-def open_source(name: str, *, read: str = "logits", device: str = "auto", threads: int | None = None) -> ResponseSource:
+def open_source(
+    name: str, *, read: str = "logits", device: str = "auto", threads: int | None = None, calls: Calls = FREE
+) -> ResponseSource:
     """Open the source of that name, read at its "logits", its pooled "features", or "all" that one pass can give.
 
     Where a source gives one vector and no more, "all" is that vector.
@@ -53,6 +57,11 @@ def open_source(name: str, *, read: str = "logits", device: str = "auto", thread
     if threads is not None and threads < 1:
         raise SourceError(f"threads must be at least 1, not {threads}.")
     one = check_reading("logits" if read == "all" else read)
+    if kind.ask is not None:
+        check_cpu(device, name)
+        return kind.ask(parsed, read, calls)
+    if calls != FREE:
+        raise SourceError(f"{name!r} runs here and makes no calls; a budget and a dry run are for endpoints.")
     if kind.open is not None:
         check_cpu(device, name)
         source = kind.open(parsed, one, threads)
@@ -71,8 +80,6 @@ def torch_network(name: str, read: Reading, side: int | None = None) -> tuple[So
 
     A source that cannot give gradients is a SourceError that says why and what to use instead.
     """
-    if name.startswith(("http:", "https:")):
-        raise _no_gradients(name, "a service answers with numbers alone")
     parsed, kind = find_kind(name if side is None else with_side(name, side))
     return parsed, _need_network(kind, name)(parsed, read)
 
@@ -81,6 +88,8 @@ def needs_consent(name: str) -> str | None:
     """What opening the name would do that a name in a stranger's file must not be trusted with; None if nothing."""
     if name.startswith("callable:"):
         return "runs code"
+    if name.startswith(("http:", "https:", "endpoint:")):
+        return "asks a host on the network"
     parsed, kind = find_kind(name)
     if kind.open is not None or not installed(kind.package):  # what is not installed is refused when it is opened
         return None
@@ -138,6 +147,14 @@ def _open_onnx(name: SourceName, read: Reading, threads: int | None) -> Response
     return open_onnx(name, read, threads)
 
 
+def _open_endpoint(name: SourceName, read: str, calls: Calls) -> ResponseSource:
+    try:
+        from yoro.sources.endpoint.source import open_endpoint
+    except ModuleNotFoundError as error:
+        raise SourceError(f"{name.text!r} needs {error.name}, which is not installed: {install('endpoint')}.") from None
+    return open_endpoint(name, read, calls)
+
+
 def _lite(name: SourceName, read: Reading) -> Network:
     from yoro.sources.torch.embedded import lite_network
 
@@ -168,11 +185,15 @@ def _open_clip(name: SourceName, read: Reading) -> Network:
     return open_clip_network(name, read)
 
 
+ENDPOINT = Kind(None, "a service answers with numbers alone", ask=_open_endpoint)
 KINDS = {
     "embedded:conse": Kind(open_conse, _conse, "timm"),  # a whole name comes before its prefix
     "embedded": Kind(open_embedded, _lite, "timm"),
     "onnx": Kind(_open_onnx, "ONNX Runtime runs a graph forwards only"),
     "callable": Kind(open_callable, "a Python function answers with numbers and keeps no record of how it found them"),
+    "http": ENDPOINT,
+    "https": ENDPOINT,
+    "endpoint": ENDPOINT,
     "timm": Kind(None, _timm, "timm"),
     "torchvision": Kind(None, _torchvision, "torchvision"),
     "open_clip": Kind(None, _open_clip, "open_clip"),

@@ -1,0 +1,69 @@
+"""Calls to an endpoint before they are made: counted, or written to files for a batch endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.data.examples import Example
+from yoro.data.loading import load
+from yoro.errors import InputError
+from yoro.model.one_pass import chosen
+from yoro.model.pipeline import Pipeline, make_pipeline
+from yoro.model.settings import FitSettings, Loading, PipelineSettings
+
+if TYPE_CHECKING:
+    from yoro.sources.endpoint.source import EndpointSource, Forecast
+
+
+def fit_forecast(data: object, val: object | None, settings: FitSettings) -> str:
+    """What a fit would cost, in a sentence; nothing is asked."""
+    train, held, _, _ = chosen(data, val, settings)
+    fitted = [] if settings.shots == 0 else train
+    kept = held if settings.solve.shrinkage == "validation" else []
+    pipeline, source = unasked(settings.pipeline)
+    return forecast(pipeline, source, [*fitted, *kept], settings.loading).spoken(source.config)
+
+
+def unasked(settings: PipelineSettings) -> tuple[Pipeline, EndpointSource]:
+    """A pipeline whose endpoint is not asked, and the endpoint."""
+    from yoro.sources.endpoint.source import endpoint_of
+
+    pipeline = make_pipeline(settings, dry=True)
+    source = endpoint_of(pipeline.source)
+    if source is None:
+        raise InputError(
+            f"{settings.source!r} runs here and makes no calls; expected https://... or endpoint:FILE.toml."
+        )
+    return pipeline, source
+
+
+def forecast(pipeline: Pipeline, source: EndpointSource, examples: Sequence[Example], loading: Loading) -> Forecast:
+    """How many calls the images need: one for each that is not in the journal, and one where the width is not known."""
+    from yoro.sources.endpoint.source import Forecast
+
+    images, keys = 0, set[bytes]()
+    for batch in canvases(pipeline, examples, loading):
+        images += len(batch)
+        keys |= {source.key(canvas) for canvas in source.sendable(batch)}
+    known = len(source.journal.vectors(sorted(keys)))
+    calls = len(keys) - known
+    return Forecast(images, images - calls, calls + int(calls > 0 and source.unknown_width))
+
+
+def canvases(
+    pipeline: Pipeline, examples: Sequence[Example], loading: Loading
+) -> Iterator[NDArray[np.uint8] | NDArray[np.float32]]:
+    """All that the source would be asked about, (n, side, side, 3) at a time; mirror images come after their batch."""
+    batches = load(examples, pipeline.geometry, batch_size=loading.batch_size, workers=loading.workers)
+    try:
+        for batch in batches:
+            if len(batch.indices):
+                yield pipeline.prompt.compose(batch.images)
+                if pipeline.layout.views == 2:
+                    yield pipeline.prompt.compose(np.ascontiguousarray(batch.images[:, :, ::-1]))
+    finally:
+        batches.close()

@@ -1,0 +1,1 @@
+"""Endpoints: any address that answers an image with a vector."""

@@ -1,0 +1,280 @@
+"""What an endpoint wants, as a TOML file says it: address, headers, body, the vector's place, and how hard to ask."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import json
+import math
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+
+from yoro import limits
+from yoro.errors import SourceError, did_you_mean
+from yoro.files.reading import read_bounded
+from yoro.sources.endpoint import answers
+from yoro.sources.endpoint.template import check_template
+
+NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")  # of a header
+VARIABLE = re.compile(r"[A-Za-z_]\w{0,99}")
+RATE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)/(s|min)")
+SECRET = ("authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-goog-api-key", "x-auth-token")
+OWN = ("content-type", "content-length", "host", "idempotency-key", "accept-encoding", "transfer-encoding")
+RESPONSES = "/v1/responses"  # of `yoro serve --responses`
+OURS = "responses[0].response"  # where its vector is
+
+Check = Callable[[str, object], object]  # a setting by name and value, as it is taken
+
+
+@dataclass(frozen=True)
+class Header:
+    """A header: words of the file, or a variable of the environment whose value is kept nowhere."""
+
+    text: str = ""
+    env: str = ""
+
+    def value(self, name: str) -> str:
+        """What is sent."""
+        if not self.env:
+            return self.text
+        found = os.environ.get(self.env, "").strip()
+        if not found or not found.isascii() or not found.isprintable():
+            came = "is not set" if not found else "holds characters that no header can carry"
+            raise SourceError(f"The header {name!r} wants the variable {self.env}, which {came}.")
+        return self.text + found
+
+
+@dataclass(frozen=True)
+class EndpointConfig:
+    """An endpoint, checked. Without an `answer` it speaks as `yoro serve --responses` does, and says itself what it is.
+
+    url, method : where the image goes, by "POST" or "PUT".
+    headers : beside those that are ours.
+    body, form : JSON with placeholders for the image, or the field of a form; with neither, the image is the body.
+    answer : the vector's place in the JSON that comes back.
+    side, encoding, quality : the square that is sent, as "png" or "jpeg" of that quality.
+    width : numbers of a vector, if it is known.
+    concurrency, rate, timeout, retries, longest_wait : requests at once, a second, seconds for one, further attempts,
+        and seconds that a server may ask us to wait.
+    price, currency : of a call.
+    journal : where answers are kept.
+    proxy, certificates : an address to go through, and a file of certificates to trust in place of the usual ones.
+    batch_url : what a line for a batch endpoint names as its address; else the path of the url.
+    """
+
+    url: str
+    method: str = "POST"
+    headers: Mapping[str, Header] = field(default_factory=dict)
+    body: Mapping[str, object] | None = None
+    form: str | None = None
+    answer: str | None = None
+    side: int = 224
+    encoding: str = "png"
+    quality: int = 95
+    width: int | None = None
+    concurrency: int = 8
+    rate: float | None = None
+    timeout: float = 60.0
+    retries: int = 6
+    longest_wait: float = 60.0
+    price: float | None = None
+    currency: str = "USD"
+    journal: Path | None = None
+    proxy: str | None = None
+    certificates: Path | None = None
+    batch_url: str | None = None
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is a service of our own kind."""
+        return self.answer is None
+
+    @property
+    def address(self) -> str:
+        """Where images are sent."""
+        parts = urlsplit(self.url)
+        return parts._replace(path=RESPONSES).geturl() if self.ours and parts.path in ("", "/") else self.url
+
+    @property
+    def place(self) -> answers.Path:
+        """Of the vector in an answer."""
+        return answers.parse_path(self.answer or OURS)
+
+    @property
+    def shown(self) -> str:
+        """The address without what may be secret in it."""
+        return urlsplit(self.address)._replace(query="", fragment="").geturl()
+
+    def digest(self) -> str:
+        """Of all that decides an answer; credentials, and how hard we ask, are no part of it."""
+        plain = {name: header.text for name, header in self.headers.items() if not header.env}
+        sent = [self.address, self.method, plain, self.body, self.form, self.answer]
+        image = [self.side, self.encoding, self.quality if self.encoding == "jpeg" else None]
+        return hashlib.sha256(json.dumps([sent, image], sort_keys=True).encode()).hexdigest()
+
+
+def read_config(path: Path) -> EndpointConfig:
+    """The endpoint that a TOML file describes; an error says where it is wrong."""
+    if not path.is_file():
+        raise SourceError(f"There is no file '{path}'; expected the TOML file of an endpoint.")
+    try:
+        table = tomllib.loads(read_bounded(path, limits.ENDPOINT_FILE_BYTES).decode())
+    except (ValueError, RecursionError) as error:  # of TOML and of UTF-8 among them
+        raise SourceError(f"'{path}' cannot be used: {' '.join(str(error).split())[:200]}.") from None
+    try:
+        config = make_config(table)
+    except SourceError as error:
+        raise SourceError(f"'{path}': {error}") from None
+    here = path.resolve().parent  # what the file names lies beside it
+    return replace(
+        config,
+        journal=None if config.journal is None else here / config.journal,
+        certificates=None if config.certificates is None else here / config.certificates,
+    )
+
+
+def make_config(table: Mapping[str, object]) -> EndpointConfig:
+    """An endpoint of plain values, each checked."""
+    known = {f.name for f in fields(EndpointConfig)}
+    for name in table:
+        if name not in known:
+            raise SourceError(f"there is no setting {name[:60]!r}. {did_you_mean(name[:60], sorted(known))}")
+    made: dict[str, object] = {name: _CHECKS[name](name, value) for name, value in table.items()}
+    if "url" not in made:
+        raise SourceError("it has no url; expected one such as https://host/path.")
+    config = EndpointConfig(**made)  # type: ignore[arg-type]
+    if config.answer is None and made.keys() & {"body", "form", "side", "encoding", "quality", "method", "batch_url"}:
+        raise SourceError("it has no answer: the vector's place in what comes back, such as data[0].embedding.")
+    if config.body is not None and config.form is not None:
+        raise SourceError("it has a body and a form; a request is one or the other.")
+    secret = any(header.env for header in config.headers.values())
+    if secret and config.url.startswith("http:") and not _local(urlsplit(config.url).hostname or ""):
+        raise SourceError("a credential would go over plain http to another machine; use https.")
+    return config
+
+
+def check_url(name: str, value: object) -> str:
+    """An address of http or https, without credentials in it."""
+    text = _text(name, value)
+    try:
+        parts: SplitResult | None = urlsplit(text)
+        _ = parts.port if parts else None
+    except ValueError:
+        parts = None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or not text.isprintable():
+        raise SourceError(f"{name} is {text[:100]!r}; expected an address such as https://host/path.")
+    if parts.username is not None or parts.password is not None or "@" in parts.netloc:
+        raise SourceError(f"{name} holds a user or a password; credentials come from variables: [headers] with env.")
+    if parts.fragment or " " in text:
+        raise SourceError(f"{name} has a fragment or a blank, which no server is sent.")
+    return text
+
+
+def _local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= limits.ENDPOINT_TEXT:
+        raise SourceError(
+            f"{name} is {str(value)[:60]!r}; expected a text of 1 to {limits.ENDPOINT_TEXT:,} characters."
+        )
+    return value
+
+
+def _number(low: float, high: float, *, whole: bool = False) -> Check:
+    def check(name: str, value: object) -> float:
+        kinds: tuple[type, ...] = (int,) if whole else (int, float)
+        if type(value) not in kinds or not isinstance(value, int | float):
+            raise SourceError(f"{name} is {str(value)[:60]!r}; expected a {'whole ' if whole else ''}number.")
+        if not (math.isfinite(value) and low <= value <= high):
+            raise SourceError(f"{name} is {value}; expected {low:g} to {high:g}.")
+        return value
+
+    return check
+
+
+def _among(*words: str) -> Check:
+    def check(name: str, value: object) -> str:
+        if value not in words:
+            raise SourceError(f"{name} is {str(value)[:60]!r}; expected {' or '.join(words)}.")
+        return str(value)
+
+    return check
+
+
+def _rate(name: str, value: object) -> float:
+    found = RATE.fullmatch(value) if isinstance(value, str) else None
+    if found is None or float(found[1]) <= 0:
+        raise SourceError(f"{name} is {str(value)[:60]!r}; expected calls by time such as '10/s' or '600/min'.")
+    return float(found[1]) / (60 if found[2] == "min" else 1)
+
+
+def _headers(name: str, value: object) -> dict[str, Header]:
+    if not isinstance(value, dict) or len(value) > limits.ENDPOINT_HEADERS:
+        raise SourceError(f"{name} must be a table of at most {limits.ENDPOINT_HEADERS} headers.")
+    return {key.lower(): _header(key, given) for key, given in value.items()}
+
+
+def _header(name: str, value: object) -> Header:
+    if not NAME.fullmatch(name) or name.lower() in OWN:
+        raise SourceError(f"the header {name[:60]!r} cannot be set.")
+    if isinstance(value, dict):
+        env, prefix = value.get("env"), value.get("prefix", "")
+        if set(value) - {"env", "prefix"} or not isinstance(env, str) or not VARIABLE.fullmatch(env):
+            raise SourceError(f"the header {name!r} wants {{env = 'VARIABLE', prefix = '...'}}.")
+        if not isinstance(prefix, str) or len(prefix) > 100 or not (prefix.isascii() and prefix.isprintable()):
+            raise SourceError(f"the header {name!r} has a prefix that no header can carry.")
+        return Header(prefix, env)
+    text = _text(f"the header {name!r}", value)
+    if name.lower() in SECRET:
+        raise SourceError(f"the header {name!r} is a credential: give the name of a variable, {{env = 'VARIABLE'}}.")
+    if not (text.isascii() and text.isprintable()):
+        raise SourceError(f"the header {name!r} holds characters that no header can carry.")
+    return Header(text)
+
+
+def _place(name: str, value: object) -> str:
+    text = _text(name, value)
+    answers.parse_path(text)
+    return text
+
+
+def _file(name: str, value: object) -> Path:
+    text = _text(name, value)
+    if not text.isprintable():
+        raise SourceError(f"{name} is {text[:60]!r}; expected a path.")
+    return Path(text).expanduser()
+
+
+_CHECKS: dict[str, Check] = {
+    "url": check_url,
+    "method": _among("POST", "PUT"),
+    "headers": _headers,
+    "body": check_template,
+    "form": _text,
+    "answer": _place,
+    "side": _number(1, limits.CANVAS_SIDE, whole=True),
+    "encoding": _among("png", "jpeg"),
+    "quality": _number(1, 100, whole=True),
+    "width": _number(1, limits.RESPONSE_WIDTH, whole=True),
+    "concurrency": _number(1, limits.ENDPOINT_CONCURRENCY, whole=True),
+    "rate": _rate,
+    "timeout": _number(0.01, 3600),
+    "retries": _number(0, 100, whole=True),
+    "longest_wait": _number(0, 86_400),
+    "price": _number(0, 1e6),
+    "currency": _text,
+    "journal": _file,
+    "proxy": check_url,
+    "certificates": _file,
+    "batch_url": _text,
+}

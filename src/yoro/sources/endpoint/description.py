@@ -1,0 +1,93 @@
+"""What a service of our kind says of its source, checked as a stranger's word."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from yoro import limits
+from yoro.discriminant.readings import Layout
+from yoro.errors import SourceError
+from yoro.sources.contract import Colour, Identity
+from yoro.sources.endpoint.config import RESPONSES
+
+SOURCE = "/v1/source"
+FITS, FILTERS = ("squash", "crop"), ("bilinear", "bicubic")
+READS = ("logits", "features", "all")
+WORD = re.compile(r"[\w.:/-]{1,200}")
+
+
+@dataclass(frozen=True)
+class Described:
+    """The identity of a served source, the width of its responses, and its readings where they are several."""
+
+    identity: Identity
+    width: int
+    layout: Layout | None
+
+
+def source_url(address: str) -> str:
+    """Where a service says what it is, beside where it answers.
+
+    >>> source_url("https://host/under/v1/responses")
+    'https://host/under/v1/source'
+    """
+    parts = urlsplit(address)
+    return parts._replace(path=parts.path.removesuffix(RESPONSES) + SOURCE).geturl()
+
+
+def described_in(content: bytes, where: str) -> Described:
+    """The description in an answer; anything else is a SourceError."""
+    try:
+        table = json.loads(content)
+        source = table["source"]
+        geometry = source["geometry"]
+        identity = Identity(
+            name=where,
+            read=_among(source["read"], READS),
+            side=_whole(source["side"], limits.CANVAS_SIDE),
+            mean=_colour(source["mean"]),
+            std=_colour(source["std"]),
+            digest=_word(source["digest"]),
+            licence=None if source.get("licence") is None else str(source["licence"])[:200],
+            digest_of=_word(source["digest_of"]),
+            fit=_among(geometry["fit"], FITS),
+            interpolation=_among(geometry["interpolation"], FILTERS),
+        )
+        width = _whole(table["width"], limits.RESPONSE_WIDTH)
+        layout = None if table.get("readings") is None else Layout.from_config(table["readings"])
+        if layout is not None and (layout.width, layout.views) != (width, 1):
+            raise ValueError("its readings do not make up its width")
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        said = f"nothing under {error}" if isinstance(error, KeyError) else str(error)[:100]
+        raise SourceError(f"{where} does not say what it is as `yoro serve --responses` does: {said}.") from None
+    return Described(identity, width, layout)
+
+
+def _among(value: object, words: tuple[str, ...]) -> str:
+    if value not in words:
+        raise ValueError(f"{str(value)[:40]!r} is none of {', '.join(words)}")
+    return str(value)
+
+
+def _whole(value: object, most: int) -> int:
+    if type(value) is not int or not 1 <= value <= most:
+        raise ValueError(f"{str(value)[:40]} is no number from 1 to {most:,}")
+    return value
+
+
+def _word(value: object) -> str:
+    if not isinstance(value, str) or not WORD.fullmatch(value):
+        raise ValueError(f"{str(value)[:40]!r} is no digest")
+    return value
+
+
+def _colour(value: object) -> Colour:
+    if isinstance(value, list) and len(value) == 3 and all(type(part) in (int, float) for part in value):
+        red, green, blue = (float(part) for part in value)
+        if all(math.isfinite(part) for part in (red, green, blue)):
+            return red, green, blue
+    raise ValueError("a colour is no three numbers")

@@ -1,0 +1,83 @@
+"""A request for an image: encoded, and put where an endpoint wants it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from yoro import limits
+from yoro.errors import SourceError
+
+PLACEHOLDER = re.compile(r"\{\{(\w*)\}\}")
+IMAGE = ("image_base64", "image_data_url")  # one of which a body must have
+KNOWN = (*IMAGE, "media_type")
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """An image as it is sent."""
+
+    content: bytes
+    media_type: str
+
+    @cached_property
+    def values(self) -> dict[str, str]:
+        """What placeholders stand for."""
+        text = base64.b64encode(self.content).decode()
+        url = f"data:{self.media_type};base64,{text}"
+        return {"image_base64": text, "image_data_url": url, "media_type": self.media_type}
+
+
+def encoded(pixels: NDArray[np.uint8], encoding: str, quality: int) -> Encoded:
+    """Pixels (side, side, 3) as a PNG, which changes none of them, or as a JPEG, which does."""
+    buffer = io.BytesIO()
+    if encoding == "png":
+        Image.fromarray(pixels).save(buffer, "PNG", compress_level=1)  # the network is faster than a smaller file
+    else:
+        Image.fromarray(pixels).save(buffer, "JPEG", quality=quality)
+    return Encoded(buffer.getvalue(), f"image/{encoding}")
+
+
+def filled(template: object, values: Mapping[str, str]) -> object:
+    """A template with the placeholders in its texts replaced."""
+    if isinstance(template, Mapping):
+        return {name: filled(value, values) for name, value in template.items()}
+    if isinstance(template, list):
+        return [filled(value, values) for value in template]
+    if isinstance(template, str):
+        return PLACEHOLDER.sub(lambda found: values[found[1]], template)
+    return template
+
+
+def check_template(name: str, value: object) -> dict[str, object]:
+    """A body with the image in it, of JSON-able values and known placeholders."""
+    if not isinstance(value, dict):
+        raise SourceError(f"{name} must be a table: the JSON that is sent.")
+    try:
+        text = json.dumps(value, allow_nan=False)
+        depth = _depth(value)
+    except (TypeError, ValueError, RecursionError):
+        raise SourceError(f"{name} holds a date, a time, NaN or infinity, which JSON does not have.") from None
+    if depth > limits.ENDPOINT_DEPTH:
+        raise SourceError(f"{name} is nested {depth} deep; at most {limits.ENDPOINT_DEPTH} are sent.")
+    used = set(PLACEHOLDER.findall(text))
+    if odd := sorted(used - set(KNOWN)):
+        raise SourceError(f"{name} has the placeholder {odd[0][:60]!r}; there are {', '.join(KNOWN)}.")
+    if not used & set(IMAGE):
+        raise SourceError(f"{name} has no place for the image; write {{{{image_base64}}}} or {{{{image_data_url}}}}.")
+    return cast("dict[str, object]", value)
+
+
+def _depth(value: object) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(_depth, inner), default=0)
