@@ -48,7 +48,7 @@ site: .venv/dev.stamp
 	touch $@
 
 .venv/dev.stamp: .venv/base.stamp
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch,clip,serve,ray,endpoint,bench,heif,plot]' --group dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch,clip,serve,ray,endpoint,parties,bench,heif,plot]' --group dev
 	touch $@
 
 # Chromium and two npm packages for the tests of pages. Where they cannot be had, those tests are skipped and say so.
@@ -63,7 +63,7 @@ site: .venv/dev.stamp
 constraints:
 	$(PYTHON) -m venv .fresh
 	.fresh/bin/pip install --quiet --upgrade pip
-	.fresh/bin/pip install --quiet --editable '.[torch,clip,serve,ray,endpoint,bench,heif,plot]' --group dev
+	.fresh/bin/pip install --quiet --editable '.[torch,clip,serve,ray,endpoint,parties,bench,heif,plot]' --group dev
 	sed --in-place '2,$$d' constraints.txt
 	.fresh/bin/pip freeze --exclude-editable >> constraints.txt
 	rm -rf .fresh

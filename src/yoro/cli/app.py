@@ -41,7 +41,7 @@ VERBS = {  # what each takes, and its group; a verb lives in a module of `cli`, 
     "respond": ("predict", "DATA... --out Z.npz [OPTIONS]", FURTHER),
     "completion": ("completion", "bash|zsh|fish", FURTHER),
 }
-GROUPS = ("attributes", "bench")  # of verbs, each an app in a module of its own
+GROUPS = ("attributes", "bench", "parties")  # of verbs, each an app in a module of its own
 
 app = App(
     name="yoro",

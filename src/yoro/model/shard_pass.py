@@ -17,7 +17,7 @@ from yoro.model.gathered import Gathered
 from yoro.model.ledger import Ledger
 from yoro.model.model import Json, Origin
 from yoro.model.one_pass import _pass, gather
-from yoro.model.pipeline import make_pipeline
+from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings
 from yoro.model.shards import SHARES, Shard
 from yoro.model.views import BothViews
@@ -75,15 +75,24 @@ class ShardPass:
     skipped: tuple[tuple[str, str], ...] = ()
 
 
-def gather_shard(data: object, settings: FitSettings, share: Share = WHOLE, *, sums_only: bool = False) -> ShardPass:
+def gather_shard(
+    data: object,
+    settings: FitSettings,
+    share: Share = WHOLE,
+    *,
+    sums_only: bool = False,
+    pipeline: Pipeline | None = None,
+) -> ShardPass:
     """Read every example of the share once, and keep what a fit would keep; with `sums_only` nothing but sums.
 
-    Shards of all shares merge into what a fit of the whole gathers.
+    Shards of all shares merge into what a fit of the whole gathers. Images are read by the settings, or by `pipeline`.
     """
     if sums_only:
         settings = replace(settings, solve=replace(settings.solve, reservoir=0))
-    of_data = _of_responses if is_response_data(data) else _of_images
-    gathered, origin, whole = of_data(data, settings, share, sums_only)
+    if is_response_data(data):
+        gathered, origin, whole = _of_responses(data, settings, share)
+    else:
+        gathered, origin, whole = _of_images(data, settings, share, pipeline, both=not sums_only)
     skipped = tuple(gathered.skipped)
     if sums_only:  # a name that follows from the contents would tell who has them that they are here
         return ShardPass(Shard(only_sums(gathered), origin, (secrets.token_hex(NAME // 2),)), skipped)
@@ -106,12 +115,14 @@ def part_name(gathered: Gathered) -> str:
     return hasher.hexdigest()[:NAME]
 
 
-def _of_images(data: object, settings: FitSettings, share: Share, sums_only: bool) -> tuple[Gathered, Origin, str]:
+def _of_images(
+    data: object, settings: FitSettings, share: Share, pipeline: Pipeline | None, *, both: bool
+) -> tuple[Gathered, Origin, str]:
     """What was gathered of a share of the images, where the responses come from, and a name of all the data."""
     parts, _, notes = to_fit(data, None, rule="loo", seed=settings.solve.seed)
     examples = [example for part in parts if isinstance(part, list) for example in part]
     rows = share.rows(len(examples))
-    pipeline = make_pipeline(settings.pipeline)
+    pipeline = pipeline or make_pipeline(settings.pipeline)
     if is_dual(pipeline.source) and pipeline.source.describe()["read"] != "features":
         raise InputError(
             f"{pipeline.source.name!r} compares images with sentences, which are not in a file of statistics. "
@@ -121,12 +132,12 @@ def _of_images(data: object, settings: FitSettings, share: Share, sums_only: boo
         settings.tell(note)
     _tell_share(settings, share, rows, len(examples))
     # Without individual responses nothing can choose between one view and two: both are then averaged.
-    both = pipeline.layout.views == 2 and not sums_only
+    both = both and pipeline.layout.views == 2
     gathered = _pass(examples[rows.start : rows.stop], BothViews(pipeline) if both else pipeline, settings)
     return gathered, pipeline.origin(), _whole_name(examples)
 
 
-def _of_responses(data: object, settings: FitSettings, share: Share, _: bool) -> tuple[Gathered, Origin, str]:
+def _of_responses(data: object, settings: FitSettings, share: Share) -> tuple[Gathered, Origin, str]:
     """The same of responses."""
     parts, _held, notes = to_fit(data, None, rule="loo", seed=settings.solve.seed)
     total = sum(map(len, parts))
