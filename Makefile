@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check bench api pictures site constraints fuzz clean
+.PHONY: demo test test-all check bench soak api pictures site constraints fuzz clean
 
 demo: .venv/base.stamp
 	$(BIN)/yoro demo --force
@@ -28,6 +28,11 @@ bench: .venv/dev.stamp
 	cd benchmarks && ../$(BIN)/python peers.py
 	cd benchmarks && ../$(BIN)/python refinement.py
 	cd benchmarks && ../$(BIN)/python service.py
+
+# A soak of the service and of a classifier that changes; then a million images through statistics, ledger and reservoir.
+soak: .venv/dev.stamp
+	cd benchmarks && ../$(BIN)/python soak.py --seconds $(or $(SECONDS),300) --out ../soak.png
+	cd benchmarks && ../$(BIN)/python million.py
 
 api: .venv/dev.stamp
 	$(BIN)/python docs/make_api.py
