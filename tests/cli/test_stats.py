@@ -154,3 +154,20 @@ def test_a_run_that_was_ended_goes_on_with_resume(tmp_path, how, monkeypatch):
     assert one == two
     assert not (tmp_path / ".a.stats.part").exists()
     assert "nothing to resume" in run(*words, "--resume", cwd=tmp_path).stderr
+
+
+def test_statistics_with_noise_keep_nothing_exact_and_say_what_they_promise(work):
+    words = ["stats", "all.npz", "--noise", "1,1e-5", "--out", "noisy.stats"]
+    assert "say with --clip" in invoke(*words, cwd=work).stderr
+    run(*words, "--clip", "80", cwd=work)
+    text, facts = (
+        run("inspect", "noisy.stats", cwd=work).stdout,
+        json.loads(run("inspect", "noisy.stats", "--json", cwd=work).stdout),
+    )
+    assert "Noise: epsilon 1, delta 1e-05 for adding or removing one image, clipped to 80." in text
+    assert facts["responses_kept"] == facts["digests_kept"] == 0
+    assert all(count != round(count) for count in facts["classes"].values() if count > 1)
+    run("merge", "noisy.stats", "--out", "noisy.yoro", cwd=work)
+    assert "noise        epsilon 1, delta 1e-05" in run("inspect", "noisy.yoro", cwd=work).stdout
+    assert "epsilon 1, delta 1e-05" in (work / "noisy.yoro" / "README.md").read_text()
+    assert "go" in invoke("stats", "all.npz", "--clip", "3", "--out", "x.stats", cwd=work).stderr

@@ -206,6 +206,7 @@ def text(model: Model) -> str:
         f"source       {model.origin.name}, responses of width {statistics.width}",
         f"examples     {statistics.total:,.0f} of {len(statistics.classes)} classes; individual responses: {kept}",
         *_readings(model),
+        *_noise(model),
         f"protocol     {model.protocol}; prior {model.prior if isinstance(model.prior, str) else 'given'}",
         *_words(model),
         "",
@@ -220,6 +221,13 @@ def text(model: Model) -> str:
         ),
     ]
     return "\n".join(lines)
+
+
+def _noise(model: Model) -> list[str]:
+    from yoro.model.merging import shard_facts_of
+    from yoro.model.noise_facts import noise_told
+
+    return [f"noise        {told.removeprefix('Noise: ')}" for told in noise_told(shard_facts_of(model))]
 
 
 def _examples(count: object) -> str:

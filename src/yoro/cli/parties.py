@@ -56,18 +56,33 @@ def agree(
     ] = None,
     bits: Annotated[int | None, Parameter(help="Bits behind the point of the integers that are added up.")] = None,
     least: Annotated[int | None, Parameter(help="Parties that must remain for a sum; at least 2.")] = None,
+    noise: Annotated[
+        str | None,
+        Parameter(metavar="EPSILON,DELTA", help="All add noise, which hides whether any one image is in the total."),
+    ] = None,
+    clip: Annotated[
+        float | None, Parameter(metavar="C", help="With --noise: the length that responses are clipped to.")
+    ] = None,
+    honest: Annotated[
+        int | None, Parameter(help="With --noise: parties whose noise alone keeps the promise; by default --least.")
+    ] = None,
     pipeline: Pipelines = PipelineOptions(),
     output: Quiets = QuietOption(),
 ) -> None:
     """Write down what all agree on: parties, classes, how images are read."""
-    from yoro.cluster.agreement import FILE, agreement_of, write_agreement
+    from yoro.cluster.agreement import FEW, FILE, agreement_of, write_agreement
     from yoro.cluster.keys import need_cryptography
+    from yoro.cluster.noise import Noise, clip_of
     from yoro.model.store import check_output
 
     need_cryptography()
     check_output(folder, force=folder.is_dir() and not any(folder.iterdir()))
     origin, layout = _read_by(like, pipeline)
     more: dict[str, object] = {"bits": bits, "least": least, "shift": None if shift is None else _mean(shift)}
+    if noise is not None:
+        more["noise"] = Noise.parse(noise, clip_of(layout, clip), honest or least or FEW)
+    elif clip is not None or honest is not None:
+        raise UsageError("--clip and --honest go with --noise EPSILON,DELTA.")
     given_more = {name: value for name, value in more.items() if value is not None}
     made = agreement_of(parse_names(parties), _classes(classes), origin, layout, **given_more)
     write_agreement(made, folder)
@@ -190,18 +205,23 @@ def _read_by(like: Path | None, pipeline: PipelineOptions) -> tuple[Origin, Layo
 def _read(agreement: Agreement, data: object, settings: FitSettings, moved: MovedOptions) -> ShardPass:
     """The sums of a party's data, read as was agreed on."""
     from yoro.data.streams import is_response_data
+    from yoro.model.clipping import Clip
     from yoro.model.model import difference
     from yoro.model.pipeline import reopen_pipeline
     from yoro.model.shard_pass import ShardPass, gather_shard
     from yoro.model.shards import read_shard
 
-    origin, pipeline = agreement.origin, None
+    origin, pipeline, clip = agreement.origin, None, None
+    if agreement.noise is not None:
+        if isinstance(data, str) and Path(data).suffix == STATS:
+            raise InputError("Noise was agreed on, for which every response is clipped; give the data, not their sums.")
+        clip = Clip(agreement.noise.clip, agreement.shift)
     if isinstance(data, str) and Path(data).suffix == STATS:
         passed = ShardPass(read_shard(Path(data)))
     else:
         if not is_response_data(data):
             pipeline = reopen_pipeline(origin, moved.source, device=moved.device)
-        passed = gather_shard(data, settings, sums_only=True, pipeline=pipeline)
+        passed = gather_shard(data, settings, sums_only=True, pipeline=pipeline, clip=clip)
     mine = passed.shard.origin
     odd = difference(origin.identity(), mine.identity())
     if odd or (origin.images and not mine.images and mine.identity() is None):
@@ -230,8 +250,9 @@ def _mean(path: Path) -> tuple[float, ...]:
 
 def _told(agreement: Agreement) -> str:
     parties, classes = f"{len(agreement.parties)} parties", counted(len(agreement.classes), "class")
-    size = agreement.length * 16 / 1e6
+    size, noise = agreement.length * 16 / 1e6, agreement.noise
+    promise = f"; noise of epsilon {noise.epsilon:g}, delta {noise.delta:g}" if noise else ""
     return (
         f"{parties}, {classes}, {agreement.origin.name}, responses of width {agreement.layout.width:,}; "
-        f"messages of {size:.1f} MB, digest {agreement.digest[:16]}."
+        f"messages of {size:.1f} MB{promise}; digest {agreement.digest[:16]}."
     )

@@ -30,6 +30,7 @@ from yoro.model.settings import FitSettings, SolveSettings
 
 if TYPE_CHECKING:
     from yoro.model.model import Json, Model
+    from yoro.model.shard_pass import ShardPass, Share
     from yoro.model.shards import Shard
 
 STATS = ".stats"  # how the name of a file of statistics ends
@@ -43,6 +44,13 @@ class StatsOptions:
         str | None, Parameter(metavar="I/N", help="Read the I-th of N parts of the data, as job I of N does.")
     ] = None
     sums_only: Annotated[bool, flag("Keep sums alone: no individual responses, no digests of images.")] = False
+    noise: Annotated[
+        str | None,
+        Parameter(metavar="EPSILON,DELTA", help="Sums alone, with noise that hides whether any one image is in them."),
+    ] = None
+    clip: Annotated[
+        float | None, Parameter(metavar="C", help="With --noise: the length that responses are clipped to.")
+    ] = None
     fast: Annotated[bool, flag("Read as `yoro fit --fast` does.")] = False
     best: Annotated[bool, flag("Read as `yoro fit --best` does.")] = False
     seed: Annotated[int, Parameter(help="Seed of the sample of responses.")] = SolveSettings.seed
@@ -73,9 +81,11 @@ def stats(
     Files of all parts of the data merge into the model that `yoro fit` makes of the whole.
     """
     from yoro.files.atomic import remove_folder
-    from yoro.model.shard_pass import WHOLE, Share, gather_shard
+    from yoro.model.shard_pass import WHOLE, Share
     from yoro.model.shards import write_shard
 
+    if reading.clip is not None and reading.noise is None:
+        raise UsageError("--clip goes with --noise EPSILON,DELTA.")
     if reading.fast and reading.best:
         raise UsageError("Give --fast or --best, not both.")
     quiet, unfinished = output.quiet, out.with_name(f".{out.name}.part")
@@ -91,7 +101,7 @@ def stats(
     share = Share.parse(reading.part) if reading.part is not None else WHOLE
     try:
         with spoken_warnings(quiet):
-            made = gather_shard(given(data, reading.label_from), settings, share, sums_only=reading.sums_only)
+            made = _passed(given(data, reading.label_from), settings, share, reading)
     except KeyboardInterrupt:
         kept = "The same command with --resume goes on from here." if unfinished.exists() else "Nothing was written."
         raise KeyboardInterrupt(f"interrupted. {kept}") from None
@@ -191,7 +201,11 @@ def shard_text(shard: Shard) -> str:
 
 def revealed(shard: Shard) -> list[str]:
     """What somebody who has the file knows of the images, in sentences."""
+    from yoro.model.noise_facts import noise_told
+
     gathered, statistics = shard.gathered, shard.gathered.statistics
+    if noise := noise_told(shard.facts):
+        return ["The names of the classes; numbers of images, means and one scatter with noise.", *noise]
     told = ["How many images there are of each class, the mean response of each, and one scatter of all."]
     if one := int((statistics.counts == 1).sum()):
         told.append(f"Of {counted(one, 'class')} with one image: that image's response, which is the mean.")
@@ -204,6 +218,27 @@ def revealed(shard: Shard) -> list[str]:
     if len(gathered.ledger):
         told.append(f"Digests of {counted(len(gathered.ledger), 'image')}: who has an image can tell that it is here.")
     return told
+
+
+def _passed(data: object, settings: FitSettings, share: Share, reading: StatsOptions) -> ShardPass:
+    """What came of the pass; with noise, where that was asked for."""
+    from dataclasses import replace
+
+    from yoro.cluster.noise import Noise, clip_of, with_noise
+    from yoro.data.streams import identity_of, is_response_data
+    from yoro.discriminant.readings import Layout
+    from yoro.model.clipping import Clip
+    from yoro.model.model import Origin
+    from yoro.model.pipeline import make_pipeline
+    from yoro.model.shard_pass import gather_shard
+
+    if reading.noise is None:
+        return gather_shard(data, settings, share, sums_only=reading.sums_only)
+    pipeline = None if is_response_data(data) else make_pipeline(settings.pipeline)
+    layout = pipeline.layout if pipeline else Origin(made_by=identity_of(data)).layout or Layout.of(1)
+    noise = Noise.parse(reading.noise, clip_of(layout, reading.clip))
+    made = gather_shard(data, settings, share, sums_only=True, pipeline=pipeline, clip=Clip(noise.clip))
+    return replace(made, shard=with_noise(made.shard, noise))
 
 
 def _sentence(shard: Shard) -> str:

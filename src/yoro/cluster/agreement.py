@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from yoro import limits
 from yoro.cluster.fixed_point import BITS, check_bits
 from yoro.cluster.moments import length
+from yoro.cluster.noise import Noise
 from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, StoreError, one_line
 from yoro.files.atomic import write_file
@@ -44,6 +45,7 @@ class Agreement:
     shift: tuple[float, ...] = ()  # the point that sums are about; none is zero
     bits: int = BITS  # behind the point of a fixed-point number
     least: int = FEW  # parties that must remain
+    noise: Noise | None = None  # that parties add to their sums, and how far responses are clipped
     session: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def __post_init__(self) -> None:
@@ -59,6 +61,11 @@ class Agreement:
         check_bits(self.bits)
         if not FEW <= self.least <= len(self.parties):
             raise InputError(f"At least {self.least} parties must remain; expected {FEW} to {len(self.parties)}.")
+        if self.noise and self.noise.makers > self.least:
+            raise InputError(
+                f"The noise is that of {self.noise.makers} parties, but {self.least} may remain; their noise would be "
+                "too little. Agree on more that must remain, or on fewer that make up the noise."
+            )
         if self.shift and (len(self.shift) != self.layout.width or not np.isfinite(self.shift).all()):
             raise InputError(f"The shift has {len(self.shift)} numbers; expected {self.layout.width}, all finite.")
 
@@ -85,6 +92,7 @@ class Agreement:
             "shift": list(self.shift),
             "bits": self.bits,
             "least": self.least,
+            "noise": None if self.noise is None else self.noise.to_json(),
         }
 
     @property
@@ -120,7 +128,7 @@ def read_agreement(folder: Path) -> Agreement:
         return Agreement(
             _names(table["parties"]), _names(table["classes"]), checked_origin(cast(Json, table["origin"]), {}),
             Layout.from_config(table["readings"]), shift, int(cast(int, table["bits"])), int(cast(int, table["least"])),
-            _session(table["session"]),
+            None if table["noise"] is None else Noise.from_json(table["noise"]), _session(table["session"]),
         )  # fmt: skip
     except MemoryError:
         raise

@@ -27,6 +27,11 @@ def own_key(secret: Secret, context: str) -> bytes:
     return _derived(secret.seed, context, f"own/{secret.party}")
 
 
+def noise_bytes(secret: Secret, context: str, count: int) -> bytes:
+    """Random bytes for the noise of a party; the same again, so that a message made twice is the same."""
+    return _Stream(_derived(secret.seed, context, f"noise/{secret.party}")).content(count)
+
+
 def mask(limbs: Limbs, key: bytes, *, sign: int) -> None:
     """Add a stream to integers in place, or take it away, modulo 2^128."""
     apply: Callable[[Limbs, Limbs], None] = add if sign > 0 else subtract
@@ -51,8 +56,12 @@ class _Stream:
 
     def integers(self, count: int) -> Limbs:
         """The next integers."""
-        content = self._cipher.update(bytes(count * INTEGER))
+        content = self.content(count * INTEGER)
         return np.frombuffer(content, dtype="<u8").astype(np.uint64, copy=False).reshape(count, 2)
+
+    def content(self, count: int) -> bytes:
+        """The next bytes."""
+        return self._cipher.update(bytes(count))
 
 
 def _derived(secret: bytes, context: str, purpose: str) -> bytes:

@@ -6,7 +6,7 @@ kept in does not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -58,13 +58,18 @@ def from_vector(vector: Array, classes: Sequence[str], layout: Layout, shift: Ar
         raise InputError("A class has less than no examples: what was added up does not belong together.")
     present = counts > 0
     names = [name for name, there in zip(classes, present, strict=True) if there]
-    start = k
-    for w, columns in zip(_widths(layout), layout.slices, strict=True):
-        sums = vector[start : start + k * w].reshape(k, w)[present]
-        second = _square(vector[start + k * w : start + k * w + w * (w + 1) // 2], w)
-        parts.append(_centred(counts[present], sums, second, names, shift[columns]))
-        start += k * w + w * (w + 1) // 2
+    for columns, sums, second in taken_apart(vector, k, layout):
+        parts.append(_centred(counts[present], sums[present], second, names, shift[columns]))
     return JointStatistics(layout, parts)
+
+
+def taken_apart(vector: Array, classes: int, layout: Layout) -> Iterator[tuple[slice, Array, Array]]:
+    """For each reading where it stands, the sums of its classes (classes, width), and its second moment."""
+    start = classes
+    for w, columns in zip(_widths(layout), layout.slices, strict=True):
+        middle, stop = start + classes * w, start + classes * w + w * (w + 1) // 2
+        yield columns, vector[start:middle].reshape(classes, w), _square(vector[middle:stop], w)
+        start = stop
 
 
 def _centred(counts: Array, sums: Array, second: Array, names: Sequence[str], shift: Array) -> ResponseStatistics:

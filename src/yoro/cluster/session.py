@@ -27,7 +27,7 @@ from yoro.cluster.keys import (
     write_public,
     write_secret,
 )
-from yoro.cluster.masks import mask, own_key, pair_key, pair_sign
+from yoro.cluster.masks import mask, noise_bytes, own_key, pair_key, pair_sign
 from yoro.cluster.messages import (
     Confirmation,
     Message,
@@ -37,9 +37,12 @@ from yoro.cluster.messages import (
     write_message,
 )
 from yoro.cluster.moments import from_vector, to_vector
+from yoro.cluster.noise import bytes_needed, from_noisy, noisy
 from yoro.discriminant.joint import JointStatistics
 from yoro.errors import InputError, StoreError
 from yoro.model.gathered import Gathered
+from yoro.model.model import Json
+from yoro.model.noise_facts import NOISE
 from yoro.model.shards import Shard
 
 PARTIES = "parties"  # the fact of a shard that says whose sums are in it
@@ -119,14 +122,19 @@ def join(session: Session, party: str, key: Path) -> Public:
 
 
 def send(session: Session, statistics: JointStatistics, key: Path) -> Message:
-    """Write the sums of a party's data, under masks, into the folder.
+    """Write the sums of a party's data, under masks, into the folder; with noise, if that was agreed on.
 
-    A key masks one message: two under the same masks would show by how much they differ.
+    Where there is noise, the responses must have been clipped as was agreed on. A key masks one message: two under the
+    same masks would show by how much they differ.
     """
     secret = _own(session, key)
     _refuse_without(session, secret.party)
     agreement = session.agreement
     vector = to_vector(statistics, agreement.classes, agreement.about)
+    if agreement.noise is not None:
+        classes, layout = len(agreement.classes), agreement.layout
+        drawn = noise_bytes(secret, session.context, bytes_needed(classes, layout))
+        vector = noisy(vector, classes, layout, agreement.noise, drawn)
     limbs = encode(vector, agreement.bits, len(agreement.parties))
     mask(limbs, own_key(secret, session.context), sign=1)
     for other in _others(session, secret.party):
@@ -176,10 +184,15 @@ def total(session: Session) -> tuple[Shard, Agreed]:
     sums = np.zeros((agreement.length, 2), dtype=np.uint64)
     for one in confirmations:
         _add_one(session, sums, one, confirmations[0], agreed)
-    statistics = from_vector(decode(sums, agreement.bits), agreement.classes, agreement.layout, agreement.about)
+    vector, classes, layout, about = decode(sums, agreement.bits), agreement.classes, agreement.layout, agreement.about
+    facts: Json = {PARTIES: {agreement.session: {"added": list(agreed.added), "lost": list(agreed.lost)}}}
+    if agreement.noise is None:
+        statistics = from_vector(vector, classes, layout, about)
+    else:
+        statistics = from_noisy(vector, classes, layout, about, agreement.noise, len(agreed.added))
+        facts[NOISE] = {agreement.session: agreement.noise.to_json()}
     gathered = Gathered(statistics, images=round(statistics.total), noting=False)
-    facts = {PARTIES: {agreement.session: {"added": list(agreed.added), "lost": list(agreed.lost)}}}
-    return Shard(gathered, agreement.origin, (agreement.session,), dict(facts)), agreed
+    return Shard(gathered, agreement.origin, (agreement.session,), facts), agreed
 
 
 def _add_one(session: Session, sums: Limbs, one: Confirmation, first: Confirmation, agreed: Agreed) -> None:

@@ -35,11 +35,16 @@ def shard_of(model: Model) -> Shard:
         )
     images, noting = round(model.statistics.total), len(model.ledger) > 0
     gathered = Gathered(model.statistics, model.ledger, model.reservoir, images, noting=noting)
+    return Shard(gathered, model.origin, tuple(parts_of(model.history)), shard_facts_of(model))
+
+
+def shard_facts_of(model: Model) -> Json:
+    """What was said of the shards that a model was merged from."""
     facts: Json = {}
     for entry in model.history:
         told = entry.get(FACTS)
         facts = joined_facts(facts, told if isinstance(told, dict) else {})
-    return Shard(gathered, model.origin, tuple(parts_of(model.history)), facts)
+    return facts
 
 
 def joined_notes(shards: Sequence[Shard], whole: Shard) -> list[str]:

@@ -12,7 +12,9 @@ from yoro.data.examples import Example
 from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Rows, to_fit
 from yoro.data.streams import ResponseStream, identity_of, is_response_data
+from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, counted
+from yoro.model.clipping import Clip, ClippedPipeline
 from yoro.model.gathered import Gathered
 from yoro.model.ledger import Ledger
 from yoro.model.model import Json, Origin
@@ -82,17 +84,19 @@ def gather_shard(
     *,
     sums_only: bool = False,
     pipeline: Pipeline | None = None,
+    clip: Clip | None = None,
 ) -> ShardPass:
     """Read every example of the share once, and keep what a fit would keep; with `sums_only` nothing but sums.
 
-    Shards of all shares merge into what a fit of the whole gathers. Images are read by the settings, or by `pipeline`.
+    Shards of all shares merge into what a fit of the whole gathers. Images are read by the settings, or by `pipeline`;
+    with `clip` every response is clipped before anything is made of it.
     """
     if sums_only:
         settings = replace(settings, solve=replace(settings.solve, reservoir=0))
     if is_response_data(data):
-        gathered, origin, whole = _of_responses(data, settings, share)
+        gathered, origin, whole = _of_responses(data, settings, share, clip)
     else:
-        gathered, origin, whole = _of_images(data, settings, share, pipeline, both=not sums_only)
+        gathered, origin, whole = _of_images(data, settings, share, pipeline, clip, both=not sums_only)
     skipped = tuple(gathered.skipped)
     if sums_only:  # a name that follows from the contents would tell who has them that they are here
         return ShardPass(Shard(only_sums(gathered), origin, (secrets.token_hex(NAME // 2),)), skipped)
@@ -116,7 +120,7 @@ def part_name(gathered: Gathered) -> str:
 
 
 def _of_images(
-    data: object, settings: FitSettings, share: Share, pipeline: Pipeline | None, *, both: bool
+    data: object, settings: FitSettings, share: Share, pipeline: Pipeline | None, clip: Clip | None, *, both: bool
 ) -> tuple[Gathered, Origin, str]:
     """What was gathered of a share of the images, where the responses come from, and a name of all the data."""
     parts, _, notes = to_fit(data, None, rule="loo", seed=settings.solve.seed)
@@ -133,11 +137,12 @@ def _of_images(
     _tell_share(settings, share, rows, len(examples))
     # Without individual responses nothing can choose between one view and two: both are then averaged.
     both = both and pipeline.layout.views == 2
-    gathered = _pass(examples[rows.start : rows.stop], BothViews(pipeline) if both else pipeline, settings)
+    read_by = ClippedPipeline(pipeline, clip) if clip else BothViews(pipeline) if both else pipeline
+    gathered = _pass(examples[rows.start : rows.stop], read_by, settings)
     return gathered, pipeline.origin(), _whole_name(examples)
 
 
-def _of_responses(data: object, settings: FitSettings, share: Share) -> tuple[Gathered, Origin, str]:
+def _of_responses(data: object, settings: FitSettings, share: Share, clip: Clip | None) -> tuple[Gathered, Origin, str]:
     """The same of responses."""
     parts, _held, notes = to_fit(data, None, rule="loo", seed=settings.solve.seed)
     total = sum(map(len, parts))
@@ -156,8 +161,12 @@ def _of_responses(data: object, settings: FitSettings, share: Share) -> tuple[Ga
                 hasher.update(b"".join(batch.digests))
                 mine = [i for i in range(len(batch)) if done + i in rows]
                 done += len(batch)
-                if mine:
-                    yield batch.take(mine)
+                taken = batch.take(mine) if mine else None
+                if taken and clip:
+                    layout = origin.layout or Layout.of(taken.responses.shape[1])
+                    taken = replace(taken, responses=clip(taken.responses, layout))
+                if taken:
+                    yield taken
 
     gather(gathered, ResponseStream(batches, len(rows)), progress=settings.progress)
     return gathered, origin, hasher.hexdigest()[:NAME]
