@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check bench api pictures site constraints fuzz clean
+.PHONY: demo test test-all check bench soak api pictures site constraints fuzz clean
 
 demo: .venv/base.stamp
 	$(BIN)/yoro demo --force
@@ -29,6 +29,11 @@ bench: .venv/dev.stamp
 	cd benchmarks && ../$(BIN)/python refinement.py
 	cd benchmarks && ../$(BIN)/python service.py
 
+# A soak of the service and of a classifier that changes; then a million images through statistics, ledger and reservoir.
+soak: .venv/dev.stamp
+	cd benchmarks && ../$(BIN)/python soak.py --seconds $(or $(SECONDS),300) --out ../soak.png
+	cd benchmarks && ../$(BIN)/python million.py
+
 api: .venv/dev.stamp
 	$(BIN)/python docs/make_api.py
 
@@ -48,7 +53,7 @@ site: .venv/dev.stamp
 	touch $@
 
 .venv/dev.stamp: .venv/base.stamp
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch,clip,serve,ray,endpoint,bench,heif,plot]' --group dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch,clip,serve,ray,endpoint,parties,bench,heif,plot]' --group dev
 	touch $@
 
 # Chromium and two npm packages for the tests of pages. Where they cannot be had, those tests are skipped and say so.
@@ -63,7 +68,7 @@ site: .venv/dev.stamp
 constraints:
 	$(PYTHON) -m venv .fresh
 	.fresh/bin/pip install --quiet --upgrade pip
-	.fresh/bin/pip install --quiet --editable '.[torch,clip,serve,ray,endpoint,bench,heif,plot]' --group dev
+	.fresh/bin/pip install --quiet --editable '.[torch,clip,serve,ray,endpoint,parties,bench,heif,plot]' --group dev
 	sed --in-place '2,$$d' constraints.txt
 	.fresh/bin/pip freeze --exclude-editable >> constraints.txt
 	rm -rf .fresh

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from images import write_photos
-from timing import print_machine, print_table
+from timing import print_machine, print_table, resident_memory
 from yoro.data.decoding import decode_and_digest
 from yoro.environment import cores as available_cores
 from yoro.fit import fit
@@ -47,8 +47,7 @@ class Server:
 
     def memory(self) -> float:
         """Resident size, MB."""
-        found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
-        return int(found[1]) / 2**10 if found else float("nan")
+        return resident_memory(self.pid)
 
 
 @contextmanager

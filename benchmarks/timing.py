@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -51,6 +53,12 @@ def peak_memory(code: str) -> float:
     script = f"{code}\nfrom yoro.environment import peak_memory; print(peak_memory())"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
+
+
+def resident_memory(pid: int | str = "self") -> float:
+    """Resident size of a process as it is now, in MB."""
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) / 2**10 if found else float("nan")
 
 
 def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:

@@ -85,6 +85,7 @@ OUTPUTS = {
     "fit": ["fit", "photos", "--out", "OUT/x.yoro"],
     "fit --html": ["fit", "photos", "--out", "x.yoro", "--html", "OUT/x.html"],
     "respond": ["respond", "photos", "--out", "OUT/x.npz"],
+    "stats": ["stats", "photos", "--out", "OUT/x.stats"],
     "compare": ["compare", "photos", "--html", "OUT/x.html"],
 }
 

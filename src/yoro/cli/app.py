@@ -31,16 +31,17 @@ VERBS = {  # what each takes, and its group; a verb lives in a module of `cli`, 
     "verify": ("verify", "M.yoro FILE.json [DATA...] [OPTIONS]", CHANGES),
     "relabel": ("change", "M.yoro OLD=NEW... [--out N.yoro] [OPTIONS]", CHANGES),
     "clean": ("trust", "M.yoro LIST [--out N.yoro] [OPTIONS]", CHANGES),
-    "merge": ("change", "A.yoro B.yoro... --out C.yoro [OPTIONS]", CHANGES),
+    "merge": ("stats", "A.yoro|A.stats B... --out C.yoro|C.stats [OPTIONS]", CHANGES),
     "refine": ("refine", "M.yoro DATA... --out N.yoro [--val DATA] [OPTIONS]", CHANGES),
     "export": ("inspect", "M.yoro [--onnx FILE] [--web FOLDER] [OPTIONS]", FURTHER),
     "serve": ("serve", "M.yoro|--responses SOURCE [--port N] [OPTIONS]", FURTHER),
     "studio": ("studio", "[DATA...] [--work FOLDER] [--open] [OPTIONS]", FURTHER),
     "compare": ("compare", "DATA... [OPTIONS]", FURTHER),
+    "stats": ("stats", "DATA... --out S.stats [--part I/N] [--sums-only] [OPTIONS]", FURTHER),
     "respond": ("predict", "DATA... --out Z.npz [OPTIONS]", FURTHER),
     "completion": ("completion", "bash|zsh|fish", FURTHER),
 }
-GROUPS = ("attributes", "bench", "endpoint")  # of verbs, each an app in a module of its own
+GROUPS = ("attributes", "bench", "endpoint", "parties")  # of verbs, each an app in a module of its own
 
 app = App(
     name="yoro",

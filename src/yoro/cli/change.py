@@ -1,4 +1,4 @@
-"""`yoro update`, `forget`, `relabel` and `merge`: a saved model changed exactly."""
+"""`yoro update`, `forget` and `relabel`: a saved model changed exactly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.closing import closing_lines
 from yoro.cli.given import Images, LabelFrom, given
 from yoro.cli.options import (
     Elsewhere,
@@ -15,14 +14,12 @@ from yoro.cli.options import (
     ModelPath,
     Moved,
     MovedOptions,
-    Out,
     Reads,
     UsageError,
     WriteOptions,
     Writes,
 )
-from yoro.cli.output import change_model, say, spoken_warnings
-from yoro.errors import counted
+from yoro.cli.output import change_model, say
 
 if TYPE_CHECKING:
     from yoro.model.classifier import Change, Classifier
@@ -104,29 +101,3 @@ def relabel(
     if not table:
         raise UsageError("No renaming came; expected OLD=NEW.")
     change_model(model, out, lambda classifier: classifier.relabel(table), MovedOptions(), output)
-
-
-def merge(
-    *models: Annotated[Path, Parameter(name="A.yoro B.yoro", help="Saved models.")],
-    out: Out,
-    output: Writes = WriteOptions(),
-) -> None:
-    """Merge models of one source into the model of all their data."""
-    from yoro.model.classifier import load
-    from yoro.model.left_out import left_out_evaluation
-    from yoro.model.store import check_target
-
-    if len(models) < 2:
-        raise UsageError("At least two models are needed.")
-    check_target(out, force=output.force)
-    merged, notes = load(models[0]), list[str]()
-    with spoken_warnings(output.quiet):
-        for path in models[1:]:
-            notes += merged.merge(load(path)).notes
-    merged.save(out, force=output.force)
-    for note in notes:
-        say(note, output.quiet)
-    classes = counted(len(merged.classes), "class")
-    say(f"{out}: {counted(merged.model.statistics.total, 'example')}, {classes}.", output.quiet)
-    for line in closing_lines(merged.model, left_out_evaluation(merged.model)):
-        say(line, output.quiet)

@@ -24,6 +24,7 @@ from yoro.cli.options import (
     flag,
 )
 from yoro.cli.output import print_json, print_text, say
+from yoro.cli.stats import STATS, show_shard
 from yoro.cli.trust import IssueOptions, list_issues
 from yoro.errors import counted
 
@@ -48,6 +49,8 @@ def inspect(
 ) -> None:
     """Show classes, counts, source, shrinkage and history of a model.
 
+    Of a file of statistics (.stats): what it holds, and what it reveals.
+
     With --issues and labelled data: which labels look wrong, which images are odd or there twice.
     """
     from yoro.model.store import read_model
@@ -57,6 +60,11 @@ def inspect(
         return
     if data or issues.out or issues.html:
         raise UsageError("DATA, --out and --html go with --issues.")
+    if model.suffix == STATS:
+        if prompt is not None:
+            raise UsageError("--prompt is for models; a file of statistics has none to draw.")
+        show_shard(model, as_json=output.as_json)
+        return
     content = read_model(model)
     if prompt is not None:
         draw(content, prompt, output.force)
@@ -193,10 +201,12 @@ def text(model: Model) -> str:
     """The same for a person."""
     statistics = model.statistics
     kept = "none kept" if model.reservoir is None else f"{len(model.reservoir):,} kept"
+    kept += "; no list of what was fitted" if statistics.total and not len(model.ledger) else ""
     lines = [
         f"source       {model.origin.name}, responses of width {statistics.width}",
         f"examples     {statistics.total:,.0f} of {len(statistics.classes)} classes; individual responses: {kept}",
         *_readings(model),
+        *_noise(model),
         f"protocol     {model.protocol}; prior {model.prior if isinstance(model.prior, str) else 'given'}",
         *_words(model),
         "",
@@ -211,6 +221,13 @@ def text(model: Model) -> str:
         ),
     ]
     return "\n".join(lines)
+
+
+def _noise(model: Model) -> list[str]:
+    from yoro.model.merging import shard_facts_of
+    from yoro.model.noise_facts import noise_told
+
+    return [f"noise        {told.removeprefix('Noise: ')}" for told in noise_told(shard_facts_of(model))]
 
 
 def _examples(count: object) -> str:

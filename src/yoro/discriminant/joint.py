@@ -85,6 +85,10 @@ class JointStatistics:
         """Some of the readings, as the layout calls them."""
         return JointStatistics(layout, [self.parts[i] for i in readings])
 
+    def folded(self) -> JointStatistics:
+        """A copy in which no single response stands, see `ResponseStatistics.folded`."""
+        return JointStatistics(self._layout, [part.folded() for part in self.parts])
+
     def copy(self) -> JointStatistics:
         return JointStatistics(self._layout, [part.copy() for part in self.parts])
 

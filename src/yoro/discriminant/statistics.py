@@ -192,6 +192,13 @@ class ResponseStatistics:
     def copy(self) -> ResponseStatistics:
         return self._widened(())
 
+    def folded(self) -> ResponseStatistics:
+        """A copy that keeps no rows: they hold single responses, as long as these are fewer than they are wide."""
+        result = self._widened(())
+        if result.width:
+            result._fold()
+        return result
+
     def save(self, path: str | Path) -> None:
         """Write a safetensors file, atomically."""
         from yoro.files.tensors import write_tensors  # files are another module's subject

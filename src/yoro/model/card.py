@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from typing import cast
 
+from yoro.model.noise_facts import noise_told
+
 
 def model_card(config: dict[str, object]) -> str:
     """Markdown for a model's config."""
@@ -78,6 +80,9 @@ def _facts(config: dict[str, object], source: dict[str, object]) -> list[str]:
             f"- Responses are similarities to the sentences of `bank.json` (from {_cell(str(bank['origin']))}); "
             f"the zero-shot head counts {config['alpha']:.3g}."
         )
+    for event in cast("list[dict[str, object]]", config["history"]):
+        facts = event.get("facts")
+        rows += [f"- {told}" for told in (noise_told(facts) if isinstance(facts, dict) else [])]
     if config["delta"]:
         rows.append(f"- A diagonal shift of {config['delta']:g} was needed for a stable solution.")
     if source.get("licence"):

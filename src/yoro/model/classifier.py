@@ -17,7 +17,7 @@ from yoro.data.streams import Collected, ResponseStream, identity_of, is_respons
 from yoro.discriminant.calibration import Prior, log_probabilities
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.rules import MEMBERS, RULES
-from yoro.errors import InputError, counted
+from yoro.errors import InputError, StatisticsError, counted
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation, Measure, refuse_strangers
 from yoro.model.model import Model, Verb, difference
@@ -26,6 +26,7 @@ from yoro.model.pipeline import Pipeline, reopen_pipeline
 from yoro.model.priors import prior_shift, shifted
 from yoro.model.receipt import Receipt, digest_of, make_receipt
 from yoro.model.settings import HERE, Loading, SolveSettings
+from yoro.model.shards import PARTS, parts_of, refuse_twice
 from yoro.model.solve import solve
 from yoro.model.store import read_model, write_model
 from yoro.model.waiting import waiting
@@ -232,6 +233,7 @@ class Classifier:
 
         All that was chosen with them is chosen anew. The change has a receipt, which `verify` takes.
         """
+        need_ledger(self._model, "forget")
         verb, before = self._verb("forget"), self._model
         odd = self._check_readable(data)
         parts, notes = to_change("forget", data, self._model.choice.asked, self.classes)
@@ -259,6 +261,8 @@ class Classifier:
 
         The history calls it `name`, and says how many passes over images the responses took.
         """
+        if len(gone):
+            need_ledger(self._model, name)
         verb = replace(self._verb(name), images=max(len(gone), len(come)), more={"passes": passes})
         labels = gone.labels.tolist()
         words, gathered = self._described(come.labels.tolist(), None), self._gathered()
@@ -297,11 +301,13 @@ class Classifier:
         """Add everything another classifier on the same source was fitted on."""
         verb, mine, theirs = self._verb("merge"), self._model, other._model
         mine.origin.check_same(theirs.origin)
+        refuse_twice(parts_of(mine.history), parts := parts_of(theirs.history))
         gathered, twice = self._gathered().merge(other._gathered()), mine.ledger.shared(theirs.ledger)
         are = f"{counted(twice, 'example')} {'is' if twice == 1 else 'are'}"
         notes = [f"{are} in both models and now count{'s' * (twice == 1)} twice."] if twice else []
         words = mine.words and theirs.words and mine.words.joined(theirs.words)
-        return self._settle(gathered, replace(verb, images=len(theirs.ledger)), notes, words=words)
+        verb = replace(verb, images=round(theirs.statistics.total), more={PARTS: parts} if parts else {})
+        return self._settle(gathered, verb, notes, words=words)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the model directory, atomically."""
@@ -383,6 +389,15 @@ class Classifier:
         solved.integers = model.integers
         self._model = solved
         return Change(tuple(notes), tuple(gathered.skipped))
+
+
+def need_ledger(model: Model, verb: str) -> None:
+    """Raise if a model keeps no list of what was fitted, without which a verb cannot know what to take out."""
+    if model.statistics.total and not len(model.ledger):
+        raise StatisticsError(
+            f"This model keeps no list of what was fitted, so `{verb}` cannot tell which images were, and nothing was "
+            "done. Fit the data that are left anew; a fit keeps the list unless it is told not to."
+        )
 
 
 def _were(number: int) -> str:

@@ -19,6 +19,10 @@ from yoro.model.store import checked_origin, origin_table
 
 KIND = "yoro-shard"
 FORMAT = 1
+PARTS = "parts"  # the entry of a model's history that names what it was merged from
+SHARES = "shares"  # the fact that says which shares of which data are here: a table of names to `of` and `have`
+SHOWN = 8  # numbers of missing shares in a sentence
+DEPTH = 3  # of tables in facts that are joined entry by entry
 
 
 @dataclass(frozen=True)
@@ -93,9 +97,51 @@ def merged(shards: Sequence[Shard]) -> Shard:
         return shards[0]
     one, two = merged(shards[: len(shards) // 2]), merged(shards[len(shards) // 2 :])
     one.origin.check_same(two.origin)
-    if twice := sorted(set(one.parts) & set(two.parts)):
+    refuse_twice(one.parts, two.parts)
+    facts = joined_facts(one.facts, two.facts)
+    return Shard(one.gathered.merge(two.gathered), one.origin, one.parts + two.parts, facts)
+
+
+def refuse_twice(one: Sequence[str], two: Sequence[str]) -> None:
+    """Raise if two lists of parts have one in common."""
+    if twice := sorted(set(one) & set(two)):
         raise InputError(
             f"{len(twice)} of the parts of the data would count twice, the first is {twice[0]:.60}. "
             "Was a shard given twice? Leave one of them out."
         )
-    return Shard(one.gathered.merge(two.gathered), one.origin, one.parts + two.parts, one.facts | two.facts)
+
+
+def parts_of(history: Sequence[Json]) -> list[str]:
+    """The parts of the data that a model was merged from, as its history names them."""
+    found = [entry.get(PARTS) for entry in history]
+    return [str(name) for names in found if isinstance(names, list) for name in names]
+
+
+def missing_shares(shard: Shard) -> list[str]:
+    """Sentences on data of which some shares are here and some are not."""
+    shares, told = shard.facts.get(SHARES), []
+    for entry in shares.values() if isinstance(shares, dict) else ():
+        of, have = (entry.get("of"), entry.get("have")) if isinstance(entry, dict) else (None, None)
+        if not isinstance(of, int) or not isinstance(have, list):
+            continue
+        lacking = sorted(set(range(1, min(of, limits.SHARES) + 1)) - {i for i in have if isinstance(i, int)})
+        if lacking:
+            named = ", ".join(map(str, lacking[:SHOWN])) + (", ..." if len(lacking) > SHOWN else "")
+            told.append(f"Of {of:,} parts of the same data {len(lacking):,} {_are(lacking)} not here: {named}.")
+    return told
+
+
+def _are(items: Sequence[int]) -> str:
+    return "is" if len(items) == 1 else "are"
+
+
+def joined_facts(one: Json, two: Json, depth: int = DEPTH) -> Json:
+    """Facts of both: tables are joined entry by entry, lists are put one behind the other."""
+    both = one | two
+    for key in one.keys() & two.keys():
+        mine, theirs = one[key], two[key]
+        if isinstance(mine, dict) and isinstance(theirs, dict) and depth:
+            both[key] = joined_facts(mine, theirs, depth - 1)
+        elif isinstance(mine, list) and isinstance(theirs, list):
+            both[key] = [*mine, *theirs]
+    return both

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from yoro.discriminant.calibration import doubtful_loss
 from yoro.discriminant.readings import Layout, Reading
 from yoro.model.gathered import Gathered
-from yoro.model.model import Model
+from yoro.model.model import Model, Origin
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import SolveSettings
 from yoro.model.solve import solve
@@ -48,15 +48,18 @@ def parted(gathered: Gathered, layout: Layout) -> dict[int, Gathered]:
 
 def choose_views(pipeline: Pipeline, gathered: Gathered, solving: SolveSettings) -> tuple[Pipeline, Gathered]:
     """The pipeline of one view or of two, whichever leave-one-out prefers, and what was gathered with it."""
-    both = parted(gathered, pipeline.layout)
+    views, chosen = preferred_views(pipeline.layout, gathered, solving)
+    return replace(pipeline, layout=replace(pipeline.layout, views=views)), chosen
+
+
+def preferred_views(layout: Layout, gathered: Gathered, solving: SolveSettings) -> tuple[int, Gathered]:
+    """How many views leave-one-out prefers, and what was gathered with so many; `layout` is that of the pipeline."""
+    both = parted(gathered, layout)
     if solving.shrinkage == "validation":
         solving = replace(solving, shrinkage="loo")
-    losses = {}
-    for views, part in both.items():
-        mine = replace(pipeline, layout=replace(pipeline.layout, views=views))
-        losses[views] = left_out_loss(solve(part, solving, mine.origin()))
+    losses = {views: left_out_loss(solve(part, solving, Origin())) for views, part in both.items()}
     views = 1 if losses[1] <= losses[2] < np.inf else 2
-    return replace(pipeline, layout=replace(pipeline.layout, views=views)), both[views]
+    return views, both[views]
 
 
 def left_out_loss(model: Model) -> float:

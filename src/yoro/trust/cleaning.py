@@ -17,7 +17,7 @@ from yoro.files.reading import read_bounded
 from yoro.files.rows import FORMULA
 from yoro.files.tensors import parse_tensors, write_tensors
 from yoro.mappings.batches import DIGEST
-from yoro.model.classifier import Change, Classifier
+from yoro.model.classifier import Change, Classifier, need_ledger
 from yoro.model.settings import HERE, Loading
 
 KIND = "yoro-undo"
@@ -111,6 +111,7 @@ def _plain(value: object) -> str:
 
 def _exchange(classifier: Classifier, wanted: Sequence[Correction], folder: Path, loading: Loading) -> Exchange:
     """The corrections with the responses of their examples: those kept in the model, and the others read again."""
+    need_ledger(classifier.model, "clean")
     named = [one for one in wanted if one.digest]
     classifier.model.ledger.check(
         [one.digest for one in named], [one.label for one in named], [one.name for one in named]

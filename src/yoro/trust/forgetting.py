@@ -15,7 +15,7 @@ from yoro.data.roles import Rows, to_change
 from yoro.data.streams import ResponseStream
 from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.errors import InputError, counted
-from yoro.model.classifier import Classifier
+from yoro.model.classifier import Classifier, need_ledger
 from yoro.model.gathered import Gathered
 from yoro.model.model import Model
 from yoro.model.one_pass import gather
@@ -75,6 +75,7 @@ def verify(
     """
     paper = receipt if isinstance(receipt, Receipt) else read_receipt(receipt)
     model = classifier.model
+    need_ledger(model, "verify")
     findings = [_is_the_model(model, paper), _is_the_list(model, paper), _is_gone(model, paper)]
     if data is None:
         return Verification(tuple(findings), uncertain=paper.uncertain)

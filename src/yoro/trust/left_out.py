@@ -146,7 +146,9 @@ def _as_fitted(examples: Collected, ledger: Ledger) -> tuple[Collected, NDArray[
     notes = []
     if moved:
         notes.append(f"{counted(moved, 'image')} fitted under another label than here: the fitted one counts.")
-    if not fitted.all():
+    if not len(ledger):
+        notes.append("This model keeps no list of what was fitted: nothing is left out, which flatters the answers.")
+    elif not fitted.all():
         notes.append(f"{counted((~fitted).sum(), 'image')} not fitted: answered by the whole model.")
     return replace(examples, labels=np.array(labels, dtype=np.str_)), fitted, notes
 

@@ -1,0 +1,119 @@
+"""`yoro parties` as it is typed: the whole exchange, and what goes wrong on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import yoro
+from command_line import invoke, run
+from photos import write_folder
+from yoro.trust.forgetting import largest_difference
+
+NAMES = ("north", "south", "west")
+
+
+@pytest.fixture
+def work(tmp_path, digits) -> Path:
+    for i, name in enumerate(NAMES):
+        rows = slice(100 * i, 100 * i + 100)
+        np.savez(tmp_path / f"{name}.npz", responses=digits[0][rows], labels=digits[1][rows])
+    np.savez(tmp_path / "all.npz", responses=digits[0][:300], labels=digits[1][:300])
+    return tmp_path
+
+
+def agree(work, *more):
+    classes = ",".join("0123456789")
+    words = ["parties", "agree", "s", "--parties", ",".join(NAMES), "--classes", classes]
+    return run(*words, "--like", "all.npz", *more, cwd=work)
+
+
+def joined(work):
+    agree(work)
+    for name in NAMES:
+        run("parties", "join", "s", "--party", name, "--key", f"{name}.key", cwd=work)
+
+
+def test_the_whole_exchange_is_one_fit(work):
+    joined(work)
+    run("stats", "west.npz", "--sums-only", "--out", "west.stats", cwd=work)
+    for name, data in zip(NAMES, ("north.npz", "south.npz", "west.stats"), strict=True):
+        run("parties", "mask", "s", data, "--key", f"{name}.key", cwd=work)
+    assert "Not all have confirmed" in invoke("parties", "sum", "s", "--out", "t.stats", cwd=work).stderr
+    for name in NAMES:
+        run("parties", "confirm", "s", "--key", f"{name}.key", cwd=work)
+    shown = run("parties", "show", "s", cwd=work).stdout
+    assert shown.count("masked, confirmed") == 3
+    run("parties", "sum", "s", "--out", "t.stats", cwd=work)
+    assert "one by one" not in run("inspect", "t.stats", cwd=work).stdout
+    run("merge", "t.stats", "--out", "t.yoro", cwd=work)
+    whole = yoro.fit(work / "all.npz", shrinkage="oas", reservoir=0).model
+    assert largest_difference(yoro.load(work / "t.yoro").model, whole) < 1e-9
+
+
+def test_fingerprints_are_the_same_for_all_who_look(work):
+    agree(work)
+    said = run("parties", "join", "s", "--party", "west", "--key", "w.key", cwd=work).stderr
+    shown = run("parties", "show", "s", cwd=work).stdout
+    mark = said.split("Fingerprint: ")[1].strip()
+    assert len(mark.split()) == 8
+    assert f"west   {mark}" in shown
+    assert "north  has not joined" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["agree", "s", "--parties", "a,b", "--classes", "x,y", "--like", "all.npz"], 1, "exists already|is a folder"),
+        (["agree", "t", "--parties", "a", "--classes", "x,y", "--like", "all.npz"], 1, "expected at least 2"),
+        (["agree", "t", "--parties", "a,b,a", "--classes", "x,y", "--like", "all.npz"], 1, "'a' is named twice"),
+        (["agree", "t", "--parties", "a,../b", "--classes", "x,y", "--like", "all.npz"], 1, "letters, digits"),
+        (["agree", "t", "--parties", "a,b", "--classes", "x", "--like", "all.npz"], 1, "expected at least 2"),
+        (["agree", "t", "--parties", "a,b", "--classes", "x,y", "--like", "all.npz", "--bits", "200"], 1, "200 bits"),
+        (["agree", "t", "--parties", "a,b", "--classes", "x,y", "--like", "all.npz", "--least", "3"], 1, "2 to 2"),
+        (["agree", "t", "--parties", "a,b", "--classes", "x,y", "--like", "none.npz"], 1, "none.npz"),
+        (["join", "s", "--party", "nobody", "--key", "x.key"], 1, "is no party of the agreement"),
+        (["join", "s", "--party", "west", "--key", "x.key"], 1, "has joined"),
+        (["join", "none", "--party", "west", "--key", "x.key"], 1, "has no agreement.json"),
+        (["mask", "s", "north.npz", "--key", "none.key"], 1, "none.key"),
+        (["mask", "s", "none.npz", "--key", "north.key"], 1, "none.npz"),
+        (["mask", "s", "odd.npz", "--key", "north.key"], 1, "'eleven', which was not agreed on"),
+        (["mask", "s", "narrow.npz", "--key", "north.key"], 1, "width 5; width 64 was agreed on"),
+        (["confirm", "s", "--key", "north.key"], 1, "Messages of 0 of 3 parties"),
+        (["sum", "s", "--out", "t.yoro"], 2, "ends in .stats"),
+        (["sum", "s", "--out", "t.stats"], 1, "Messages of 0 of 3 parties"),
+    ],
+)
+def test_what_goes_wrong_is_one_line_and_nothing_is_written(work, digits, words, code, said):
+    joined(work)
+    np.savez(work / "odd.npz", responses=digits[0][:2], labels=["1", "eleven"])
+    np.savez(work / "narrow.npz", responses=digits[0][:2, :5], labels=["1", "2"])
+    before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}
+    ended = invoke("parties", *words, cwd=work)
+    assert ended.code == code, ended
+    assert any(part in ended.stderr for part in said.split("|")), ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+    assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file()} == before
+
+
+def test_images_are_read_as_was_agreed_on(tmp_path):
+    for name, seed in (("a", 0), ("b", 1)):
+        write_folder(tmp_path / name, count=3, seed=seed)
+    words = ["parties", "agree", "s", "--parties", "a,b", "--classes", "astronaut,cat,coffee,rocket"]
+    run(*words, "--read", "logits", cwd=tmp_path)
+    for name in "ab":
+        run("parties", "join", "s", "--party", name, "--key", f"{name}.key", cwd=tmp_path)
+    run("respond", "a", "--read", "features", "--out", "features.npz", cwd=tmp_path)
+    ended = invoke("parties", "mask", "s", "features.npz", "--key", "a.key", cwd=tmp_path)
+    assert "read in another way than was agreed on" in ended.stderr
+    run("respond", "a", "--read", "logits", "--out", "a.npz", cwd=tmp_path)
+    run("parties", "mask", "s", "a.npz", "--key", "a.key", cwd=tmp_path)
+    run("parties", "mask", "s", "b", "--key", "b.key", cwd=tmp_path)
+    said = [run("parties", "confirm", "s", "--key", f"{name}.key", cwd=tmp_path).stderr for name in "ab"]
+    assert all("Only two remain" in one for one in said)
+    run("parties", "sum", "s", "--out", "t.stats", cwd=tmp_path)
+    run("merge", "t.stats", "--out", "t.yoro", cwd=tmp_path)
+    answers = run("evaluate", "t.yoro", "b", "--json", cwd=tmp_path)
+    assert '"n": 12' in answers.stdout
