@@ -15,9 +15,7 @@ from yoro.cli.output import print_text, say
 from yoro.errors import InputError, counted
 from yoro.model.settings import PipelineSettings
 
-app = App(
-    "endpoint", sort_key=102, help="Check an endpoint; write requests for a batch endpoint, and take its answers."
-)
+app = App("endpoint", sort_key=102, help="Check an endpoint; its requests and answers as files.")
 
 MOST_LINES = 50_000  # of one file of requests: what batch endpoints usually take
 MOST_MEGABYTES = 190
