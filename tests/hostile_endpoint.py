@@ -188,7 +188,7 @@ def describe(folder: Path, url: str, name: str = "e.toml", **more: object) -> st
     """The TOML file of such an endpoint; the name of the source."""
     settings = {
         "url": url, "answer": "data[0].embedding", "side": 32, "journal": "answers.sqlite", "concurrency": 8,
-        "timeout": 5.0, "retries": 20, **more,
+        "timeout": 300.0, "retries": 20, **more,
     }  # fmt: skip
     headers = settings.pop("headers", "")
     body = settings.pop("body", '[body]\nmodel = "blocks"\ninput = [{image = "{{image_data_url}}"}]\n')

@@ -15,9 +15,7 @@ from yoro.cli.output import print_text, say
 from yoro.errors import InputError, counted
 from yoro.model.settings import PipelineSettings
 
-app = App(
-    "endpoint", sort_key=102, help="Check an endpoint; write requests for a batch endpoint, and take its answers."
-)
+app = App("endpoint", sort_key=102, help="Check an endpoint; its requests and answers as files.")
 
 MOST_LINES = 50_000  # of one file of requests: what batch endpoints usually take
 MOST_MEGABYTES = 190
@@ -81,7 +79,6 @@ def batch(
     from yoro.limits import MB
     from yoro.model.calls import canvases, unasked
     from yoro.model.store import check_output
-    from yoro.sources.endpoint.batches import request_lines, write_lines
     from yoro.sources.endpoint.journal import Journal
 
     check_output(out, force=output.force)
@@ -89,6 +86,8 @@ def batch(
         raise InputError("A file has at least one line and one megabyte; give larger numbers.")
     found = find(given(data, label_from), labelled=False)
     pipeline, endpoint = unasked(PipelineSettings(source=source, views=2 if mirrored else 1))
+    from yoro.sources.endpoint.batches import request_lines, write_lines  # needs what the endpoint was opened with
+
     endpoint.journal = Journal(endpoint.journal.path)
     images = (endpoint.sendable(canvas) for canvas in canvases(pipeline, found.examples, loading))
     files = write_lines(request_lines(endpoint, images), out, most_lines, most_megabytes * MB)
@@ -108,12 +107,13 @@ def take(
 ) -> None:
     """Read answers of a batch endpoint into the journal; a fit then makes no call for these images."""
     from yoro.model.calls import unasked
-    from yoro.sources.endpoint.batches import take_answers
     from yoro.sources.endpoint.journal import Journal
 
     if not files:
         raise InputError("No file of answers came.")
     _, endpoint = unasked(PipelineSettings(source=source))
+    from yoro.sources.endpoint.batches import take_answers  # needs what the endpoint was opened with
+
     endpoint.journal = Journal(endpoint.journal.path)
     wrong: list[str] = []
     for path in files:

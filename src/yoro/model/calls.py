@@ -30,9 +30,9 @@ def fit_forecast(data: object, val: object | None, settings: FitSettings) -> str
 
 def unasked(settings: PipelineSettings) -> tuple[Pipeline, EndpointSource]:
     """A pipeline whose endpoint is not asked, and the endpoint."""
-    from yoro.sources.endpoint.source import endpoint_of
-
     pipeline = make_pipeline(settings, dry=True)
+    from yoro.sources.endpoint.source import endpoint_of  # what it needs is there, or it was not opened
+
     source = endpoint_of(pipeline.source)
     if source is None:
         raise InputError(

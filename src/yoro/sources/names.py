@@ -108,7 +108,7 @@ def parse_side(text: str, where: str) -> int:
 def _guess(text: str, known: Sequence[str], networks: Callable[[], Sequence[str]]) -> str:
     """The nearest names, or what there is."""
     bare = text.partition("?")[0].rpartition(":")[2]
-    same = [name for name in known if name.partition(":")[2].partition("/")[0].lower() == bare.lower()]
+    same = [name for name in known if bare and name.partition(":")[2].partition("/")[0].lower() == bare.lower()]
     if text.endswith(".onnx"):
         same = [f"onnx:{text}"]
     if same:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 
 import numpy as np
 import pytest
 
 import yoro
+from command_line import invoke
 from hostile_endpoint import describe, hostile, vector
 from photos import crops
 from yoro.errors import SourceError
@@ -104,3 +106,14 @@ def test_the_key_is_that_of_the_pixels_not_of_the_file(tmp_path):
     image = squares(1)[0]
     assert source.key(image) == hashlib.sha256(source.request + b"(32, 32, 3)" + image.tobytes()).digest()
     assert source.key(image) != source.key(image[::-1])
+
+
+@pytest.mark.parametrize("words", [["check", "e.toml"], ["take", "a.jsonl", "--source", "endpoint:e.toml"]])
+def test_without_its_package_the_command_that_installs_it_is_named(tmp_path, monkeypatch, words):
+    describe(tmp_path, "http://127.0.0.1:9/x")
+    for name in [name for name in sys.modules if name.startswith("yoro.sources.endpoint.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    ended = invoke("endpoint", *words, cwd=tmp_path)
+    assert ended.code == 1
+    assert "needs httpx, which is not installed: pip install '.[endpoint]'" in ended.stderr
