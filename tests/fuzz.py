@@ -22,6 +22,7 @@ import warnings
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,15 +33,25 @@ from PIL import Image
 from safetensors.torch import save
 
 import yoro
+from parties_cases import play
 from yoro.bench.plan import read_plan
 from yoro.cli.inspect import facts, text
+from yoro.cli.stats import shard_facts, shard_text
+from yoro.cluster.session import Session, confirm, total
 from yoro.data.decoding import decode
 from yoro.data.find import find
 from yoro.data.geometry import Geometry
 from yoro.data.responses import ResponseFile
+from yoro.discriminant.joint import JointStatistics
+from yoro.discriminant.readings import Layout
 from yoro.errors import YoroError
 from yoro.model.card import model_card
+from yoro.model.merging import solve_shards
 from yoro.model.onnx_export import checked_export
+from yoro.model.settings import FitSettings
+from yoro.model.shard_pass import Share, gather_shard
+from yoro.model.shards import Shard
+from yoro.model.store import write_model
 from yoro.sources import open_source
 from yoro.sources.contract import Calls
 from yoro.sources.endpoint.batches import take_answers
@@ -345,9 +356,62 @@ DESCRIBED: dict[str, Any] = {
     },
 }  # fmt: skip
 
+
+@cache
+def _statistics() -> list[bytes]:
+    rng, made = np.random.default_rng(0), []
+    for sums_only in (True, False):
+        with tempfile.TemporaryDirectory() as temporary:
+            place = Path(temporary) / "z.npz"
+            np.savez(place, responses=rng.normal(size=(12, 6)), labels=np.array(["red", "dark", "bright"] * 4))
+            made.append(gather_shard(place, FitSettings(), Share(1, 2), sums_only=sums_only).shard.to_bytes())
+    return made
+
+
+def stats(draw: random.Random, folder: Path) -> None:
+    """A file of statistics; if it can be read, it is shown, merged with a sound one, and solved."""
+    content, sound = draw.choice(_statistics()), Shard.from_bytes(_statistics()[0], "sound")
+    shard = Shard.from_bytes(_damaged_part(content, ".stats", draw), "case")
+    json.dumps(shard_facts(shard))
+    shard_text(shard)
+    for shards in ([shard], [replace(sound, parts=()), shard]):
+        with suppress(YoroError):
+            made = solve_shards(shards, None, "empirical").model
+            write_model(made, folder / "again.yoro", force=True)
+            text(made)
+
+
+@cache
+def _session() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "s"
+        part = JointStatistics(Layout.of(4))
+        part.update(np.random.default_rng(0).normal(size=(9, 4)), ["red", "dark", "bright"] * 3)
+        play(folder, {"a": part, "b": part, "c": part}, ["a", "b"])
+        kept = [*folder.iterdir(), *folder.parent.glob("*.key")]
+        return {path.name: path.read_bytes() for path in kept}
+
+
+def parties(draw: random.Random, folder: Path) -> None:
+    """The folder of a session in which one file is another."""
+    place, files = folder / "s", dict(_session())
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    name = draw.choice(sorted(files))
+    suffix = ".stats" if name.endswith(".masked") else ".json"
+    content = files[name]
+    files[name] = damaged(content, draw) if draw.random() < 0.4 else _damaged_part(content, suffix, draw)
+    for other, content in files.items():
+        (folder if other.endswith(".key") else place).joinpath(other).write_bytes(content)
+    session = Session(place)
+    for step in (session.joined, lambda: confirm(session, folder / "s-a.key"), lambda: total(session)):
+        with suppress(YoroError):
+            step()
+
+
 TARGETS: dict[str, Callable[[random.Random, Path], None]] = {
     "npz": npz, "archive": archive, "model": model, "onnx": onnx, "image": image, "listing": listing, "bank": bank,
-    "plan": plan, "checkpoint": checkpoint, "endpoint": endpoint,
+    "plan": plan, "checkpoint": checkpoint, "endpoint": endpoint, "stats": stats, "parties": parties,
 }  # fmt: skip
 
 

@@ -151,7 +151,7 @@ def read_table(file: Path, kind: str, form: int, most: int) -> Json:
 
 def digest_of(table: object) -> str:
     """One digest of plain values."""
-    return hashlib.sha256(json.dumps(table, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
 
 def _names(value: object) -> tuple[str, ...]:

@@ -135,7 +135,7 @@ def read_secret(path: Path, agreement: Agreement) -> Secret:
     try:
         exchange, signing, seed = (_key(table[key]) for key in ("exchange", "signing", "seed"))
         masked, confirmed = cast("str | None", table["masked"]), cast("list[str] | None", table["confirmed"])
-        done = masked, None if confirmed is None else tuple(confirmed)
+        done = masked, None if confirmed is None else tuple(map(str, confirmed))
         secret = Secret(str(table["party"]), str(table["agreement"]), exchange, signing, seed, *done)
     except (KeyError, ValueError, TypeError) as error:
         raise StoreError(f"{path} is damaged: {type(error).__name__} at {str(error)[:60]}.") from None

@@ -168,23 +168,29 @@ def _span_spectrum(statistics: ResponseStatistics, factor: Array) -> Spectrum:
 def oas(spectrum: Spectrum) -> float:
     """Oracle approximating shrinkage (Chen et al. 2010, eq. 23), with n - k for the sample size."""
     width, nu = spectrum.width, spectrum.degrees
-    square = float((spectrum.values**2).sum())  # tr(C^2)
+    square, trace = _traces(spectrum)
     return _intensity(
-        (1 - 2 / width) * square + spectrum.trace**2,
-        (nu + 1 - 2 / width) * (square - spectrum.trace**2 / width),
+        (1 - 2 / width) * square + trace**2,
+        (nu + 1 - 2 / width) * (square - trace**2 / width),
     )
 
 
 def rblw(spectrum: Spectrum) -> float:
     """Rao-Blackwellised Ledoit-Wolf shrinkage (Chen et al. 2010, eq. 17), with n - k for the sample size."""
     width, nu = spectrum.width, spectrum.degrees
-    square = float((spectrum.values**2).sum())
+    square, trace = _traces(spectrum)
     if nu <= 0:
         return 1.0
     return _intensity(
-        (nu - 2) / nu * square + spectrum.trace**2,
-        (nu + 2) * (square - spectrum.trace**2 / width),
+        (nu - 2) / nu * square + trace**2,
+        (nu + 2) * (square - trace**2 / width),
     )
+
+
+def _traces(spectrum: Spectrum) -> tuple[float, float]:
+    """tr(C^2) and tr(C) of a covariance of trace about one: an intensity has no unit, and squares do not overflow."""
+    values = np.ldexp(spectrum.values, -int(np.frexp(spectrum.trace)[1]))  # exact, so that no digit changes
+    return float((values**2).sum()), float(values.sum())
 
 
 def ledoit_wolf(spectrum: Spectrum, residuals: Array, weights: Array, total: float) -> float:

@@ -108,8 +108,10 @@ class Gathered:
         told = cast("list[tuple[str, str]]", facts["skipped"])
         skipped = [(str(name), str(reason)) for name, reason in told]
         images, noting = facts["images"], facts["noting"]
-        if isinstance(images, bool) or not isinstance(images, int) or images < 0 or not isinstance(noting, bool):
-            raise InputError(f"What was gathered of {images!r} images is damaged.")
+        if isinstance(images, bool) or not isinstance(images, int) or not isinstance(noting, bool):
+            raise InputError("What was gathered does not say of how many images.")
+        if not 0 <= images < 2**63:
+            raise InputError(f"What was gathered of {images!r:.40} images is damaged.")
         return cls(statistics, ledger, reservoir, images, skipped, noting)
 
     def summed(self) -> JointStatistics | None:
