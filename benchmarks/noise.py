@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from timing import print_machine, print_table
-from yoro.cluster.noise import Noise, with_noise
+from yoro.parties.noise import Noise, with_noise
 from yoro.data.roles import find_roles
 from yoro.discriminant.readings import Layout
 from yoro.model.clipping import Clip

@@ -37,7 +37,7 @@ from parties_cases import play
 from yoro.bench.plan import read_plan
 from yoro.cli.inspect import facts, text
 from yoro.cli.stats import shard_facts, shard_text
-from yoro.cluster.session import Session, confirm, total
+from yoro.parties.session import Session, confirm, total
 from yoro.data.decoding import decode
 from yoro.data.find import find
 from yoro.data.geometry import Geometry

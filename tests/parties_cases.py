@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from yoro.cluster.agreement import agreement_of, write_agreement
-from yoro.cluster.session import Session, confirm, join, send
+from yoro.parties.agreement import agreement_of, write_agreement
+from yoro.parties.session import Session, confirm, join, send
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.model.gathered import Gathered

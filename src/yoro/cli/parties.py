@@ -28,7 +28,7 @@ from yoro.errors import InputError, counted
 from yoro.model.settings import FitSettings
 
 if TYPE_CHECKING:
-    from yoro.cluster.agreement import Agreement
+    from yoro.parties.agreement import Agreement
     from yoro.discriminant.readings import Layout
     from yoro.model.model import Origin
     from yoro.model.shard_pass import ShardPass
@@ -70,9 +70,9 @@ def agree(
     output: Quiets = QuietOption(),
 ) -> None:
     """Write down what all agree on: parties, classes, how images are read."""
-    from yoro.cluster.agreement import FEW, FILE, agreement_of, write_agreement
-    from yoro.cluster.keys import need_cryptography
-    from yoro.cluster.noise import Noise, clip_of
+    from yoro.parties.agreement import FEW, FILE, agreement_of, write_agreement
+    from yoro.parties.keys import need_cryptography
+    from yoro.parties.noise import Noise, clip_of
     from yoro.model.store import check_output
 
     need_cryptography()
@@ -100,7 +100,7 @@ def join(
     output: Quiets = QuietOption(),
 ) -> None:
     """Make the keys of a party: secret ones for itself, public ones in the folder."""
-    from yoro.cluster.session import Session, join
+    from yoro.parties.session import Session, join
 
     session = Session(folder)
     public = join(session, party, key)
@@ -123,7 +123,7 @@ def mask(
 
     DATA may also be the file of `yoro stats --sums-only`.
     """
-    from yoro.cluster.session import Session, send
+    from yoro.parties.session import Session, send
 
     session = Session(folder)
     _ = session.publics  # before any image is read
@@ -140,7 +140,7 @@ def mask(
 @app.command
 def confirm(folder: Folder, /, *, key: Key, output: Quiets = QuietOption()) -> None:
     """Confirm whose messages came, so that they can be added up."""
-    from yoro.cluster.session import Session, confirm
+    from yoro.parties.session import Session, confirm
 
     session = Session(folder)
     agreed = confirm(session, key)
@@ -158,7 +158,7 @@ def add_up(
     output: Writes = WriteOptions(),
 ) -> None:
     """Add up what all have confirmed; `yoro merge` makes a model of it."""
-    from yoro.cluster.session import Session, total
+    from yoro.parties.session import Session, total
     from yoro.model.shards import write_shard
 
     check_stats(out, force=output.force)
@@ -176,7 +176,7 @@ def add_up(
 @app.command
 def show(folder: Folder, /) -> None:
     """Print what was agreed on, who has done what, and the fingerprints of the keys."""
-    from yoro.cluster.session import Session
+    from yoro.parties.session import Session
 
     session = Session(folder)
     print_text(_told(session.agreement))

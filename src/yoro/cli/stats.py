@@ -224,7 +224,7 @@ def _passed(data: object, settings: FitSettings, share: Share, reading: StatsOpt
     """What came of the pass; with noise, where that was asked for."""
     from dataclasses import replace
 
-    from yoro.cluster.noise import Noise, clip_of, with_noise
+    from yoro.parties.noise import Noise, clip_of, with_noise
     from yoro.data.streams import identity_of, is_response_data
     from yoro.discriminant.readings import Layout
     from yoro.model.clipping import Clip

@@ -1,1 +1,1 @@
-"""Many machines, many parties: shards of one fit, made apart and added up."""
+"""Many cores, many machines: the one pass on Ray."""

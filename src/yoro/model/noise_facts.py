@@ -1,4 +1,4 @@
-"""What is recorded of noise in statistics, in sentences; the noise itself is made in `cluster`."""
+"""What is recorded of noise in statistics, in sentences; the noise itself is made in `parties`."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from yoro.cluster.fixed_point import Limbs, add, subtract
-from yoro.cluster.keys import SIZE, Public, Secret
+from yoro.parties.fixed_point import Limbs, add, subtract
+from yoro.parties.keys import SIZE, Public, Secret
 
 PIECE = 1 << 18  # integers of a stream that are made at once: 4 MB
 INTEGER = 16  # bytes of one

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro import limits
-from yoro.cluster.fixed_point import BITS, check_bits
-from yoro.cluster.moments import length
-from yoro.cluster.noise import Noise
+from yoro.parties.fixed_point import BITS, check_bits
+from yoro.parties.moments import length
+from yoro.parties.noise import Noise
 from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, StoreError, one_line
 from yoro.files.atomic import write_file

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from parties_cases import dealt, key, play, solved
-from yoro.cluster.moments import length, to_vector
-from yoro.cluster.noise import (
+from yoro.parties.moments import length, to_vector
+from yoro.parties.noise import (
     Noise,
     bytes_needed,
     clip_of,
@@ -25,7 +25,7 @@ from yoro.cluster.noise import (
     sensitivity,
     sigma_of,
 )
-from yoro.cluster.session import send, total
+from yoro.parties.session import send, total
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout, Reading
 from yoro.errors import InputError

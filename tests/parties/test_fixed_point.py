@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yoro.cluster.fixed_point import BITS, add, check_bits, decode, encode, largest, negate, subtract
+from yoro.parties.fixed_point import BITS, add, check_bits, decode, encode, largest, negate, subtract
 from yoro.errors import InputError
 
 WHOLE = 2**128

@@ -11,9 +11,9 @@ from typing import cast
 import numpy as np
 
 from yoro import limits
-from yoro.cluster.agreement import digest_of, read_table
-from yoro.cluster.fixed_point import Limbs
-from yoro.cluster.keys import SIZE, Public, Secret
+from yoro.parties.agreement import digest_of, read_table
+from yoro.parties.fixed_point import Limbs
+from yoro.parties.keys import SIZE, Public, Secret
 from yoro.errors import StoreError
 from yoro.files.atomic import write_file
 from yoro.files.reading import read_bounded

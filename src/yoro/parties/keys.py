@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from yoro import limits
-from yoro.cluster.agreement import Agreement, digest_of, read_table
+from yoro.parties.agreement import Agreement, digest_of, read_table
 from yoro.environment import install
 from yoro.errors import InputError, StoreError
 from yoro.files.atomic import drafted_file, write_file

@@ -10,11 +10,11 @@ from scipy.stats import chisquare
 import yoro
 from parties_cases import EIGHT, begin, dealt, key, play, pooled, solved, summed
 from photos import write_folder
-from yoro.cluster.agreement import FILE
-from yoro.cluster.fixed_point import BITS, encode, subtract
-from yoro.cluster.masks import mask, pair_sign
-from yoro.cluster.moments import to_vector
-from yoro.cluster.session import Session, confirm, join, send, total
+from yoro.parties.agreement import FILE
+from yoro.parties.fixed_point import BITS, encode, subtract
+from yoro.parties.masks import mask, pair_sign
+from yoro.parties.moments import to_vector
+from yoro.parties.session import Session, confirm, join, send, total
 from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, StoreError
 from yoro.model.settings import FitSettings, PipelineSettings
@@ -309,7 +309,7 @@ def test_the_disk_is_full_and_nothing_is_half_written(tmp_path, three, monkeypat
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("yoro.cluster.messages.write_file", full)
+        patched.setattr("yoro.parties.messages.write_file", full)
         with pytest.raises(OSError, match="No space"):
             send(session, three["east"], file)
     assert not (session.folder / "east.masked").exists()

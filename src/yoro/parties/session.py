@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from yoro.cluster.agreement import FEW, Agreement, digest_of, read_agreement
-from yoro.cluster.fixed_point import Limbs, add, decode, encode
-from yoro.cluster.keys import (
+from yoro.parties.agreement import FEW, Agreement, digest_of, read_agreement
+from yoro.parties.fixed_point import Limbs, add, decode, encode
+from yoro.parties.keys import (
     Public,
     Secret,
     having_done,
@@ -27,8 +27,8 @@ from yoro.cluster.keys import (
     write_public,
     write_secret,
 )
-from yoro.cluster.masks import mask, noise_bytes, own_key, pair_key, pair_sign
-from yoro.cluster.messages import (
+from yoro.parties.masks import mask, noise_bytes, own_key, pair_key, pair_sign
+from yoro.parties.messages import (
     Confirmation,
     Message,
     read_confirmation,
@@ -36,8 +36,8 @@ from yoro.cluster.messages import (
     write_confirmation,
     write_message,
 )
-from yoro.cluster.moments import from_vector, to_vector
-from yoro.cluster.noise import bytes_needed, from_noisy, noisy
+from yoro.parties.moments import from_vector, to_vector
+from yoro.parties.noise import bytes_needed, from_noisy, noisy
 from yoro.discriminant.joint import JointStatistics
 from yoro.errors import InputError, StoreError
 from yoro.model.gathered import Gathered

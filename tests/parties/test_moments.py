@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yoro.cluster.moments import from_vector, length, to_vector
+from yoro.parties.moments import from_vector, length, to_vector
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout, Reading
 from yoro.errors import InputError, WidthError

@@ -1,0 +1,1 @@
+"""Several parties: sums of which only the total is seen."""
