@@ -13,6 +13,7 @@ from yoro.cli.given import KINDS, LabelFrom, called, given, given_for
 from yoro.cli.options import (
     SENTENCES,
     SOLVING,
+    ClusterOptions,
     LoadingOptions,
     Out,
     PipelineOptions,
@@ -22,6 +23,7 @@ from yoro.cli.options import (
     Reports,
     SolveOptions,
     Solves,
+    Spreads,
     UsageError,
     Votes,
     VotingOptions,
@@ -57,6 +59,9 @@ class FittingOptions:
         int, Parameter(metavar="EPOCHS", help="Then train a prompt, and keep it if validation says so.")
     ] = FitSettings.refine
     reservoir: Annotated[bool, switch("Keep responses, to choose the shrinkage anew later.", SOLVING)] = True
+    ledger: Annotated[
+        bool, switch("Keep a digest of each image, to forget it later and to know it again.", SOLVING)
+    ] = FitSettings.ledger
     label_from: LabelFrom = None
     resume: Annotated[bool, flag("Go on where a run that was ended left off.")] = FitSettings.resume
 
@@ -69,6 +74,7 @@ def fit(
     solve: Solves = SolveOptions(),
     sentences: Votes = VotingOptions(),
     loading: Reads = LoadingOptions(),
+    cluster: Spreads = ClusterOptions(),
     output: Reports = ReportOptions(),
 ) -> None:
     """Fit a classifier in one pass and save it."""
@@ -93,7 +99,7 @@ def fit(
     preset = "fast" if fitting.fast else "best" if fitting.best else FitSettings.preset
     settings = FitSettings(
         pipeline, solve, replace(sentences, classes=tuple(named)), loading, fitting.shots, fitting.refine, unfinished,
-        fitting.resume, not quiet, lambda note: say(note, quiet), preset,
+        fitting.resume, not quiet, lambda note: say(note, quiet), preset, fitting.ledger, cluster,
     )  # fmt: skip
     try:
         with spoken_warnings(quiet):
@@ -106,6 +112,10 @@ def fit(
         outcome, called(data) or str(fitting.classes), out, output, keep=fitting.reservoir, replace=fitting.resume
     )
     remove_folder(unfinished)
+    if cluster.ray_storage is not None:
+        from yoro.cluster.storage import Storage
+
+        Storage(cluster.ray_storage).clear()
     if output.as_json:
         print_json(summary(outcome, left_out))
     tell_skipped(outcome.skipped)
