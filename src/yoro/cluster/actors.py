@@ -42,7 +42,7 @@ class Opening:
         """The pipeline, which must be the one that was asked for."""
         refuse_telemetry()
         if self.origin is not None:
-            return reopen_pipeline(self.origin, self.settings.source, device=self.settings.device)
+            return reopen_pipeline(self.origin, self.settings.source, device=self.settings.device, threads=self.threads)
         pipeline = make_pipeline(self.settings, threads=self.threads)
         if self.both_views:
             pipeline = BothViews(pipeline)

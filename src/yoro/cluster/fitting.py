@@ -48,18 +48,18 @@ def fit_on_ray(data: object, val: object | None, settings: FitSettings) -> Fitte
     places = places_of(data)
     with ray_session(settings.cluster, from_here=from_here) as actors, kept_in(settings) as storage:
         if places is None:
-            return fit_images(_listed(data), val, settings, partial(_pass, actors=actors, storage=storage))
+            return fit_images(found_at(data) or data, val, settings, partial(_pass, actors=actors, storage=storage))
         if is_responses(places[0]):
             return _fit_responses(places, settings, actors, storage)
         return _fit_files(places, val, settings, actors, storage)
 
 
-def _listed(data: object) -> object:
-    """Data that a pass takes: folders at URLs as examples, anything else as it is."""
+def found_at(data: object, *, labelled: bool = True) -> Dataset | None:
+    """Images of folders at URLs; None if the data are anything else."""
     urls = [item for item in (data if isinstance(data, list) else [data]) if isinstance(item, str) and "://" in item]
     if not urls or (isinstance(data, list) and len(urls) != len(data)):
-        return data
-    examples = [example for url in urls for example in remote_folder(url).examples]
+        return None
+    examples = [example for url in urls for example in remote_folder(url, labelled=labelled).examples]
     return Dataset(tuple(sorted(examples, key=lambda example: (example.label or "", example.name))))
 
 

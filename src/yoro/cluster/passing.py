@@ -21,7 +21,7 @@ from yoro.errors import InputError, StoreError, counted
 from yoro.files.atomic import remove_folder, write_file
 from yoro.files.reading import read_bounded
 from yoro.model.gathered import Gathered
-from yoro.model.settings import FitSettings
+from yoro.model.settings import FitSettings, Tell
 from yoro.model.shards import Shard, merged
 
 if TYPE_CHECKING:
@@ -44,41 +44,47 @@ def kept_in(settings: FitSettings) -> Iterator[Storage]:
         yield Storage(folder)
 
 
-def begin(storage: Storage, settings: FitSettings, root: Node) -> None:
-    """Note which run the place belongs to; what another run left there is removed, unless it was to be gone on from."""
-    note = settings.checkpoint
-    if settings.resume and note is not None and (note / PLAN).is_file():
+def begin(storage: Storage, note: Path | None, run: str, *, resume: bool) -> None:
+    """Note beside the output which run the place belongs to.
+
+    What another run left there is removed, unless it was to be gone on from: then it is an error.
+    """
+    if resume and note is not None and (note / PLAN).is_file():
         try:
             known = json.loads(read_bounded(note / PLAN, limits.MODEL_CONFIG_BYTES))["run"]
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{note} is damaged. Fit without --resume to start anew.") from error
-        if known != root.digest:
+            raise StoreError(f"{note} is damaged. Start anew without --resume.") from error
+        if known != run:
             raise StoreError(
-                f"{note} belongs to another run: other images, settings or source. Fit without --resume to start anew."
+                f"{note} belongs to another run: other images, settings or source. Start anew without --resume."
             )
-    elif not settings.resume:
+    elif resume and note is not None and note.exists():
+        raise StoreError(f"{note} is of a run without --ray. Resume it without, or start anew without --resume.")
+    elif not resume:
         if note is not None:
             remove_folder(note)
-        storage.remove(storage.names())
-    elif note is not None and note.exists():
-        raise StoreError(f"{note} is of a run without --ray. Resume it without, or fit without --resume to start anew.")
+        storage.clear()
     if note is not None:
         note.mkdir(exist_ok=True)
-        write_file(note / PLAN, json.dumps({"kind": "yoro-cluster", "run": root.digest}).encode())
+        write_file(note / PLAN, json.dumps({"kind": "yoro-cluster", "run": run}).encode())
+
+
+def finished_before(done: int, of: int, tell: Tell) -> None:
+    """Say what need not be read again."""
+    if done:
+        tell(f"{counted(done, 'block')} of {of:,} {'was' if done == 1 else 'were'} finished before: not read again.")
 
 
 def gather_blocks(blocks: Sequence[Block], crew: Crew, settings: FitSettings) -> Gathered:
     """What was gathered of all blocks, added up in their order."""
     levels, storage = grow([block.digest for block in blocks]), crew.storage
     root = levels[-1][0]
-    begin(storage, settings, root)
+    begin(storage, settings.checkpoint, root.digest, resume=settings.resume)
     names = storage.names()
     storage.remove(left_over(root, names))
     names -= left_over(root, names)
     todo = missing(root, names)
-    if names:
-        done = len(blocks) - len(todo)
-        settings.tell(f"{counted(done, 'block')} of {len(blocks):,} were finished before, and are not read again.")
+    finished_before(len(blocks) - len(todo), len(blocks), settings.tell)
     merging = Merging(levels, storage, names)
     total = sum(len(blocks[i].examples) for i in todo) or None
     with tqdm(total=total, desc="fitting", unit="img", disable=None if settings.progress else True, leave=False) as bar:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from yoro import errors
 from yoro.cluster.blocks import Block
-from yoro.cluster.files import read_examples, read_responses
+from yoro.cluster.rows import read_examples, read_responses
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
 from yoro.data.processes import decode_all

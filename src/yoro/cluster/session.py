@@ -11,7 +11,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import chdir, contextmanager, nullcontext
+from contextlib import chdir, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,16 +56,26 @@ def ray_session(settings: ClusterSettings, *, from_here: bool = False) -> Iterat
     if ray.is_initialized():
         yield _room(settings)
         return
-    place = tempfile.mkdtemp(prefix="yoro-ray-") if settings.ray == LOCAL else None
-    empty = tempfile.mkdtemp(prefix="yoro-")
+    place = _own_folder()
+    empty = place / "empty"
+    empty.mkdir()
     try:
         with nullcontext() if from_here else chdir(empty), _hushed():
-            _start(settings, place)
+            _start(settings, place if settings.ray == LOCAL else None)
         yield _room(settings)
     finally:
         ray.shutdown()
-        for folder in filter(None, (place, empty)):
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _own_folder() -> Path:
+    """A folder for what Ray keeps while it runs, named after this process; those of processes that died go."""
+    for left in Path(tempfile.gettempdir()).glob("yoro-ray-*"):
+        number = left.name.split("-")[2]
+        with suppress(OSError):
+            if number.isdigit() and left.stat().st_uid == os.getuid() and not Path(f"/proc/{number}").exists():
+                shutil.rmtree(left, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"yoro-ray-{os.getpid()}-"))
 
 
 @contextmanager
@@ -84,7 +94,7 @@ def _hushed() -> Iterator[None]:
             os.close(kept)
 
 
-def _start(settings: ClusterSettings, place: str | None) -> None:
+def _start(settings: ClusterSettings, place: Path | None) -> None:
     import ray
 
     said: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
@@ -99,7 +109,7 @@ def _start(settings: ClusterSettings, place: str | None) -> None:
     try:
         ray.init(
             num_cpus=cores(), num_gpus=None, include_dashboard=False, object_store_memory=_store_bytes(),
-            _node_ip_address="127.0.0.1", _temp_dir=place, **said,
+            _node_ip_address="127.0.0.1", _temp_dir=str(place), **said,
         )  # fmt: skip
     except Exception as error:
         raise YoroError(f"No Ray could be started here: {one_line(error)[:300]}") from error

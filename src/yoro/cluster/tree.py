@@ -32,12 +32,14 @@ def grow(digests: Sequence[str]) -> list[list[Node]]:
     levels = [[Node(0, i, digest) for i, digest in enumerate(digests)]]
     while len(below := levels[-1]) > 1:
         groups = [tuple(below[start : start + FAN_IN]) for start in range(0, len(below), FAN_IN)]
-        levels.append([Node(len(levels), i, _joined(group), group) for i, group in enumerate(groups)])
+        sums = [joined([node.digest for node in group]) for group in groups]
+        levels.append([Node(len(levels), i, sums[i], group) for i, group in enumerate(groups)])
     return levels
 
 
-def _joined(nodes: Sequence[Node]) -> str:
-    return hashlib.sha256("".join(node.digest for node in nodes).encode()).hexdigest()
+def joined(digests: Sequence[str]) -> str:
+    """The digest of several, in their order."""
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def missing(root: Node, names: Collection[str]) -> list[int]:

@@ -100,7 +100,9 @@ def make_pipeline(settings: PipelineSettings | None = None, *, threads: int | No
     return Pipeline(source, prompt, geometry, replace(layout_of(source), views=chosen.views))
 
 
-def reopen_pipeline(origin: Origin, source: str | None = None, *, device: str = "auto") -> Pipeline:
+def reopen_pipeline(
+    origin: Origin, source: str | None = None, *, device: str = "auto", threads: int | None = None
+) -> Pipeline:
     """The pipeline a model was fitted with; `source` tells where its weights are now, if they moved.
 
     The weights must be the same, by digest.
@@ -108,7 +110,7 @@ def reopen_pipeline(origin: Origin, source: str | None = None, *, device: str = 
     if not origin.images:
         raise SourceError("This model was fitted on responses alone and cannot read images; give it responses (.npz).")
     name = allowed_source(origin, source)
-    opened = open_source(name, read=str(origin.source.get("read", "logits")), device=device)
+    opened = open_source(name, read=str(origin.source.get("read", "logits")), device=device, threads=threads)
     layout = layout_of(opened)
     if "readings" in origin.source:
         layout = replace(layout, views=Layout.from_config(origin.source["readings"]).views)
