@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -39,14 +40,21 @@ class Crew:
 
 def run_blocks(blocks: Sequence[Block], crew: Crew) -> Iterator[Done]:
     """Each block as it is done, in any order; a block of a worker that died is done by another."""
-    import ray
-
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = context.print_on_execution_start = False
-    context.target_max_block_size = None  # a block of ours stays one of Ray's
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    _prepare()
     for start in range(0, len(blocks), WAVE):
         yield from _wave(blocks[start : start + WAVE], crew)
+
+
+def _prepare() -> None:
+    """Tell Ray Data to keep our blocks as they are, and to be silent."""
+    import ray
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # on defaults of its own
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = context.print_on_execution_start = False
+        context.target_max_block_size = None  # a block of ours stays one of Ray's
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 
 def _wave(blocks: Sequence[Block], crew: Crew) -> Iterator[Done]:
