@@ -1,4 +1,4 @@
-"""What Ray gives: two actors against one, what a block and a byte cost, and from these what 10^6 to 10^12 images cost."""
+"""What Ray gives: two actors against one, what a block and a byte cost, and what 10^6 to 10^12 images then cost."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from yoro.cluster.running import Crew, run_blocks
 from yoro.cluster.session import ray_session
 from yoro.cluster.storage import Storage
 from yoro.data.decoding import decode
+from yoro.data.geometry import Geometry
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import ClusterSettings, PipelineSettings, SolveSettings
 
@@ -50,9 +52,9 @@ def other_core_busy(busy: bool) -> Iterator[None]:
 
 def write_pixels(folder: Path, side: int, images: int) -> Path:
     """A Parquet file of decoded photographs of four classes."""
-    photos = write_photos(folder / "photos", 24)
+    photos = write_photos(folder / "photos", 24, 320, 240)
     files = sorted(photos.rglob("*.jpg"))
-    pixels = [decode(file, geometry_of(side)) for file in files]
+    pixels = [decode(file, Geometry(side)) for file in files]
     rng = np.random.default_rng(0)
     rows = []
     for i in range(images):
@@ -63,27 +65,28 @@ def write_pixels(folder: Path, side: int, images: int) -> Path:
     return folder / "pixels.parquet"
 
 
-def geometry_of(side: int):
-    from yoro.data.geometry import Geometry
+@dataclass(frozen=True)
+class Bench:
+    """A Parquet file of decoded images, and what reads it."""
 
-    return Geometry(side)
+    file: Path
+    folder: Path
+    settings: PipelineSettings
+    pipeline: Pipeline
+    images: int
 
-
-def timed(
-    file: Path, pipeline: Pipeline, chosen: PipelineSettings, folder: Path, *, actors: int, block: int, rows: int
-):
-    """Images a second once every actor has done a block, seconds until then, and seconds in all."""
-    solve = SolveSettings()
-    blocks = of_parts(parts_of([str(file)], block)[: rows // block], {})
-    opening = Opening(chosen, 1, 32, pipeline.describe())
-    work = Gathering(pipeline.origin(), pipeline.layout, solve.reservoir, solve.seed, True)
-    crew = Crew(actors, 1, opening, work, Storage(str(folder)), Reading(dict(pipeline.geometry.config())))
-    started, moments = time.perf_counter(), []
-    for done in run_blocks(blocks, crew):
-        moments.append((time.perf_counter(), done.images))
-    warm = moments[actors - 1][0]
-    rate = sum(images for _, images in moments[actors:]) / (moments[-1][0] - warm)
-    return rate, warm - started, moments[-1][0] - started
+    def timed(self, name: str, *, actors: int, block: int, images: int) -> tuple[float, float, float]:
+        """Images a second once every actor has done a block, seconds until then, and seconds in all."""
+        solve = SolveSettings()
+        blocks = of_parts(parts_of([str(self.file)], block)[: images // block], {})
+        opening = Opening(self.settings, 1, 32, self.pipeline.describe())
+        work = Gathering(self.pipeline.origin(), self.pipeline.layout, solve.reservoir, solve.seed, True)
+        reading = Reading(dict(self.pipeline.geometry.config()))
+        crew = Crew(actors, 1, opening, work, Storage(str(self.folder / name)), reading)
+        started = time.perf_counter()
+        moments = [(time.perf_counter(), done.images) for done in run_blocks(blocks, crew)]
+        warm, last = moments[actors - 1][0], moments[-1][0]
+        return sum(images for _, images in moments[actors:]) / (last - warm), warm - started, last - started
 
 
 def main() -> None:
@@ -100,22 +103,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, ray_session(ClusterSettings(ray="local")):
         folder = Path(name)
         file = write_pixels(folder, pipeline.geometry.side, chosen.images)
-        prices = scaling(file, pipeline, settings, folder, chosen)
-        prices = checked(file, pipeline, settings, folder, chosen, prices, widths)
+        bench = Bench(file, folder, settings, pipeline, chosen.images)
+        start = scaling(bench, chosen.rounds)
+        prices = checked(bench, start, widths)
     forecast(Shape(widths, classes=1000), prices)
 
 
-def scaling(file, pipeline, settings, folder, chosen) -> Prices:
-    """Two actors against twice one, while the other core is busy."""
+def scaling(bench: Bench, rounds: int) -> float:
+    """Two actors against twice one, while the other core is busy; gives the seconds until one has done a block."""
     one, two, starts = [], [], []
-    for turn in range(chosen.rounds):
+    for turn in range(rounds):
         with other_core_busy(True):
-            rate, warm, _ = timed(
-                file, pipeline, settings, folder / f"one{turn}", actors=1, block=32, rows=chosen.images // 2
-            )
+            rate, warm, _ = bench.timed(f"one{turn}", actors=1, block=32, images=bench.images // 2)
         one.append(rate)
         starts.append(warm)
-        two.append(timed(file, pipeline, settings, folder / f"two{turn}", actors=2, block=32, rows=chosen.images)[0])
+        two.append(bench.timed(f"two{turn}", actors=2, block=32, images=bench.images)[0])
     ratios = [b / (2 * a) for a, b in zip(one, two, strict=True)]
     rows = [[f"{a:.1f}", f"{b:.1f}", f"{ratio:.2f}"] for a, b, ratio in zip(one, two, ratios, strict=True)]
     rows.append([f"{statistics.median(one):.1f}", f"{statistics.median(two):.1f}", f"{statistics.median(ratios):.2f}"])
@@ -123,36 +125,33 @@ def scaling(file, pipeline, settings, folder, chosen) -> Prices:
         "Images a second on decoded input, one thread an actor, blocks of 32; the last row has the medians",
         ["one actor, other core busy", "two actors", "of twice one"], rows,
     )  # fmt: skip
-    return Prices(1 / statistics.median(one), 0.0, 0.0, statistics.median(starts))
+    return statistics.median(starts)
 
 
-def checked(file, pipeline, settings, folder, chosen, prices, widths) -> Prices:
+def checked(bench: Bench, start: float, widths: list[int]) -> Prices:
     """What an image, a block and a byte cost, found at two sizes of blocks; and runs that were foretold by them."""
     seconds = {}
     with other_core_busy(True):
         for block in (32, 128):
-            rate, _, _ = timed(
-                file, pipeline, settings, folder / f"b{block}", actors=1, block=block, rows=chosen.images
-            )
+            rate, _, _ = bench.timed(f"b{block}", actors=1, block=block, images=bench.images)
             seconds[block] = 1 / rate  # of an image, its share of the block among it
     block_price = max(0.0, (seconds[32] - seconds[128]) / (1 / 32 - 1 / 128))
-    shards = sorted(path.name for path in (folder / "b32").iterdir())[:16]
-    size = sum((folder / "b32" / shard).stat().st_size for shard in shards)
+    shards = sorted(path.name for path in (bench.folder / "b32").iterdir())[:16]
+    size = sum((bench.folder / "b32" / shard).stat().st_size for shard in shards)
     started = time.perf_counter()
-    add_up(Storage(str(folder / "b32")), shards, "1-0-x.stats")
+    add_up(Storage(str(bench.folder / "b32")), shards, "1-0-x.stats")
     byte = (time.perf_counter() - started) / size
-    found = Prices(seconds[128] - block_price / 128, block_price, byte, prices.start)
+    found = Prices(seconds[128] - block_price / 128, block_price, byte, start)
     shape = Shape(widths, 4, 32)
     print_table(
-        "Prices of one core", ["an image, ms", "a block, ms", "a GB to add up, s", "shard of 32 images, MB", "foretold, MB"],
+        "Prices of one core", ["an image, ms", "a block, ms", "a GB to add up, s", "shard of 32, MB", "foretold, MB"],
         [[f"{1000 * found.image:.1f}", f"{1000 * found.block:.0f}", f"{GB * byte:.1f}", f"{size / 16 / 1e6:.2f}",
           f"{shape.shard_bytes(32) / 1e6:.2f}"]],
     )  # fmt: skip
     rows = []
-    for images, block in ((chosen.images // 4, 64), (chosen.images // 2, 64), (chosen.images, 64)):
+    for images, block in ((bench.images // 4, 64), (bench.images // 2, 64), (bench.images, 64)):
         with other_core_busy(True):
-            place = folder / f"check{images}"
-            _, warm, whole = timed(file, pipeline, settings, place, actors=1, block=block, rows=images)
+            _, warm, whole = bench.timed(f"check{images}", actors=1, block=block, images=images)
         told = 3600 * cost_of(images - block, Shape(widths, 4, block), found).core_hours
         rows.append([f"{images:,}", f"{told:.1f}", f"{whole - warm:.1f}", f"{told / (whole - warm):.2f}"])
     print_table(
@@ -170,7 +169,8 @@ def forecast(shape: Shape, prices: Prices) -> None:
             cost = cost_of(images, Shape(shape.widths, shape.classes, shape.block, shape.reservoir, ledger), prices)
             rows.append([
                 f"10^{len(str(images)) - 1}", "yes" if ledger else "no", f"{cost.blocks:,}", f"{cost.core_hours:,.0f}",
-                f"{cost.merge_hours:,.1f}", f"{cost.written / GB:,.0f}", f"{cost.most / GB:,.1f}", f"{cost.ledger / GB:,.2f}",
+                f"{cost.merge_hours:,.1f}", f"{cost.written / GB:,.0f}", f"{cost.most / GB:,.1f}",
+                f"{cost.ledger / GB:,.2f}",
             ])  # fmt: skip
     print_table(
         f"A pass in blocks of {shape.block}, {shape.classes:,} classes, a reservoir of {shape.reservoir:,}",

@@ -25,7 +25,7 @@ def test_a_shard_has_the_bytes_that_the_model_says(images, ledger):
     gathered.add([ResponseBatch(rng.normal(size=(images, 150)).astype(np.float32), labels, None, digests, labels)])
     written = len(Shard(gathered, Origin(), ("x",)).to_bytes())
     said = Shape(SHAPE.widths, SHAPE.classes, SHAPE.block, SHAPE.reservoir, ledger).shard_bytes(images)
-    assert written == pytest.approx(said, rel=0.1, abs=6000)  # names of arrays and classes, digests of the sample
+    assert written == pytest.approx(said, rel=0.01, abs=3000)  # names of arrays and classes
 
 
 def test_a_thousandfold_of_images_costs_a_thousandfold_of_cores():
@@ -38,7 +38,7 @@ def test_a_thousandfold_of_images_costs_a_thousandfold_of_cores():
 def test_without_a_ledger_what_lies_there_at_once_grows_with_the_height_of_the_tree_alone():
     bare = Shape(SHAPE.widths, SHAPE.classes, SHAPE.block, SHAPE.reservoir, ledger=False)
     sizes = [cost_of(10**n, bare, PRICES).most for n in (6, 9, 12)]
-    assert sizes[2] < 2.2 * sizes[0]
+    assert sizes[2] < 3 * sizes[0]
     assert cost_of(10**12, bare, PRICES).ledger == 0
 
 

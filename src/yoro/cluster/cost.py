@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from yoro.cluster.tree import FAN_IN
 
 LEDGER_BYTES = 20  # of an image: a digest of 16 bytes, and the number of its class
+MEMBER_BYTES = 32  # of a kept response besides it: digest, weight, class and group
 EIGHT, FOUR = 8, 4  # bytes of a float64 of the statistics, of a float32 of a kept response
 HOUR = 3600.0
 
@@ -33,11 +34,11 @@ class Shape:
     ledger: bool = True
 
     def shard_bytes(self, images: int) -> int:
-        """Of the shard of so many images: rows while they are fewer than the width, then a square; both with means."""
-        scatter = sum(min(images, width) * width for width in self.widths)
-        means = min(self.classes, images) * sum(self.widths)
-        kept = min(images, self.reservoir) * sum(self.widths)
-        return EIGHT * (scatter + means) + FOUR * kept + LEDGER_BYTES * images * self.ledger
+        """Of the shard of so many images: a row each, and one a class, while these are fewer than the width."""
+        classes, kept = min(self.classes, images), min(images, self.reservoir)
+        scatter = sum(min(images + classes, width) * width for width in self.widths)
+        numbers = EIGHT * (scatter + classes * sum(self.widths)) + FOUR * kept * sum(self.widths)
+        return numbers + MEMBER_BYTES * kept + LEDGER_BYTES * images * self.ledger
 
 
 @dataclass(frozen=True)
