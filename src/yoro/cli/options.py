@@ -199,11 +199,12 @@ def spelled_out(words: list[str]) -> list[str]:
     >>> spelled_out(["fit", "--ray", "photos"]), spelled_out(["fit", "photos", "--ray", "10.0.0.7:6379"])
     (['fit', '--ray=local', 'photos'], ['fit', 'photos', '--ray', '10.0.0.7:6379'])
     """
-    after = [*words[1:], ""]
-    pairs = zip(words, after, strict=True)
-    return [
-        "--ray=local" if word == "--ray" and not ADDRESS.fullmatch(following) else word for word, following in pairs
+    bare = [
+        at
+        for at, word in enumerate(words)
+        if word == "--ray" and not ADDRESS.fullmatch("".join(words[at + 1 : at + 2]))
     ]
+    return ["--ray=local" if at in bare else word for at, word in enumerate(words)]
 
 
 def parse_names(text: str | None) -> list[str]:
