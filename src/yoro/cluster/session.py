@@ -107,12 +107,38 @@ def _start(settings: ClusterSettings, place: Path | None) -> None:
     if not any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # nobody else may use it; in no file of the user's home
     try:
-        ray.init(
-            num_cpus=cores(), num_gpus=None, include_dashboard=False, object_store_memory=_store_bytes(),
-            _node_ip_address="127.0.0.1", _temp_dir=str(place), **said,
-        )  # fmt: skip
+        with _by_itself():
+            ray.init(
+                num_cpus=cores(), include_dashboard=False, object_store_memory=_store_bytes(),
+                _node_ip_address="127.0.0.1", _temp_dir=str(place), **said,
+            )  # fmt: skip
     except Exception as error:
         raise YoroError(f"No Ray could be started here: {one_line(error)[:300]}") from error
+
+
+@contextmanager
+def _by_itself() -> Iterator[None]:
+    """A Ray that asks nobody outside this machine.
+
+    Left to itself it asks the metadata services of clouds where it runs, though its usage reports are off, and looks
+    for an address that others could reach it by. Of what is left out here a Ray of one machine needs nothing.
+    """
+    from ray._private import node, ray_constants
+
+    loopback = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # what "0" does there does it everywhere: 127.0.0.1 is its address
+    absent = [name for name in ("start_api_server", "start_monitor") if hasattr(node.Node, name)]
+    before = {name: getattr(node.Node, name) for name in absent}
+    joins, told = ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(loopback)
+    os.environ[loopback], ray_constants.ENABLE_RAY_CLUSTER = "0", False
+    try:
+        for name in absent:
+            setattr(node.Node, name, lambda *_, **__: None)
+        yield
+    finally:
+        for name, method in before.items():
+            setattr(node.Node, name, method)
+        ray_constants.ENABLE_RAY_CLUSTER = joins
+        os.environ.pop(loopback) if told is None else os.environ.update({loopback: told})
 
 
 def _store_bytes() -> int:
