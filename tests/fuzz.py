@@ -37,7 +37,6 @@ from parties_cases import play
 from yoro.bench.plan import read_plan
 from yoro.cli.inspect import facts, text
 from yoro.cli.stats import shard_facts, shard_text
-from yoro.parties.session import Session, confirm, total
 from yoro.data.decoding import decode
 from yoro.data.find import find
 from yoro.data.geometry import Geometry
@@ -52,6 +51,7 @@ from yoro.model.settings import FitSettings
 from yoro.model.shard_pass import Share, gather_shard
 from yoro.model.shards import Shard
 from yoro.model.store import write_model
+from yoro.parties.session import Session, confirm, total
 from yoro.sources import open_source
 from yoro.sources.contract import Calls
 from yoro.sources.endpoint.batches import take_answers

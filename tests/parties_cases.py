@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from yoro.parties.agreement import agreement_of, write_agreement
-from yoro.parties.session import Session, confirm, join, send
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.model.gathered import Gathered
 from yoro.model.merging import solve_shards
 from yoro.model.model import Model, Origin
 from yoro.model.shards import Shard
+from yoro.parties.agreement import agreement_of, write_agreement
+from yoro.parties.session import Session, confirm, join, send
 
 EIGHT = tuple(f"party-{i}" for i in range(8))
 

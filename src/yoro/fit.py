@@ -54,6 +54,12 @@ class FitOptions(TypedDict, total=False):
     resume: bool
     progress: bool
     tell: Tell
+    ledger: bool
+    ray: str | None
+    ray_actors: int | None
+    ray_threads: int
+    ray_block: int
+    ray_storage: str | None
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,12 @@ def fit(
         A folder to go on from after a kill, whether to, whether bars are shown, and who is told each
         sentence on what was found and done; without, they go to the logger `yoro`. Labels to be doubted, such as
         one image under two, are a LabelWarning.
+    ledger
+        Whether a digest of each image is kept. Without, the model can neither forget nor tell what it was fitted on.
+    ray, ray_actors, ray_threads, ray_block, ray_storage
+        Where the pass runs: None for this process, "local" for a Ray of this machine, or the address of one; with how
+        many copies of the source of how many threads, in blocks of how many images, and the place that all machines
+        can write to.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -146,7 +158,12 @@ def run_fit(data: object, val: object | None, settings: FitSettings) -> FitOutco
 
         check_torch()
     passed = is_response_data(data) and not settings.refine
-    fitted = fit_responses(data, val, settings) if passed else fit_images(data, val, settings)
+    if settings.cluster.ray is not None and not passed:
+        from yoro.cluster.fitting import fit_on_ray
+
+        fitted = fit_on_ray(data, val, settings)
+    else:
+        fitted = fit_responses(data, val, settings) if passed else fit_images(data, val, settings)
     classifier, notes = Classifier(fitted.model, pipeline=fitted.pipeline), fitted.notes
     if settings.refine:
         from yoro.refining.few_pass import refine

@@ -24,6 +24,10 @@ ARCHIVE_IDENTITY_BYTES = 1 * MB  # of what a response file says of its source
 RESPONSE_WIDTH = 16_384  # coordinates of a response; the scatter then has 2 GB
 RESPONSE_SIZE = 1e100  # of a number in a response: far beyond any source's, and its square can still be added up
 
+CLUSTER_BLOCK = 1_000_000  # images of a block that one process reads at once
+PARQUET_GROUP_BYTES = 4 * GB  # of a group of rows in a Parquet file, as it says
+SHARD_SIDECAR_BYTES = 1 * MB  # of the label, text or JSON beside an image in a WebDataset shard
+
 READINGS = 32  # of one response
 READING_NAME = 40  # characters
 

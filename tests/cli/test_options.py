@@ -12,7 +12,7 @@ import yoro.cli
 from command_line import invoke
 from yoro.cli import options, refine, serve
 from yoro.cli.app import GROUPS, VERBS, app
-from yoro.model.settings import Loading, PipelineSettings, SolveSettings
+from yoro.model.settings import ClusterSettings, Loading, PipelineSettings, SolveSettings
 from yoro.refining.settings import RefineSettings
 from yoro.serve.settings import ServeSettings
 from yoro.text.settings import SentenceSettings
@@ -27,6 +27,7 @@ from yoro.text.settings import SentenceSettings
         (options.SolveOptions, SolveSettings),
         (options.SentenceOptions, SentenceSettings),
         (options.VotingOptions, SentenceSettings),
+        (options.ClusterOptions, ClusterSettings),
         (refine.RefineOptions, RefineSettings),
         (refine.DecodingOptions, Loading),
         (serve.ServeOptions, ServeSettings),

@@ -8,10 +8,16 @@ import pytest
 import yoro
 from yoro.errors import InputError
 from yoro.fit import FitOptions
-from yoro.model.settings import HERE, FitSettings, Loading, PipelineSettings, SolveSettings
+from yoro.model.settings import HERE, ClusterSettings, FitSettings, Loading, PipelineSettings, SolveSettings
 from yoro.text.settings import SentenceSettings
 
-GROUPS = {"pipeline": PipelineSettings, "solve": SolveSettings, "sentences": SentenceSettings, "loading": Loading}
+GROUPS = {
+    "pipeline": PipelineSettings,
+    "solve": SolveSettings,
+    "sentences": SentenceSettings,
+    "loading": Loading,
+    "cluster": ClusterSettings,
+}
 
 
 def test_the_options_of_fit_are_the_fields_of_its_groups():

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yoro.parties.fixed_point import BITS, add, check_bits, decode, encode, largest, negate, subtract
 from yoro.errors import InputError
+from yoro.parties.fixed_point import BITS, add, check_bits, decode, encode, largest, negate, subtract
 
 WHOLE = 2**128
 bits = st.integers(1, 110)

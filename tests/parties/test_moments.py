@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yoro.parties.moments import from_vector, length, to_vector
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout, Reading
 from yoro.errors import InputError, WidthError
+from yoro.parties.moments import from_vector, length, to_vector
 
 LAYOUT = Layout((Reading("logits", 4), Reading("features", 3)))
 CLASSES = ("cat", "dog", "owl")

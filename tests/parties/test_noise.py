@@ -12,6 +12,11 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from parties_cases import dealt, key, play, solved
+from yoro.discriminant.joint import JointStatistics
+from yoro.discriminant.readings import Layout, Reading
+from yoro.errors import InputError
+from yoro.model.clipping import Clip
+from yoro.model.noise_facts import noise_told
 from yoro.parties.moments import length, to_vector
 from yoro.parties.noise import (
     Noise,
@@ -26,11 +31,6 @@ from yoro.parties.noise import (
     sigma_of,
 )
 from yoro.parties.session import send, total
-from yoro.discriminant.joint import JointStatistics
-from yoro.discriminant.readings import Layout, Reading
-from yoro.errors import InputError
-from yoro.model.clipping import Clip
-from yoro.model.noise_facts import noise_told
 
 LAYOUT = Layout((Reading("logits", 4), Reading("features", 3)))
 CLASSES = ("cat", "dog", "owl")

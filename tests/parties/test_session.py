@@ -10,15 +10,15 @@ from scipy.stats import chisquare
 import yoro
 from parties_cases import EIGHT, begin, dealt, key, play, pooled, solved, summed
 from photos import write_folder
+from yoro.discriminant.readings import Layout
+from yoro.errors import InputError, StoreError
+from yoro.model.settings import FitSettings, PipelineSettings
+from yoro.model.shard_pass import Share, gather_shard
 from yoro.parties.agreement import FILE
 from yoro.parties.fixed_point import BITS, encode, subtract
 from yoro.parties.masks import mask, pair_sign
 from yoro.parties.moments import to_vector
 from yoro.parties.session import Session, confirm, join, send, total
-from yoro.discriminant.readings import Layout
-from yoro.errors import InputError, StoreError
-from yoro.model.settings import FitSettings, PipelineSettings
-from yoro.model.shard_pass import Share, gather_shard
 from yoro.trust.forgetting import largest_difference
 
 THREE = ("east", "north", "west")

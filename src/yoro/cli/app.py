@@ -8,7 +8,7 @@ from inspect import BoundArguments
 
 from cyclopts import App, CycloptsError, Group, MissingArgumentError, Parameter
 
-from yoro.cli.options import UsageError
+from yoro.cli.options import UsageError, spelled_out
 from yoro.cli.output import Columns, abandon_stdout, prepare_streams, say
 from yoro.environment import __version__, refuse_telemetry
 from yoro.errors import YoroError, one_line
@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
     prepare_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
+    words = spelled_out([word for word in words if word != "--debug"])
     if words[:1] in ([], ["-h"], ["--help"]):
         load_verbs()
     try:

@@ -13,6 +13,7 @@ from yoro.cli.given import KINDS, LabelFrom, called, given, given_for
 from yoro.cli.options import (
     SENTENCES,
     SOLVING,
+    ClusterOptions,
     DryRun,
     LoadingOptions,
     Out,
@@ -23,6 +24,7 @@ from yoro.cli.options import (
     Reports,
     SolveOptions,
     Solves,
+    Spreads,
     UsageError,
     Votes,
     VotingOptions,
@@ -58,6 +60,9 @@ class FittingOptions:
         int, Parameter(metavar="EPOCHS", help="Then train a prompt, and keep it if validation says so.")
     ] = FitSettings.refine
     reservoir: Annotated[bool, switch("Keep responses, to choose the shrinkage anew later.", SOLVING)] = True
+    ledger: Annotated[
+        bool, switch("Keep a digest of each image, to forget it later and to know it again.", SOLVING)
+    ] = FitSettings.ledger
     label_from: LabelFrom = None
     resume: Annotated[bool, flag("Go on where a run that was ended left off.")] = FitSettings.resume
     dry_run: DryRun = False
@@ -71,6 +76,7 @@ def fit(
     solve: Solves = SolveOptions(),
     sentences: Votes = VotingOptions(),
     loading: Reads = LoadingOptions(),
+    cluster: Spreads = ClusterOptions(),
     output: Reports = ReportOptions(),
 ) -> None:
     """Fit a classifier in one pass and save it."""
@@ -96,7 +102,7 @@ def fit(
     preset = "fast" if fitting.fast else "best" if fitting.best else FitSettings.preset
     settings = FitSettings(
         pipeline, solve, replace(sentences, classes=tuple(named)), loading, fitting.shots, fitting.refine, unfinished,
-        fitting.resume, not quiet, lambda note: say(note, quiet), preset,
+        fitting.resume, not quiet, lambda note: say(note, quiet), preset, fitting.ledger, cluster,
     )  # fmt: skip
     if fitting.dry_run:
         from yoro.model.calls import fit_forecast
@@ -115,6 +121,10 @@ def fit(
         outcome, called(data) or str(fitting.classes), out, output, keep=fitting.reservoir, replace=fitting.resume
     )
     remove_folder(unfinished)
+    if cluster.ray_storage is not None:
+        from yoro.cluster.storage import Storage
+
+        Storage(cluster.ray_storage).clear()
     if output.as_json:
         print_json(summary(outcome, left_out))
     tell_skipped(outcome.skipped)

@@ -5,13 +5,14 @@ A verb takes a group as one parameter; the command line shows its fields as opti
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
-from yoro.model.settings import Loading, PipelineSettings, SolveSettings
+from yoro.model.settings import ClusterSettings, Loading, PipelineSettings, SolveSettings
 from yoro.text.settings import SentenceSettings
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ SOURCE = Group("The frozen model", sort_key=30)
 SENTENCES = Group("Sentences of an image-text source, for experts", sort_key=41)
 SOLVING = Group("The mapping, for experts", sort_key=40)
 OUTPUT = Group("Output", sort_key=10)
+CLUSTER = Group("On many cores or machines, by Ray", sort_key=35)
 
 
 class UsageError(Exception):
@@ -59,6 +61,22 @@ class LoadingOptions(Loading):
     batch_size: Annotated[int, Parameter(help="Images read together.")] = Loading.batch_size
     workers: Annotated[int | None, Parameter(help="Decoding processes; by default one for each core.")] = None
     strict: Annotated[bool, flag("Stop at the first image that cannot be read.")] = Loading.strict
+
+
+@dataclass(frozen=True)
+class ClusterOptions(ClusterSettings):
+    """See `ClusterSettings`."""
+
+    ray: Annotated[
+        str | None,
+        Parameter(metavar="[ADDRESS]", help="Run on Ray: one started here, or 'auto', or the address of one."),
+    ] = None
+    ray_actors: Annotated[int | None, Parameter(help="Copies of the source; by default as many as cores allow.")] = None
+    ray_threads: Annotated[int, Parameter(help="Threads of each copy.")] = ClusterSettings.ray_threads
+    ray_block: Annotated[int, Parameter(metavar="N", help="Images of a block.")] = ClusterSettings.ray_block
+    ray_storage: Annotated[
+        str | None, Parameter(metavar="URL", help="For what is gathered on the way: a place all machines can write to.")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -177,6 +195,7 @@ class ReportOptions(JsonOptions):
 
 
 Reads = Annotated[LoadingOptions, Parameter(name="*", group=READING)]
+Spreads = Annotated[ClusterOptions, Parameter(name="*", group=CLUSTER)]
 Sources = Annotated[SourceOptions, Parameter(name="*", group=SOURCE)]
 Pipelines = Annotated[PipelineOptions, Parameter(name="*", group=SOURCE)]
 Solves = Annotated[SolveOptions, Parameter(name="*", group=SOLVING)]
@@ -187,6 +206,23 @@ Quiets = Annotated[QuietOption, Parameter(name="*", group=OUTPUT)]
 Writes = Annotated[WriteOptions, Parameter(name="*", group=OUTPUT)]
 Answers = Annotated[JsonOptions, Parameter(name="*", group=OUTPUT)]
 Reports = Annotated[ReportOptions, Parameter(name="*", group=OUTPUT)]
+
+
+ADDRESS = re.compile(r"auto|local|ray://\S+|[\w.-]+:\d+")  # of a Ray
+
+
+def spelled_out(words: list[str]) -> list[str]:
+    """The words of a command, with a --ray that no address follows as one of this machine.
+
+    >>> spelled_out(["fit", "--ray", "photos"]), spelled_out(["fit", "photos", "--ray", "10.0.0.7:6379"])
+    (['fit', '--ray=local', 'photos'], ['fit', 'photos', '--ray', '10.0.0.7:6379'])
+    """
+    bare = [
+        at
+        for at, word in enumerate(words)
+        if word == "--ray" and not ADDRESS.fullmatch("".join(words[at + 1 : at + 2]))
+    ]
+    return ["--ray=local" if at in bare else word for at, word in enumerate(words)]
 
 
 def parse_names(text: str | None) -> list[str]:

@@ -28,10 +28,10 @@ from yoro.errors import InputError, counted
 from yoro.model.settings import FitSettings
 
 if TYPE_CHECKING:
-    from yoro.parties.agreement import Agreement
     from yoro.discriminant.readings import Layout
     from yoro.model.model import Origin
     from yoro.model.shard_pass import ShardPass
+    from yoro.parties.agreement import Agreement
 
 app = App("parties", sort_key=100, help="Add up statistics of several parties, of which only the total is seen.")
 
@@ -70,10 +70,10 @@ def agree(
     output: Quiets = QuietOption(),
 ) -> None:
     """Write down what all agree on: parties, classes, how images are read."""
+    from yoro.model.store import check_output
     from yoro.parties.agreement import FEW, FILE, agreement_of, write_agreement
     from yoro.parties.keys import need_cryptography
     from yoro.parties.noise import Noise, clip_of
-    from yoro.model.store import check_output
 
     need_cryptography()
     check_output(folder, force=folder.is_dir() and not any(folder.iterdir()))
@@ -158,8 +158,8 @@ def add_up(
     output: Writes = WriteOptions(),
 ) -> None:
     """Add up what all have confirmed; `yoro merge` makes a model of it."""
-    from yoro.parties.session import Session, total
     from yoro.model.shards import write_shard
+    from yoro.parties.session import Session, total
 
     check_stats(out, force=output.force)
     shard, agreed = total(Session(folder))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from yoro.cli.given import KINDS, Images, LabelFrom, Pictures, given
 from yoro.cli.options import (
+    ClusterOptions,
     DryRun,
     LoadingOptions,
     ModelPath,
@@ -24,6 +25,7 @@ from yoro.cli.options import (
     Reports,
     SentenceOptions,
     Speaks,
+    Spreads,
     UsageError,
     WriteOptions,
     Writes,
@@ -35,12 +37,15 @@ from yoro.errors import counted, did_you_mean
 from yoro.model.settings import SolveSettings
 
 if TYPE_CHECKING:
+    from yoro.cluster.answering import Task
     from yoro.data.responses import ResponseBatch
+    from yoro.model.answer_rows import Wanted
     from yoro.model.classifier import Answers, Classifier
     from yoro.model.metrics import Evaluation
     from yoro.text.encoded_bank import EncodedBank
 
 
+Resume = Annotated[bool, flag("With --ray: go on where a run that was ended left off.")]
 AnotherPrior = Annotated[
     str | None,
     Parameter(metavar="P", help="Answer by this prior, not the fit's: empirical, uniform, or shares cat=0.2,dog=0.8."),
@@ -85,6 +90,12 @@ class RowOptions:
         named = self.out.suffix.removeprefix(".").lower() if self.out is not None else ""
         return self.kind or named or "csv"
 
+    def wanted(self, before: str) -> Wanted:
+        """What a row holds; `before` stands before a name so that the file can be found from here."""
+        from yoro.model.answer_rows import Wanted
+
+        return Wanted(self.top, self.threshold, before, as_text=self.format == "csv")
+
 
 def predict(
     model: ModelPath,
@@ -92,8 +103,10 @@ def predict(
     *images: Pictures,
     rows: Annotated[RowOptions, Parameter(name="*")] = RowOptions(),
     pictures: Annotated[PictureOptions, Parameter(name="*")] = PictureOptions(),
+    resume: Resume = False,
     moved: Moved = MovedOptions(),
     loading: Reads = LoadingOptions(),
+    cluster: Spreads = ClusterOptions(),
     output: Writes = WriteOptions(),
 ) -> None:
     """Predict classes, sort images by class, or show them on a page.
@@ -101,11 +114,15 @@ def predict(
     One row each, with path, label and probability, unless the images themselves are asked for.
     """
     from yoro.files.rows import write_rows
+    from yoro.model.answer_rows import answer_rows
     from yoro.model.classifier import load
     from yoro.model.priors import parse_prior
 
     if pictures.undo:
         undo(pictures.sort_into, output.quiet)
+        return
+    if cluster.ray is not None:
+        _predict_on_ray(model, given(images), rows, pictures, moved, _task(rows.out, cluster, loading, resume, output))
         return
     _check(rows, pictures, output)
     data = given(images)
@@ -117,12 +134,14 @@ def predict(
         say(note, output.quiet)
     stream = iter(answers)
     if rows.unknown:
-        stream = refused(stream, classifier, rows.unknown)
+        from yoro.trust.unknown import with_typicality
+
+        stream = with_typicality(stream, classifier.model, rows.unknown)
     if rows.coverage is not None:
         stream = with_sets(stream, classifier, rows, loading, output.quiet)
     if found and pictures.asked:
         stream = attended(stream, found, classifier, pictures, rows.threshold, output.quiet)
-    lines = answered(stream, classifier.classes, rows, found.before if found else "")
+    lines = answer_rows(stream, classifier.classes, rows.wanted(found.before if found else ""))
     if pictures.asked and rows.out is None and rows.kind is None:  # the images are the answer
         count = sum(1 for _ in lines)
     else:
@@ -131,6 +150,52 @@ def predict(
         say(f"{rows.out}: {counted(count, 'prediction')}.", output.quiet)
     tell_calls(classifier, output.quiet)
     tell_skipped(answers.skipped)
+
+
+def _task(
+    out: Path | None, cluster: ClusterOptions, loading: LoadingOptions, resume: bool, output: WriteOptions
+) -> Task:
+    """What is written by Ray, and where; what cannot be written is known before the first image is read."""
+    from yoro.cluster.answering import Task
+    from yoro.cluster.session import need_ray
+    from yoro.model.store import check_output
+
+    if out is None:
+        raise UsageError("--ray writes Parquet; give a folder, or a file that ends in .parquet, with --out.")
+    need_ray()
+    task = Task(out, cluster, loading, resume, not output.quiet, lambda note: say(note, output.quiet))
+    if out.is_dir() and not output.force:
+        raise UsageError(f"{out} exists; --force replaces it.")
+    if not out.is_dir():
+        check_output(out, force=output.force)
+    return task
+
+
+def _predict_on_ray(
+    model: Path, data: object, rows: RowOptions, pictures: PictureOptions, moved: MovedOptions, task: Task
+) -> None:
+    from yoro.cluster.answering import predict_on_ray
+    from yoro.cluster.tables import Answering
+    from yoro.model.classifier import load
+    from yoro.model.priors import parse_prior
+
+    if pictures.asked or rows.coverage is not None or rows.kind not in (None, "parquet"):
+        raise UsageError("--ray writes rows as Parquet: leave --sort-into, --html, --coverage and --format out.")
+    classifier = load(model, source=moved.source, device=moved.device)
+    work = Answering(classifier.model, rows.wanted(""), rows.unknown, parse_prior(rows.prior))
+    with _resumable(task):
+        written = predict_on_ray(classifier, data, task, work, moved.source)
+    task.tell(f"{task.out}: {counted(written.rows, 'prediction')}.")
+    tell_skipped(written.skipped)
+
+
+@contextmanager
+def _resumable(task: Task) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = "The same command with --resume goes on from here." if task.unfinished.exists() else ""
+        raise KeyboardInterrupt(f"interrupted. {kept}") from None
 
 
 def _check(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> None:
@@ -164,16 +229,6 @@ def _check(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> 
             check_output(file, force=output.force)
 
 
-def refused(answers: Iterable[Answers], classifier: Classifier, share: float) -> Iterator[Answers]:
-    """The answers, with how typical each image is, and which are unknown."""
-    from yoro.trust.unknown import strangeness
-
-    measure = strangeness(classifier.model)
-    for batch in answers:
-        assert batch.responses is not None
-        yield replace(batch, typicality=measure.typicality(batch.responses), unknown=share)
-
-
 def with_sets(
     answers: Iterable[Answers], classifier: Classifier, rows: RowOptions, loading: LoadingOptions, quiet: bool
 ) -> Iterator[Answers]:
@@ -192,32 +247,6 @@ def with_sets(
         yield replace(batch, sets=sets(batch.responses, batch.log_probabilities))
 
 
-def answered(
-    answers: Iterable[Answers], classes: tuple[str, ...], wanted: RowOptions, before: str = ""
-) -> Iterator[dict[str, object]]:
-    """One row an image: path, label, probability, and further columns for the next best."""
-    import numpy as np
-
-    for batch in answers:
-        order = np.argsort(-batch.log_probabilities, axis=1, kind="stable")[:, : wanted.top]
-        typical = batch.typicality
-        for at, (name, best) in enumerate(zip(batch.names, order.tolist(), strict=True)):
-            row = np.exp(batch.log_probabilities[at])
-            result: dict[str, object] = {"path": name if Path(name).is_absolute() else before + name}
-            for rank, i in enumerate(best, start=1):
-                suffix = "" if rank == 1 else f"_{rank}"
-                sure = row[i] >= wanted.threshold and not batch.is_unknown(at)
-                result[f"label{suffix}"] = classes[i] if rank > 1 or sure else None
-                result[f"probability{suffix}"] = round(float(row[i]), 6)
-            if typical is not None:
-                result["typicality"] = round(float(typical[at]), 6)
-            if batch.sets is not None:
-                by_share = np.argsort(-row, kind="stable")
-                inside = [classes[i] for i in by_share.tolist() if batch.sets[at, i]]
-                result["labels"] = json.dumps(inside, ensure_ascii=False) if wanted.format == "csv" else inside
-            yield result
-
-
 def respond(
     *data: Annotated[str, Parameter(name="DATA", help=f"{KINDS}.")],
     out: Annotated[Path, Parameter(metavar="Z.npz", help="Where to write the responses.")],
@@ -226,9 +255,11 @@ def respond(
     label_from: LabelFrom = None,
     seed: Annotated[int, Parameter(help="Seed of the draw of sentences.")] = SolveSettings.seed,
     dry_run: DryRun = False,
+    resume: Resume = False,
     pipeline: Pipelines = PipelineOptions(),
     sentences: Speaks = SentenceOptions(),
     loading: Reads = LoadingOptions(),
+    cluster: Spreads = ClusterOptions(),
     output: Writes = WriteOptions(),
 ) -> None:
     """Write a network's responses to a file that verbs take as data.
@@ -242,6 +273,12 @@ def respond(
     from yoro.model.store import check_output
     from yoro.text.encoded_bank import make_encoded_bank, need_texts
 
+    if cluster.ray is not None:
+        if sentences.attributes is not None:
+            raise UsageError("--ray writes the vectors of an image-text source; leave --attributes out.")
+        task = _task(out, cluster, loading, resume, output)
+        _respond_on_ray(given(data, label_from), pipeline, task, labelled=not unlabelled, split=split)
+        return
     if not dry_run:
         check_output(out, force=output.force)
     found = find(given(data, label_from), labelled=not unlabelled)
@@ -266,6 +303,16 @@ def respond(
     for sentence in made.asked_of():
         say(sentence, output.quiet)
     tell_skipped(stream.skipped)
+
+
+def _respond_on_ray(data: object, pipeline: PipelineOptions, task: Task, *, labelled: bool, split: str | None) -> None:
+    from yoro.cluster.answering import respond_on_ray
+
+    with _resumable(task):
+        written = respond_on_ray(data, task, pipeline, labelled=labelled, split=split)
+    counts = f"{counted(written.rows, 'response')} of width {written.width}"
+    task.tell(f"{task.out}: {counts} from {pipeline.source}.")
+    tell_skipped(written.skipped)
 
 
 def _similarities(batches: Iterable[ResponseBatch], words: EncodedBank) -> Iterator[ResponseBatch]:

@@ -224,13 +224,13 @@ def _passed(data: object, settings: FitSettings, share: Share, reading: StatsOpt
     """What came of the pass; with noise, where that was asked for."""
     from dataclasses import replace
 
-    from yoro.parties.noise import Noise, clip_of, with_noise
     from yoro.data.streams import identity_of, is_response_data
     from yoro.discriminant.readings import Layout
     from yoro.model.clipping import Clip
     from yoro.model.model import Origin
     from yoro.model.pipeline import make_pipeline
     from yoro.model.shard_pass import gather_shard
+    from yoro.parties.noise import Noise, clip_of, with_noise
 
     if reading.noise is None:
         return gather_shard(data, settings, share, sums_only=reading.sums_only)

@@ -23,6 +23,7 @@ class Later:
 
     fetch: Callable[[], Path | bytes | Image.Image | NDArray[np.generic]]
     name: str
+    stamp: str = ""  # by which a change of it is noticed without fetching it
 
 
 Picture: TypeAlias = (

@@ -32,6 +32,8 @@ def find(data: object, *, labelled: bool = True, known: Collection[str] = ()) ->
 
     Folders and lists are sorted by class, then path; what comes from memory keeps its order.
     """
+    if isinstance(data, str) and ("://" in data or data.startswith("wds:")):
+        raise InputError(f"'{data}' is not a path of this machine; URLs and WebDataset shards are read with --ray.")
     if isinstance(data, str | os.PathLike):
         return _find_at(Path(data), labelled, known)
     if isinstance(data, list | tuple) and data and all(isinstance(item, str | os.PathLike) for item in data):
@@ -68,6 +70,8 @@ def _no_data(path: Path) -> str:
         return "is a spreadsheet: save it as 'CSV UTF-8', with the columns path and label"
     if path.suffix.lower() == ".npz":
         return "holds responses, which are given alone and not beside other data"
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return "is a Parquet file, which is read with --ray"
     if path.suffix.lower() == ".yoro":
         return "is a model, not data"
     return "is no folder, image, .zip or .tar archive, .csv, .tsv or .jsonl list or .json split"

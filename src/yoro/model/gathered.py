@@ -15,7 +15,7 @@ from typing import Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.examples import Example
+from yoro.data.examples import Example, Later
 from yoro.data.members import Member
 from yoro.data.responses import ResponseBatch
 from yoro.discriminant.joint import JointStatistics
@@ -213,5 +213,7 @@ def fingerprint(examples: Sequence[Example], settings: Mapping[str, object]) -> 
                 stamp = found.st_size, found.st_mtime_ns
             elif isinstance(example.image, Member):
                 stamp = example.image.size, example.image.offset, example.image.checksum
+            elif isinstance(example.image, Later):
+                stamp = example.image.stamp
         hasher.update(json.dumps([example.name, example.label, example.group, stamp]).encode())
     return hasher.hexdigest()

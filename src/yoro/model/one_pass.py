@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from yoro.data.roles import Rows, refuse_one_class, to_fit
 from yoro.data.streams import ResponseStream, collect, identity_of
 from yoro.discriminant.calibration import log_prior
 from yoro.discriminant.evidence import Validation
+from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, counted
 from yoro.model.gathered import Checkpoint, Gathered, fingerprint
 from yoro.model.ledger import find_duplicates
@@ -31,6 +32,9 @@ FEW = 2  # images of a class that are too few to say much
 SHOWN = 5  # sentences of one kind in the notes
 
 
+Pass = Callable[[Sequence[Example], Pipeline, FitSettings], Gathered]  # where images become what was gathered
+
+
 @dataclass(frozen=True)
 class Fitted:
     """What came of a pass: the model, how images are read, and what there is to know besides."""
@@ -44,8 +48,8 @@ class Fitted:
     skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
 
 
-def fit_images(data: object, val: object | None, settings: FitSettings) -> Fitted:
-    """Read every image to fit once, and solve."""
+def fit_images(data: object, val: object | None, settings: FitSettings, passing: Pass | None = None) -> Fitted:
+    """Read every image to fit once, and solve; `passing` is another place for the pass than this process."""
     verb, sentences = Verb("fit"), settings.sentences
     train, held, names, notes = chosen(data, val, settings)
     log_prior(np.ones(len(names)), tuple(sorted(names)), settings.solve.prior)  # refuses one that does not fit
@@ -58,15 +62,8 @@ def fit_images(data: object, val: object | None, settings: FitSettings) -> Fitte
     )  # fmt: skip
     for note in odd:
         settings.tell(note)
-    if pipeline.layout.views == 2 and settings.shots != 0:
-        gathered, verb = _pass(train, BothViews(pipeline), settings), replace(verb, more={"views": 2})
-        with waiting("comparing one view with two", settings.progress):
-            pipeline, gathered = choose_views(pipeline, gathered, settings.solve)
-        if pipeline.layout.views == 1:
-            settings.tell("Mirror images are left out: by leave-one-out they do not help here.")
-    else:
-        gathered = _pass(train, pipeline, settings)
-    validation = None
+    pipeline, gathered, views = in_views(train, pipeline, settings, passing or _pass)
+    verb, validation = replace(verb, more=views), None
     if held and settings.solve.shrinkage == "validation":
         validation = hold(pipeline.stream(held, settings.loading), gathered, settings.progress)
     for note in pipeline.asked_of():
@@ -83,6 +80,20 @@ def fit_images(data: object, val: object | None, settings: FitSettings) -> Fitte
     return Fitted(model, pipeline, fitted, held, [*notes, *odd, *repeats], [*conflicts, *thin], gathered.skipped)
 
 
+def in_views(
+    train: Sequence[Example], pipeline: Pipeline, settings: FitSettings, passing: Pass
+) -> tuple[Pipeline, Gathered, dict[str, object]]:
+    """What a pass gathered, with the pipeline of one view or of two, and what the history says of it."""
+    if pipeline.layout.views != 2 or settings.shots == 0:
+        return pipeline, passing(train, pipeline, settings), {}
+    gathered = passing(train, BothViews(pipeline), settings)
+    with waiting("comparing one view with two", settings.progress):
+        pipeline, gathered = choose_views(pipeline, gathered, settings.solve)
+    if pipeline.layout.views == 1:
+        settings.tell("Mirror images are left out: by leave-one-out they do not help here.")
+    return pipeline, gathered, {"views": 2}
+
+
 def fit_responses(data: object, val: object | None, settings: FitSettings) -> Fitted:
     """Read every row to fit once, and solve."""
     asked = settings.sentences.asked(settings.shots)
@@ -94,7 +105,7 @@ def fit_responses(data: object, val: object | None, settings: FitSettings) -> Fi
     if difference(made_by, other):
         raise InputError(f"The data and the validation data differ in {difference(made_by, other)}.")
     origin = Origin(made_by=made_by)
-    gathered, validation = Gathered.empty(settings.solve.reservoir, settings.solve.seed, origin.layout), None
+    gathered, validation = nothing_yet(settings, origin.layout), None
     for part in train:
         assert isinstance(part, Rows)
         gather(gathered, part.stream(), progress=settings.progress)
@@ -172,21 +183,36 @@ def chosen(
 
 def _pass(examples: Sequence[Example], pipeline: Pipeline, settings: FitSettings) -> Gathered:
     """The one pass over the images, from the start or from a checkpoint."""
-    gathered, done = Gathered.empty(settings.solve.reservoir, settings.solve.seed, pipeline.layout), 0
+    gathered, done = nothing_yet(settings, pipeline.layout), 0
     if settings.shots == 0:
         return gathered
     place = None
     if settings.checkpoint is not None:
-        facts = {**pipeline.describe(), "reservoir": settings.solve.reservoir, "seed": settings.solve.seed}
-        place = Checkpoint(settings.checkpoint, fingerprint(examples, facts))
+        place = Checkpoint(settings.checkpoint, fingerprint(examples, facts_of(pipeline, settings)))
         gathered, done = (place.read() if settings.resume else None) or (gathered, 0)
     with threadpool_limits(1, user_api="blas"):  # the cores belong to decoding and the forward pass
         stream = pipeline.stream(examples[done:], settings.loading)
         gather(gathered, stream, progress=settings.progress, checkpoint=place)
-    if gathered.images == 0:
-        none = f"None of {counted(len(examples), 'image')} could be read"
-        raise InputError(f"{none}; the first: {gathered.skipped[0][1]}")
+    refuse_nothing(gathered, len(examples))
     return gathered
+
+
+def nothing_yet(settings: FitSettings, layout: Layout | None) -> Gathered:
+    """What a pass starts with."""
+    return Gathered.empty(settings.solve.reservoir, settings.solve.seed, layout, noting=settings.ledger)
+
+
+def facts_of(pipeline: Pipeline, settings: FitSettings) -> dict[str, object]:
+    """What the outcome of a pass depends on besides the images."""
+    told: dict[str, object] = {} if settings.ledger else {"ledger": False}
+    return {**pipeline.describe(), "reservoir": settings.solve.reservoir, "seed": settings.solve.seed, **told}
+
+
+def refuse_nothing(gathered: Gathered, asked: int) -> None:
+    """Raise if no image could be read."""
+    if gathered.images == 0:
+        why = f"; the first: {gathered.skipped[0][1]}" if gathered.skipped else "."
+        raise InputError(f"None of {counted(asked, 'image')} could be read{why}")
 
 
 def few_images(model: Model) -> list[str]:

@@ -119,7 +119,7 @@ def make_pipeline(
 
 
 def reopen_pipeline(
-    origin: Origin, source: str | None = None, *, device: str = "auto", calls: Calls = FREE
+    origin: Origin, source: str | None = None, *, device: str = "auto", threads: int | None = None, calls: Calls = FREE
 ) -> Pipeline:
     """The pipeline a model was fitted with; `source` tells where its weights are now, if they moved.
 
@@ -128,7 +128,8 @@ def reopen_pipeline(
     if not origin.images:
         raise SourceError("This model was fitted on responses alone and cannot read images; give it responses (.npz).")
     name = allowed_source(origin, source)
-    opened = open_source(name, read=str(origin.source.get("read", "logits")), device=device, calls=calls)
+    read = str(origin.source.get("read", "logits"))
+    opened = open_source(name, read=read, device=device, threads=threads, calls=calls)
     layout = layout_of(opened)
     if "readings" in origin.source:
         layout = replace(layout, views=Layout.from_config(origin.source["readings"]).views)

@@ -117,6 +117,32 @@ class SolveSettings:
         return self.protocol == "paper"
 
 
+@dataclass(frozen=True)
+class ClusterSettings:
+    """Where the pass runs; settings that change the time it takes and never the numbers.
+
+    ray : None is this process; "local" a Ray of this machine, started for the run; "auto" or an address one that runs.
+    ray_actors : copies of the source that read images beside each other; None is one for every `ray_threads` cores.
+    ray_threads : threads of each.
+    ray_block : images of a block, which is what a run that was ended loses and what is kept in memory at once.
+    ray_storage : a folder or URL that every machine can write to, for what was gathered of each block; by default it
+        is the checkpoint, which is right where all machines see the same disk.
+    """
+
+    ray: str | None = None
+    ray_actors: int | None = None
+    ray_threads: int = 1
+    ray_block: int = 512  # 77 MB of pixels at a side of 224
+    ray_storage: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("actors", self.ray_actors), ("threads", self.ray_threads), ("block", self.ray_block)):
+            if value is not None and value < 1:
+                raise InputError(f"The option ray_{name} is {value}; expected at least 1.")
+        if self.ray_block > limits.CLUSTER_BLOCK:
+            raise InputError(f"Blocks of {self.ray_block:,} images were asked for; at most {limits.CLUSTER_BLOCK:,}.")
+
+
 def silence(_: str) -> None:
     """Tell nobody."""
 
@@ -135,6 +161,8 @@ class FitSettings:
         caller's to remove once the classifier is saved.
     progress : whether bars are shown on stderr.
     tell : called with each sentence for the user as soon as it is known.
+    ledger : whether a digest of each image is kept. Without, a model of very many images stays small, and can neither
+        forget nor tell which images it was fitted on.
     """
 
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
@@ -148,6 +176,8 @@ class FitSettings:
     progress: bool = False
     tell: Tell = silence
     preset: str = "default"
+    ledger: bool = True
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
 
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
@@ -169,6 +199,7 @@ class FitSettings:
     def of(cls, **options: object) -> Self:
         """The settings of options by their names, whichever group they belong to."""
         groups = {"pipeline": PipelineSettings, "solve": SolveSettings, "sentences": SentenceSettings}
+        groups |= {"cluster": ClusterSettings}
         known = {f.name: (name, kind) for name, kind in groups.items() for f in fields(kind)}
         known |= {f.name: ("loading", Loading) for f in fields(Loading)}
         known |= {f.name: ("", cls) for f in fields(cls) if f.name not in (*groups, "loading")}

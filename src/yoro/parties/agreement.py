@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro import limits
-from yoro.parties.fixed_point import BITS, check_bits
-from yoro.parties.moments import length
-from yoro.parties.noise import Noise
 from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, StoreError, one_line
 from yoro.files.atomic import write_file
 from yoro.files.reading import read_json
 from yoro.model.model import Json, Origin
 from yoro.model.store import checked_origin, origin_table
+from yoro.parties.fixed_point import BITS, check_bits
+from yoro.parties.moments import length
+from yoro.parties.noise import Noise
 
 Array = NDArray[np.float64]
 

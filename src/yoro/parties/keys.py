@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from yoro import limits
-from yoro.parties.agreement import Agreement, digest_of, read_table
 from yoro.environment import install
 from yoro.errors import InputError, StoreError
 from yoro.files.atomic import drafted_file, write_file
 from yoro.model.model import Json
+from yoro.parties.agreement import Agreement, digest_of, read_table
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey

@@ -11,14 +11,14 @@ from typing import cast
 import numpy as np
 
 from yoro import limits
-from yoro.parties.agreement import digest_of, read_table
-from yoro.parties.fixed_point import Limbs
-from yoro.parties.keys import SIZE, Public, Secret
 from yoro.errors import StoreError
 from yoro.files.atomic import write_file
 from yoro.files.reading import read_bounded
 from yoro.files.tensors import pack_tensors, parse_tensors
 from yoro.model.model import Json
+from yoro.parties.agreement import digest_of, read_table
+from yoro.parties.fixed_point import Limbs
+from yoro.parties.keys import SIZE, Public, Secret
 
 MASKED, CONFIRMED = "yoro-party-masked", "yoro-party-confirmed"
 FORMAT = 1

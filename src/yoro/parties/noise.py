@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtri
 
-from yoro.parties.moments import length, taken_apart, to_vector
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.statistics import ResponseStatistics
@@ -28,6 +27,7 @@ from yoro.model.gathered import Gathered
 from yoro.model.model import Json
 from yoro.model.noise_facts import NOISE
 from yoro.model.shards import Shard
+from yoro.parties.moments import length, taken_apart, to_vector
 
 Array = NDArray[np.float64]
 

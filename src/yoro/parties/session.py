@@ -14,6 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
+from yoro.discriminant.joint import JointStatistics
+from yoro.errors import InputError, StoreError
+from yoro.model.gathered import Gathered
+from yoro.model.model import Json
+from yoro.model.noise_facts import NOISE
+from yoro.model.shards import Shard
 from yoro.parties.agreement import FEW, Agreement, digest_of, read_agreement
 from yoro.parties.fixed_point import Limbs, add, decode, encode
 from yoro.parties.keys import (
@@ -38,12 +44,6 @@ from yoro.parties.messages import (
 )
 from yoro.parties.moments import from_vector, to_vector
 from yoro.parties.noise import bytes_needed, from_noisy, noisy
-from yoro.discriminant.joint import JointStatistics
-from yoro.errors import InputError, StoreError
-from yoro.model.gathered import Gathered
-from yoro.model.model import Json
-from yoro.model.noise_facts import NOISE
-from yoro.model.shards import Shard
 
 PARTIES = "parties"  # the fact of a shard that says whose sums are in it
 AGAIN = "Start a new session: `yoro parties agree` in another folder."

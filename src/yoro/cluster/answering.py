@@ -1,0 +1,130 @@
+"""`predict` and `respond` on Ray: every block becomes a file of rows, and an ended run goes on with those that lack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from yoro.cluster.actors import Opening, Work
+from yoro.cluster.blocks import Block, cut, of_parts
+from yoro.cluster.files import is_responses, parts_of, places_of
+from yoro.cluster.fitting import found_at, whole_batches
+from yoro.cluster.passing import begin, finished_before
+from yoro.cluster.reading import Reading
+from yoro.cluster.running import Crew, run_blocks
+from yoro.cluster.session import ray_session
+from yoro.cluster.storage import Storage
+from yoro.cluster.tables import Answering, Responding, counted_rows, join_tables, table_name
+from yoro.cluster.tree import joined
+from yoro.data.examples import Dataset
+from yoro.data.find import find
+from yoro.errors import InputError
+from yoro.files.atomic import drafted_folder, remove_folder
+from yoro.model.classifier import Classifier
+from yoro.model.pipeline import Pipeline, make_pipeline
+from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineSettings, Tell
+
+
+@dataclass(frozen=True)
+class Written:
+    """What came of it: rows, and what could not be read."""
+
+    rows: int
+    skipped: list[tuple[str, str]]
+    width: int = 0  # of a response
+
+
+@dataclass(frozen=True)
+class Task:
+    """Where rows are written, and how images are read for them."""
+
+    out: Path  # a file, if it ends in .parquet; else a folder of one file a block
+    cluster: ClusterSettings
+    loading: Loading
+    resume: bool
+    progress: bool
+    tell: Tell
+
+    @property
+    def unfinished(self) -> Path:
+        """The folder of the files on the way."""
+        return self.out.with_name(f".{self.out.name}.part")
+
+
+def predict_on_ray(
+    classifier: Classifier, data: object, task: Task, work: Answering, source: str | None = None
+) -> Written:
+    """Rows of answers to images; `source` tells where the model's source is now, if it has moved."""
+    pipeline, origin = classifier.pipeline, classifier.model.origin
+    described: dict[str, object] = {**pipeline.describe(), "work": work.digest()}
+    settings = PipelineSettings(source=source or origin.name)
+    threads, batch = task.cluster.ray_threads, task.loading.batch_size
+    opening = Opening(settings, threads, batch, pipeline.describe(), origin=origin)
+    return _write(data, task, pipeline, described, opening, work, labelled=False, from_here=True)
+
+
+def respond_on_ray(data: object, task: Task, chosen: PipelineSettings, *, labelled: bool, split: str | None) -> Written:
+    """Rows of responses to images."""
+    pipeline = make_pipeline(chosen)
+    opening = Opening(chosen, task.cluster.ray_threads, task.loading.batch_size, pipeline.describe())
+    work = Responding(pipeline.source.width, pipeline.origin().identity() or {}, labelled)
+    described: dict[str, object] = {**pipeline.describe(), "labelled": labelled}
+    written = _write(data, task, pipeline, described, opening, work, labelled=labelled, split=split)
+    return Written(written.rows, written.skipped, pipeline.source.width)
+
+
+def _write(
+    data: object, task: Task, pipeline: Pipeline, described: dict[str, object], opening: Opening, work: Work, *,
+    labelled: bool, split: str | None = None, from_here: bool = False,
+) -> Written:  # fmt: skip
+    blocks = _blocks(data, task, described, labelled=labelled, split=split, from_here=from_here)
+    storage, unfinished = Storage(str(task.unfinished.absolute())), task.unfinished
+    begin(storage, unfinished, joined([block.digest for block in blocks]), resume=task.resume)
+    names = [table_name(block.index, block.digest) for block in blocks]
+    there = storage.names()
+    storage.remove(there - set(names))
+    todo = [block for block, name in zip(blocks, names, strict=True) if name not in there]
+    finished_before(len(blocks) - len(todo), len(blocks), task.tell)
+    reading = Reading(dict(pipeline.geometry.config()), task.loading.strict, fitting=labelled)
+    code = opening.settings.source.startswith("callable:")
+    total = sum(len(block.examples) for block in todo) or None
+    shown = tqdm(total=total, desc="reading", unit="img", disable=None if task.progress else True, leave=False)
+    with shown as bar, ray_session(task.cluster, from_here=code) as actors:
+        crew = Crew(actors, task.cluster.ray_threads, opening, work, storage, reading)
+        for done in run_blocks(todo, crew):
+            bar.update(done.images + done.skipped)
+    return _put_in_place([unfinished / name for name in names], task)
+
+
+def _blocks(
+    data: object, task: Task, described: dict[str, object], *, labelled: bool, split: str | None, from_here: bool
+) -> list[Block]:
+    """The data in blocks; `from_here` names files so that they can be found from here."""
+    size = whole_batches(FitSettings(loading=task.loading, cluster=task.cluster))
+    places = places_of(data)
+    if places is None:
+        found = found_at(data, labelled=labelled) or find(data, labelled=labelled)
+        chosen: Dataset = found if split is None else found.select(split)
+        for note in found.notes:
+            task.tell(note)
+        return cut((chosen.from_here() if from_here else chosen).examples, size, described)
+    if split is not None:
+        raise InputError("--split chooses from a list of images; Parquet and WebDataset files are read whole.")
+    if is_responses(places[0]):
+        raise InputError(f"{places[0]} holds responses, not images.")
+    return of_parts(parts_of(places, size), described)
+
+
+def _put_in_place(files: list[Path], task: Task) -> Written:
+    """Give the files their name: one file, or the folder."""
+    count, skipped = counted_rows(files)
+    if task.out.suffix.lower() == ".parquet":
+        join_tables(files, task.out)
+    else:
+        with drafted_folder(task.out) as draft:
+            for file in files:
+                (draft / file.name).hardlink_to(file)
+    remove_folder(task.unfinished)
+    return Written(count, skipped)

@@ -1,0 +1,163 @@
+"""A Ray to work on: one of this machine, started for the run and ended with it, or one that runs elsewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from yoro.environment import cores, install, refuse_telemetry
+from yoro.errors import YoroError, one_line
+
+if TYPE_CHECKING:
+    from yoro.model.settings import ClusterSettings
+
+LOCAL = "local"
+STORE_BYTES = 2_000_000_000  # of a local object store, which holds pixels on their way; less where memory is small
+STORE_SHARE = 0.3  # of the memory that is free
+QUIET = {  # Ray talks to the terminal, and keeps a bar for every stage, unless it is told not to
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a worker without a GPU sees what the machine has
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+}
+READ_SHARE = 0.25  # of a core for a task that reads or merges; the rest is the source's, so that neither waits for ever
+
+
+def need_ray() -> None:
+    """Raise if the extra is not installed, with the command that installs it."""
+    lacking = [name for name in ("ray", "pyarrow", "fsspec") if importlib.util.find_spec(name) is None]
+    if lacking:
+        raise YoroError(f"--ray needs {lacking[0]}, which is not installed: {install('ray')}")
+
+
+@contextmanager
+def ray_session(settings: ClusterSettings, *, from_here: bool = False) -> Iterator[int]:
+    """A Ray for the time of the block; gives the number of actors that it has room for.
+
+    One that the program is connected to already is used and left as it is. `from_here` lets the workers import modules
+    of the working directory, which a source that is a Python function needs; without, nothing there is executed.
+    """
+    need_ray()
+    refuse_telemetry()
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    import ray
+
+    if ray.is_initialized():
+        yield _room(settings)
+        return
+    place = _own_folder()
+    empty = place / "empty"
+    empty.mkdir()
+    try:
+        with nullcontext() if from_here else chdir(empty), _hushed():
+            _start(settings, place if settings.ray == LOCAL else None)
+        yield _room(settings)
+    finally:
+        ray.shutdown()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _own_folder() -> Path:
+    """A folder for what Ray keeps while it runs, named after this process; those of processes that died go."""
+    for left in Path(tempfile.gettempdir()).glob("yoro-ray-*"):
+        number = left.name.split("-")[2]
+        with suppress(OSError):
+            if number.isdigit() and left.stat().st_uid == os.getuid() and not Path(f"/proc/{number}").exists():
+                shutil.rmtree(left, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"yoro-ray-{os.getpid()}-"))
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """Nothing on stderr: native code of Ray talks of its log levels. What goes wrong is raised."""
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    sys.stderr.flush()
+    with Path(os.devnull).open("w") as nowhere, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kept = os.dup(2)
+        try:
+            os.dup2(nowhere.fileno(), 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def _start(settings: ClusterSettings, place: Path | None) -> None:
+    import ray
+
+    said: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
+    if place is None:
+        try:
+            ray.init(settings.ray, **said)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise YoroError(f"No Ray answers at {settings.ray!r}: {one_line(error)[:300]}") from error
+        return
+    if not any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # nobody else may use it; in no file of the user's home
+    try:
+        with _by_itself():
+            ray.init(
+                num_cpus=cores(), include_dashboard=False, object_store_memory=_store_bytes(),
+                _node_ip_address="127.0.0.1", _temp_dir=str(place), **said,
+            )  # fmt: skip
+    except Exception as error:
+        raise YoroError(f"No Ray could be started here: {one_line(error)[:300]}") from error
+
+
+@contextmanager
+def _by_itself() -> Iterator[None]:
+    """A Ray that asks nobody outside this machine.
+
+    Left to itself it asks the metadata services of clouds where it runs, though its usage reports are off, and looks
+    for an address that others could reach it by. Of what is left out here a Ray of one machine needs nothing.
+    """
+    from ray._private import node, ray_constants
+
+    loopback = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # what "0" does there does it everywhere: 127.0.0.1 is its address
+    absent = [name for name in ("start_api_server", "start_monitor") if hasattr(node.Node, name)]
+    before = {name: getattr(node.Node, name) for name in absent}
+    joins, told = ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(loopback)
+    os.environ[loopback], ray_constants.ENABLE_RAY_CLUSTER = "0", False
+    try:
+        for name in absent:
+            setattr(node.Node, name, lambda *_, **__: None)
+        yield
+    finally:
+        for name, method in before.items():
+            setattr(node.Node, name, method)
+        ray_constants.ENABLE_RAY_CLUSTER = joins
+        os.environ.pop(loopback) if told is None else os.environ.update({loopback: told})
+
+
+def _store_bytes() -> int:
+    """Bytes of the object store: of what is free, in memory and where shared memory lies."""
+    free = [os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * STORE_SHARE]
+    if Path("/dev/shm").is_dir():
+        free.append(shutil.disk_usage("/dev/shm").free * 0.9)
+    return max(80_000_000, int(min(STORE_BYTES, *free)))
+
+
+def _room(settings: ClusterSettings) -> int:
+    """Actors that are asked for, or as many as the cluster's cores have room for."""
+    import ray
+
+    found = int(ray.cluster_resources().get("CPU", 1))
+    room = max(1, found // settings.ray_threads)
+    if settings.ray_actors is not None and settings.ray_actors > room:
+        raise YoroError(
+            f"{settings.ray_actors} actors of {settings.ray_threads} threads were asked for, and this Ray has {found} "
+            f"cores: room for {room}. Ask for fewer (--ray-actors, --ray-threads)."
+        )
+    return settings.ray_actors or room

@@ -1,0 +1,93 @@
+"""A Ray that is started here keeps to itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from photos import write_folder
+from yoro.cluster import session
+from yoro.errors import YoroError
+from yoro.model.settings import ClusterSettings
+
+ELSEWHERE = re.compile(r"^\d+ +(?:connect|sendto|sendmsg|sendmmsg|bind)\(.*AF_INET.*$", re.MULTILINE)
+LOOPBACK = re.compile(r'inet_addr\("127\.|"::1"|"::ffff:127\.')
+
+
+def test_without_the_extra_the_command_that_installs_it_is_named(monkeypatch):
+    monkeypatch.setattr(session.importlib.util, "find_spec", lambda _: None)
+    with (
+        pytest.raises(YoroError, match=r"needs ray, which is not installed: .*\[ray\]"),
+        session.ray_session(ClusterSettings(ray="local")),
+    ):
+        pass
+
+
+def test_its_address_is_of_this_machine_alone_and_it_reports_to_nobody(ray):
+    from ray._common.usage.usage_lib import usage_stats_enabled
+
+    assert ray.get_runtime_context().gcs_address.startswith("127.0.0.1:")
+    assert not usage_stats_enabled()
+    assert not any(b"dashboard/dashboard.py" in words for words in commands())
+
+
+def commands() -> list[bytes]:
+    """The command lines of our children."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = re.search(r"PPid:\s+(\d+)", (process / "status").read_text())
+            if parent and int(parent[1]) == os.getpid():
+                found.append((process / "cmdline").read_bytes())
+        except OSError:  # it ended
+            continue
+    return found
+
+
+def test_folders_of_runs_that_died_are_removed(monkeypatch, tmp_path):
+    monkeypatch.setattr(session.tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for number in (ended.pid, os.getpid()):
+        (tmp_path / f"yoro-ray-{number}-x").mkdir()
+    session._own_folder()
+    assert not (tmp_path / f"yoro-ray-{ended.pid}-x").exists()
+    assert (tmp_path / f"yoro-ray-{os.getpid()}-x").exists()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed: nothing can watch from outside")
+def test_nothing_leaves_the_machine_and_nothing_stays_in_the_home(tmp_path, work):
+    write_folder(tmp_path / "photos", count=4)
+    home, trace = tmp_path / "home", tmp_path / "trace"
+    home.mkdir()
+    shutil.copy(work / "counting.py", tmp_path)
+    words = ["fit", "photos", "--out", "m.yoro", "--ray", "--source", "callable:counting:respond"]
+    subprocess.run(
+        ["strace", "-f", "-qq", "-e", "trace=network", "-o", trace, sys.executable, "-m", "yoro", *words],
+        cwd=tmp_path, env={**os.environ, "HOME": str(home)}, check=True,
+    )  # fmt: skip
+    called = ELSEWHERE.findall(trace.read_text())
+    assert called  # Ray's processes talk to each other
+    assert [line for line in called if not LOOPBACK.search(line)] == []
+    assert not [path for path in home.rglob("*") if path.is_file()]
+
+
+@pytest.mark.long
+def test_nothing_in_the_working_directory_is_executed(tmp_path):
+    write_folder(tmp_path / "photos", count=4)
+    for name in ("json", "numpy", "PIL", "scipy", "tqdm", "logging", "pyarrow", "cloudpickle"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write({name!r} + ' ')\n")
+    script = str(Path(sys.executable).with_name("yoro"))
+    done = subprocess.run(
+        [sys.executable, script, "fit", "photos", "--out", "m.yoro", "--ray", "--read", "features"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
