@@ -3,26 +3,32 @@ from __future__ import annotations
 import pytest
 
 from yoro.cluster.storage import Storage
+from yoro.cluster.tables import table_name
+from yoro.cluster.tree import Node
 from yoro.errors import StoreError
 
 pytest.importorskip("fsspec", reason="the extra ray is not installed")
+
+A, B = Node(0, 0, "a" * 64).name, table_name(1, "b" * 64)
+THEIRS = ("notes.txt", "north.stats", "photos-2024.parquet")
 
 
 @pytest.mark.parametrize("scheme", ["", "file://", "local://"])
 def test_a_file_is_whole_or_not_there(tmp_path, scheme):
     storage = Storage(f"{scheme}{tmp_path}/shards")
     assert storage.names() == set()
-    storage.write("a.stats", b"one")
-    storage.write("a.stats", b"two")
-    storage.write("b.stats", b"three")
-    (tmp_path / "shards" / ".c.stats.1234").write_bytes(b"a draft that nobody finished")
-    (tmp_path / "shards" / "notes.txt").write_bytes(b"somebody else's")
-    assert storage.names() == {"a.stats", "b.stats"}
-    assert storage.read("a.stats") == b"two"
+    storage.write(A, b"one")
+    storage.write(A, b"two")
+    storage.write(B, b"three")
+    (tmp_path / "shards" / f".{B}.1234").write_bytes(b"a draft that nobody finished")
+    for name in THEIRS:
+        (tmp_path / "shards" / name).write_bytes(b"somebody else's")
+    assert storage.names() == {A, B}
+    assert storage.read(A) == b"two"
     storage.clear()
-    storage.remove({"a.stats"})  # a second time
+    storage.remove({A})  # a second time
     assert storage.names() == set()
-    assert (tmp_path / "shards" / "notes.txt").exists()
+    assert all((tmp_path / "shards" / name).exists() for name in THEIRS)
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])

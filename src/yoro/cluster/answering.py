@@ -15,7 +15,7 @@ from yoro.cluster.passing import begin, finished_before
 from yoro.cluster.reading import Reading
 from yoro.cluster.running import Crew, run_blocks
 from yoro.cluster.session import ray_session
-from yoro.cluster.storage import Storage
+from yoro.cluster.storage import Storage, is_ours
 from yoro.cluster.tables import Answering, Responding, counted_rows, join_tables, table_name
 from yoro.cluster.tree import joined
 from yoro.data.examples import Dataset
@@ -123,7 +123,7 @@ def _put_in_place(files: list[Path], task: Task) -> Written:
     if task.out.suffix.lower() == ".parquet":
         join_tables(files, task.out)
     else:
-        with drafted_folder(task.out) as draft:
+        with drafted_folder(task.out, own=is_ours) as draft:
             for file in files:
                 (draft / file.name).hardlink_to(file)
     remove_folder(task.unfinished)

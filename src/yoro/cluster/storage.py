@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +15,12 @@ from yoro.errors import StoreError, one_line
 from yoro.files.atomic import write_file
 from yoro.files.reading import read_bounded
 
-ENDINGS = (".stats", ".parquet")
+OURS = re.compile(r"(\d+-)?\d{9}-[0-9a-f]{20}\.(stats|parquet)")
+
+
+def is_ours(name: str) -> bool:
+    """Whether a file of that name is one that a run writes; others in the place are somebody else's."""
+    return OURS.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ class Storage:
                 system.invalidate_cache()  # what other machines wrote is not in it
                 entries = system.ls(root, detail=False) if system.exists(root) else []
                 found = [str(entry).rsplit("/", 1)[-1] for entry in entries]
-        return {name for name in found if name.endswith(ENDINGS) and not name.startswith(".")}
+        return {name for name in found if is_ours(name)}
 
     def read(self, name: str) -> bytes:
         """The content of one file."""

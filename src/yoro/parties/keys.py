@@ -52,7 +52,7 @@ class Secret:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
         try:
-            return self._exchange().exchange(X25519PublicKey.from_public_bytes(other.exchange))
+            return bytes(self._exchange().exchange(X25519PublicKey.from_public_bytes(other.exchange)))
         except ValueError:
             raise InputError(f"The public key of {other.party} is none: nothing secret can be shared by it.") from None
 
@@ -60,7 +60,7 @@ class Secret:
         """A signature in hex."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-        return Ed25519PrivateKey.from_private_bytes(self.signing).sign(content).hex()
+        return bytes(Ed25519PrivateKey.from_private_bytes(self.signing).sign(content)).hex()
 
     def _exchange(self) -> X25519PrivateKey:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey

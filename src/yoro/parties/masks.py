@@ -61,11 +61,11 @@ class _Stream:
 
     def content(self, count: int) -> bytes:
         """The next bytes."""
-        return self._cipher.update(bytes(count))
+        return bytes(self._cipher.update(bytes(count)))
 
 
 def _derived(secret: bytes, context: str, purpose: str) -> bytes:
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    return HKDF(SHA256(), SIZE, bytes.fromhex(context), f"yoro-parties/1/{purpose}".encode()).derive(secret)
+    return bytes(HKDF(SHA256(), SIZE, bytes.fromhex(context), f"yoro-parties/1/{purpose}".encode()).derive(secret))
