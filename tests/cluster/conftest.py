@@ -71,7 +71,7 @@ def ray(work) -> Iterator[object]:
     kept = pytest.MonkeyPatch()
     kept.setattr(session, "STORE_BYTES", STORE)
     kept.setattr(session, "cores", lambda: 2)
-    with session.ray_session(ClusterSettings(ray="local"), from_here=True):
+    with session.ray_session(ClusterSettings(ray="local"), "callable:models:any"):
         import ray
 
         yield ray

@@ -13,7 +13,7 @@ import pytest
 
 from photos import write_folder
 from yoro.cluster import session
-from yoro.errors import YoroError
+from yoro.errors import InputError, YoroError
 from yoro.model.settings import ClusterSettings
 
 ELSEWHERE = re.compile(r"^\d+ +(?:connect|sendto|sendmsg|sendmmsg|bind)\(.*AF_INET.*$", re.MULTILINE)
@@ -91,3 +91,9 @@ def test_nothing_in_the_working_directory_is_executed(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
+
+
+@pytest.mark.parametrize("source", ["http://127.0.0.1:9/v1", "https://h.example", "endpoint:paid.toml"])
+def test_a_source_on_the_network_is_not_asked_by_many_processes(source):
+    with pytest.raises(InputError, match="Leave --ray out"), session.ray_session(ClusterSettings(ray="local"), source):
+        pass

@@ -88,10 +88,9 @@ def _write(
     todo = [block for block, name in zip(blocks, names, strict=True) if name not in there]
     finished_before(len(blocks) - len(todo), len(blocks), task.tell)
     reading = Reading(dict(pipeline.geometry.config()), task.loading.strict, fitting=labelled)
-    code = opening.settings.source.startswith("callable:")
     total = sum(len(block.examples) for block in todo) or None
     shown = tqdm(total=total, desc="reading", unit="img", disable=None if task.progress else True, leave=False)
-    with shown as bar, ray_session(task.cluster, from_here=code) as actors:
+    with shown as bar, ray_session(task.cluster, opening.settings.source) as actors:
         crew = Crew(actors, task.cluster.ray_threads, opening, work, storage, reading)
         for done in run_blocks(todo, crew):
             bar.update(done.images + done.skipped)

@@ -44,9 +44,8 @@ def fit_on_ray(data: object, val: object | None, settings: FitSettings) -> Fitte
     need_ray()
     if settings.refine:
         raise InputError("A prompt is trained on one machine: leave --refine or --ray out.")
-    from_here = settings.pipeline.source.startswith("callable:")
     places = places_of(data)
-    with ray_session(settings.cluster, from_here=from_here) as actors, kept_in(settings) as storage:
+    with ray_session(settings.cluster, settings.pipeline.source) as actors, kept_in(settings) as storage:
         if places is None:
             return fit_images(found_at(data) or data, val, settings, partial(_pass, actors=actors, storage=storage))
         if is_responses(places[0]):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from yoro.environment import cores, install, refuse_telemetry
-from yoro.errors import YoroError, one_line
+from yoro.errors import InputError, YoroError, one_line
 
 if TYPE_CHECKING:
     from yoro.model.settings import ClusterSettings
@@ -30,6 +30,7 @@ QUIET = {  # Ray talks to the terminal, and keeps a bar for every stage, unless 
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a worker without a GPU sees what the machine has
     "RAY_BACKEND_LOG_LEVEL": "fatal",
 }
+ASKED = ("http:", "https:", "endpoint:")  # sources that are not run here
 READ_SHARE = 0.25  # of a core for a task that reads or merges; the rest is the source's, so that neither waits for ever
 
 
@@ -41,13 +42,19 @@ def need_ray() -> None:
 
 
 @contextmanager
-def ray_session(settings: ClusterSettings, *, from_here: bool = False) -> Iterator[int]:
+def ray_session(settings: ClusterSettings, source: str = "") -> Iterator[int]:
     """A Ray for the time of the block; gives the number of actors that it has room for.
 
-    One that the program is connected to already is used and left as it is. `from_here` lets the workers import modules
-    of the working directory, which a source that is a Python function needs; without, nothing there is executed.
+    One that the program is connected to already is used and left as it is. For a source that is a Python function the
+    workers may import modules of the working directory; for any other, nothing there is executed.
     """
     need_ray()
+    if source.startswith(ASKED):
+        raise InputError(
+            f"{source!r} is asked over the network: more processes here make it no quicker, and each would have a "
+            "budget of its own. Leave --ray out; `concurrency` in its file says how many calls run at once."
+        )
+    from_here = source.startswith("callable:")
     refuse_telemetry()
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
