@@ -38,11 +38,10 @@ class ServedSource:
     def facts(self) -> Json:
         """What a client must know to use the responses as if the source ran there; where files lie is no part of it."""
         source = self.pipeline.source.describe()
-        layout = self.pipeline.layout
         return {
             "source": {key: value for key, value in source.items() if key != "name"},
             "width": self.width,
-            "readings": None if layout.plain else layout.config(),
+            "readings": self.pipeline.layout.config(),
         }
 
 

@@ -93,7 +93,9 @@ def test_a_thousand_images_killed_twice_over_a_failing_endpoint(tmp_path):
     killed_twice(tmp_path, 250)
 
 
-@pytest.mark.parametrize("fault", ["reset before", "reset after", "408", "429", "500", "503", "slow"])
+@pytest.mark.parametrize(
+    "fault", [*PASSING, pytest.param("408", marks=pytest.mark.long), pytest.param("503", marks=pytest.mark.long)]
+)
 def test_what_passes_is_tried_again_and_changes_nothing(tmp_path, few, undisturbed, fault):
     with hostile(tmp_path, faults=[fault], share=0.25) as endpoint:
         source = describe(tmp_path, endpoint.url, timeout=2.0 if fault == "slow" else 300.0)

@@ -103,7 +103,7 @@ class Asker:
             return work.result()
         except KeyboardInterrupt:
             self._loop.call_soon_threadsafe(self._batch.stop, None)
-            with suppress(LateError, CancelledError, SourceError):
+            with suppress(Exception):  # too late, or what would have ended it anyway
                 work.result(GRACE)
             work.cancel()
             raise

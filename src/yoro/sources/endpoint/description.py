@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from yoro import limits
@@ -22,11 +23,16 @@ WORD = re.compile(r"[\w.:/-]{1,200}")
 
 @dataclass(frozen=True)
 class Described:
-    """The identity of a served source, the width of its responses, and its readings where they are several."""
+    """The identity of a served source, the width of its responses, and the readings that they hold."""
 
     identity: Identity
     width: int
-    layout: Layout | None
+    layout: Layout
+
+    def digest(self) -> str:
+        """Of all that makes its responses what they are; where it lies and its licence are no part of it."""
+        same = replace(self.identity, name="", licence=None).as_dict()
+        return hashlib.sha256(json.dumps([same, self.layout.config()], sort_keys=True).encode()).hexdigest()
 
 
 def source_url(address: str) -> str:
@@ -58,8 +64,8 @@ def described_in(content: bytes, where: str) -> Described:
             interpolation=_among(geometry["interpolation"], FILTERS),
         )
         width = _whole(table["width"], limits.RESPONSE_WIDTH)
-        layout = None if table.get("readings") is None else Layout.from_config(table["readings"])
-        if layout is not None and (layout.width, layout.views) != (width, 1):
+        layout = Layout.from_config(table["readings"])
+        if (layout.width, layout.views) != (width, 1):
             raise ValueError("its readings do not make up its width")
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         said = f"nothing under {error}" if isinstance(error, KeyError) else str(error)[:100]

@@ -24,7 +24,7 @@ from yoro.sources.names import SourceName
 if TYPE_CHECKING:
     import onnx
 
-BLACK, WHITE = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)  # colours are sent as they are
+MEAN, STD = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)  # colours are sent as they are
 DESCRIPTION = "source"  # what the journal calls what a server said of itself
 GREY = 127
 
@@ -69,14 +69,13 @@ class EndpointSource(IdentifiedSource):
         described = self._described()
         if described is None:
             identity = Identity(
-                name, "logits", config.side, BLACK, WHITE, config.digest(), licence=None, digest_of="endpoint"
+                name, "logits", config.side, MEAN, STD, config.digest(), licence=None, digest_of="endpoint"
             )
         else:
             identity = replace(described.identity, name=name)
-            if described.layout is not None:
-                self.layout = described.layout
+            self.layout = described.layout
         super().__init__(identity)
-        told = "" if described is None else described.identity.digest
+        told = "" if described is None else described.digest()
         self.request = hashlib.sha256(f"{config.digest()} {told}".encode()).digest()
         self.width = self._width(None if described is None else described.width)
         if self._asker is not None:
