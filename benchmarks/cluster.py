@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,12 +37,47 @@ from yoro.model.settings import ClusterSettings, PipelineSettings, SolveSettings
 BUSY = "while True: pass"
 SIZES = (10**6, 10**9, 10**12)
 GB = 1e9
+TICKS = os.sysconf("SC_CLK_TCK")
+WASTE: set[int] = set()  # processes that compute for nothing
+SEEN: dict[int, float] = {}  # seconds of every process when it was last looked at
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A run, from the moment when every actor has done a block."""
+
+    images: int
+    seconds: float  # by the clock
+    processor: float  # seconds of all processes of Ray and of this one
+    start: float  # seconds before that moment
+
+    @property
+    def rate(self) -> float:
+        """Images a second."""
+        return self.images / self.seconds
+
+
+def processor_seconds() -> float:
+    """Seconds of the processor of this process and of all that it started, waste left out; also of those that ended."""
+    parents, seconds = {}, dict[int, float]()
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = place.read_text().rpartition(")")[2].split()
+            number = int(place.parent.name)
+            parents[number], seconds[number] = int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS
+    found, ours = [os.getpid()], set()
+    while found:
+        ours.add(one := found.pop())
+        found += [child for child, parent in parents.items() if parent == one and child not in WASTE]
+    SEEN.update({one: seconds[one] for one in ours if one in seconds})
+    return sum(SEEN.values())
 
 
 @contextmanager
 def other_core_busy(busy: bool) -> Iterator[None]:
     """A process that computes for nothing beside the block, if wanted."""
     spinning = subprocess.Popen([sys.executable, "-c", BUSY]) if busy else None
+    WASTE.update({spinning.pid} if spinning is not None else ())
     try:
         yield
     finally:
@@ -75,18 +111,19 @@ class Bench:
     pipeline: Pipeline
     images: int
 
-    def timed(self, name: str, *, actors: int, block: int, images: int) -> tuple[float, float, float]:
-        """Images a second once every actor has done a block, seconds until then, and seconds in all."""
+    def timed(self, name: str, *, actors: int, block: int, images: int) -> Timed:
+        """A run of so many images in such blocks, its shards in a folder of that name."""
         solve = SolveSettings()
         blocks = of_parts(parts_of([str(self.file)], block)[: images // block], {})
         opening = Opening(self.settings, 1, 32, self.pipeline.describe())
         work = Gathering(self.pipeline.origin(), self.pipeline.layout, solve.reservoir, solve.seed, True)
         reading = Reading(dict(self.pipeline.geometry.config()))
         crew = Crew(actors, 1, opening, work, Storage(str(self.folder / name)), reading)
-        started = time.perf_counter()
-        moments = [(time.perf_counter(), done.images) for done in run_blocks(blocks, crew)]
-        warm, last = moments[actors - 1][0], moments[-1][0]
-        return sum(images for _, images in moments[actors:]) / (last - warm), warm - started, last - started
+        began, moments = time.perf_counter(), []
+        for done in run_blocks(blocks, crew):
+            moments.append((time.perf_counter(), processor_seconds(), done.images))  # noqa: PERF401  a clock
+        warm, last = moments[actors - 1], moments[-1]
+        return Timed(sum(m[2] for m in moments[actors:]), last[0] - warm[0], last[1] - warm[1], warm[0] - began)
 
 
 def main() -> None:
@@ -111,53 +148,53 @@ def main() -> None:
 
 def scaling(bench: Bench, rounds: int) -> float:
     """Two actors against twice one, while the other core is busy; gives the seconds until one has done a block."""
-    one, two, starts = [], [], []
+    one, two = [], []
     for turn in range(rounds):
         with other_core_busy(True):
-            rate, warm, _ = bench.timed(f"one{turn}", actors=1, block=32, images=bench.images // 2)
-        one.append(rate)
-        starts.append(warm)
-        two.append(bench.timed(f"two{turn}", actors=2, block=32, images=bench.images)[0])
-    ratios = [b / (2 * a) for a, b in zip(one, two, strict=True)]
-    rows = [[f"{a:.1f}", f"{b:.1f}", f"{ratio:.2f}"] for a, b, ratio in zip(one, two, ratios, strict=True)]
-    rows.append([f"{statistics.median(one):.1f}", f"{statistics.median(two):.1f}", f"{statistics.median(ratios):.2f}"])
+            one.append(bench.timed(f"one{turn}", actors=1, block=32, images=bench.images // 2))
+        two.append(bench.timed(f"two{turn}", actors=2, block=32, images=bench.images))
+    rows = [
+        [f"{a.rate:.1f}", f"{b.rate:.1f}", f"{b.rate / (2 * a.rate):.2f}", f"{1000 * a.processor / a.images:.1f}",
+         f"{1000 * b.processor / b.images:.1f}"]
+        for a, b in zip(one, two, strict=True)
+    ]  # fmt: skip
     print_table(
-        "Images a second on decoded input, one thread an actor, blocks of 32; the last row has the medians",
-        ["one actor, other core busy", "two actors", "of twice one"], rows,
+        "Decoded input, one thread an actor, blocks of 32: images a second, and ms of the processor an image",
+        ["one, other core busy", "two", "of twice one", "one, ms", "two, ms"], rows,
     )  # fmt: skip
-    return statistics.median(starts)
+    return statistics.median(run.start for run in one)
 
 
 def checked(bench: Bench, start: float, widths: list[int]) -> Prices:
-    """What an image, a block and a byte cost, found at two sizes of blocks; and runs that were foretold by them."""
+    """What an image, a block and a byte cost, found at two sizes of blocks; and runs that were foretold by them.
+
+    Seconds of the processor: they say what a core does, whoever else is on it.
+    """
     seconds = {}
-    with other_core_busy(True):
-        for block in (32, 128):
-            rate, _, _ = bench.timed(f"b{block}", actors=1, block=block, images=bench.images)
-            seconds[block] = 1 / rate  # of an image, its share of the block among it
+    for block in (32, 128):
+        run = bench.timed(f"b{block}", actors=1, block=block, images=bench.images)
+        seconds[block] = run.processor / run.images  # of an image, its share of the block among it
     block_price = max(0.0, (seconds[32] - seconds[128]) / (1 / 32 - 1 / 128))
     shards = sorted(path.name for path in (bench.folder / "b32").iterdir())[:16]
     size = sum((bench.folder / "b32" / shard).stat().st_size for shard in shards)
-    started = time.perf_counter()
+    started = time.process_time()
     add_up(Storage(str(bench.folder / "b32")), shards, "1-0-x.stats")
-    byte = (time.perf_counter() - started) / size
+    byte = (time.process_time() - started) / size
     found = Prices(seconds[128] - block_price / 128, block_price, byte, start)
     shape = Shape(widths, 4, 32)
     print_table(
         "Prices of one core", ["an image, ms", "a block, ms", "a GB to add up, s", "shard of 32, MB", "foretold, MB"],
-        [[f"{1000 * found.image:.1f}", f"{1000 * found.block:.0f}", f"{GB * byte:.1f}", f"{size / 16 / 1e6:.2f}",
-          f"{shape.shard_bytes(32) / 1e6:.2f}"]],
+        [[f"{1000 * found.image:.1f}", f"{1000 * found.block:.0f}", f"{GB * byte:.1f}",
+          f"{size / len(shards) / 1e6:.2f}", f"{shape.shard_bytes(32) / 1e6:.2f}"]],
     )  # fmt: skip
     rows = []
-    for images, block in ((bench.images // 4, 64), (bench.images // 2, 64), (bench.images, 64)):
-        with other_core_busy(True):
-            _, warm, whole = bench.timed(f"check{images}", actors=1, block=block, images=images)
-        told = 3600 * cost_of(images - block, Shape(widths, 4, block), found).core_hours
-        rows.append([f"{images:,}", f"{told:.1f}", f"{whole - warm:.1f}", f"{told / (whole - warm):.2f}"])
+    for images in (bench.images // 2, bench.images):
+        run = bench.timed(f"check{images}", actors=1, block=64, images=images)
+        told = 3600 * cost_of(run.images, Shape(widths, 4, 64), found).core_hours
+        rows.append([f"{run.images:,}", f"{told:.1f}", f"{run.processor:.1f}", f"{told / run.processor:.2f}"])
     print_table(
-        "Seconds after the first block of 64, one actor while the other core is busy",
-        ["images", "foretold", "measured", "ratio"], rows,
-    )  # fmt: skip
+        "Seconds of the processor after the first block of 64", ["images", "foretold", "measured", "ratio"], rows
+    )
     return found
 
 

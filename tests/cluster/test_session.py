@@ -50,6 +50,12 @@ def commands() -> list[bytes]:
     return found
 
 
+def test_an_address_where_nobody_listens_is_an_error_at_once():
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    with pytest.raises(YoroError, match=r"No Ray answers at '127\.0\.0\.1:1'"):
+        session._knock("127.0.0.1:1")
+
+
 def test_folders_of_runs_that_died_are_removed(monkeypatch, tmp_path):
     monkeypatch.setattr(session.tempfile, "tempdir", str(tmp_path))
     ended = subprocess.Popen([sys.executable, "-c", ""])

@@ -162,6 +162,8 @@ def _task(
 
     if out is None:
         raise UsageError("--ray writes Parquet; give a folder, or a file that ends in .parquet, with --out.")
+    if out.suffix.lower() not in ("", ".parquet"):
+        raise UsageError(f"--ray writes Parquet, not {out.suffix}: give a folder, or a file that ends in .parquet.")
     need_ray()
     task = Task(out, cluster, loading, resume, not output.quiet, lambda note: say(note, output.quiet))
     if out.is_dir() and not output.force:

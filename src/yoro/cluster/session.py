@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import shutil
+import socket
 import sys
 import tempfile
 import warnings
@@ -31,6 +32,7 @@ QUIET = {  # Ray talks to the terminal, and keeps a bar for every stage, unless 
     "RAY_BACKEND_LOG_LEVEL": "fatal",
 }
 ASKED = ("http:", "https:", "endpoint:")  # sources that are not run here
+PATIENCE = 10.0  # seconds for the machine at an address to answer
 READ_SHARE = 0.25  # of a core for a task that reads or merges; the rest is the source's, so that neither waits for ever
 
 
@@ -106,6 +108,7 @@ def _start(settings: ClusterSettings, place: Path | None) -> None:
 
     said: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
     if place is None:
+        _knock(str(settings.ray))
         try:
             ray.init(settings.ray, **said)
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -121,6 +124,19 @@ def _start(settings: ClusterSettings, place: Path | None) -> None:
             )  # fmt: skip
     except Exception as error:
         raise YoroError(f"No Ray could be started here: {one_line(error)[:300]}") from error
+
+
+def _knock(address: str) -> None:
+    """Raise if nobody listens at an address: Ray itself would try for minutes."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise YoroError(
+            f"No Ray answers at {address!r}: {one_line(error)}. Is it the address of a head node?"
+        ) from error
 
 
 @contextmanager
