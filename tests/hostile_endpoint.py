@@ -76,8 +76,6 @@ class Hostile:
                     whole = await self.answer(fate, headers, body, writer)
                 finally:
                     self.together -= 1
-                if whole and fate == "answered":
-                    self.note(what="delivered", key=key)
                 if not whole:
                     return
         writer.close()
@@ -123,6 +121,8 @@ class Hostile:
             writer.write(sent[: len(sent) // 2])
             await writer.drain()
             return reset(writer)
+        if fate == "answered":  # noted before: the client may act on it sooner than we get to write
+            self.note(what="delivered", key=headers.get("idempotency-key", ""))
         writer.write(sent)
         await writer.drain()
         return True
