@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from yoro.model.shard_pass import ShardPass
     from yoro.parties.agreement import Agreement
 
-app = App("parties", sort_key=100, help="Add up statistics of several parties, of which only the total is seen.")
+app = App("parties", sort_key=100, help="Add up statistics of parties; only the total is seen.")
 
 Folder = Annotated[Path, Parameter(name="FOLDER", help="The folder of the session, which all parties see.")]
 Key = Annotated[Path, Parameter(metavar="FILE.key", help="The party's secret keys, which stay with it.")]
