@@ -19,7 +19,7 @@ from yoro.model.model import Json
 from yoro.reports.evaluation import thumbnail
 from yoro.serve.feedback import checked_label
 from yoro.serve.images import Upload
-from yoro.studio.state import UNSORTED, Change
+from yoro.studio.changes import UNSORTED, Change
 from yoro.studio.work import Work
 
 SMALL = Geometry(192, fit="crop")  # pictures of photos on the page

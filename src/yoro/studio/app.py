@@ -22,6 +22,7 @@ from pydantic import BaseModel, Field
 from yoro import limits
 from yoro.data.decoding import decode
 from yoro.errors import InputError
+from yoro.model.model import difference
 from yoro.model.onnx_export import checked_export
 from yoro.model.pipeline import Pipeline
 from yoro.reports.evaluation import fit_report
@@ -34,7 +35,9 @@ from yoro.serve.priority import stand_back
 from yoro.serve.refusals import RefusedError
 from yoro.serve.settings import ServeSettings
 from yoro.studio.adding import add_uploads
-from yoro.studio.learning import Learned, Learner, examples_of
+from yoro.studio.learned import Learned, examples_of
+from yoro.studio.learning import Learner
+from yoro.studio.opening import sent_model
 from yoro.studio.shown import UNREADABLE, answer_of, cell_of, confusion_of, photos_of, state_of
 from yoro.studio.work import Work
 from yoro.web.export import export_web
@@ -240,6 +243,24 @@ def _add_steps(app: FastAPI, studio: Studio) -> None:
             return JSONResponse(await studio.run(studio.slowly, adding))
         finally:
             studio.stepped()
+
+    @app.post(f"{API}/model")
+    async def open_model(request: Request) -> Response:
+        body, kind = await request.body(), request.headers.get("content-type", "")
+
+        def opening() -> bool:
+            model, name = sent_model(read_uploads(body, kind, MOST_FILES))
+            odd = difference(studio.learner.pipeline.origin().identity(), model.origin.identity())
+            if odd:
+                raise InputError(
+                    f"This studio and the model read images otherwise: they differ in {odd}. "
+                    "Start `yoro studio` with the model and another --work."
+                )
+            return work.open(model, name)
+
+        new = await studio.run(studio.slowly, opening)
+        studio.stepped()
+        return JSONResponse({"new": new})
 
     @app.post(f"{API}/move")
     async def move(given: Chosen) -> Response:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from yoro.errors import InputError
 from yoro.model.metrics import wilson_interval
 from yoro.model.model import Json
-from yoro.studio.learning import Guess, Learned, Learner
-from yoro.studio.state import UNSORTED, Photo
+from yoro.studio.changes import UNSORTED, Photo
+from yoro.studio.learned import Guess, Learned
+from yoro.studio.learning import Learner
 from yoro.studio.work import Work
 
 STRANGE = 0.05  # what is no more typical than this share of the photos is unknown
@@ -27,7 +28,8 @@ def state_of(work: Work, learner: Learner) -> Json:
     """All of the state but the photos."""
     with work.lock:
         state = work.state
-        classes, counts, revision = dict(state.classes), state.counts(), state.revision
+        classes, counts, unseen, revision = dict(state.classes), state.counts(), state.unseen(), state.revision
+        opened, photos = state.model, frozenset(state.photos)
         undo, redo = (steps[-1].what if steps else None for steps in (state.done, state.undone))
     learned, (read, total) = learner.learned, learner.read()
     recalls = _recalls(learned)
@@ -35,18 +37,20 @@ def state_of(work: Work, learner: Learner) -> Json:
     return {
         "revision": revision,
         "classes": [
-            {"id": number, "name": name, "count": counts[number], "recall": recalls.get(name)}
+            {"id": number, "name": name, "count": counts[number], "unseen": unseen[number], "recall": recalls.get(name)}
             for number, name in classes.items()
         ],
         "unsorted": counts[UNSORTED],
-        "suspicious": len(suspicious(learned)),
-        "unreadable": sum(digest in work.state.photos for digest in list(learner.broken)),
+        "model": opened and {"name": opened.name, "unseen": sum(unseen.values())},
+        "suspicious": len(photos.intersection(suspicious(learned))),
+        "unreadable": len(photos.intersection(list(learner.broken))),
         "undo": undo,
         "redo": redo,
         "read": read,
         "photos": total,
         "settled": learner.settled == revision and read == total,
         "learned": learned is not None,
+        "choosing": learned is not None and learned.provisional,
         "judged": learned is None or learned.judgement.made.is_set(),
         "said": learner.said,
         "seconds": round(learned.seconds, 3) if learned else None,
@@ -54,7 +58,7 @@ def state_of(work: Work, learner: Learner) -> Json:
         "interval": None if evaluation is None else [round(bound, DIGITS) for bound in evaluation.interval],
         "measured": 0 if evaluation is None else evaluation.n,
         "curve": [[n, *(round(value, DIGITS) for value in rest)] for n, *rest in learner.curve],
-        "needs": _needs(classes, counts, learned),
+        "needs": _needs(classes, {n: counts[n] + unseen[n] for n in classes}, learned),
     }
 
 
@@ -111,7 +115,7 @@ def answer_of(work: Work, learned: Learned | None, said: str, response: NDArray[
     order = np.argsort(-shares, kind="stable")[:BARS].tolist()
     why = learned.sums(answers, 0)
     judged = learned.judgement.made.wait(SOON)
-    measure, fitted = learned.judgement.measure, len(learned.digests)
+    measure, fitted = learned.judgement.measure, learned.classifier.model.statistics.total
     typical = None if measure is None else float(measure.typicality(row)[0])
     least = max(STRANGE, 1.0 / (1.0 + fitted))  # stranger than all photos, where these are few
     with work.lock:

@@ -32,7 +32,7 @@ async function follow() {
     try {
       const news = await get("state", { after: version }, waiting.signal);
       if (news.version === version) continue;
-      const learned = state?.settled !== news.settled || state?.revision !== news.revision;
+      const learned = ["settled", "revision", "choosing"].some((key) => state?.[key] !== news[key]);
       const before = state;
       version = news.version;
       state = news;
@@ -80,7 +80,7 @@ function draw() {
   at("progress").max = Math.max(state.photos, 1);
   at("progress").value = state.read;
   at("working-text").textContent = reading ? `Reading photos: ${state.read} of ${state.photos}`
-    : state.settled || state.photos === 0 ? "" : "Learning…";
+    : state.settled || state.photos === 0 ? "" : state.choosing ? "Choosing…" : "Learning…";
 }
 
 function drawScore() {
@@ -123,6 +123,11 @@ function drawClasses() {
   const needs = state.classes.find((one) => one.id === state.needs);
   at("needs").textContent = needs && state.classes.length > 1 ? `More photos would help most here: ${needs.name}.` : "";
   at("gallery-title").textContent = title();
+  at("model").hidden = !state.model;
+  if (state.model) {
+    at("model").textContent = `Begun with the model ${state.model.name}` + (state.model.unseen
+      ? `; ${plural(state.model.unseen, "image")} of it cannot be shown: a model keeps no photos. Add them to see them; none counts twice.` : ".");
+  }
 }
 
 function title() {
@@ -147,11 +152,14 @@ function classItem(one, place) {
   if (!open) return item;
   if (here) open.setAttribute("aria-current", "true");
   else open.removeAttribute("aria-current");
-  figures.textContent = plural(one.count, "photo") + (one.recall === null ? "" : `, ${percent(one.recall)} right`);
+  figures.textContent = counts(one) + (one.recall === null ? "" : `, ${percent(one.recall)} right`);
   fill.hidden = one.recall === null;
   fill.firstChild.style.transform = `scaleX(${one.recall ?? 0})`;
   return item;
 }
+
+const counts = ({ count, unseen }) => (!unseen ? plural(count, "photo")
+  : `${count ? `${plural(count, "photo")}, ` : ""}${unseen.toLocaleString("en")} from the model`);
 
 const numberMark = () => make("span", { class: "number", "aria-hidden": "true" });
 
@@ -210,10 +218,12 @@ function drawEmpty() {
   at("empty").hidden = !empty;
   if (!empty) return;
   const none = state.photos === 0 && !state.classes.length;
+  const unseen = state.classes.find((one) => one.id === view.belongs)?.unseen;
   const wrong = view.belongs === SUSPICIOUS || view.truth !== undefined;
   at("empty-title").textContent = none ? "Name two classes, then drop photos"
-    : wrong ? "Nothing here" : view.belongs === UNSORTED ? "Nothing is unsorted" : "No photos yet";
+    : wrong ? "Nothing here" : unseen ? `${plural(unseen, "image")} from the model` : view.belongs === UNSORTED ? "Nothing is unsorted" : "No photos yet";
   at("empty-text").textContent = none ? "Or drop a folder or an archive that has one folder for each class."
+    : unseen ? "The model keeps what it learned of them, not the photos. Add the photos to see them."
     : wrong ? "No label is contradicted by the other photos."
       : view.belongs === UNSORTED ? "Photos that are dropped here wait for a label." : "Drop photos here, paste them, or use the camera.";
 }
@@ -257,6 +267,8 @@ function setUp() {
   at("help").addEventListener("click", () => at("keys").showModal());
   at("pick").addEventListener("click", () => at("files").click());
   at("pick-folder").addEventListener("click", () => at("folder").click());
+  at("pick-model").addEventListener("click", () => at("model-file").click());
+  at("model-file").addEventListener("change", async () => { const files = chosen(at("model-file").files); at("model-file").value = ""; await add(files, null); });
   at("files").addEventListener("change", async () => { const files = chosen(at("files").files); at("files").value = ""; await add(files, target() || null); });
   at("folder").addEventListener("change", async () => { const files = chosen(at("folder").files); at("folder").value = ""; await add(files, null); });
   at("remove").addEventListener("click", () => gallery.remove());
