@@ -67,9 +67,11 @@ def check_openable(model: Model, name: str) -> None:
 
 def sent_model(uploads: Sequence[Upload]) -> tuple[Model, str]:
     """The model of the files of its directory, or of a zip archive of it as the studio makes one; and its name."""
-    parts, name = {_last(upload.name): upload.content for upload in uploads}, "model"
+    parts = {_last(upload.name): upload.content for upload in uploads}
+    named = uploads[0].name.rpartition("/")[0]
     if len(uploads) == 1 and uploads[0].name.lower().endswith(".zip"):
-        parts, name = _unzipped(uploads[0]), _last(uploads[0].name).removesuffix(".zip").removesuffix(".yoro")
+        parts, named = _unzipped(uploads[0]), uploads[0].name.removesuffix(".zip")
+    name = _last(named).removesuffix(".yoro")[: limits.TAUGHT_LABEL] or "model"
     if "config.json" not in parts:
         raise InputError("There is no model in this: expected the files of a .yoro directory, or a zip archive of it.")
     with tempfile.TemporaryDirectory() as folder:
@@ -78,7 +80,7 @@ def sent_model(uploads: Sequence[Upload]) -> tuple[Model, str]:
         for part in OWN & set(parts):
             (path / part).write_bytes(parts[part])
         try:
-            return read_model(path), name[: limits.TAUGHT_LABEL]
+            return read_model(path), name
         except YoroError as error:
             raise InputError(one_line(error).replace(str(path), name)) from None
 

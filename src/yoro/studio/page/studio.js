@@ -3,7 +3,7 @@
 import { attempt, get, post } from "./api.js";
 import * as camera from "./camera.js";
 import { at, make, meter, percent, plural, tell } from "./elements.js";
-import { add, chosen, takesDrops } from "./files.js";
+import { add, chosen, openModel, takesDrops } from "./files.js";
 import { Gallery, SUSPICIOUS, UNREADABLE, UNSORTED } from "./gallery.js";
 import * as trial from "./trial.js";
 
@@ -268,7 +268,7 @@ function setUp() {
   at("pick").addEventListener("click", () => at("files").click());
   at("pick-folder").addEventListener("click", () => at("folder").click());
   at("pick-model").addEventListener("click", () => at("model-file").click());
-  at("model-file").addEventListener("change", async () => { const files = chosen(at("model-file").files); at("model-file").value = ""; await add(files, null); });
+  at("model-file").addEventListener("change", async () => { const files = chosen(at("model-file").files); at("model-file").value = ""; if (files.length) await openModel(files); });
   at("files").addEventListener("change", async () => { const files = chosen(at("files").files); at("files").value = ""; await add(files, target() || null); });
   at("folder").addEventListener("change", async () => { const files = chosen(at("folder").files); at("folder").value = ""; await add(files, null); });
   at("remove").addEventListener("click", () => gallery.remove());
