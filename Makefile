@@ -28,6 +28,7 @@ bench: .venv/dev.stamp
 	cd benchmarks && ../$(BIN)/python peers.py
 	cd benchmarks && ../$(BIN)/python refinement.py
 	cd benchmarks && ../$(BIN)/python service.py
+	cd benchmarks && ../$(BIN)/python studio.py
 
 api: .venv/dev.stamp
 	$(BIN)/python docs/make_api.py

@@ -45,7 +45,8 @@ def whitened(statistics: ResponseStatistics, rho: float) -> Spectrum | None:
     """A basis in which the covariance at this shrinkage is the identity; None where it cannot be factorised."""
     degrees, width, factor = statistics.degrees, statistics.width, statistics.factor
     few = factor is not None and len(factor) + len(statistics.classes) < NARROW * width
-    span, scatter = _span(statistics, factor) if few and factor is not None else (None, statistics.scatter)
+    span = _span(statistics, factor) if few and factor is not None else None
+    scatter = statistics.scatter if span is None else span[2]
     trace = float(np.trace(scatter))
     if rho < ENOUGH or degrees <= 0 or not trace > 0:
         return None
@@ -54,14 +55,14 @@ def whitened(statistics: ResponseStatistics, rho: float) -> Spectrum | None:
     lower = _inverse_factor(scatter)
     if lower is None:
         return None
-    basis = np.ascontiguousarray(lower.T) if span is None else span @ lower.T
+    basis = np.ascontiguousarray(lower.T) if span is None else span[0].T @ (lower @ span[1]).T
     rank = basis.shape[1]
     values = np.full(rank, 1.0 / (1.0 - rho + rho * rank / width))  # that this shrinkage makes ones of
     return Spectrum(values, basis, width, degrees)
 
 
-def _span(statistics: ResponseStatistics, factor: Array) -> tuple[Array, Array]:
-    """An orthonormal basis (width, rank) of the responses, where they are few, and the scatter in it."""
+def _span(statistics: ResponseStatistics, factor: Array) -> tuple[Array, Array, Array] | None:
+    """Rows and a matrix whose product `rows' turned'` is an orthonormal basis of few responses; the scatter in it."""
     seen = statistics.counts > 0
     centre = statistics.counts @ statistics.means / statistics.total
     between = np.sqrt(statistics.counts[seen])[:, None] * (statistics.means[seen] - centre)
@@ -71,10 +72,10 @@ def _span(statistics: ResponseStatistics, factor: Array) -> tuple[Array, Array]:
     products[np.diag_indices_from(products)] += LITTLE * np.trace(products) / len(products)
     lower, failed = dpotrf(products.T, lower=1, clean=1, overwrite_a=1)
     if failed:
-        return np.eye(statistics.width), statistics.scatter
-    inverse, _ = dtrtri(lower, lower=1)
+        return None
+    turned, _ = dtrtri(lower, lower=1)
     inner = lower[: len(factor)]
-    return rows.T @ inverse.T, inner.T @ inner
+    return rows, turned, inner.T @ inner
 
 
 def _inverse_factor(matrix: Array) -> Array | None:

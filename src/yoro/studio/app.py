@@ -38,7 +38,7 @@ from yoro.studio.adding import add_uploads
 from yoro.studio.learned import Learned, examples_of
 from yoro.studio.learning import Learner
 from yoro.studio.opening import sent_model
-from yoro.studio.shown import UNREADABLE, answer_of, cell_of, confusion_of, photos_of, state_of
+from yoro.studio.shown import TWINS, answer_of, cell_of, confusion_of, photos_of, state_of
 from yoro.studio.work import Work
 from yoro.web.export import export_web
 from yoro.web.runtime import find_runtime
@@ -187,7 +187,7 @@ def _add_looks(app: FastAPI, studio: Studio) -> None:
 
     @app.get(f"{API}/photos")
     async def photos(
-        belongs: Annotated[int, Query(ge=UNREADABLE)] = 0,
+        belongs: Annotated[int, Query(ge=TWINS)] = 0,
         offset: Annotated[int, Query(ge=0)] = 0,
         most: Annotated[int, Query(ge=1, le=500)] = 100,
     ) -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -29,8 +30,9 @@ from yoro.studio.content import Content, Rows, gathered_of
 from yoro.studio.opening import Base
 from yoro.studio.work import Work
 from yoro.trust.explanations import Sums
+from yoro.trust.issues import far_out, near_duplicates
 from yoro.trust.nearest import Fitted
-from yoro.trust.unknown import Strangeness, strangeness
+from yoro.trust.unknown import Strangeness, strangeness_of
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,24 @@ class Guess:
 
 
 class Judgement:
-    """What is strange to a classifier; of many photos it takes seconds to find, so it comes later."""
+    """What is strange to a classifier, and which photos are nearly the same; it comes later, of many after seconds."""
 
     def __init__(self) -> None:
         self.measure: Strangeness | None = None  # none where there are too few photos to tell
+        self.outliers: tuple[str, ...] = ()  # digests, the strangest first
+        self.twins: tuple[str, ...] = ()  # near duplicates beside each other, the nearest first
         self.made = threading.Event()
 
     def make(self, classifier: Classifier) -> None:
         """Find it."""
-        try:
-            self.measure = strangeness(classifier.model)
-        except InputError:
-            self.measure = None
+        model, members = classifier.model, classifier.model.members()
+        if members is not None:
+            digests = [content.hex() for content in members.digests]
+            with suppress(InputError):  # too few photos to tell
+                self.measure, strange, rows = strangeness_of(model, members)
+                self.outliers = tuple(digests[rows[i]] for i in far_out(strange))
+            pairs = near_duplicates(members.responses, members.digests, model.statistics.layout)
+            self.twins = tuple(dict.fromkeys(digests[i] for _, *pair in pairs for i in pair))
         self.made.set()
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from yoro.errors import InputError
 from yoro.model.metrics import wilson_interval
 from yoro.model.model import Json
-from yoro.studio.changes import UNSORTED, Photo
+from yoro.studio.changes import FORGOTTEN, UNSORTED, Photo
 from yoro.studio.learned import Guess, Learned
 from yoro.studio.learning import Learner
 from yoro.studio.work import Work
@@ -20,7 +20,7 @@ STRANGE = 0.05  # what is no more typical than this share of the photos is unkno
 SOON = 0.5  # seconds that an answer waits for whether it is unknown
 BARS, NEAREST = 12, 6
 MOST_CELLS = 60  # classes whose matrix is shown
-SUSPICIOUS, UNREADABLE = -1, -2  # lists of photos beside the classes
+SUSPICIOUS, UNREADABLE, OUTLIERS, TWINS = -1, -2, -4, -5  # lists of photos beside the classes
 DIGITS = 4
 
 
@@ -29,7 +29,8 @@ def state_of(work: Work, learner: Learner) -> Json:
     with work.lock:
         state = work.state
         classes, counts, unseen, revision = dict(state.classes), state.counts(), state.unseen(), state.revision
-        opened, photos = state.model, frozenset(state.photos)
+        opened = state.model
+        photos = frozenset(digest for digest, photo in state.photos.items() if photo.belongs != FORGOTTEN)
         undo, redo = (steps[-1].what if steps else None for steps in (state.done, state.undone))
     learned, (read, total) = learner.learned, learner.read()
     recalls = _recalls(learned)
@@ -43,6 +44,8 @@ def state_of(work: Work, learner: Learner) -> Json:
         "unsorted": counts[UNSORTED],
         "model": opened and {"name": opened.name, "unseen": sum(unseen.values())},
         "suspicious": len(photos.intersection(suspicious(learned))),
+        "outliers": len(photos.intersection(_judged(learned, OUTLIERS))),
+        "twins": len(photos.intersection(_judged(learned, TWINS))),
         "unreadable": len(photos.intersection(list(learner.broken))),
         "undo": undo,
         "redo": redo,
@@ -50,6 +53,7 @@ def state_of(work: Work, learner: Learner) -> Json:
         "photos": total,
         "settled": learner.settled == revision and read == total,
         "learned": learned is not None,
+        "answered": learned.revision if learned is not None else None,
         "choosing": learned is not None and learned.provisional,
         "judged": learned is None or learned.judgement.made.is_set(),
         "said": learner.said,
@@ -68,6 +72,8 @@ def photos_of(work: Work, learner: Learner, which: int, offset: int, most: int) 
         digests = suspicious(learner.learned)
     elif which == UNREADABLE:
         digests = list(learner.broken)
+    elif which in (OUTLIERS, TWINS):
+        digests = list(_judged(learner.learned, which))
     else:
         with work.lock:
             digests = work.state.members(which)
@@ -103,6 +109,13 @@ def suspicious(learned: Learned | None) -> list[str]:
         return []
     wrong = [(guess.margin, digest) for digest, guess in learned.guesses.items() if guess.margin > 0]
     return [digest for _, digest in sorted(wrong, reverse=True)]
+
+
+def _judged(learned: Learned | None, which: int) -> tuple[str, ...]:
+    """Photos that are like no other, or much like one, as far as that is found."""
+    if learned is None:
+        return ()
+    return learned.judgement.outliers if which == OUTLIERS else learned.judgement.twins
 
 
 def answer_of(work: Work, learned: Learned | None, said: str, response: NDArray[np.floating]) -> Json:
@@ -141,8 +154,8 @@ def answer_of(work: Work, learned: Learned | None, said: str, response: NDArray[
 
 def _listed(work: Work, learner: Learner, digests: Iterable[str], offset: int, most: int) -> Json:
     with work.lock:
-        photos = work.state.photos
-        found = [(digest, photos[digest]) for digest in digests if digest in photos]
+        photos, classes = work.state.photos, dict(work.state.classes)
+        found = [(d, photos[d]) for d in digests if d in photos and photos[d].belongs != FORGOTTEN]
     part = found[offset : offset + most]
     guesses = _guesses(learner, part)
     return {
@@ -152,6 +165,7 @@ def _listed(work: Work, learner: Learner, digests: Iterable[str], offset: int, m
                 "digest": digest,
                 "name": photo.name,
                 "class": photo.belongs,
+                "label": classes.get(photo.belongs, ""),
                 "guess": None if (guess := guesses.get(digest)) is None else guess.answer,
                 "probability": None if guess is None else round(guess.probability, DIGITS),
                 "doubtful": guess is not None and photo.belongs != UNSORTED and guess.margin > 0,

@@ -4,7 +4,7 @@ import { attempt, get, post } from "./api.js";
 import * as camera from "./camera.js";
 import { at, make, meter, percent, plural, tell } from "./elements.js";
 import { add, chosen, openModel, takesDrops } from "./files.js";
-import { Gallery, SUSPICIOUS, UNREADABLE, UNSORTED } from "./gallery.js";
+import { Gallery, OUTLIERS, SUSPICIOUS, TWINS, UNREADABLE, UNSORTED } from "./gallery.js";
 import * as trial from "./trial.js";
 
 let state = null;
@@ -40,7 +40,7 @@ async function follow() {
       if (before === null) await begin();
       else if (learned) await gallery.refresh();
       if (learned && news.settled) { drawMatrix(); trial.again(); }
-      else if (news.judged && before && !before.judged) trial.again();
+      else if (news.judged && before && !before.judged) { trial.again(); await gallery.refresh(); }
       drawEmpty();
     } catch (error) {
       if (error.name === "AbortError") continue;
@@ -111,6 +111,7 @@ function drawScore() {
 function drawClasses() {
   arrange(at("classes"), state.classes.map(classItem));
   const lists = [[UNSORTED, "Unsorted", state.unsorted], [SUSPICIOUS, "Suspicious labels", state.suspicious]];
+  lists.push([OUTLIERS, "Outliers", state.outliers], [TWINS, "Near duplicates", state.twins]);
   if (state.unreadable) lists.push([UNREADABLE, "Cannot be read", state.unreadable]);
   arrange(at("lists"), lists.map(listItem));
   const names = JSON.stringify(state.classes.map((one) => [one.id, one.name]));
@@ -130,12 +131,15 @@ function drawClasses() {
   }
 }
 
+const TITLES = {
+  [UNSORTED]: "Unsorted", [SUSPICIOUS]: "Suspicious labels", [UNREADABLE]: "Cannot be read",
+  [OUTLIERS]: "Outliers", [TWINS]: "Near duplicates",
+};
+
 function title() {
   const view = gallery.view;
   if (view.truth !== undefined) return `${view.truth}, taken for ${view.answer}`;
-  if (view.belongs === UNSORTED) return "Unsorted";
-  if (view.belongs === SUSPICIOUS) return "Suspicious labels";
-  if (view.belongs === UNREADABLE) return "Cannot be read";
+  if (view.belongs in TITLES) return TITLES[view.belongs];
   return state.classes.find((one) => one.id === view.belongs)?.name ?? "Photos";
 }
 
@@ -219,12 +223,13 @@ function drawEmpty() {
   if (!empty) return;
   const none = state.photos === 0 && !state.classes.length;
   const unseen = state.classes.find((one) => one.id === view.belongs)?.unseen;
-  const wrong = view.belongs === SUSPICIOUS || view.truth !== undefined;
+  const wrong = view.belongs < 0 || view.truth !== undefined;
+  const sound = { [OUTLIERS]: "No photo is far stranger than the others.", [TWINS]: "No photo is nearly another." };
   at("empty-title").textContent = none ? "Name two classes, then drop photos"
     : wrong ? "Nothing here" : unseen ? `${plural(unseen, "image")} from the model` : view.belongs === UNSORTED ? "Nothing is unsorted" : "No photos yet";
   at("empty-text").textContent = none ? "Or drop a folder or an archive that has one folder for each class."
     : unseen ? "The model keeps what it learned of them, not the photos. Add the photos to see them."
-    : wrong ? "No label is contradicted by the other photos."
+    : wrong ? sound[view.belongs] ?? "No label is contradicted by the other photos."
       : view.belongs === UNSORTED ? "Photos that are dropped here wait for a label." : "Drop photos here, paste them, or use the camera.";
 }
 
