@@ -26,6 +26,7 @@ SHARE = 0.1  # of the examples: so many are ranked at least, also where the labe
 ALIKE = 0.35  # of the distance at which the nearest neighbour usually lies: what is nearer is a near duplicate
 FAR = 3.0  # interquartile ranges above the upper quartile: what is stranger is an outlier
 BLOCK = 1024  # rows compared at a time
+DIGITS = 9  # of a cosine that order pairs; what differs less is equal to rounding
 MOST_PAIRS = 10_000  # near duplicates that are listed
 
 
@@ -180,7 +181,7 @@ def near_pairs(rows: NDArray[np.floating], digests: Sequence[bytes]) -> list[tup
         for i, j in zip((later + start).tolist(), first.tolist(), strict=True):
             if j < i and digests[i] != digests[j]:
                 pairs.append((float(cosines[i - start, j]), j, i))
-    return sorted(pairs, key=lambda pair: (-pair[0], pair[1:]))
+    return sorted(pairs, key=lambda pair: (-round(pair[0], DIGITS), pair[1:]))
 
 
 def _compared(responses: NDArray[np.floating], layout: Layout) -> NDArray[np.floating]:
