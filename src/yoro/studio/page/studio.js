@@ -110,10 +110,10 @@ function drawScore() {
 
 function drawClasses() {
   arrange(at("classes"), state.classes.map(classItem));
-  const lists = [[UNSORTED, "Unsorted", state.unsorted], [SUSPICIOUS, "Suspicious labels", state.suspicious]];
-  lists.push([OUTLIERS, "Outliers", state.outliers], [TWINS, "Near duplicates", state.twins]);
-  if (state.unreadable) lists.push([UNREADABLE, "Cannot be read", state.unreadable]);
-  arrange(at("lists"), lists.map(listItem));
+  const counts = { [UNSORTED]: state.unsorted, [SUSPICIOUS]: state.suspicious, [OUTLIERS]: state.outliers, [TWINS]: state.twins, [UNREADABLE]: state.unreadable };
+  const always = state.learned ? [UNSORTED, SUSPICIOUS] : [UNSORTED]; // the others while they hold something
+  const lists = LISTS.filter((id) => always.includes(id) || counts[id] || gallery.view.belongs === id);
+  arrange(at("lists"), lists.map((id) => listItem([id, TITLES[id], counts[id]])));
   const names = JSON.stringify(state.classes.map((one) => [one.id, one.name]));
   if (names !== drawn) {
     drawn = names;
@@ -122,7 +122,7 @@ function drawClasses() {
       make("option", { value: UNSORTED }, "Unsorted"));
   }
   const needs = state.classes.find((one) => one.id === state.needs);
-  at("needs").textContent = needs && state.classes.length > 1 ? `More photos would help most here: ${needs.name}.` : "";
+  at("needs").textContent = needs && state.learned && state.classes.length > 1 ? `More photos would help most here: ${needs.name}.` : "";
   at("gallery-title").textContent = title();
   at("model").hidden = !state.model;
   if (state.model) {
@@ -131,6 +131,7 @@ function drawClasses() {
   }
 }
 
+const LISTS = [UNSORTED, SUSPICIOUS, OUTLIERS, TWINS, UNREADABLE];
 const TITLES = {
   [UNSORTED]: "Unsorted", [SUSPICIOUS]: "Suspicious labels", [UNREADABLE]: "Cannot be read",
   [OUTLIERS]: "Outliers", [TWINS]: "Near duplicates",
