@@ -20,7 +20,7 @@ from yoro.errors import InputError
 from yoro.serve.app import Service, make_app
 from yoro.serve.guard import Log
 from yoro.serve.metrics import Metrics
-from yoro.serve.priority import stand_back
+from yoro.serve.priority import alone, stand_back
 from yoro.serve.settings import ServeSettings
 from yoro.serve.watch import Current
 
@@ -100,6 +100,7 @@ def serve(
         with ThreadPoolExecutor(1, initializer=stand_back) as opener:  # the threads of the network are its children
             current = opener.submit(Current, path, source, device).result()
         current.tell = tell
+        alone()
         app = make_app(Service(current, settings, Metrics()), token, log)
         host, port = sock.getsockname()[:2]
         tell(f"Serving {path} on http://{f'[{host}]' if ':' in host else host}:{port}; Ctrl-C ends it.")

@@ -9,8 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from threadpoolctl import threadpool_limits
-
 from yoro.data.archives import is_archive
 from yoro.data.lists import is_list
 from yoro.errors import InputError, counted
@@ -18,7 +16,7 @@ from yoro.model.pipeline import Pipeline, make_pipeline, reopen_pipeline
 from yoro.model.settings import PipelineSettings
 from yoro.model.store import read_model
 from yoro.serve.guard import Log
-from yoro.serve.priority import stand_back
+from yoro.serve.priority import alone, stand_back
 from yoro.serve.run import listening, run
 from yoro.serve.settings import ServeSettings
 from yoro.studio.adding import add_data
@@ -59,7 +57,7 @@ def open_studio(settings: StudioSettings, source: PipelineSettings, *, tell: Cal
                 tell(f"'{path}' {'opened' if new else 'is open already'}; its images are not in it, their sums are.")
             with ThreadPoolExecutor(1, initializer=stand_back) as opener:  # the network's threads are its children
                 pipeline = opener.submit(_pipeline, work, source).result()
-            threadpool_limits(1, user_api="blas")  # readings are solved side by side, and pages are served beside them
+            alone()
             for data in photos:
                 added = add_data(work, data)
                 tell(f"'{data}': {counted(added.new, 'photo')} added, {added.known + added.moved} known.")
