@@ -191,7 +191,8 @@ def bench(count: int, repeats: int) -> None:
         "(core-seconds of decoding, forward pass, HTTP and client) "
         "(bars: 0.8 of it, p99 of /healthz under 50 ms, memory flat)",
         ["decode (ms)", "forward (ms)", "HTTP (ms)", "cores to be had", "ideal (/s)", "rate (/s)", "rate / ideal",
-         "needed (core-ms)", "server (core-ms)", "client (core-ms)", "cores got", "/healthz (ms)", "p99 (ms)", "memory, first (MB)", "last (MB)"],
+         "needed (core-ms)", "server (core-ms)", "client (core-ms)", "cores got",
+         "/healthz (ms)", "p99 (ms)", "memory, first (MB)", "last (MB)"],
         rows,
     )  # fmt: skip
 
