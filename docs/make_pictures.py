@@ -34,6 +34,12 @@ from studios import studio_at  # noqa: E402
 IMAGES = Path(__file__).with_name("images")
 METHODS = ["bdm", "bdm-diagonal", "flm", "blm", "blm+", "ncm", "knn", "ridge", "logistic", "deep-slda"]
 WIDTH = 900  # pixels of a page
+STUDIO = {
+    "desk-light": "studio.png",
+    "desk-dark": "studio-dark.png",
+    "phone-light": "studio-phone.png",
+    "phone-dark": "studio-phone-dark.png",
+}
 COLOURS = 256  # of a picture: a page has few, and the file stays small
 
 
@@ -126,14 +132,12 @@ def studio_page() -> None:
         with studio_at(Path(folder, "work"), photos) as studio:
             studio.settled()
             for view in views(page, studio):
-                size, scheme = view.split("-")
                 tried(page, photos / "cat" / "003.jpg")
                 shot(page, Path(folder, f"{view}.png"), whole=False)
-                name = "-".join(["studio", *(["phone"] * (size == "phone")), *(["dark"] * (scheme == "dark"))])
                 picture = Image.open(Path(folder, f"{view}.png")).convert("RGB")
                 if picture.width > WIDTH:
                     picture = picture.resize((WIDTH, WIDTH * picture.height // picture.width), Image.Resampling.LANCZOS)
-                write(picture, f"{name}.png")
+                write(picture, STUDIO[view])
 
 
 def photograph(page: str, name: str, height: int, above: int = 0) -> None:
