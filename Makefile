@@ -29,6 +29,7 @@ bench: .venv/dev.stamp
 	cd benchmarks && ../$(BIN)/python refinement.py
 	cd benchmarks && ../$(BIN)/python service.py
 	cd benchmarks && ../$(BIN)/python cluster.py
+	cd benchmarks && ../$(BIN)/python studio.py
 
 # A soak of the service and of a classifier that changes; then a million images through statistics, ledger and reservoir.
 soak: .venv/dev.stamp

@@ -26,10 +26,20 @@ from yoro.web.runtime import find_runtime
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.append(str(TESTS))
 from browser import browser, served  # noqa: E402  # as the tests drive it
+from chromium import browsing  # noqa: E402
+from photos import write_folder  # noqa: E402
+from screenshots import shot, tried, views  # noqa: E402
+from studios import studio_at  # noqa: E402
 
 IMAGES = Path(__file__).with_name("images")
 METHODS = ["bdm", "bdm-diagonal", "flm", "blm", "blm+", "ncm", "knn", "ridge", "logistic", "deep-slda"]
 WIDTH = 900  # pixels of a page
+STUDIO = {
+    "desk-light": "studio.png",
+    "desk-dark": "studio-dark.png",
+    "phone-light": "studio-phone.png",
+    "phone-dark": "studio-phone-dark.png",
+}
 COLOURS = 256  # of a picture: a page has few, and the file stays small
 
 
@@ -45,6 +55,7 @@ def main() -> None:
     photograph(comparison_html(compared), "comparison.png", 905, above=345)  # the plot alone
     write(tutorial(), "tutorial.png")
     exported_page()
+    studio_page()
 
 
 def digits() -> tuple[np.ndarray, list[str]]:
@@ -112,6 +123,21 @@ def exported_page() -> None:
                 page.until("document.getElementById('offline').textContent !== ''")
                 page.photograph(Path(folder, name))
                 write(Image.open(Path(folder, name)).convert("RGB"), name)
+
+
+def studio_page() -> None:
+    """The studio with photos of four things, one of them tried, at the width of a desktop and of a phone."""
+    with tempfile.TemporaryDirectory() as folder, browsing(Path(folder)) as page:
+        photos = write_folder(Path(folder, "photos"), count=12)
+        with studio_at(Path(folder, "work"), photos) as studio:
+            studio.settled()
+            for view in views(page, studio):
+                tried(page, photos / "cat" / "003.jpg")
+                shot(page, Path(folder, f"{view}.png"), whole=False)
+                picture = Image.open(Path(folder, f"{view}.png")).convert("RGB")
+                if picture.width > WIDTH:
+                    picture = picture.resize((WIDTH, WIDTH * picture.height // picture.width), Image.Resampling.LANCZOS)
+                write(picture, STUDIO[view])
 
 
 def photograph(page: str, name: str, height: int, above: int = 0) -> None:

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import pytest
 
+from browser import lacking
 from child import BOUND, wait_until
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key of an element, by the standard
@@ -85,7 +85,7 @@ def browsing(folder: Path) -> Iterator[Browser]:
     """A browser with a camera that shows a test picture; it downloads into the folder. Skipped where there is none."""
     driver, chromium = shutil.which("chromedriver"), shutil.which("chromium")
     if driver is None or chromium is None:
-        pytest.skip("chromium and chromedriver are not installed (apt-get install chromium chromium-driver)")
+        lacking("chromium and chromedriver are not installed (apt-get install chromium chromium-driver)")
     log = folder / "driver.log"
     flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,900"]
     flags += ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream", "--disable-background-networking"]

@@ -48,6 +48,15 @@ class Studio:
         wait_until(lambda: self.get("state")["settled"], self.process)
         return self.get("state")
 
+    @property
+    def port(self) -> int:
+        return self.client.base_url.port
+
+    def memory(self) -> int:
+        """Its largest resident size so far, in bytes."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", status)[1])
+
     def photos(self, belongs: int = 0) -> list[dict]:
         return self.get("photos", belongs=belongs)["photos"]
 

@@ -66,6 +66,7 @@ TAUGHT_LABEL = 200  # characters of a label that a client teaches a service
 STUDIO_CLASSES = 1_000
 STUDIO_PHOTOS = 20_000
 STUDIO_UNPACKED_BYTES = 4 * GB  # of the images of one archive that a page sends
+STUDIO_MODEL_BYTES = 1 * GB  # that the archive of a model which a page sends unpacks to
 
 PLAN_BYTES = 1 * MB  # of a plan of the bench
 RESULT_BYTES = 16 * MB  # of one result of the bench

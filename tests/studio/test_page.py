@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import zipfile
 from pathlib import Path
 
 import pytest
 
+import yoro
+from browser import served
 from child import wait_until
 from chromium import browsing
 from command_line import run
@@ -188,6 +191,83 @@ def test_on_a_phone_nothing_is_wider_than_the_page(chromium, tmp_path, photos):
             assert chromium.run("return document.documentElement.scrollWidth") <= 360
         finally:
             chromium.devtools("Emulation.clearDeviceMetricsOverride")
+
+
+def test_html_in_names_runs_nothing_anywhere(chromium, tmp_path, photos):
+    evil = "<img src=x onerror='window.hurt=1'><script>window.hurt=1</script>"
+    with studio_at(tmp_path / "work") as studio:
+        for name in (evil, "'\"><svg onload=window.hurt=1>"):
+            files = sorted((photos / ("cat" if name == evil else "rocket")).iterdir())[:4]
+            number = studio.post("classes", name=name)["id"]
+            studio.send({f"{evil}{i}.jpg": file.read_bytes() for i, file in enumerate(files)}, belongs=number)
+        studio.send({f"{evil}.jpg": b"no photo"})
+        studio.settled()
+        chromium.open(f"{studio.client.base_url}/studio/")
+        shows(chromium, "8 photos")
+        chromium.click("#confusion summary")
+        chromium.until("return document.querySelectorAll('#matrix td button').length === 4")
+        assert answer(chromium, photos / "cat" / "005.jpg") == evil
+        chromium.until("return document.querySelectorAll('#why .near img').length > 0")
+        chromium.click("#gallery li:nth-child(2)")
+        chromium.click("#classes li button[title=Rename]")
+        chromium.until("return document.querySelector('#classes form input').value.startsWith('<img')")
+        assert chromium.run("return window.hurt === undefined")
+        assert chromium.count("main script, #classes img, svg[onload]") == 0
+        assert complaints(chromium, studio) == []
+
+
+def test_a_page_of_another_origin_can_neither_look_nor_change(chromium, tmp_path, photos):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.html").write_text("<!doctype html><title>Another site</title>")
+    asking = """
+        const [there, done] = [arguments[0], arguments[arguments.length - 1]], api = there + "/studio/api/";
+        const tried = (doing) => doing().then(() => "done", () => "refused");
+        const heard = (made, good) => new Promise((told) => {
+          made[good] = () => told("done");
+          made.onerror = () => told("refused");
+        });
+        const image = new Image(), seen = heard(image, "onload");
+        image.src = api + "small/" + arguments[1];
+        const json = { method: "POST", headers: { "content-type": "application/json" }, body: '{"name": "evil"}' };
+        Promise.all([
+          tried(() => fetch(api + "state")), tried(() => fetch(api + "classes", json)), seen,
+          heard(new EventSource(api + "state"), "onopen"),
+          heard(new WebSocket(api.replace("http", "ws") + "state"), "onopen"),
+          fetch(api + "classes", { method: "POST", mode: "no-cors", body: '{"name": "evil"}' }).then(() => "sent"),
+          fetch(api + "undo", { method: "POST", mode: "no-cors" }).then(() => "sent"),
+        ]).then(done);
+    """
+    with studio_at(tmp_path / "work") as studio, served(tmp_path / "site") as site:
+        studio.add("cat", [photos / "cat" / "000.jpg"])
+        before = studio.settled()
+        chromium.open(site)
+        words = [str(studio.client.base_url), studio.photos(1)[0]["digest"]]
+        found = chromium.call("POST", "execute/async", script=asking, args=words)
+        assert found == ["refused"] * 5 + ["sent"] * 2
+        assert studio.settled()["revision"] == before["revision"]
+
+
+def test_a_model_is_opened_on_the_page(chromium, tmp_path, photos):
+    yoro.fit(photos, read="logits").save(tmp_path / "things.yoro")
+    packed = shutil.make_archive(str(tmp_path / "things.yoro"), "zip", tmp_path, "things.yoro")
+    with studio_at(tmp_path / "work") as studio:
+        chromium.open(f"{studio.client.base_url}/studio/")
+        chromium.until("return document.querySelectorAll('#lists li').length > 0")
+        chromium.type("#model-file", packed)
+        shows(chromium, "24 photos")
+        chromium.until("return document.querySelectorAll('#classes li').length === 4")
+        assert chromium.text("#classes .figures").startswith("6 from the model")
+        assert "Begun with the model things" in chromium.text("#model")
+        chromium.click("#classes .open")
+        chromium.until("return document.getElementById('empty-title').innerText === '6 images from the model'")
+        assert answer(chromium, photos / "rocket" / "005.jpg") == "rocket"
+        chromium.type("#folder", str(photos))
+        chromium.until("return document.querySelector('#classes .figures').innerText.startsWith('6 photos')")
+        shows(chromium, "24 photos")
+        chromium.click("#undo")
+        figures = "[...document.querySelectorAll('#classes .figures')].map((one) => one.innerText)"
+        chromium.until(f"return {figures}.some((text) => text.startsWith('6 from the model'))")
+        assert complaints(chromium, studio) == []
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: make .venv/pages.stamp brings it")

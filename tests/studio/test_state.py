@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from yoro import limits
 from yoro.errors import InputError
-from yoro.studio.state import Change, Photo, State
+from yoro.studio.changes import Change, Photo
+from yoro.studio.state import State
 
 DIGESTS = [f"{i:032x}" for i in range(6)]
 STEPS = st.lists(

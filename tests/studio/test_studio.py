@@ -15,10 +15,13 @@ import pytest
 from PIL import Image
 
 import yoro
+from child import wait_until
 from command_line import run
 from studios import API, studio_at
 from yoro.data.decoding import decode
 from yoro.data.geometry import Geometry
+from yoro.studio.shown import OUTLIERS, TWINS
+from yoro.trust.issues import find_issues
 
 RUNTIME = Path(__file__).parents[1] / "web" / "node_modules"
 
@@ -196,9 +199,35 @@ def test_told_to_end_it_ends_though_pages_wait(tmp_path):
 
 
 def test_what_cannot_be_begun_with_is_an_error_that_says_so(tmp_path):
-    for given, said in (("m.yoro", "holds no photos"), ("nothing", "is no folder, archive or list")):
+    for given, said in (("m.yoro", "does not exist"), ("nothing", "is no model, folder, archive or list")):
         done = run("studio", tmp_path / given, "--work", tmp_path / "work", "--port", 0, code=1)
         assert said in done.stderr
     (tmp_path / "file").write_text("")
     assert "is a file" in run("studio", "--work", tmp_path / "file", "--port", 0, code=1).stderr
     assert not (tmp_path / "work").exists()
+
+
+def test_what_is_like_no_other_and_what_is_there_twice_is_listed(tmp_path, photos):
+    folder = tmp_path / "photos"
+    shutil.copytree(photos, folder)
+    Image.open(photos / "cat" / "000.jpg").save(folder / "coffee" / "again.png")  # the same picture in another file
+    Image.effect_noise((200, 200), 120).convert("RGB").save(folder / "rocket" / "noise.png")
+    with studio_at(tmp_path / "work", folder) as studio:
+        studio.settled()
+        wait_until(lambda: studio.get("state")["judged"])
+        state = studio.get("state")
+        assert (state["outliers"], state["twins"]) == (len(studio.photos(OUTLIERS)), len(studio.photos(TWINS)))
+        assert "noise.png" in [photo["name"] for photo in studio.photos(OUTLIERS)]
+        twins = [(photo["name"], photo["label"]) for photo in studio.photos(TWINS)]
+        assert {("000.jpg", "cat"), ("again.png", "coffee")} <= set(twins)
+        twin = next(photo["digest"] for photo in studio.photos(TWINS) if photo["name"] == "again.png")
+        studio.post("remove", photos=[twin])
+        assert twin not in [photo["digest"] for photo in studio.photos(TWINS)]  # before all is judged anew
+        studio.settled()
+        studio.post("undo")
+        studio.settled()
+        assert [(photo["name"], photo["label"]) for photo in studio.photos(TWINS)] == twins
+        model = yoro.fit(folder, read="logits")
+        found = find_issues(model, folder)
+        assert {issue.digest for issue in found.of("outlier")} == {p["digest"] for p in studio.photos(OUTLIERS)}
+        assert {issue.digest for issue in found.of("near duplicate")} <= {p["digest"] for p in studio.photos(TWINS)}

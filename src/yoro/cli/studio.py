@@ -14,10 +14,13 @@ from yoro.errors import InputError
 
 
 def studio(
-    *data: Annotated[Path, Parameter(help="Labelled photos to begin with: folders, archives or lists.")],
-    work: Annotated[Path, Parameter(metavar="FOLDER", help="Where the work is kept, and gone on with.")] = Path(
-        "studio.yoro-work"
-    ),
+    *data: Annotated[
+        Path, Parameter(help="What to begin with: a model; labelled photos as folders, archives or lists.")
+    ],
+    work: Annotated[
+        Path,
+        Parameter(name=["--work", "--folder"], metavar="FOLDER", help="Where the work is kept, and gone on with."),
+    ] = Path("studio.yoro-work"),
     port: Annotated[int, Parameter(metavar="N", help="0 takes one that is free.")] = 8322,
     browse: Annotated[bool, flag("Open the page in a browser.", "--open")] = False,
     tidy: Annotated[bool, flag("Delete for good what was removed; steps before cannot be undone then.")] = False,

@@ -61,20 +61,14 @@ class Mixture:
         named = zip(judged, self.layout.names, strict=True)
         parts = [replace(part, name=name, right=None if head is None else _right(head)) for (part, head), name in named]
         choice = self._weighed(parts, [head.scored for head in heads])
-        return choice, _summed(choice, heads) if len(heads) == len(judged) else None
+        return choice, sum_of_scores(choice.parts, heads) if len(heads) == len(judged) else None
 
     def mapping(self, choice: Choice) -> AffineMapping:
         """The sum of the heads as one mapping of the whole response."""
         if not choice.parts:
             return self.evidences[0].mapping(choice)
         mappings = side_by_side(lambda pair: pair[0].mapping(pair[1]), self._paired(choice))
-        scales = [part.weight / part.temperature for part in choice.parts]
-        first = mappings[0]
-        weights = np.concatenate([scale * mapping.weights for scale, mapping in zip(scales, mappings, strict=True)])
-        known = np.isfinite(first.bias)
-        bias = np.full(len(known), -np.inf)  # of classes of which nothing is known
-        bias[known] = sum(scale * mapping.bias[known] for scale, mapping in zip(scales, mappings, strict=True))
-        return AffineMapping(weights, bias, first.classes)
+        return sum_of_mappings(choice.parts, mappings)
 
     def left_out(self, choice: Choice) -> LeftOut | None:
         """Exact leave-one-out scores of the kept responses, and which they are; None if none can be left out."""
@@ -82,7 +76,7 @@ class Mixture:
             return _left_out(self.evidences[0], choice)
         found = side_by_side(lambda pair: _left_out(*pair), self._paired(choice))
         heads = [head for head in found if head is not None]
-        return _summed(choice, heads) if len(heads) == len(found) else None
+        return sum_of_scores(choice.parts, heads) if len(heads) == len(found) else None
 
     def delta(self, choice: Choice) -> float:
         """The largest addition to a diagonal that a factorisation needed."""
@@ -133,9 +127,20 @@ def _combined(parts: Sequence[Choice], weights: Array) -> Choice:
     return Choice(heaviest.rule, heaviest.shrinkage, 1.0 / total, parts=shared)
 
 
-def _summed(choice: Choice, heads: Sequence[LeftOut]) -> LeftOut:
+def sum_of_mappings(parts: Sequence[Choice], mappings: Sequence[AffineMapping]) -> AffineMapping:
+    """The mappings of all heads as one of the whole response, in their shares."""
+    scales = [part.weight / part.temperature for part in parts]
+    first = mappings[0]
+    weights = np.concatenate([scale * mapping.weights for scale, mapping in zip(scales, mappings, strict=True)])
+    known = np.isfinite(first.bias)
+    bias = np.full(len(known), -np.inf)  # of classes of which nothing is known
+    bias[known] = sum(scale * mapping.bias[known] for scale, mapping in zip(scales, mappings, strict=True))
+    return AffineMapping(weights, bias, first.classes)
+
+
+def sum_of_scores(parts: Sequence[Choice], heads: Sequence[LeftOut]) -> LeftOut:
     """The scores of all heads as one, in their shares."""
-    scales = [part.weight / part.temperature for part in choice.parts]
+    scales = [part.weight / part.temperature for part in parts]
     total = sum(scale * head.scored.scores for scale, head in zip(scales, heads, strict=True) if scale > 0)
     return LeftOut(replace(heads[0].scored, scores=np.asarray(total)), heads[0].rows)
 

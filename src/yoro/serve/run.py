@@ -20,7 +20,7 @@ from yoro.errors import InputError
 from yoro.serve.app import Service, make_app
 from yoro.serve.guard import Log
 from yoro.serve.metrics import Metrics
-from yoro.serve.priority import stand_back
+from yoro.serve.priority import alone, stand_back
 from yoro.serve.responding import ServedSource, Still
 from yoro.serve.settings import ServeSettings
 from yoro.serve.watch import Current
@@ -116,6 +116,7 @@ def _serve(
         with ThreadPoolExecutor(1, initializer=stand_back) as opener:  # the threads of the network are its children
             current = opener.submit(make).result()
         current.tell = tell
+        alone()
         app = make_app(Service(current, settings, Metrics()), token, log)
         host, port = sock.getsockname()[:2]
         tell(f"Serving {what} on http://{f'[{host}]' if ':' in host else host}:{port}; Ctrl-C ends it.")

@@ -19,7 +19,7 @@ from yoro.model.model import Json
 from yoro.reports.evaluation import thumbnail
 from yoro.serve.feedback import checked_label
 from yoro.serve.images import Upload
-from yoro.studio.state import UNSORTED, Change
+from yoro.studio.changes import UNSORTED, Change
 from yoro.studio.work import Work
 
 SMALL = Geometry(192, fit="crop")  # pictures of photos on the page
@@ -58,7 +58,7 @@ def add_uploads(work: Work, uploads: Sequence[Upload], number: int | None, name:
     added, found = Added(), list[Found]()
     for upload in uploads:
         if is_archive(Path(upload.name)) or is_other_archive(Path(upload.name)):
-            found += _in_archive(work, upload, added)
+            found += _in_archive(work, upload, added, sorting=number is None and name is None)
         else:
             found += _kept(work, upload.content, upload.name, None, added)
     _place(work, found, number, name, added)
@@ -68,11 +68,14 @@ def add_uploads(work: Work, uploads: Sequence[Upload], number: int | None, name:
 def add_data(work: Work, data: Path) -> Added:
     """Add a folder, an archive or a list of labelled photos; a test split stays out."""
     added = Added()
-    _place(work, list(_of(work, find(data), added)), None, None, added)
+    dataset = find(data)
+    _check_classes(dataset)
+    _place(work, list(_of(work, dataset, added)), None, None, added)
     return added
 
 
-def _in_archive(work: Work, upload: Upload, added: Added) -> list[Found]:
+def _in_archive(work: Work, upload: Upload, added: Added, *, sorting: bool) -> list[Found]:
+    """What an archive holds; `sorting` if its folders are classes."""
     suffix = "".join(Path(upload.name).suffixes[-2:]).lower()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"archive{suffix}"
@@ -82,10 +85,18 @@ def _in_archive(work: Work, upload: Upload, added: Added) -> list[Found]:
                 dataset = find(path)
             except InputError:
                 dataset = find(path, labelled=False)  # photos without folders around them
-            return list(_of(work, dataset, added))
         except InputError as error:
             added.refused.append(one_line(error).replace(str(path), upload.name))
             return []
+        if sorting:
+            _check_classes(dataset)
+        return list(_of(work, dataset, added))
+
+
+def _check_classes(dataset: Dataset) -> None:
+    """Raise before anything is decoded if there are too many."""
+    if len({example.label for example in dataset.examples}) > limits.STUDIO_CLASSES:
+        raise InputError(f"There would be more than {limits.STUDIO_CLASSES:,} classes; use `yoro fit`.")
 
 
 def _of(work: Work, dataset: Dataset, added: Added) -> Iterator[Found]:

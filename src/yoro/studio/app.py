@@ -18,24 +18,29 @@ from typing import Annotated, ParamSpec, TypeVar
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from pydantic import BaseModel, Field
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from yoro import limits
 from yoro.data.decoding import decode
 from yoro.errors import InputError
+from yoro.model.model import difference
 from yoro.model.onnx_export import checked_export
 from yoro.model.pipeline import Pipeline
 from yoro.reports.evaluation import fit_report
 from yoro.serve.failures import answer_errors
 from yoro.serve.feedback import checked_label
-from yoro.serve.guard import Guard, Log
+from yoro.serve.guard import Guard, Log, refuse
 from yoro.serve.images import read_uploads
 from yoro.serve.metrics import Metrics
 from yoro.serve.priority import stand_back
 from yoro.serve.refusals import RefusedError
 from yoro.serve.settings import ServeSettings
 from yoro.studio.adding import add_uploads
-from yoro.studio.learning import Learned, Learner, examples_of
-from yoro.studio.shown import UNREADABLE, answer_of, cell_of, confusion_of, photos_of, state_of
+from yoro.studio.learned import Learned, examples_of
+from yoro.studio.learning import Learner
+from yoro.studio.opening import sent_model
+from yoro.studio.shown import TWINS, answer_of, cell_of, confusion_of, photos_of, state_of
 from yoro.studio.work import Work
 from yoro.web.export import export_web
 from yoro.web.runtime import find_runtime
@@ -135,19 +140,43 @@ def make_app(studio: Studio, settings: ServeSettings, log: Log) -> Guard:
     """The page and its routes, behind the guard of the service."""
     app = FastAPI(title="YORO studio", lifespan=studio.running, openapi_url=None, docs_url=None, redoc_url=None)
 
-    @app.middleware("http")
-    async def careful(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
-        answer = await call(request)
-        answer.headers.update(HEADERS)
-        return answer
-
     _add_page(app)
     _add_looks(app, studio)
     _add_steps(app, studio)
     _add_answers(app, studio)
     _add_downloads(app, studio)
     answer_errors(app)
-    return Guard(app, settings, None, Metrics(), log, ())
+    return Guard(Careful(app), settings, None, Metrics(), log, ())
+
+
+class Careful:
+    """An application in front of another: its headers keep the page to itself, and other sites' pages may not look."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *self._headers]}
+            await send(message)
+
+        if scope["path"].startswith(API) and _of_another_site(Headers(scope=scope)):
+            said = "The request comes from a page of another site, which may not look."
+            await refuse(RefusedError(403, said), sending)
+        else:
+            await self._app(scope, receive, sending)
+
+
+def _of_another_site(headers: Headers) -> bool:
+    origin = headers.get("origin", "")
+    strange = bool(origin) and origin.partition("://")[2] != headers.get("host")
+    return strange or headers.get("sec-fetch-site") in ("cross-site", "same-site")
 
 
 def _add_page(app: FastAPI) -> None:
@@ -184,7 +213,7 @@ def _add_looks(app: FastAPI, studio: Studio) -> None:
 
     @app.get(f"{API}/photos")
     async def photos(
-        belongs: Annotated[int, Query(ge=UNREADABLE)] = 0,
+        belongs: Annotated[int, Query(ge=TWINS)] = 0,
         offset: Annotated[int, Query(ge=0)] = 0,
         most: Annotated[int, Query(ge=1, le=500)] = 100,
     ) -> Response:
@@ -240,6 +269,24 @@ def _add_steps(app: FastAPI, studio: Studio) -> None:
             return JSONResponse(await studio.run(studio.slowly, adding))
         finally:
             studio.stepped()
+
+    @app.post(f"{API}/model")
+    async def open_model(request: Request) -> Response:
+        body, kind = await request.body(), request.headers.get("content-type", "")
+
+        def opening() -> bool:
+            model, name = sent_model(read_uploads(body, kind, MOST_FILES))
+            odd = difference(studio.learner.pipeline.origin().identity(), model.origin.identity())
+            if odd:
+                raise InputError(
+                    f"This studio and the model read images otherwise: they differ in {odd}. "
+                    "Start `yoro studio` with the model and another --work."
+                )
+            return work.open(model, name)
+
+        new = await studio.run(studio.slowly, opening)
+        studio.stepped()
+        return JSONResponse({"new": new})
 
     @app.post(f"{API}/move")
     async def move(given: Chosen) -> Response:

@@ -12,10 +12,11 @@ from pathlib import Path
 from yoro.data.archives import is_archive
 from yoro.data.lists import is_list
 from yoro.errors import InputError, counted
-from yoro.model.pipeline import make_pipeline
+from yoro.model.pipeline import Pipeline, make_pipeline, reopen_pipeline
 from yoro.model.settings import PipelineSettings
+from yoro.model.store import read_model
 from yoro.serve.guard import Log
-from yoro.serve.priority import stand_back
+from yoro.serve.priority import alone, stand_back
 from yoro.serve.run import listening, run
 from yoro.serve.settings import ServeSettings
 from yoro.studio.adding import add_data
@@ -41,7 +42,8 @@ class StudioSettings:
 
 def open_studio(settings: StudioSettings, source: PipelineSettings, *, tell: Callable[[str], None], log: Log) -> None:
     """Show the page until the process is told to end; this machine alone can connect."""
-    _check_data(settings.data)
+    paths, photos = _sorted(settings.data)
+    models = [(path, read_model(path)) for path in paths]
     serving = ServeSettings(
         port=settings.port, most_megabytes=BODY_MEGABYTES, held_megabytes=2 * BODY_MEGABYTES, read_seconds=120.0
     )
@@ -50,9 +52,13 @@ def open_studio(settings: StudioSettings, source: PipelineSettings, *, tell: Cal
         try:
             if settings.tidy:
                 tell(f"{counted(work.tidy(), 'photo')} deleted that had been removed; nothing before can be undone.")
+            for path, model in models:
+                new = work.open(model, path.stem)
+                tell(f"'{path}' {'opened' if new else 'is open already'}; its images are not in it, their sums are.")
             with ThreadPoolExecutor(1, initializer=stand_back) as opener:  # the network's threads are its children
-                pipeline = opener.submit(make_pipeline, source).result()
-            for data in settings.data:
+                pipeline = opener.submit(_pipeline, work, source).result()
+            alone()
+            for data in photos:
                 added = add_data(work, data)
                 tell(f"'{data}': {counted(added.new, 'photo')} added, {added.known + added.moved} known.")
                 for sentence in added.sentences():
@@ -67,10 +73,21 @@ def open_studio(settings: StudioSettings, source: PipelineSettings, *, tell: Cal
             work.close()
 
 
-def _check_data(given: Sequence[Path]) -> None:
-    """Raise if something cannot be photos to begin with."""
-    for path in given:
-        if path.suffix == ".yoro":
-            raise InputError(f"'{path}' is a model, which holds no photos; give the folder that it was fitted on.")
+def _pipeline(work: Work, source: PipelineSettings) -> Pipeline:
+    """That of the model which the work begins with, or one by the names that were given."""
+    if work.base is None:
+        return make_pipeline(source)
+    named = None if source.source == PipelineSettings().source else source.source
+    return reopen_pipeline(work.base.model.origin, named, device=source.device)
+
+
+def _sorted(given: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """Models and photos to begin with; an error if something is neither."""
+    models = [path for path in given if path.suffix == ".yoro"]
+    if len(models) > 1:
+        raise InputError(f"{len(models)} models were given; expected one. `yoro merge` makes one of several.")
+    photos = [path for path in given if path.suffix != ".yoro"]
+    for path in photos:
         if not (path.is_dir() or is_archive(path) or is_list(path)):
-            raise InputError(f"'{path}' is no folder, archive or list of labelled photos.")
+            raise InputError(f"'{path}' is no model, folder, archive or list of labelled photos.")
+    return models, photos

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from yoro.errors import InputError
 from yoro.model.metrics import wilson_interval
 from yoro.model.model import Json
-from yoro.studio.learning import Guess, Learned, Learner
-from yoro.studio.state import UNSORTED, Photo
+from yoro.studio.changes import FORGOTTEN, UNSORTED, Photo
+from yoro.studio.learned import Guess, Learned
+from yoro.studio.learning import Learner
 from yoro.studio.work import Work
 
 STRANGE = 0.05  # what is no more typical than this share of the photos is unknown
 SOON = 0.5  # seconds that an answer waits for whether it is unknown
 BARS, NEAREST = 12, 6
 MOST_CELLS = 60  # classes whose matrix is shown
-SUSPICIOUS, UNREADABLE = -1, -2  # lists of photos beside the classes
+SUSPICIOUS, UNREADABLE, OUTLIERS, TWINS = -1, -2, -4, -5  # lists of photos beside the classes
 DIGITS = 4
 
 
@@ -27,7 +28,9 @@ def state_of(work: Work, learner: Learner) -> Json:
     """All of the state but the photos."""
     with work.lock:
         state = work.state
-        classes, counts, revision = dict(state.classes), state.counts(), state.revision
+        classes, counts, unseen, revision = dict(state.classes), state.counts(), state.unseen(), state.revision
+        opened = state.model
+        photos = frozenset(digest for digest, photo in state.photos.items() if photo.belongs != FORGOTTEN)
         undo, redo = (steps[-1].what if steps else None for steps in (state.done, state.undone))
     learned, (read, total) = learner.learned, learner.read()
     recalls = _recalls(learned)
@@ -35,18 +38,23 @@ def state_of(work: Work, learner: Learner) -> Json:
     return {
         "revision": revision,
         "classes": [
-            {"id": number, "name": name, "count": counts[number], "recall": recalls.get(name)}
+            {"id": number, "name": name, "count": counts[number], "unseen": unseen[number], "recall": recalls.get(name)}
             for number, name in classes.items()
         ],
         "unsorted": counts[UNSORTED],
-        "suspicious": len(suspicious(learned)),
-        "unreadable": sum(digest in work.state.photos for digest in list(learner.broken)),
+        "model": opened and {"name": opened.name, "unseen": sum(unseen.values())},
+        "suspicious": len(photos.intersection(suspicious(learned))),
+        "outliers": len(photos.intersection(_judged(learned, OUTLIERS))),
+        "twins": len(photos.intersection(_judged(learned, TWINS))),
+        "unreadable": len(photos.intersection(list(learner.broken))),
         "undo": undo,
         "redo": redo,
         "read": read,
         "photos": total,
         "settled": learner.settled == revision and read == total,
         "learned": learned is not None,
+        "answered": learned.revision if learned is not None else None,
+        "choosing": learned is not None and learned.provisional,
         "judged": learned is None or learned.judgement.made.is_set(),
         "said": learner.said,
         "seconds": round(learned.seconds, 3) if learned else None,
@@ -54,7 +62,7 @@ def state_of(work: Work, learner: Learner) -> Json:
         "interval": None if evaluation is None else [round(bound, DIGITS) for bound in evaluation.interval],
         "measured": 0 if evaluation is None else evaluation.n,
         "curve": [[n, *(round(value, DIGITS) for value in rest)] for n, *rest in learner.curve],
-        "needs": _needs(classes, counts, learned),
+        "needs": _needs(classes, {n: counts[n] + unseen[n] for n in classes}, learned),
     }
 
 
@@ -64,6 +72,8 @@ def photos_of(work: Work, learner: Learner, which: int, offset: int, most: int) 
         digests = suspicious(learner.learned)
     elif which == UNREADABLE:
         digests = list(learner.broken)
+    elif which in (OUTLIERS, TWINS):
+        digests = list(_judged(learner.learned, which))
     else:
         with work.lock:
             digests = work.state.members(which)
@@ -101,6 +111,13 @@ def suspicious(learned: Learned | None) -> list[str]:
     return [digest for _, digest in sorted(wrong, reverse=True)]
 
 
+def _judged(learned: Learned | None, which: int) -> tuple[str, ...]:
+    """Photos that are like no other, or much like one, as far as that is found."""
+    if learned is None:
+        return ()
+    return learned.judgement.outliers if which == OUTLIERS else learned.judgement.twins
+
+
 def answer_of(work: Work, learned: Learned | None, said: str, response: NDArray[np.floating]) -> Json:
     """What the classifier says of an image: bars, whether it is unknown, and why."""
     if learned is None:
@@ -111,7 +128,7 @@ def answer_of(work: Work, learned: Learned | None, said: str, response: NDArray[
     order = np.argsort(-shares, kind="stable")[:BARS].tolist()
     why = learned.sums(answers, 0)
     judged = learned.judgement.made.wait(SOON)
-    measure, fitted = learned.judgement.measure, len(learned.digests)
+    measure, fitted = learned.judgement.measure, learned.classifier.model.statistics.total
     typical = None if measure is None else float(measure.typicality(row)[0])
     least = max(STRANGE, 1.0 / (1.0 + fitted))  # stranger than all photos, where these are few
     with work.lock:
@@ -137,8 +154,8 @@ def answer_of(work: Work, learned: Learned | None, said: str, response: NDArray[
 
 def _listed(work: Work, learner: Learner, digests: Iterable[str], offset: int, most: int) -> Json:
     with work.lock:
-        photos = work.state.photos
-        found = [(digest, photos[digest]) for digest in digests if digest in photos]
+        photos, classes = work.state.photos, dict(work.state.classes)
+        found = [(d, photos[d]) for d in digests if d in photos and photos[d].belongs != FORGOTTEN]
     part = found[offset : offset + most]
     guesses = _guesses(learner, part)
     return {
@@ -148,6 +165,7 @@ def _listed(work: Work, learner: Learner, digests: Iterable[str], offset: int, m
                 "digest": digest,
                 "name": photo.name,
                 "class": photo.belongs,
+                "label": classes.get(photo.belongs, ""),
                 "guess": None if (guess := guesses.get(digest)) is None else guess.answer,
                 "probability": None if guess is None else round(guess.probability, DIGITS),
                 "doubtful": guess is not None and photo.belongs != UNSORTED and guess.margin > 0,

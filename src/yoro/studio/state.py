@@ -2,60 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 from yoro import limits
 from yoro.errors import InputError, counted
-from yoro.model.model import Json
-
-UNSORTED = 0  # the number of no class
+from yoro.studio.changes import FORGOTTEN, UNSORTED, Change, ClassChange, ModelChange, Opened, Photo, PhotoChange
 
 
 @dataclass(frozen=True)
-class Photo:
-    """A photo: what its file was called, the number of its class, and its place among all."""
+class Brought:
+    """What is known of the images of the model: labels by digest, counts by label, and which labels can be removed."""
 
-    name: str
-    belongs: int
-    place: int
-
-
-ClassChange = tuple[int, str | None, str | None]  # number, name before and after; None: there is no such class
-PhotoChange = tuple[str, Photo | None, Photo | None]  # digest, before and after
-
-
-@dataclass(frozen=True)
-class Change:
-    """One step that a person took, as what was before and after; so every step can be taken back."""
-
-    what: str
-    classes: tuple[ClassChange, ...] = ()
-    photos: tuple[PhotoChange, ...] = ()
-
-    @property
-    def empty(self) -> bool:
-        return not self.classes and not self.photos
-
-    def to_json(self) -> Json:
-        """Plain values; `from_json` gives it back."""
-        return {
-            "what": self.what,
-            "classes": [list(change) for change in self.classes],
-            "photos": [[digest, _listed(before), _listed(after)] for digest, before, after in self.photos],
-        }
-
-    @classmethod
-    def from_json(cls, value: Json) -> Change:
-        """The change that plain values describe."""
-        classes = cast("list[list[object]]", value["classes"])
-        photos = cast("list[list[object]]", value["photos"])
-        return cls(
-            str(value["what"]),
-            tuple((_number(n), _text(before), _text(after)) for n, before, after in classes),
-            tuple((str(digest), _photo(before), _photo(after)) for digest, before, after in photos),
-        )
+    labels: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    removable: frozenset[str] = frozenset()  # those whose responses are all kept
 
 
 @dataclass
@@ -66,6 +28,8 @@ class State:
     photos: dict[str, Photo] = field(default_factory=dict)
     done: list[Change] = field(default_factory=list)
     undone: list[Change] = field(default_factory=list)
+    model: Opened | None = None
+    brought: Brought = Brought()  # of the model; whoever changes the state keeps it in step
     revision: int = 0  # steps so far, undoing among them
     _numbers: int = 0  # of classes that were ever given out
     _places: int = 0
@@ -80,7 +44,7 @@ class State:
 
     def do(self, change: Change) -> None:
         """Take a step."""
-        self._put(change.classes, change.photos)
+        self._put(change.classes, change.photos, change.model)
         self.done.append(change)
         self.undone.clear()
 
@@ -90,13 +54,14 @@ class State:
         self._put(
             [(number, after, before) for number, before, after in change.classes],
             [(digest, after, before) for digest, before, after in change.photos],
+            change.model and change.model[::-1],
         )
         self.undone.append(change)
 
     def redo(self) -> None:
         """Take the step again that was last taken back."""
         change = self.undone.pop()
-        self._put(change.classes, change.photos)
+        self._put(change.classes, change.photos, change.model)
         self.done.append(change)
 
     def members(self, number: int) -> list[str]:
@@ -105,10 +70,20 @@ class State:
         return [digest for _, digest in sorted(found)]
 
     def counts(self) -> dict[int, int]:
-        """How many photos each class has; those of none among them."""
-        result = dict.fromkeys((UNSORTED, *self.classes), 0)
+        """How many photos each class has; those of none and the forgotten among them."""
+        result = dict.fromkeys((FORGOTTEN, UNSORTED, *self.classes), 0)
         for photo in self.photos.values():
             result[photo.belongs] += 1
+        return result
+
+    def unseen(self) -> dict[int, int]:
+        """How many images of the model each class has that are not here as photos."""
+        result = dict.fromkeys(self.classes, 0)
+        if self.model is not None:
+            here = Counter(self.brought.labels[digest] for digest in self.photos if digest in self.brought.labels)
+            for label, number in self.model.classes:
+                if number != UNSORTED:
+                    result[number] += self.brought.counts[label] - here[label]
         return result
 
     def named(self, name: str) -> int | None:
@@ -140,7 +115,31 @@ class State:
         """A class less; its photos are then of none."""
         self.check_class(number)
         moved = self.moving(self.members(number), UNSORTED)
-        return Change(f"Remove the class {self.classes[number]}", ((number, self.classes[number], None),), moved.photos)
+        name, less = self.classes[number], None
+        labels = [] if self.model is None else self.model.labels(number)
+        if self.model is not None and labels:
+            if not self.brought.removable.issuperset(labels):
+                raise InputError(
+                    f"The class {name!r} has images of the model that it keeps no responses of, so it cannot be taken "
+                    "out. Rename it, or fit again without it."
+                )
+            left = tuple((label, UNSORTED if belongs == number else belongs) for label, belongs in self.model.classes)
+            less = self.model, replace(self.model, classes=left)
+        return Change(f"Remove the class {name}", ((number, name, None),), moved.photos, less)
+
+    def opening(self, key: str, name: str, labels: Sequence[str]) -> Change:
+        """A model to begin with; its classes are those of the same names, or new."""
+        if self.model is not None:
+            if self.model.key == key:
+                return Change("Nothing")
+            raise InputError(f"The model {self.model.name!r} is open already; open another with another --work.")
+        if len({*self.classes.values(), *labels}) > limits.STUDIO_CLASSES:
+            raise InputError(f"There would be more than {limits.STUDIO_CLASSES:,} classes; use `yoro update`.")
+        known = {held: number for number, held in self.classes.items()}
+        new = {label: self._numbers + i for i, label in enumerate(sorted(set(labels) - set(known)), 1)}
+        made = tuple((number, None, label) for label, number in new.items())
+        opened = Opened(key, name, tuple((label, (known | new)[label]) for label in labels))
+        return Change(f"Open the model {name}", made, (), (None, opened))
 
     def adding_photos(self, found: Iterable[tuple[str, str, int]]) -> Change:
         """Photos (digest, name, number of a class); one that is there already is moved."""
@@ -152,9 +151,9 @@ class State:
             before = self.photos.get(digest)
             if before is None:
                 place, room = place + 1, room - 1
-                new[digest] = digest, None, Photo(name, belongs, place)
-            elif before.belongs != belongs and belongs != UNSORTED:
-                new[digest] = digest, before, replace(before, belongs=belongs)
+                new[digest] = digest, None, Photo(name, belongs or self._brought(digest), place)
+            elif before.belongs != belongs and (belongs != UNSORTED or before.belongs == FORGOTTEN):
+                new[digest] = digest, before, replace(before, belongs=belongs or self._brought(digest))
         if room < 0:
             raise InputError(f"There would be more than {limits.STUDIO_PHOTOS:,} photos; use `yoro fit` for so many.")
         return Change(f"Add {counted(len(new), 'photo')}", (), tuple(new.values()))
@@ -169,12 +168,16 @@ class State:
 
     def removing(self, digests: Sequence[str]) -> Change:
         """Photos less."""
-        gone = tuple((digest, self.photo(digest), None) for digest in dict.fromkeys(digests))
+        found = [(digest, self.photo(digest)) for digest in dict.fromkeys(digests)]
+        gone = tuple(
+            (digest, photo, replace(photo, belongs=FORGOTTEN) if digest in self.brought.labels else None)
+            for digest, photo in found
+        )
         return Change(f"Remove {counted(len(gone), 'photo')}", (), gone)
 
     def photo(self, digest: str) -> Photo:
         """A photo that must be there."""
-        if digest not in self.photos:
+        if digest not in self.photos or self.photos[digest].belongs == FORGOTTEN:
             raise InputError("One of the photos is not there any more; another page may have removed it.")
         return self.photos[digest]
 
@@ -183,7 +186,16 @@ class State:
         if number not in self.classes:
             raise InputError("This class is not there any more; another page may have removed it.")
 
-    def _put(self, classes: Iterable[ClassChange], photos: Iterable[PhotoChange]) -> None:
+    def _brought(self, digest: str) -> int:
+        """The class that the model has an image in, if it knows it and the class is still there."""
+        label = self.brought.labels.get(digest)
+        return UNSORTED if self.model is None or label is None else self.model.belongs(label)
+
+    def _put(
+        self, classes: Iterable[ClassChange], photos: Iterable[PhotoChange], model: ModelChange | None = None
+    ) -> None:
+        if model is not None:
+            self.model = model[1]
         for number, _, name in classes:
             self._numbers = max(self._numbers, number)
             if name is None:
@@ -198,24 +210,3 @@ class State:
                 self.photos[digest] = photo
         self.classes = dict(sorted(self.classes.items()))
         self.revision += 1
-
-
-def _listed(photo: Photo | None) -> list[object] | None:
-    return None if photo is None else [photo.name, photo.belongs, photo.place]
-
-
-def _photo(value: object) -> Photo | None:
-    if value is None:
-        return None
-    name, belongs, place = cast("list[object]", value)
-    return Photo(str(name), _number(belongs), _number(place))
-
-
-def _number(value: object) -> int:
-    if not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is no number of a class or a place")
-    return value
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)

@@ -15,9 +15,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.errors import InputError, StoreError, one_line
+from yoro.errors import InputError, StoreError, YoroError, one_line
 from yoro.files.atomic import write_file
-from yoro.studio.state import Change, State
+from yoro.model.model import Model
+from yoro.model.store import model_digest, read_model, write_model
+from yoro.studio.changes import FORGOTTEN, Change
+from yoro.studio.opening import Base, base_of, check_openable
+from yoro.studio.state import Brought, State
 
 JOURNAL = "work.sqlite"
 DIGEST = re.compile(r"[0-9a-f]{32}")
@@ -36,6 +40,8 @@ class Work:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.state = folder, State()
+        self.base: Base | None = None  # the model that the work begins with
+        self._bases: dict[str, Base] = {}
         self._lock = threading.RLock()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -44,7 +50,8 @@ class Work:
         self._database = _opened(folder)
         try:
             self._replay()
-        except StoreError:
+            self._follow()
+        except YoroError:
             self._database.close()
             raise
 
@@ -64,6 +71,7 @@ class Work:
             if not change.empty:
                 self._write(change.to_json())
                 self.state.do(change)
+                self._follow()
 
     def undo(self) -> str:
         """Take the last step back; what it was."""
@@ -72,6 +80,7 @@ class Work:
                 raise InputError("There is nothing to undo.")
             self._write(UNDO)
             self.state.undo()
+            self._follow()
             return self.state.undone[-1].what
 
     def redo(self) -> str:
@@ -81,7 +90,20 @@ class Work:
                 raise InputError("There is nothing to do again.")
             self._write(REDO)
             self.state.redo()
+            self._follow()
             return self.state.done[-1].what
+
+    def open(self, model: Model, name: str) -> bool:
+        """Begin with a model, as a step; whether it was not open already."""
+        check_openable(model, name)
+        key = model_digest(model)[:32]
+        with self._lock:
+            change = self.state.opening(key, name, model.statistics.classes)
+            if not self._model(key).exists():
+                self._model(key).parent.mkdir(parents=True, exist_ok=True)
+                write_model(model, self._model(key))
+            self.do(change)
+            return not change.empty
 
     def keep(self, digest: str, content: bytes, small: bytes) -> None:
         """Keep the file of a photo, and a small picture of it."""
@@ -116,7 +138,8 @@ class Work:
         with self._lock:
             state, kept = self.state, self.state.photos
             names = tuple((number, None, name) for number, name in state.classes.items())
-            whole = Change("Tidy up", names, tuple((digest, None, photo) for digest, photo in kept.items()))
+            photos = tuple((digest, None, photo) for digest, photo in kept.items())
+            whole = Change("Tidy up", names, photos, (None, state.model) if state.model else None)
             try:
                 self._database.execute("PRAGMA secure_delete = ON")
                 with self._database:
@@ -131,13 +154,14 @@ class Work:
             except sqlite3.Error as error:
                 raise StoreError(f"Nothing can be written to '{self.folder}': {one_line(error)}.") from error
             self.state = State.beginning(whole)
+            self._follow()
             return sum(self._delete(kind) for kind in ("small", "photos"))
 
     def _delete(self, kind: str) -> int:
         """Delete the files of one kind whose photo is not there; how many photos these were."""
-        stray = [
-            path for path in (self.folder / kind).glob("??/*") if path.parent.name + path.name not in self.state.photos
-        ]
+        photos = self.state.photos
+        here = {digest for digest, photo in photos.items() if photo.belongs != FORGOTTEN}
+        stray = [path for path in (self.folder / kind).glob("??/*") if path.parent.name + path.name not in here]
         for path in stray:
             path.unlink()
         return len(stray) if kind == "photos" else 0
@@ -146,6 +170,21 @@ class Work:
         if not DIGEST.fullmatch(digest):
             raise InputError("That is no photo's digest; expected 32 hex digits.")
         return self.folder / kind / digest[:2] / digest[2:]
+
+    def _model(self, key: str) -> Path:
+        if not DIGEST.fullmatch(key):
+            raise StoreError(f"The journal in '{self.folder}' is damaged (a model has an odd name).")
+        return self.folder / "models" / f"{key}.yoro"
+
+    def _follow(self) -> None:
+        """Have the model at hand that the state begins with."""
+        opened = self.state.model
+        if opened is not None and opened.key not in self._bases:
+            self._bases[opened.key] = base_of(opened.key, read_model(self._model(opened.key)))
+            if {label for label, _ in opened.classes} != set(self._bases[opened.key].brought.counts):
+                raise StoreError(f"The model in '{self.folder}' is another than its journal says; begin anew.")
+        self.base = None if opened is None else self._bases[opened.key]
+        self.state.brought = Brought() if self.base is None else self.base.brought
 
     def _write(self, entry: Mapping[str, object]) -> None:
         self._commit("INSERT INTO journal (entry) VALUES (?)", [(json.dumps(entry),)])
@@ -169,7 +208,7 @@ class Work:
                     self.state = State.beginning(Change.from_json(step))
                 else:
                     self.state.do(Change.from_json(step))
-            stray = {photo.belongs for photo in self.state.photos.values()} - {0, *self.state.classes}
+            stray = {photo.belongs for photo in self.state.photos.values()} - {0, FORGOTTEN, *self.state.classes}
             if stray or not all(map(DIGEST.fullmatch, self.state.photos)):
                 raise ValueError("a photo belongs to no class")
         except (sqlite3.Error, KeyError, ValueError, TypeError, IndexError, RecursionError) as error:

@@ -26,6 +26,7 @@ SHARE = 0.1  # of the examples: so many are ranked at least, also where the labe
 ALIKE = 0.35  # of the distance at which the nearest neighbour usually lies: what is nearer is a near duplicate
 FAR = 3.0  # interquartile ranges above the upper quartile: what is stranger is an outlier
 BLOCK = 1024  # rows compared at a time
+DIGITS = 9  # of a cosine that order pairs; what differs less is equal to rounding
 MOST_PAIRS = 10_000  # near duplicates that are listed
 
 
@@ -125,15 +126,18 @@ def _outliers(answers: LeftOut, model: Model) -> list[Issue]:
         _, strange, rows = strangeness_of(model, members_of(answers.examples.take(mine)))
     except InputError:  # too few images to tell
         return []
-    low, high = np.quantile(strange, [0.25, 0.75])
     _, best = margins(answers.log_probabilities, answers.truth)
     found = []
-    for i in np.argsort(-strange).tolist():
-        if strange[i] <= high + FAR * (high - low):
-            break
+    for i in far_out(strange):
         at = int(mine[rows[i]])
         found.append(_issue(answers, OUTLIER, at, int(best[at]), float(strange[i])))
     return found
+
+
+def far_out(strange: Array) -> list[int]:
+    """Which of (n,) are far stranger than the others, the strangest first."""
+    low, high = np.quantile(strange, [0.25, 0.75])
+    return [i for i in np.argsort(-strange).tolist() if strange[i] > high + FAR * (high - low)]
 
 
 def _duplicates(answers: LeftOut) -> list[Issue]:
@@ -148,8 +152,15 @@ def _duplicates(answers: LeftOut) -> list[Issue]:
 
 def _near(answers: LeftOut, layout: Layout) -> list[Issue]:
     """Images whose response is nearly that of another: the same picture in another size or file."""
-    pairs = near_pairs(_compared(answers.examples.responses, layout), answers.examples.digests)
-    return [_twin(answers, NEAR, later, first, cosine) for cosine, first, later in pairs[:MOST_PAIRS]]
+    pairs = near_duplicates(answers.examples.responses, answers.examples.digests, layout)
+    return [_twin(answers, NEAR, later, first, cosine) for cosine, first, later in pairs]
+
+
+def near_duplicates(
+    responses: NDArray[np.floating], digests: Sequence[bytes], layout: Layout
+) -> list[tuple[float, int, int]]:
+    """`near_pairs` of responses (n, width), by what is compared of them; of very many the nearest."""
+    return near_pairs(_compared(responses, layout), digests)[:MOST_PAIRS]
 
 
 def near_pairs(rows: NDArray[np.floating], digests: Sequence[bytes]) -> list[tuple[float, int, int]]:
@@ -170,7 +181,7 @@ def near_pairs(rows: NDArray[np.floating], digests: Sequence[bytes]) -> list[tup
         for i, j in zip((later + start).tolist(), first.tolist(), strict=True):
             if j < i and digests[i] != digests[j]:
                 pairs.append((float(cosines[i - start, j]), j, i))
-    return sorted(pairs, key=lambda pair: (-pair[0], pair[1:]))
+    return sorted(pairs, key=lambda pair: (-round(pair[0], DIGITS), pair[1:]))
 
 
 def _compared(responses: NDArray[np.floating], layout: Layout) -> NDArray[np.floating]:

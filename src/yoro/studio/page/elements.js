@@ -23,7 +23,7 @@ export function meter(share) {
 // As a percentage; what is nearly all or nearly nothing has a digit more.
 export function percent(share) {
   const near = (share < 1 && share > 0.995) || (share > 0 && share < 0.005);
-  return `${(100 * share).toFixed(near ? 1 : 0)} %`;
+  return `${(100 * share).toFixed(near ? 1 : 0)}\u00a0%`;
 }
 
 export function plural(number, noun) {

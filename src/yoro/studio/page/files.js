@@ -47,6 +47,8 @@ function folderOf(path, loose) {
 
 // Send files to a class; those in folders go to the class named like their folder.
 export async function add(found, belongs) {
+  const model = modelIn(found);
+  if (model) return openModel(model);
   const loose = new Set(found.filter(({ path }) => path.split("/").length === 2).map(({ path }) => path.split("/")[0]));
   const groups = new Map();
   let tests = 0;
@@ -83,6 +85,23 @@ export async function add(found, belongs) {
   said.push(...came.refused.slice(0, 5));
   if (came.refused.length > 5) said.push(`and ${came.refused.length - 5} more.`);
   tell(said.join("\n"));
+}
+
+// The files of a model among what came: an archive as the studio makes it, or its directory.
+function modelIn(found) {
+  const archive = found.find(({ file }) => /\.yoro( ?\(\d+\))?\.zip$/i.test(file.name));
+  if (archive) return [archive];
+  const inside = found.filter(({ path }) => /\.yoro\/[^/]+$/i.test(path));
+  return inside.some(({ file }) => file.name === "config.json") ? inside : null;
+}
+
+export async function openModel(found) {
+  at("working-text").textContent = "Opening the model";
+  const form = new FormData();
+  for (const { file, path } of found) form.append("files", file, path);
+  const answer = await attempt(() => send("model", form));
+  at("working-text").textContent = "";
+  if (answer !== null) tell(answer.new ? "" : "This model is open already.");
 }
 
 function* batches(files) {

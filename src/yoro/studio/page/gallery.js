@@ -4,7 +4,7 @@ import { attempt, get, post } from "./api.js";
 import { at, make, percent, plural, small } from "./elements.js";
 
 const PART = 100;
-const SUSPICIOUS = -1, UNREADABLE = -2, UNSORTED = 0;
+const SUSPICIOUS = -1, UNREADABLE = -2, OUTLIERS = -4, TWINS = -5, UNSORTED = 0;
 
 export class Gallery {
   constructor(changed) {
@@ -76,13 +76,14 @@ export class Gallery {
       : photo.guess === null ? "" : `${photo.guess} ${percent(photo.probability)}`;
     item.className = photo.doubtful || photo.error ? "doubtful" : "";
     item.title = photo.error ?? photo.name;
-    item.setAttribute("aria-label", photo.name + (said ? `, looks like ${said}` : "") + (photo.doubtful ? ", doubtful" : ""));
+    item.setAttribute("aria-label", photo.name + (photo.label && this.view.belongs < 0 ? `, labelled ${photo.label}` : "") + (said ? `, looks like ${said}` : "") + (photo.doubtful ? ", doubtful" : ""));
     item.lastChild.textContent = this.said(photo, said);
     return item;
   }
 
   said(photo, said) {
     if (photo.error || photo.doubtful) return photo.error ? said : `${photo.guess}? ${percent(photo.probability)}`;
+    if ([OUTLIERS, TWINS].includes(this.view.belongs)) return photo.label;
     return this.view.belongs === UNSORTED ? said : "";
   }
 
@@ -196,4 +197,4 @@ export class Gallery {
   }
 }
 
-export { SUSPICIOUS, UNREADABLE, UNSORTED };
+export { OUTLIERS, SUSPICIOUS, TWINS, UNREADABLE, UNSORTED };

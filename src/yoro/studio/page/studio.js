@@ -3,8 +3,8 @@
 import { attempt, get, post } from "./api.js";
 import * as camera from "./camera.js";
 import { at, make, meter, percent, plural, tell } from "./elements.js";
-import { add, chosen, takesDrops } from "./files.js";
-import { Gallery, SUSPICIOUS, UNREADABLE, UNSORTED } from "./gallery.js";
+import { add, chosen, openModel, takesDrops } from "./files.js";
+import { Gallery, OUTLIERS, SUSPICIOUS, TWINS, UNREADABLE, UNSORTED } from "./gallery.js";
 import * as trial from "./trial.js";
 
 let state = null;
@@ -32,7 +32,7 @@ async function follow() {
     try {
       const news = await get("state", { after: version }, waiting.signal);
       if (news.version === version) continue;
-      const learned = state?.settled !== news.settled || state?.revision !== news.revision;
+      const learned = ["settled", "revision", "choosing"].some((key) => state?.[key] !== news[key]);
       const before = state;
       version = news.version;
       state = news;
@@ -40,7 +40,7 @@ async function follow() {
       if (before === null) await begin();
       else if (learned) await gallery.refresh();
       if (learned && news.settled) { drawMatrix(); trial.again(); }
-      else if (news.judged && before && !before.judged) trial.again();
+      else if (news.judged && before && !before.judged) { trial.again(); await gallery.refresh(); }
       drawEmpty();
     } catch (error) {
       if (error.name === "AbortError") continue;
@@ -80,7 +80,7 @@ function draw() {
   at("progress").max = Math.max(state.photos, 1);
   at("progress").value = state.read;
   at("working-text").textContent = reading ? `Reading photos: ${state.read} of ${state.photos}`
-    : state.settled || state.photos === 0 ? "" : "Learning…";
+    : state.settled || state.photos === 0 ? "" : state.choosing ? "Choosing…" : "Learning…";
 }
 
 function drawScore() {
@@ -110,9 +110,10 @@ function drawScore() {
 
 function drawClasses() {
   arrange(at("classes"), state.classes.map(classItem));
-  const lists = [[UNSORTED, "Unsorted", state.unsorted], [SUSPICIOUS, "Suspicious labels", state.suspicious]];
-  if (state.unreadable) lists.push([UNREADABLE, "Cannot be read", state.unreadable]);
-  arrange(at("lists"), lists.map(listItem));
+  const counts = { [UNSORTED]: state.unsorted, [SUSPICIOUS]: state.suspicious, [OUTLIERS]: state.outliers, [TWINS]: state.twins, [UNREADABLE]: state.unreadable };
+  const always = state.learned ? [UNSORTED, SUSPICIOUS] : [UNSORTED]; // the others while they hold something
+  const lists = LISTS.filter((id) => always.includes(id) || counts[id] || gallery.view.belongs === id);
+  arrange(at("lists"), lists.map((id) => listItem([id, TITLES[id], counts[id]])));
   const names = JSON.stringify(state.classes.map((one) => [one.id, one.name]));
   if (names !== drawn) {
     drawn = names;
@@ -121,16 +122,25 @@ function drawClasses() {
       make("option", { value: UNSORTED }, "Unsorted"));
   }
   const needs = state.classes.find((one) => one.id === state.needs);
-  at("needs").textContent = needs && state.classes.length > 1 ? `More photos would help most here: ${needs.name}.` : "";
+  at("needs").textContent = needs && state.learned && state.classes.length > 1 ? `More photos would help most here: ${needs.name}.` : "";
   at("gallery-title").textContent = title();
+  at("model").hidden = !state.model;
+  if (state.model) {
+    at("model").textContent = `Begun with the model ${state.model.name}` + (state.model.unseen
+      ? `; ${plural(state.model.unseen, "image")} of it cannot be shown: a model keeps no photos. Add them to see them; none counts twice.` : ".");
+  }
 }
+
+const LISTS = [UNSORTED, SUSPICIOUS, OUTLIERS, TWINS, UNREADABLE];
+const TITLES = {
+  [UNSORTED]: "Unsorted", [SUSPICIOUS]: "Suspicious labels", [UNREADABLE]: "Cannot be read",
+  [OUTLIERS]: "Outliers", [TWINS]: "Near duplicates",
+};
 
 function title() {
   const view = gallery.view;
   if (view.truth !== undefined) return `${view.truth}, taken for ${view.answer}`;
-  if (view.belongs === UNSORTED) return "Unsorted";
-  if (view.belongs === SUSPICIOUS) return "Suspicious labels";
-  if (view.belongs === UNREADABLE) return "Cannot be read";
+  if (view.belongs in TITLES) return TITLES[view.belongs];
   return state.classes.find((one) => one.id === view.belongs)?.name ?? "Photos";
 }
 
@@ -147,11 +157,14 @@ function classItem(one, place) {
   if (!open) return item;
   if (here) open.setAttribute("aria-current", "true");
   else open.removeAttribute("aria-current");
-  figures.textContent = plural(one.count, "photo") + (one.recall === null ? "" : `, ${percent(one.recall)} right`);
+  figures.textContent = counts(one) + (one.recall === null ? "" : `, ${percent(one.recall)} right`);
   fill.hidden = one.recall === null;
   fill.firstChild.style.transform = `scaleX(${one.recall ?? 0})`;
   return item;
 }
+
+const counts = ({ count, unseen }) => (!unseen ? plural(count, "photo")
+  : `${count ? `${plural(count, "photo")}, ` : ""}${unseen.toLocaleString("en")} from the model`);
 
 const numberMark = () => make("span", { class: "number", "aria-hidden": "true" });
 
@@ -210,11 +223,14 @@ function drawEmpty() {
   at("empty").hidden = !empty;
   if (!empty) return;
   const none = state.photos === 0 && !state.classes.length;
-  const wrong = view.belongs === SUSPICIOUS || view.truth !== undefined;
+  const unseen = state.classes.find((one) => one.id === view.belongs)?.unseen;
+  const wrong = view.belongs < 0 || view.truth !== undefined;
+  const sound = { [OUTLIERS]: "No photo is far stranger than the others.", [TWINS]: "No photo is nearly another." };
   at("empty-title").textContent = none ? "Name two classes, then drop photos"
-    : wrong ? "Nothing here" : view.belongs === UNSORTED ? "Nothing is unsorted" : "No photos yet";
+    : wrong ? "Nothing here" : unseen ? `${plural(unseen, "image")} from the model` : view.belongs === UNSORTED ? "Nothing is unsorted" : "No photos yet";
   at("empty-text").textContent = none ? "Or drop a folder or an archive that has one folder for each class."
-    : wrong ? "No label is contradicted by the other photos."
+    : unseen ? "The model keeps what it learned of them, not the photos. Add the photos to see them."
+    : wrong ? sound[view.belongs] ?? "No label is contradicted by the other photos."
       : view.belongs === UNSORTED ? "Photos that are dropped here wait for a label." : "Drop photos here, paste them, or use the camera.";
 }
 
@@ -257,6 +273,8 @@ function setUp() {
   at("help").addEventListener("click", () => at("keys").showModal());
   at("pick").addEventListener("click", () => at("files").click());
   at("pick-folder").addEventListener("click", () => at("folder").click());
+  at("pick-model").addEventListener("click", () => at("model-file").click());
+  at("model-file").addEventListener("change", async () => { const files = chosen(at("model-file").files); at("model-file").value = ""; if (files.length) await openModel(files); });
   at("files").addEventListener("change", async () => { const files = chosen(at("files").files); at("files").value = ""; await add(files, target() || null); });
   at("folder").addEventListener("change", async () => { const files = chosen(at("folder").files); at("folder").value = ""; await add(files, null); });
   at("remove").addEventListener("click", () => gallery.remove());

@@ -1,0 +1,103 @@
+"""The studio after a drop: how long until the first answer with the photo, and until everything is chosen anew."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from images import write_photos
+from timing import print_machine, print_table
+
+API = "/studio/api"
+DROPS = 5
+
+
+@contextmanager
+def studio(folder: Path, work: Path) -> Iterator[httpx.Client]:
+    """`yoro studio` with a folder of photos, until the end of the block."""
+    command = [sys.executable, "-m", "yoro", "studio", str(folder), "--work", str(work), "--port", "0"]
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen(command, stderr=log)
+        try:
+            address = None
+            while address is None:
+                time.sleep(0.1)
+                log.seek(0)
+                address = re.search(r"http://127.0.0.1:\d+", log.read())
+                assert process.poll() is None, "the studio ended"
+            with httpx.Client(base_url=address[0], timeout=600, trust_env=False) as client:
+                yield client
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+
+def state(client: httpx.Client) -> dict[str, object]:
+    return client.get(f"{API}/state").json()  # type: ignore[no-any-return]
+
+
+def settle(client: httpx.Client) -> dict[str, object]:
+    """The state, once everything is learned."""
+    while not (now := state(client))["settled"] or not now["judged"]:
+        time.sleep(0.05)
+    return now
+
+
+def drop(client: httpx.Client, photo: Path) -> tuple[float, float]:
+    """Seconds from the drop of a photo to the first answer with it, and until it is settled."""
+    began = time.perf_counter()
+    form = [("files", (photo.name, photo.read_bytes(), "image/jpeg"))]
+    client.post(f"{API}/photos", params={"belongs": 1}, files=form).raise_for_status()
+    first = None
+    while not (now := state(client))["settled"]:
+        if first is None and now.get("answered") == now["revision"]:
+            first = time.perf_counter() - began
+        time.sleep(0.005)
+    took = time.perf_counter() - began
+    return took if first is None else first, took
+
+
+def measured(folder: Path, temporary: Path) -> list[str]:
+    """A row of the table for one folder of photos: the last of them are dropped one by one."""
+    photos = sorted(folder.rglob("*.jpg"))
+    late = photos[:: len(photos) // DROPS][:DROPS]
+    for photo in late:
+        photo.rename(temporary / photo.name)
+    with studio(folder, temporary / f"{folder.name} work") as client:
+        before = settle(client)
+        times = []
+        for photo in late:
+            times.append(drop(client, temporary / photo.name))
+            settle(client)
+    first, settled = (1e3 * statistics.median(part) for part in zip(*times, strict=True))
+    classes = before["classes"]
+    assert isinstance(classes, list)
+    return [f"{before['photos']}", f"{len(classes)}", f"{first:.0f}", f"{settled:.0f}"]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--counts", type=int, nargs="*", default=[100, 740, 2000], help="of photos")
+    given = parser.parse_args()
+    print_machine()
+    rows = []
+    with tempfile.TemporaryDirectory() as place:
+        for count in given.counts:
+            folder = write_photos(Path(place) / f"{count}", count, 240, 240)
+            rows.append(measured(folder, Path(place)))
+    print_table(
+        f"The studio after the drop of one photo, median of {DROPS} drops",
+        ["photos", "classes", "first answer (ms)", "settled (ms)"],
+        rows,
+    )

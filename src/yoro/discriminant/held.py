@@ -1,0 +1,119 @@
+"""Discriminants at a choice that is held: mapping and leave-one-out by one Cholesky factorisation a reading.
+
+A change of few images hardly moves the shrinkages and weights that were chosen before it. Held, they need no spectrum:
+with `A = L L'` the shrunk covariance, responses have the coordinates `L^-1 z`, in which it is the identity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dtrtri
+
+from yoro.discriminant.calibration import Prior
+from yoro.discriminant.evidence import Choice
+from yoro.discriminant.joint import JointStatistics
+from yoro.discriminant.leave_one_out import LeaveOneOut
+from yoro.discriminant.mixture import LeftOut, side_by_side, sum_of_mappings, sum_of_scores
+from yoro.discriminant.reservoir import Members
+from yoro.discriminant.shrinkage import NARROW, Spectrum
+from yoro.discriminant.solve import ENOUGH, solve_path
+from yoro.discriminant.statistics import ResponseStatistics
+from yoro.mappings.affine import AffineMapping
+
+Array = NDArray[np.float64]
+
+LITTLE = 1e-12  # of the mean square of the rows: added, so that equal ones do not end the factorisation
+
+
+class HeldTarget(LeaveOneOut):
+    """Leave-one-out over a whitened basis: exact but for the target of the shrinkage, which stays that of all.
+
+    Without one of n responses the target is smaller by about one n-th of itself.
+    """
+
+    def _metric(self, lost: Array, degrees: Array, rho: float) -> tuple[Array, Array, Array]:
+        sound = degrees > 0
+        left = np.where(sound, degrees, 1.0)
+        scale = self._spectrum.degrees / left  # a scatter is divided by fewer degrees of freedom
+        return np.where(sound, (1.0 - rho) / left, 0.0), scale, np.repeat(scale[:, None], len(self._spectrum.values), 1)
+
+
+def whitened(statistics: ResponseStatistics, rho: float) -> Spectrum | None:
+    """A basis in which the covariance at this shrinkage is the identity; None where it cannot be factorised."""
+    degrees, width, factor = statistics.degrees, statistics.width, statistics.factor
+    few = factor is not None and len(factor) + len(statistics.classes) < NARROW * width
+    span = _span(statistics, factor) if few and factor is not None else None
+    scatter = statistics.scatter if span is None else span[2]
+    trace = float(np.trace(scatter))
+    if rho < ENOUGH or degrees <= 0 or not trace > 0:
+        return None
+    scatter *= (1.0 - rho) / degrees
+    scatter[np.diag_indices_from(scatter)] += rho * trace / degrees / width
+    lower = _inverse_factor(scatter)
+    if lower is None:
+        return None
+    basis = np.ascontiguousarray(lower.T) if span is None else span[0].T @ (lower @ span[1]).T
+    rank = basis.shape[1]
+    values = np.full(rank, 1.0 / (1.0 - rho + rho * rank / width))  # that this shrinkage makes ones of
+    return Spectrum(values, basis, width, degrees)
+
+
+def _span(statistics: ResponseStatistics, factor: Array) -> tuple[Array, Array, Array] | None:
+    """Rows and a matrix whose product `rows' turned'` is an orthonormal basis of few responses; the scatter in it."""
+    seen = statistics.counts > 0
+    centre = statistics.counts @ statistics.means / statistics.total
+    between = np.sqrt(statistics.counts[seen])[:, None] * (statistics.means[seen] - centre)
+    alike = np.sqrt((factor**2).sum() / max(len(factor), 1) / (centre @ centre or 1.0))  # so long is the centre, too
+    rows = np.concatenate([factor, between, alike * centre[None]])
+    products = rows @ rows.T
+    products[np.diag_indices_from(products)] += LITTLE * np.trace(products) / len(products)
+    lower, failed = dpotrf(products.T, lower=1, clean=1, overwrite_a=1)
+    if failed:
+        return None
+    turned, _ = dtrtri(lower, lower=1)
+    inner = lower[: len(factor)]
+    return rows, turned, inner.T @ inner
+
+
+def _inverse_factor(matrix: Array) -> Array | None:
+    """`L^-1` of a symmetric `L L'`; None if it is not positive definite."""
+    factor, failed = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
+    if failed:
+        return None
+    inverse, failed = dtrtri(factor, lower=1, overwrite_c=1)
+    return None if failed else inverse
+
+
+def held(
+    statistics: JointStatistics, members: Members, choice: Choice, prior: Prior = "empirical"
+) -> tuple[AffineMapping, LeftOut | None] | None:
+    """The mapping of a choice made before, and leave-one-out scores of members; None where it cannot be held."""
+    layout, parts = statistics.layout, choice.parts or (choice,)
+    if len(parts) != len(layout.readings) or any(part.alpha for part in parts):
+        return None
+
+    def of_reading(i: int) -> tuple[AffineMapping, LeftOut | None] | None:
+        mine, part = statistics.parts[i], parts[i]
+        if choice.parts and part.weight <= 0:
+            many = len(mine.classes)
+            return AffineMapping(np.zeros((mine.width, many)), np.zeros(many), mine.classes), None
+        spectrum = whitened(mine, part.shrinkage)
+        if spectrum is None:
+            return None
+        rows = replace(members, responses=members.responses[:, layout.slices[i]])
+        left_out = HeldTarget(mine, spectrum, rows, prior=prior)
+        mapping = solve_path(mine, spectrum, [part.shrinkage], prior=prior)[0]
+        return mapping, LeftOut(left_out.scores(part.shrinkage), left_out.rows) if len(left_out) else None
+
+    found = [one for one in side_by_side(of_reading, range(len(parts))) if one is not None]
+    if len(found) < len(parts):
+        return None
+    if not choice.parts:
+        return found[0]
+    speaking = [(part, head) for part, (_, head) in zip(parts, found, strict=True) if head is not None]
+    heads = [head for _, head in speaking]
+    scores = sum_of_scores([part for part, _ in speaking], heads) if heads else None
+    return sum_of_mappings(parts, [mapping for mapping, _ in found]), scores
