@@ -62,7 +62,7 @@ def fit_images(data: object, val: object | None, settings: FitSettings, passing:
     )  # fmt: skip
     for note in odd:
         settings.tell(note)
-    pipeline, gathered, views = in_views(train, pipeline, settings, passing or _pass)
+    pipeline, gathered, views = in_views(train, pipeline, settings, passing or gather_images)
     verb, validation = replace(verb, more=views), None
     if held and settings.solve.shrinkage == "validation":
         validation = hold(pipeline.stream(held, settings.loading), gathered, settings.progress)
@@ -181,7 +181,7 @@ def chosen(
     return examples, kept, names, notes
 
 
-def _pass(examples: Sequence[Example], pipeline: Pipeline, settings: FitSettings) -> Gathered:
+def gather_images(examples: Sequence[Example], pipeline: Pipeline, settings: FitSettings) -> Gathered:
     """The one pass over the images, from the start or from a checkpoint."""
     gathered, done = nothing_yet(settings, pipeline.layout), 0
     if settings.shots == 0:

@@ -18,7 +18,7 @@ from yoro.model.clipping import Clip, ClippedPipeline
 from yoro.model.gathered import Gathered
 from yoro.model.ledger import Ledger
 from yoro.model.model import Json, Origin
-from yoro.model.one_pass import _pass, gather
+from yoro.model.one_pass import gather, gather_images
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings
 from yoro.model.shards import SHARES, Shard
@@ -138,7 +138,7 @@ def _of_images(
     # Without individual responses nothing can choose between one view and two: both are then averaged.
     both = both and pipeline.layout.views == 2
     read_by = ClippedPipeline(pipeline, clip) if clip else BothViews(pipeline) if both else pipeline
-    gathered = _pass(examples[rows.start : rows.stop], read_by, settings)
+    gathered = gather_images(examples[rows.start : rows.stop], read_by, settings)
     return gathered, pipeline.origin(), _whole_name(examples)
 
 
