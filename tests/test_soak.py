@@ -21,6 +21,7 @@ def table(*words: object) -> list[list[str]]:
     return rows
 
 
+@pytest.mark.long
 def test_a_soak_of_service_and_changes_ends_without_errors_and_draws_its_curves(tmp_path):
     words = ["soak.py", "--seconds", 60, "--requests", 60, "--changes", 30, "--out", tmp_path / "soak.png"]
     service, changes = table(*words)

@@ -84,6 +84,7 @@ def test_images_that_are_decoded_already_are_read_as_they_are(ray, work):
     assert_same(spread.model, yoro.fit(arrays, [label for _, label in photos], **QUICK).model)
 
 
+@pytest.mark.long
 def test_broken_images_are_named_and_left_out_or_end_the_run(ray, work):
     shutil.copytree(work / "photos", work / "broken")
     for name in ("cat/003.jpg", "rocket/020.jpg"):
@@ -149,6 +150,7 @@ def test_a_full_disk_ends_the_run_and_it_goes_on_when_there_is_room(ray, alone, 
     assert seen(unseen) <= 96 - 16 * kept + 2  # and one image for each of two actors that ask for the width
 
 
+@pytest.mark.long
 def test_responses_in_parquet_are_fitted_like_those_of_one_machine(ray, work):
     run("respond", "photos", "--out", "z", "--ray", "--ray-block", 48, "--batch-size", 8, "--source", SOURCE)
     run("respond", "photos", "--out", "z.npz", "--batch-size", 8, "--source", SOURCE)
