@@ -18,7 +18,7 @@ from command_line import run
 from yoro import limits
 
 ROOT = Path(__file__).parents[1]
-LONG_PAGES = ("bench.md", "cluster.md", "comparing.md", "refinement.md", "trust.md", "verbs.md")  # they train, compare, start Ray, solve often
+LONG_PAGES = ("bench.md", "cluster.md", "comparing.md", "refinement.md", "trust.md", "verbs.md")  # they take long
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
