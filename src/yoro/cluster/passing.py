@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm import tqdm
 
@@ -23,9 +23,6 @@ from yoro.files.reading import read_bounded
 from yoro.model.gathered import Gathered
 from yoro.model.settings import FitSettings, Tell
 from yoro.model.shards import Shard, merged
-
-if TYPE_CHECKING:
-    pass
 
 PLAN = "plan.json"
 

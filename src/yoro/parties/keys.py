@@ -62,6 +62,10 @@ class Secret:
 
         return bytes(Ed25519PrivateKey.from_private_bytes(self.signing).sign(content)).hex()
 
+    def signed(self, table: Json) -> Json:
+        """A table with a signature of all else in it."""
+        return table | {"signature": self.sign(digest_of(table).encode())}
+
     def _exchange(self) -> X25519PrivateKey:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
@@ -146,9 +150,7 @@ def read_secret(path: Path, agreement: Agreement) -> Secret:
 
 def write_public(public: Public, path: Path, secret: Secret) -> None:
     """Write the file, signed by the keys that it shows."""
-    table = public.to_json()
-    table["signature"] = secret.sign(digest_of(table).encode())
-    write_file(path, json.dumps(table, indent=1).encode())
+    write_file(path, json.dumps(secret.signed(public.to_json()), indent=1).encode())
 
 
 def read_public(path: Path, agreement: Agreement, party: str) -> Public:

@@ -65,9 +65,7 @@ class Confirmation:
 
 def write_message(message: Message, path: Path, secret: Secret) -> None:
     """Write the file, signed."""
-    facts = message.facts()
-    facts["signature"] = secret.sign(digest_of(facts).encode())
-    write_file(path, pack_tensors({"message": message.limbs}, facts))
+    write_file(path, pack_tensors({"message": message.limbs}, secret.signed(message.facts())))
 
 
 def read_message(path: Path, sender: Public, context: str, length: int) -> Message:
@@ -89,9 +87,7 @@ def read_message(path: Path, sender: Public, context: str, length: int) -> Messa
 
 def write_confirmation(confirmation: Confirmation, path: Path, secret: Secret) -> None:
     """Write the file, signed."""
-    facts = confirmation.facts()
-    facts["signature"] = secret.sign(digest_of(facts).encode())
-    write_file(path, json.dumps(facts, indent=1).encode())
+    write_file(path, json.dumps(secret.signed(confirmation.facts()), indent=1).encode())
 
 
 def read_confirmation(path: Path, sender: Public, context: str) -> Confirmation:
