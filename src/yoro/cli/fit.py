@@ -29,9 +29,10 @@ from yoro.cli.options import (
     Votes,
     VotingOptions,
     flag,
+    preset_of,
     switch,
 )
-from yoro.cli.output import duration, print_json, print_text, say, spoken_warnings, tell_skipped, write_page
+from yoro.cli.output import duration, print_json, print_text, resumable, say, spoken_warnings, tell_skipped, write_page
 from yoro.errors import counted
 from yoro.model.settings import FitSettings
 
@@ -97,9 +98,7 @@ def fit(
     if output.html is not None:
         check_output(output.html, force=output.force)
     named = read_classes(fitting.classes) if fitting.classes is not None else ()
-    if fitting.fast and fitting.best:
-        raise UsageError("Give --fast or --best, not both.")
-    preset = "fast" if fitting.fast else "best" if fitting.best else FitSettings.preset
+    preset = preset_of(fast=fitting.fast, best=fitting.best)
     settings = FitSettings(
         pipeline, solve, replace(sentences, classes=tuple(named)), loading, fitting.shots, fitting.refine, unfinished,
         fitting.resume, not quiet, lambda note: say(note, quiet), preset, fitting.ledger, cluster,
@@ -110,13 +109,9 @@ def fit(
         val = given_for(fitting.val, fitting.label_from)
         print_text(fit_forecast(given(data, fitting.label_from) if data else None, val, settings))
         return
-    try:
-        with spoken_warnings(quiet):
-            found = given(data, fitting.label_from) if data else None
-            outcome = run_fit(found, given_for(fitting.val, fitting.label_from), settings)
-    except KeyboardInterrupt:
-        kept = "The same command with --resume goes on from here." if unfinished.exists() else "Nothing was written."
-        raise KeyboardInterrupt(f"interrupted. {kept}") from None
+    with resumable(unfinished), spoken_warnings(quiet):
+        found = given(data, fitting.label_from) if data else None
+        outcome = run_fit(found, given_for(fitting.val, fitting.label_from), settings)
     left_out = finish(
         outcome, called(data) or str(fitting.classes), out, output, keep=fitting.reservoir, replace=fitting.resume
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
-from yoro.model.settings import ClusterSettings, Loading, PipelineSettings, SolveSettings
+from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineSettings, SolveSettings
 from yoro.text.settings import SentenceSettings
 
 if TYPE_CHECKING:
@@ -223,6 +223,13 @@ def spelled_out(words: list[str]) -> list[str]:
         if word == "--ray" and not ADDRESS.fullmatch("".join(words[at + 1 : at + 2]))
     ]
     return ["--ray=local" if at in bare else word for at, word in enumerate(words)]
+
+
+def preset_of(*, fast: bool, best: bool) -> str:
+    """The preset that two switches mean."""
+    if fast and best:
+        raise UsageError("Give --fast or --best, not both.")
+    return "fast" if fast else "best" if best else FitSettings.preset
 
 
 def parse_names(text: str | None) -> list[str]:

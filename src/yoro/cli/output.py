@@ -223,3 +223,13 @@ def _lines(entry: HelpEntry, width: int, column: int, *, options: bool) -> list[
         wrapped[0] = " " * column + wrapped[0]
         wrapped.insert(0, label)
     return [wrapped[0], *(line if line.startswith(" ") else " " * column + line for line in wrapped[1:])]
+
+
+@contextmanager
+def resumable(unfinished: Path) -> Iterator[None]:
+    """Say at Ctrl-C whether there is something to go on from."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = "The same command with --resume goes on from here." if unfinished.exists() else "Nothing was written."
+        raise KeyboardInterrupt(f"interrupted. {kept}") from None

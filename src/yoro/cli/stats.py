@@ -23,8 +23,9 @@ from yoro.cli.options import (
     WriteOptions,
     Writes,
     flag,
+    preset_of,
 )
-from yoro.cli.output import print_json, print_text, say, spoken_warnings, tell_skipped
+from yoro.cli.output import print_json, print_text, resumable, say, spoken_warnings, tell_skipped
 from yoro.errors import InputError, counted
 from yoro.model.settings import FitSettings, SolveSettings
 
@@ -86,8 +87,7 @@ def stats(
 
     if reading.clip is not None and reading.noise is None:
         raise UsageError("--clip goes with --noise EPSILON,DELTA.")
-    if reading.fast and reading.best:
-        raise UsageError("Give --fast or --best, not both.")
+    preset = preset_of(fast=reading.fast, best=reading.best)
     quiet, unfinished = output.quiet, out.with_name(f".{out.name}.part")
     if reading.resume and out.exists() and not unfinished.exists():
         say(f"{out} is there, and no unfinished run beside it: nothing to resume.", quiet)
@@ -96,15 +96,11 @@ def stats(
     settings = FitSettings(
         pipeline, SolveSettings(seed=reading.seed), loading=loading, checkpoint=unfinished, resume=reading.resume,
         progress=not quiet, tell=lambda note: say(note, quiet),
-        preset="fast" if reading.fast else "best" if reading.best else FitSettings.preset,
+        preset=preset,
     )  # fmt: skip
     share = Share.parse(reading.part) if reading.part is not None else WHOLE
-    try:
-        with spoken_warnings(quiet):
-            made = _passed(given(data, reading.label_from), settings, share, reading)
-    except KeyboardInterrupt:
-        kept = "The same command with --resume goes on from here." if unfinished.exists() else "Nothing was written."
-        raise KeyboardInterrupt(f"interrupted. {kept}") from None
+    with resumable(unfinished), spoken_warnings(quiet):
+        made = _passed(given(data, reading.label_from), settings, share, reading)
     write_shard(made.shard, out)
     remove_folder(unfinished)
     say(f"{out}: {_sentence(made.shard)}", quiet)
