@@ -23,11 +23,10 @@ import numpy as np
 
 import yoro
 from timing import print_machine, print_table
-from yoro.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.data.examples import Example
 from yoro.data.find import find
+from yoro.data.response_streams import collect
 from yoro.data.responses import ResponseBatch
-from yoro.data.streams import collect
 from yoro.discriminant.readings import FEATURES, Layout
 from yoro.errors import YoroError
 from yoro.mappings.batches import row_digests
@@ -37,6 +36,7 @@ from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings, Loading, SolveSettings
 from yoro.model.solve import solve
 from yoro.model.views import BothViews, left_out_loss, parted
+from yoro.research.bench.datasets.bench_datasets import find_bench_dataset
 
 EACH = 110  # images a class of what registries carry: the first 50 to draw from, the others to test on
 POOL = 50

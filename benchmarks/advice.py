@@ -31,8 +31,8 @@ from yoro.model.model import Model, Origin
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import FitSettings, SolveSettings
 from yoro.model.solve import solve
-from yoro.trust.choosing import features_of, spread_doubt
-from yoro.trust.forecast import Judged, forecast, terms
+from yoro.trust.active_learning import features_of, spread_doubt
+from yoro.trust.learning_curve import Judged, forecast, terms
 
 CLASSES = (5, 10, 10, 20, 1000)  # of a draw, at most
 LEFT = 10  # images a class to test on, at least

@@ -34,8 +34,8 @@ from yoro.data.find import find
 from yoro.data.geometry import WEAK, Geometry, Looks
 from yoro.refining.images import LabelledImages
 from yoro.sources import open_source
-from yoro.sources.contract import ResponseSource
 from yoro.sources.open import torch_network
+from yoro.sources.protocol import ResponseSource
 
 SOURCE = "embedded:lite0"
 PENALTIES = tuple(10.0**power for power in range(-4, 3))  # C: large ones penalise little

@@ -15,11 +15,11 @@ from yoro.data.roles import find_roles
 from yoro.discriminant.readings import Layout
 from yoro.model.clipping import Clip
 from yoro.model.merging import solve_shards
+from yoro.model.partial_pass import gather_shard
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import FitSettings, Loading, PipelineSettings
-from yoro.model.shard_pass import gather_shard
 from yoro.model.shards import Shard
-from yoro.parties.noise import Noise, with_noise
+from yoro.parties.differential_privacy import Noise, with_noise
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 32.0)
 DRAWS = 3  # of the noise, whose accuracies are averaged

@@ -14,9 +14,9 @@ from sklearn.datasets import load_digits
 
 from timing import print_machine, print_table, responses_to
 from yoro.model.pipeline import make_pipeline
-from yoro.peers.compare import Comparison, compare
-from yoro.peers.contract import unit
-from yoro.peers.responses import read_responses
+from yoro.research.peers.compare import Comparison, compare
+from yoro.research.peers.method import unit
+from yoro.research.peers.shared_responses import read_responses
 
 SHOTS = 16
 COLUMNS = ["method", "accuracy", "±", "fit s", "responses/s", "memory MB", "passes", "needs"]

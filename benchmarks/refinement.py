@@ -25,15 +25,15 @@ from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
 from yoro.prompts.prompt import make_prompt
 from yoro.prompts.trainable import TrainablePrompt
-from yoro.refining.baselines.label_mappings import baseline_training, published_recipe
-from yoro.refining.baselines.published import EPOCHS
 from yoro.refining.few_pass import refine
 from yoro.refining.heads import MappingHead
 from yoro.refining.images import Codes, LabelledImages, Pixels
 from yoro.refining.loop import Training
-from yoro.refining.policies import Momentum
+from yoro.refining.mapping_updates import Momentum
 from yoro.refining.recipe import Recipe
 from yoro.refining.settings import RefineSettings
+from yoro.research.baselines.label_mappings import baseline_training, published_recipe
+from yoro.research.baselines.published import EPOCHS
 from yoro.sources.torch.gradients import Twin, open_differentiable
 
 CANVAS = 96

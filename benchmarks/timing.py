@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from yoro.data.find import find
-from yoro.data.streams import collect
+from yoro.data.response_streams import collect
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import HERE
 

@@ -26,8 +26,8 @@ from yoro.model.model import Model, Origin
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import FitSettings, SolveSettings
 from yoro.model.solve import solve
-from yoro.trust.sets import FULL, WAYS, left_out_sets
-from yoro.trust.unknown import strangeness, tell_apart
+from yoro.trust.conformal_sets import FULL, WAYS, left_out_sets
+from yoro.trust.out_of_distribution import strangeness, tell_apart
 
 COVERAGE = 0.9
 LOST = 0.05  # of the known images, by --unknown

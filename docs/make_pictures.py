@@ -19,9 +19,9 @@ from PIL import Image
 from sklearn.datasets import load_digits, load_sample_images
 
 import yoro
-from yoro.reports.comparison import comparison_html
-from yoro.web.export import export_web
-from yoro.web.runtime import find_runtime
+from yoro.research.peers.comparison_page import comparison_html
+from yoro.web.browser_runtime import find_runtime
+from yoro.web.page_export import export_web
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.append(str(TESTS))

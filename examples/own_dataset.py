@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from yoro.bench.datasets import BenchDataset, Found
 from yoro.data.examples import Dataset, Example
+from yoro.research.bench.datasets import BenchDataset, Found
 
 SPLITS = {"train": 20, "val": 10, "test": 20}  # images of each shape
 SHAPES = ("cross", "disc", "ring")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from yoro import AffineMapping, ResponseStatistics
-from yoro.peers.contract import mapping_method
+from yoro.research.peers.method import mapping_method
 
 
 def solve(statistics: ResponseStatistics) -> AffineMapping:

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.cluster import KMeans
 
-from yoro.peers.contract import Method, Scorer, Task
+from yoro.research.peers.method import Method, Scorer, Task
 
 
 def fit(task: Task) -> Scorer:

@@ -37,9 +37,9 @@ def open_both(name: str):
 
 def start(method, both, count=12, *, epochs=8, rate=1.0, banks=None, settings=None, **changes):
     """A method ready to run, its training images, and the notes; without augmentation, so that few epochs tell."""
-    from yoro.refining.baselines.clip import ClipSettings, clip_geometry, clip_prompt, clip_recipe, clip_training
-    from yoro.refining.baselines.published import Granularity
     from yoro.refining.images import LabelledImages
+    from yoro.research.baselines.clip import ClipSettings, clip_geometry, clip_prompt, clip_recipe, clip_training
+    from yoro.research.baselines.published import Granularity
 
     texts, twin = both
     train = LabelledImages(photo_examples(count), CLASSES, clip_geometry(clip_prompt(method, twin), twin))

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from sklearn.datasets import load_digits
 
 from child import wait_until
-from yoro.bench.datasets.packaged import FASHION_HOME
+from yoro.research.bench.datasets.packaged import FASHION_HOME
 
 # The tests keep the cores busy by themselves, process beside process: threads of numpy and torch within each would
 # wait for each other. Processes that the tests start take this over.

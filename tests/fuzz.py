@@ -34,7 +34,6 @@ from safetensors.torch import save
 
 import yoro
 from parties_cases import play
-from yoro.bench.plan import read_plan
 from yoro.cli.inspect import facts, text
 from yoro.cli.stats import shard_facts, shard_text
 from yoro.data.decoding import decode
@@ -47,18 +46,19 @@ from yoro.errors import YoroError
 from yoro.model.card import model_card
 from yoro.model.merging import solve_shards
 from yoro.model.onnx_export import checked_export
+from yoro.model.partial_pass import Share, gather_shard
 from yoro.model.settings import FitSettings
-from yoro.model.shard_pass import Share, gather_shard
 from yoro.model.shards import Shard
 from yoro.model.store import write_model
-from yoro.parties.session import Session, confirm, total
+from yoro.parties.secure_aggregation import Session, confirm, total
+from yoro.research.bench.plan import read_plan
 from yoro.sources import open_source
-from yoro.sources.contract import Calls
-from yoro.sources.endpoint.batches import take_answers
+from yoro.sources.endpoint.batch_files import take_answers
 from yoro.sources.endpoint.description import described_in
 from yoro.sources.endpoint.journal import Event
 from yoro.sources.endpoint.source import open_endpoint
 from yoro.sources.names import SourceName, parse_name
+from yoro.sources.protocol import Calls
 from yoro.sources.torch.network import read_state
 from yoro.text.banks import make_bank, read_sentences
 

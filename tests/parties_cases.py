@@ -14,7 +14,7 @@ from yoro.model.merging import solve_shards
 from yoro.model.model import Model, Origin
 from yoro.model.shards import Shard
 from yoro.parties.agreement import agreement_of, write_agreement
-from yoro.parties.session import Session, confirm, join, send
+from yoro.parties.secure_aggregation import Session, confirm, join, send
 
 EIGHT = tuple(f"party-{i}" for i in range(8))
 

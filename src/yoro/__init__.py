@@ -16,11 +16,13 @@ from yoro.fit import fit  # at once and cheap, because the function stands in th
 
 if TYPE_CHECKING:
     from yoro.api.classifier import Classifier, load
-    from yoro.api.comparing import compare
     from yoro.discriminant.statistics import ResponseStatistics
     from yoro.mappings.affine import AffineMapping
     from yoro.model.estimator import DiscriminantMapping
     from yoro.model.response_transformer import Responses
+    from yoro.research.comparing import CompareOptions as CompareOptions
+    from yoro.research.comparing import compare
+    from yoro.research.peers.compare import Comparison as Comparison
     from yoro.sources import ResponseSource
 
 __all__ = [
@@ -43,7 +45,7 @@ _HOMES = {
     "ResponseSource": "yoro.sources",
     "ResponseStatistics": "yoro.discriminant.statistics",
     "Responses": "yoro.model.response_transformer",
-    "compare": "yoro.api.comparing",
+    "compare": "yoro.research.comparing",
     "load": "yoro.api.classifier",
 }
 

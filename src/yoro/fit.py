@@ -19,8 +19,8 @@ from yoro.text.settings import Attributes
 
 if TYPE_CHECKING:
     from yoro import api
-    from yoro.data.accept import Data
     from yoro.data.examples import Example
+    from yoro.data.python_data import Data
     from yoro.model.classifier import Classifier
 
 
@@ -135,8 +135,8 @@ def fit(
 
 def _taken(given: object, labels: object) -> tuple[object, bool]:
     """Data as a pass takes them, and whether their labels are whole numbers."""
-    from yoro.data.accept import accept, joined, whole_numbers
-    from yoro.data.streams import is_response_data
+    from yoro.data.python_data import accept, joined, whole_numbers
+    from yoro.data.response_streams import is_response_data
 
     data = joined(given, labels)
     if is_response_data(data):
@@ -149,7 +149,7 @@ def _taken(given: object, labels: object) -> tuple[object, bool]:
 
 def run_fit(data: object, val: object | None, settings: FitSettings) -> FitOutcome:
     """`fit` with its options in groups, and with all that came of it."""
-    from yoro.data.streams import is_response_data
+    from yoro.data.response_streams import is_response_data
     from yoro.model.classifier import Classifier
     from yoro.model.one_pass import fit_images, fit_responses
 

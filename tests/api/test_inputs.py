@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import yoro
-from yoro.data.accept import accept
+from yoro.data.python_data import accept
 from yoro.errors import InputError
 
 COLOURS = {"bright": (190, 190, 190), "dark": (60, 60, 60), "red": (190, 60, 60)}

@@ -12,9 +12,9 @@ import yoro.cli
 from command_line import invoke
 from yoro.cli import options, refine, serve
 from yoro.cli.app import GROUPS, VERBS, app
+from yoro.http.settings import ServeSettings
 from yoro.model.settings import ClusterSettings, Loading, PipelineSettings, SolveSettings
 from yoro.refining.settings import RefineSettings
-from yoro.serve.settings import ServeSettings
 from yoro.text.settings import SentenceSettings
 
 

@@ -10,7 +10,7 @@ import pytest
 import yoro
 from command_line import invoke, run
 from photos import write_folder
-from yoro.trust.forgetting import largest_difference
+from yoro.trust.unlearning import largest_difference
 
 NAMES = ("north", "south", "west")
 

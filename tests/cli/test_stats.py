@@ -14,7 +14,7 @@ import yoro
 from child import start, wait_until
 from command_line import invoke, run
 from photos import write_folder
-from yoro.trust.forgetting import largest_difference
+from yoro.trust.unlearning import largest_difference
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yoro import limits
+from yoro.data.archive_members import Member
 from yoro.data.decoding import digest
 from yoro.data.find import find
 from yoro.data.geometry import Geometry
 from yoro.data.loading import load
-from yoro.data.members import Member
 from yoro.errors import ImageError, InputError
 
 from .conftest import save

@@ -12,12 +12,12 @@ import pytest
 from PIL import Image
 
 import yoro
-from yoro.bench.datasets.drawing import draw
 from yoro.cli.app import main
 from yoro.data.decoding import digest
 from yoro.data.find import find
 from yoro.data.roles import ROLES, Rows, find_roles, to_change, to_fit, to_measure
 from yoro.errors import InputError, SelectionError
+from yoro.research.bench.datasets.drawing import draw
 
 from .conftest import save
 

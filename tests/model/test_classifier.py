@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix, f1_score, log_loss
 
 import yoro
-from yoro.data.streams import open_responses
+from yoro.data.response_streams import open_responses
 from yoro.errors import InputError, OnePassError, SelectionError, StatisticsError
 from yoro.model.metrics import Tally, wilson_interval
 

@@ -147,6 +147,6 @@ def test_a_class_folder_that_cannot_be_read_is_an_error_not_a_smaller_model(tmp_
             raise PermissionError(13, "Permission denied", str(path))
         return real(path)
 
-    monkeypatch.setattr("yoro.data.trees.os.scandir", closed)
+    monkeypatch.setattr("yoro.data.file_trees.os.scandir", closed)
     with pytest.raises(InputError, match=r"class folder 'cat' cannot be opened: Permission denied"):
         yoro.fit(tmp_path / "photos")

@@ -24,7 +24,7 @@ from yoro.model.onnx_export import TOLERANCE, export_onnx, verify_export
 from yoro.model.pipeline import Pipeline
 from yoro.prompts.prompt import make_prompt
 from yoro.sources import open_source
-from yoro.sources.contract import layout_of
+from yoro.sources.protocol import layout_of
 
 # What a stranger would write who has the file and its metadata, and nothing of this package.
 READER = """

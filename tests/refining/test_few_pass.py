@@ -170,7 +170,7 @@ def test_a_model_of_a_black_box_says_why_it_cannot_be_refined(fitted, train, hel
 
 def test_another_canvas_keeps_the_width_of_the_frame(train, held):
     from yoro.refining.few_pass import refine
-    from yoro.refining.twin import open_twin
+    from yoro.refining.trainable_pipeline import open_twin
 
     padded = yoro.fit(train, source="embedded:lite0?side=96", prompt="padding", read="logits")
     twin, pipeline = open_twin(padded.model.origin, None, 64, "cpu")

@@ -72,7 +72,7 @@ def last(records):
 
 
 def test_no_epochs_leave_everything_bit_for_bit(start, train, held):
-    from yoro.refining.policies import Momentum
+    from yoro.refining.mapping_updates import Momentum
 
     run = training(bdm_head(start, Momentum()), recipe(epochs=0))
     outcome = run.run(images(train), images(held))
@@ -83,7 +83,7 @@ def test_no_epochs_leave_everything_bit_for_bit(start, train, held):
 
 
 def test_a_rate_of_zero_and_a_frozen_mapping_leave_everything_bit_for_bit(start, train, held):
-    from yoro.refining.policies import FROZEN
+    from yoro.refining.mapping_updates import FROZEN
 
     run = training(bdm_head(start, FROZEN), recipe(learning_rate=0.0), choose=last)
     outcome = run.run(images(train), images(held))
@@ -95,7 +95,7 @@ def test_a_rate_of_zero_and_a_frozen_mapping_leave_everything_bit_for_bit(start,
 
 
 def test_momentum_at_its_ends_takes_one_of_both_mappings_bit_for_bit():
-    from yoro.refining.policies import FROZEN, REFRESH, make_policy
+    from yoro.refining.mapping_updates import FROZEN, REFRESH, make_policy
 
     old = AffineMapping(np.full((2, 2), 0.1), np.array([0.0, -np.inf]), ("a", "b"))
     new = AffineMapping(np.full((2, 2), 0.3), np.array([-np.inf, 1.0]), ("a", "b"))
@@ -125,7 +125,7 @@ class Recording:
 def test_the_mapping_after_an_epoch_is_bdm_of_the_responses_of_that_epoch_blended(
     start, train, held, beta, monkeypatch
 ):
-    from yoro.refining.policies import Momentum
+    from yoro.refining.mapping_updates import Momentum
 
     monkeypatch.setattr("yoro.refining.loop.LANES", 1)  # so that the recording is in order
     source = Recording()
@@ -142,7 +142,7 @@ def test_the_mapping_after_an_epoch_is_bdm_of_the_responses_of_that_epoch_blende
 
 
 def test_a_class_without_data_stays_so_under_a_blend():
-    from yoro.refining.policies import Momentum
+    from yoro.refining.mapping_updates import Momentum
 
     mapping = AffineMapping(np.ones((2, 2)), np.array([0.0, -np.inf]), ("a", "b"))
     assert Momentum(0.9).next(mapping, mapping).bias.tolist() == [0.0, -np.inf]
@@ -153,7 +153,7 @@ def test_a_class_without_data_stays_so_under_a_blend():
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])
 @pytest.mark.parametrize("name", ["watermark", "padding"])
 def test_training_lowers_the_loss(train, held, name, optimiser):
-    from yoro.refining.policies import FROZEN
+    from yoro.refining.mapping_updates import FROZEN
 
     prompt, source, statistics = small_prompt(name), SmallSource(), ResponseStatistics()
     statistics.update(*responses_of(source, prompt, train))
@@ -175,7 +175,7 @@ def test_the_first_strictly_best_epoch_is_kept():
 
 
 def test_a_better_last_epoch_cannot_hide_that_an_earlier_one_was_chosen(start, train, held):
-    from yoro.refining.policies import REFRESH
+    from yoro.refining.mapping_updates import REFRESH
 
     kept = []
 
@@ -209,7 +209,7 @@ def killing(source, calls):
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])
 def test_killed_within_an_epoch_it_resumes_to_the_same_end(start, train, held, tmp_path, optimiser):
     from yoro.refining.checkpoint import TrainingCheckpoint
-    from yoro.refining.policies import Momentum
+    from yoro.refining.mapping_updates import Momentum
 
     settings = recipe(epochs=4, optimiser=optimiser, learning_rate=0.02, schedule="cosine", warm_up=0.5)
     whole = training(bdm_head(start, Momentum()), settings)
@@ -241,7 +241,7 @@ def test_killed_within_an_epoch_it_resumes_to_the_same_end(start, train, held, t
 
 
 def test_ctrl_c_keeps_the_best_so_far(start, train, held):
-    from yoro.refining.policies import FROZEN
+    from yoro.refining.mapping_updates import FROZEN
 
     def stop(records, chosen):
         if records[-1].epoch == 2:
@@ -274,7 +274,7 @@ def test_settings_that_no_training_can_have_are_refused(change):
 
 
 def test_no_validation_images_are_an_error(start, train):
-    from yoro.refining.policies import FROZEN
+    from yoro.refining.mapping_updates import FROZEN
 
     with pytest.raises(InputError, match="no validation images"):
         training(bdm_head(start, FROZEN), recipe()).run(images(train), images([]))

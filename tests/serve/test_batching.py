@@ -6,8 +6,8 @@ import threading
 import numpy as np
 import pytest
 
+from yoro.http.refusals import RefusedError
 from yoro.serve.batching import Batcher
-from yoro.serve.refusals import RefusedError
 
 
 class Sums:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from command_line import invoke
-from yoro.serve.settings import ServeSettings
+from yoro.http.settings import ServeSettings
 
 ROOT = Path(__file__).parents[2]
 UNIT, RECIPE = ROOT / "deploy" / "yoro.service", ROOT / "deploy" / "Containerfile"

@@ -20,11 +20,11 @@ from PIL import Image
 from child import BOUND
 from studios import API, studio_at
 from yoro import limits
+from yoro.http.settings import ServeSettings
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import PipelineSettings
-from yoro.serve.settings import ServeSettings
 from yoro.studio.app import Studio, make_app
-from yoro.studio.work import Work
+from yoro.studio.workspace import Work
 
 
 def png_of(width: int, height: int) -> bytes:

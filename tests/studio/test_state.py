@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from yoro import limits
 from yoro.errors import InputError
-from yoro.studio.changes import Change, Photo
+from yoro.studio.edits import Change, Photo
 from yoro.studio.state import State
 
 DIGESTS = [f"{i:032x}" for i in range(6)]

@@ -20,8 +20,8 @@ from command_line import run
 from studios import API, studio_at
 from yoro.data.decoding import decode
 from yoro.data.geometry import Geometry
-from yoro.studio.shown import OUTLIERS, TWINS
-from yoro.trust.issues import find_issues
+from yoro.studio.page_data import OUTLIERS, TWINS
+from yoro.trust.label_issues import find_issues
 
 RUNTIME = Path(__file__).parents[1] / "web" / "node_modules"
 

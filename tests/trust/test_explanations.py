@@ -13,8 +13,8 @@ from command_line import invoke, run
 from photos import write_folder
 from yoro.discriminant.solve import solve_low_rank
 from yoro.errors import InputError
+from yoro.trust.contributions import SENTENCES, terms_of
 from yoro.trust.explanations import explain_classes, strongest
-from yoro.trust.terms import SENTENCES, terms_of
 
 SOURCE = "embedded:lite0?side=64"
 

@@ -19,7 +19,7 @@ from browser import INSECURE, Page, browser, chromium, served
 from command_line import run
 from conftest import fetch, once
 from photos import PHOTOS, crops, write_folder
-from yoro.trust.unknown import strangeness
+from yoro.trust.out_of_distribution import strangeness
 
 READY = "document.documentElement.dataset.state === 'ready'"
 LONG = pytest.mark.long

@@ -12,38 +12,37 @@ from typing import TYPE_CHECKING, Self, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.api.comparing import CompareOptions, compare
 from yoro.api.plots import Plots
 from yoro.api.report import Report
-from yoro.data.accept import Data, Label, joined
+from yoro.data.python_data import Data, Label, joined
 from yoro.discriminant.calibration import Prior
 from yoro.errors import InputError, SkippedWarning
 from yoro.files.rows import data_frame
 from yoro.model import classifier as core
 from yoro.model.classifier import Change
-from yoro.model.left_out import left_out_evaluation
+from yoro.model.leave_one_out_evaluation import left_out_evaluation
 from yoro.model.metrics import Evaluation, percent_text
 from yoro.model.model import Model
 from yoro.model.pipeline import Pipeline
-from yoro.model.receipt import Receipt
 from yoro.model.settings import HERE, Loading
 from yoro.model.store import check_output, read_model
-from yoro.reports.classifier import classifier_html
+from yoro.model.unlearning_receipt import Receipt
+from yoro.reports.classifier_summary import classifier_html
 from yoro.reports.evaluation import evaluation_report, fit_report
 from yoro.text.settings import Attributes
+from yoro.trust.active_learning import COUNT, Chosen, choose_next
 from yoro.trust.advice import Advice, advise
-from yoro.trust.choosing import COUNT, Chosen, choose_next
-from yoro.trust.cleaning import clean, write_undo
+from yoro.trust.conformal_sets import held_out_sets, left_out_sets
 from yoro.trust.explanations import NEAR, Asked, ClassReasons, Explanation, ExplanationStream, explain_classes
-from yoro.trust.forgetting import Verification, verify
-from yoro.trust.issues import Issues, find_issues
-from yoro.trust.sets import held_out_sets, left_out_sets
-from yoro.trust.unknown import strangeness
+from yoro.trust.label_cleaning import clean, write_undo
+from yoro.trust.label_issues import Issues, find_issues
+from yoro.trust.out_of_distribution import strangeness
+from yoro.trust.unlearning import Verification, verify
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from yoro.peers.compare import Comparison
+    from yoro import CompareOptions, Comparison
 
 LOG = logging.getLogger("yoro")
 MOST_CLASSES = 30  # named in the HTML of a notebook
@@ -290,7 +289,9 @@ class Classifier(core.Classifier):
         origin = self.model.origin
         read = str(origin.source.get("read", "logits"))
         read = "logits" if read == "all" else read
-        return compare(data, labels, source=self._source or origin.name, read=read, **options)
+        import yoro
+
+        return yoro.compare(data, labels, source=self._source or origin.name, read=read, **options)
 
     def export(self, path: str | Path, *, force: bool = False) -> Path:
         """Write one ONNX file, image in, probabilities out; its answers are compared with `predict` first."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
-from yoro.data.accept import joined
+from yoro.data.python_data import joined
 from yoro.environment import install
 from yoro.errors import InputError, StoreError
 from yoro.model.metrics import percent_text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.given import Images, LabelFrom, given
+from yoro.cli.data_arguments import Images, LabelFrom, given
 from yoro.cli.options import (
     Answers,
     JsonOptions,
@@ -24,9 +24,9 @@ from yoro.errors import counted
 from yoro.model.settings import FitSettings, silence
 
 if TYPE_CHECKING:
+    from yoro.trust.active_learning import Chosen
     from yoro.trust.advice import Advice, Point
-    from yoro.trust.choosing import Chosen
-    from yoro.trust.trying import Tried
+    from yoro.trust.backbone_trial import Tried
 
 MOST_NEEDY = 5  # classes that are named
 MOST_SHOWN = 10  # images to label next that are shown where no list is written
@@ -64,9 +64,9 @@ def advise(
     from yoro.files.rows import FORMATS, write_rows
     from yoro.fit import run_fit
     from yoro.model.store import check_output
+    from yoro.trust.active_learning import COUNT, choose_next
     from yoro.trust.advice import advise as from_model
-    from yoro.trust.choosing import COUNT, choose_next
-    from yoro.trust.trying import try_source
+    from yoro.trust.backbone_trial import try_source
 
     if choice.more is None and choice.out is not None:
         raise UsageError("--out writes a list of images to label; give them with --more.")

@@ -25,12 +25,12 @@ from yoro.model.settings import PipelineSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from yoro.bench.cells import Cell
-    from yoro.bench.datasets.contract import BenchDataset
-    from yoro.bench.forecast import Measure
-    from yoro.bench.measuring import Speed
-    from yoro.bench.results import PlanEntry
     from yoro.data.examples import Example
+    from yoro.research.bench.cells import Cell
+    from yoro.research.bench.datasets.dataset import BenchDataset
+    from yoro.research.bench.results import PlanEntry
+    from yoro.research.bench.run_forecast import Measure
+    from yoro.research.bench.speed_probe import Speed
 
 app = App("bench", sort_key=101, help="Run plans of datasets, sources and methods; make their tables.")
 
@@ -75,15 +75,15 @@ def run(
     output: Answers = JsonOptions(),
 ) -> None:
     """Compute every cell of a plan that has no result yet. After a kill, the same command goes on."""
-    from yoro.bench.datasets import data_roots
-    from yoro.bench.plan import read_plan
-    from yoro.bench.results import Results
+    from yoro.research.bench.datasets import data_roots
+    from yoro.research.bench.plan import read_plan
+    from yoro.research.bench.results import Results
 
     quiet = output.quiet
     chosen = read_plan(plan).only(*map(parse_names, (part.settings, part.datasets, part.methods)))
     kept, roots = Results(results), data_roots(data or [])
     if dry_run:
-        from yoro.bench.forecast import forecast, forecast_lines, forecast_values
+        from yoro.research.bench.run_forecast import forecast, forecast_lines, forecast_values
 
         listed = forecast(chosen, kept, roots, _measured(device, quiet))
         if output.as_json:
@@ -91,7 +91,7 @@ def run(
         else:
             print_text("\n".join(forecast_lines(listed)))
         return
-    from yoro.bench.runner import RunSettings, run_plan
+    from yoro.research.bench.runner import RunSettings, run_plan
 
     settings = RunSettings(roots, device, loading, not quiet, _noted(quiet), _done(quiet))
     try:
@@ -127,7 +127,7 @@ def _done(quiet: bool) -> Callable[[str], None]:
 
 def _measured(device: str, quiet: bool) -> Measure:
     """A short measurement of a source, announced."""
-    from yoro.bench.measuring import measure
+    from yoro.research.bench.speed_probe import measure
 
     def of(cell: Cell, about: BenchDataset, images: Sequence[Example], trains: bool) -> Speed:
         say(f"Measuring for some seconds how fast {cell.source} is here.", quiet)
@@ -152,15 +152,15 @@ def table(
 
     CSV and JSON are in long form: one row for each setting, dataset and method, nothing rounded.
     """
-    from yoro.bench.plan import read_plan
-    from yoro.bench.results import Results, entries
-    from yoro.bench.tables.long_form import long_rows
-    from yoro.bench.tables.page import bench_html
-    from yoro.bench.tables.plan_tables import bench_tables
-    from yoro.bench.tables.table_writers import latex, markdown
     from yoro.files.atomic import write_file
     from yoro.files.rows import write_rows
     from yoro.model.store import check_output
+    from yoro.research.bench.plan import read_plan
+    from yoro.research.bench.results import Results, entries
+    from yoro.research.bench.tables.long_form import long_rows
+    from yoro.research.bench.tables.plan_tables import bench_tables
+    from yoro.research.bench.tables.results_page import bench_html
+    from yoro.research.bench.tables.table_writers import latex, markdown
 
     for target in (out, output.html):
         if target is not None:
@@ -190,8 +190,8 @@ def datasets(
     as_json: Annotated[bool, flag("Print one JSON object on stdout.", "--json")] = False,
 ) -> None:
     """Say which datasets are there, with found and expected counts; nothing is fetched."""
-    from yoro.bench.datasets import data_roots, find_bench_dataset
-    from yoro.bench.datasets.status import all_status, status_advice, status_table, status_values
+    from yoro.research.bench.datasets import data_roots, find_bench_dataset
+    from yoro.research.bench.datasets.status import all_status, status_advice, status_table, status_values
 
     chosen = [find_bench_dataset(name) for name in names] if names else None
     items = all_status(data_roots(data or []), chosen)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.given import Images, LabelFrom, given
+from yoro.cli.data_arguments import Images, LabelFrom, given
 from yoro.cli.options import (
     Elsewhere,
     LoadingOptions,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.given import Images, LabelFrom, given, given_for
+from yoro.cli.data_arguments import Images, LabelFrom, given, given_for
 from yoro.cli.options import (
     LoadingOptions,
     Reads,
@@ -24,7 +24,7 @@ from yoro.cli.options import (
 from yoro.cli.output import passing, print_json, print_text, say, tell_skipped, write_page
 
 if TYPE_CHECKING:
-    from yoro.peers.compare import Comparison, Row
+    from yoro.research.peers.compare import Comparison, Row
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ def compare(
     """
     from yoro.errors import InputError
     from yoro.model.store import check_output
-    from yoro.peers.compare import compare
-    from yoro.peers.methods import find_methods
-    from yoro.peers.responses import read_responses
+    from yoro.research.peers.compare import compare
+    from yoro.research.peers.methods import find_methods
+    from yoro.research.peers.shared_responses import read_responses
 
     quiet, chosen = output.quiet, None if comparing.methods is None else parse_names(comparing.methods)
     try:
@@ -81,7 +81,7 @@ def compare(
     )  # fmt: skip
     passing("", quiet)
     if output.html is not None:
-        from yoro.reports.comparison import comparison_html
+        from yoro.research.peers.comparison_page import comparison_html
 
         write_page(output.html, comparison_html(found), quiet)
     if output.as_json:

@@ -56,8 +56,8 @@ def demonstrate(folder: Path, *, progress: bool = False) -> Demonstration:
     import numpy as np
 
     from yoro.data.find import find
+    from yoro.data.response_streams import collect
     from yoro.data.splits import hold_out
-    from yoro.data.streams import collect
     from yoro.fit import fit
     from yoro.model.settings import HERE
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from yoro.cli.given import KINDS, LabelFrom, given
+from yoro.cli.data_arguments import KINDS, LabelFrom, given
 from yoro.cli.options import LoadingOptions, QuietOption, Quiets, Reads, WriteOptions, Writes, flag
 from yoro.cli.output import print_text, say
 from yoro.errors import InputError, counted
@@ -32,7 +32,7 @@ def check(
     /,
 ) -> None:
     """Say what the file of an endpoint means; with an image, ask it once and show what came."""
-    from yoro.model.calls import unasked
+    from yoro.model.call_forecast import unasked
     from yoro.sources.endpoint.journal import spoken
 
     settings = PipelineSettings(source=f"endpoint:{file}")
@@ -77,7 +77,7 @@ def batch(
     """Write a request for every image that has no answer yet, as lines of JSON; nothing is sent."""
     from yoro.data.find import find
     from yoro.limits import MB
-    from yoro.model.calls import canvases, unasked
+    from yoro.model.call_forecast import canvases, unasked
     from yoro.model.store import check_output
     from yoro.sources.endpoint.journal import Journal
 
@@ -86,7 +86,7 @@ def batch(
         raise InputError("A file has at least one line and one megabyte; give larger numbers.")
     found = find(given(data, label_from), labelled=False)
     pipeline, endpoint = unasked(PipelineSettings(source=source, views=2 if mirrored else 1))
-    from yoro.sources.endpoint.batches import request_lines, write_lines  # needs what the endpoint was opened with
+    from yoro.sources.endpoint.batch_files import request_lines, write_lines  # needs what the endpoint was opened with
 
     endpoint.journal = Journal(endpoint.journal.path)
     images = (endpoint.sendable(canvas) for canvas in canvases(pipeline, found.examples, loading))
@@ -106,13 +106,13 @@ def take(
     output: Quiets = QuietOption(),
 ) -> None:
     """Read answers of a batch endpoint into the journal; a fit then makes no call for these images."""
-    from yoro.model.calls import unasked
+    from yoro.model.call_forecast import unasked
     from yoro.sources.endpoint.journal import Journal
 
     if not files:
         raise InputError("No file of answers came.")
     _, endpoint = unasked(PipelineSettings(source=source))
-    from yoro.sources.endpoint.batches import take_answers  # needs what the endpoint was opened with
+    from yoro.sources.endpoint.batch_files import take_answers  # needs what the endpoint was opened with
 
     endpoint.journal = Journal(endpoint.journal.path)
     wrong: list[str] = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.given import Pictures, given
+from yoro.cli.data_arguments import Pictures, given
 from yoro.cli.options import (
     LoadingOptions,
     ModelPath,
@@ -91,7 +91,7 @@ def _explain_classes(classifier: Classifier, wanted: ExplainOptions, output: Rep
 
     reasons = explain_classes(classifier, wanted.labels)
     if output.html is not None:
-        from yoro.reports.explanations import classes_html
+        from yoro.reports.explanations_page import classes_html
 
         write_page(output.html, classes_html(reasons, classifier.model.origin.name, wanted.top), output.quiet)
     if output.as_json:
@@ -103,7 +103,7 @@ def _explain_classes(classifier: Classifier, wanted: ExplainOptions, output: Rep
 def _explain_images(
     classifier: Classifier, data: object, wanted: ExplainOptions, loading: LoadingOptions, output: ReportOptions
 ) -> None:
-    from yoro.reports.explanations import ImagesPage
+    from yoro.reports.explanations_page import ImagesPage
     from yoro.trust.explanations import Asked, ExplanationStream
     from yoro.trust.occlusion import passes
 

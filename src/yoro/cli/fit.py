@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.closing import closing_lines, figures
-from yoro.cli.given import KINDS, LabelFrom, called, given, given_for
+from yoro.cli.data_arguments import KINDS, LabelFrom, called, given, given_for
+from yoro.cli.fit_summary import closing_lines, figures
 from yoro.cli.options import (
     SENTENCES,
     SOLVING,
@@ -104,7 +104,7 @@ def fit(
         fitting.resume, not quiet, lambda note: say(note, quiet), preset, fitting.ledger, cluster,
     )  # fmt: skip
     if fitting.dry_run:
-        from yoro.model.calls import fit_forecast
+        from yoro.model.call_forecast import fit_forecast
 
         val = given_for(fitting.val, fitting.label_from)
         print_text(fit_forecast(given(data, fitting.label_from) if data else None, val, settings))
@@ -129,7 +129,7 @@ def finish(
     outcome: FitOutcome, data: str, out: Path, output: ReportOptions, *, keep: bool, replace: bool
 ) -> Evaluation | None:
     """Save the model and the report, and say so; how good it is by leave-one-out."""
-    from yoro.model.left_out import left_out_evaluation
+    from yoro.model.leave_one_out_evaluation import left_out_evaluation
 
     classifier, page = outcome.classifier, None
     left_out = left_out_evaluation(classifier.model)

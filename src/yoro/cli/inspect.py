@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.given import Images
+from yoro.cli.data_arguments import Images
+from yoro.cli.issues import IssueOptions, list_issues
 from yoro.cli.options import (
     Answers,
     JsonOptions,
@@ -25,7 +26,6 @@ from yoro.cli.options import (
 )
 from yoro.cli.output import print_json, print_text, say
 from yoro.cli.stats import STATS, show_shard
-from yoro.cli.trust import IssueOptions, list_issues
 from yoro.errors import counted
 
 if TYPE_CHECKING:
@@ -118,8 +118,8 @@ def export(
     from yoro.model.classifier import load
     from yoro.model.onnx_export import checked_export
     from yoro.model.store import check_output
-    from yoro.web.export import check_web_target, export_web
-    from yoro.web.runtime import find_runtime
+    from yoro.web.browser_runtime import find_runtime
+    from yoro.web.page_export import check_web_target, export_web
 
     if onnx is None and web is None:
         raise UsageError("Nothing to write was named; expected --onnx FILE or --web FOLDER.")

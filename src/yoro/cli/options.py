@@ -16,7 +16,7 @@ from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineS
 from yoro.text.settings import SentenceSettings
 
 if TYPE_CHECKING:
-    from yoro.sources.contract import Calls
+    from yoro.sources.protocol import Calls
 
 ModelPath = Annotated[Path, Parameter(help="A saved model.", name="M.yoro")]
 Out = Annotated[Path, Parameter(metavar="M.yoro", help="Where to write the model.")]
@@ -161,7 +161,7 @@ class MovedOptions:
     @property
     def calls(self) -> Calls:
         """What a source on the network may be asked."""
-        from yoro.sources.contract import Calls
+        from yoro.sources.protocol import Calls
 
         return Calls(self.budget)
 

@@ -152,10 +152,10 @@ def change_model(
     `saved` is called with the change once the model is written.
     In place, the model is read, changed and written under a lock, so that of two changes at once none is lost.
     """
-    from yoro.cli.closing import closing_lines
+    from yoro.cli.fit_summary import closing_lines
     from yoro.files.atomic import locked
     from yoro.model.classifier import load
-    from yoro.model.left_out import left_out_evaluation
+    from yoro.model.leave_one_out_evaluation import left_out_evaluation
     from yoro.model.store import check_target
 
     target, quiet = out or path, output.quiet

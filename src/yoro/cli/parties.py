@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from yoro.cli.given import Images, LabelFrom, given
+from yoro.cli.data_arguments import Images, LabelFrom, given
 from yoro.cli.options import (
     LoadingOptions,
     Moved,
@@ -30,7 +30,7 @@ from yoro.model.settings import FitSettings
 if TYPE_CHECKING:
     from yoro.discriminant.readings import Layout
     from yoro.model.model import Origin
-    from yoro.model.shard_pass import ShardPass
+    from yoro.model.partial_pass import ShardPass
     from yoro.parties.agreement import Agreement
 
 app = App("parties", sort_key=100, help="Add up statistics of parties; only the total is seen.")
@@ -72,8 +72,8 @@ def agree(
     """Write down what all agree on: parties, classes, how images are read."""
     from yoro.model.store import check_output
     from yoro.parties.agreement import FEW, FILE, agreement_of, write_agreement
+    from yoro.parties.differential_privacy import Noise, clip_of
     from yoro.parties.keys import need_cryptography
-    from yoro.parties.noise import Noise, clip_of
 
     need_cryptography()
     check_output(folder, force=folder.is_dir() and not any(folder.iterdir()))
@@ -100,7 +100,7 @@ def join(
     output: Quiets = QuietOption(),
 ) -> None:
     """Make the keys of a party: secret ones for itself, public ones in the folder."""
-    from yoro.parties.session import Session, join
+    from yoro.parties.secure_aggregation import Session, join
 
     session = Session(folder)
     public = join(session, party, key)
@@ -123,7 +123,7 @@ def mask(
 
     DATA may also be the file of `yoro stats --sums-only`.
     """
-    from yoro.parties.session import Session, send
+    from yoro.parties.secure_aggregation import Session, send
 
     session = Session(folder)
     _ = session.publics  # before any image is read
@@ -140,7 +140,7 @@ def mask(
 @app.command
 def confirm(folder: Folder, /, *, key: Key, output: Quiets = QuietOption()) -> None:
     """Confirm whose messages came, so that they can be added up."""
-    from yoro.parties.session import Session, confirm
+    from yoro.parties.secure_aggregation import Session, confirm
 
     session = Session(folder)
     agreed = confirm(session, key)
@@ -159,7 +159,7 @@ def add_up(
 ) -> None:
     """Add up what all have confirmed; `yoro merge` makes a model of it."""
     from yoro.model.shards import write_shard
-    from yoro.parties.session import Session, total
+    from yoro.parties.secure_aggregation import Session, total
 
     check_stats(out, force=output.force)
     shard, agreed = total(Session(folder))
@@ -176,7 +176,7 @@ def add_up(
 @app.command
 def show(folder: Folder, /) -> None:
     """Print what was agreed on, who has done what, and the fingerprints of the keys."""
-    from yoro.parties.session import Session
+    from yoro.parties.secure_aggregation import Session
 
     session = Session(folder)
     print_text(_told(session.agreement))
@@ -204,11 +204,11 @@ def _read_by(like: Path | None, pipeline: PipelineOptions) -> tuple[Origin, Layo
 
 def _read(agreement: Agreement, data: object, settings: FitSettings, moved: MovedOptions) -> ShardPass:
     """The sums of a party's data, read as was agreed on."""
-    from yoro.data.streams import is_response_data
+    from yoro.data.response_streams import is_response_data
     from yoro.model.clipping import Clip
     from yoro.model.model import difference
+    from yoro.model.partial_pass import ShardPass, gather_shard
     from yoro.model.pipeline import reopen_pipeline
-    from yoro.model.shard_pass import ShardPass, gather_shard
     from yoro.model.shards import read_shard
 
     origin, pipeline, clip = agreement.origin, None, None
@@ -240,7 +240,7 @@ def _mean(path: Path) -> tuple[float, ...]:
     """The mean of the responses in a file."""
     import numpy as np
 
-    from yoro.data.streams import collect, is_response_data, open_responses
+    from yoro.data.response_streams import collect, is_response_data, open_responses
 
     if not is_response_data(path):
         raise UsageError(f"{path} is no file of responses; expected what `yoro respond DATA --out Z.npz` writes.")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.given import KINDS, Images, LabelFrom, Pictures, given
+from yoro.cli.data_arguments import KINDS, Images, LabelFrom, Pictures, given
+from yoro.cli.image_output import PictureOptions, attended, find_pictures, undo
 from yoro.cli.options import (
     ClusterOptions,
     DryRun,
@@ -32,7 +33,6 @@ from yoro.cli.options import (
     flag,
 )
 from yoro.cli.output import print_json, print_text, say, tell_calls, tell_skipped, write_page
-from yoro.cli.pictures import PictureOptions, attended, find_pictures, undo
 from yoro.errors import counted, did_you_mean
 from yoro.model.settings import SolveSettings
 
@@ -134,7 +134,7 @@ def predict(
         say(note, output.quiet)
     stream = iter(answers)
     if rows.unknown:
-        from yoro.trust.unknown import with_typicality
+        from yoro.trust.out_of_distribution import with_typicality
 
         stream = with_typicality(stream, classifier.model, rows.unknown)
     if rows.coverage is not None:
@@ -204,7 +204,7 @@ def _check(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> 
     """Raise for what cannot be meant or written, before the first image is read."""
     from yoro.files.rows import FORMATS
     from yoro.model.store import check_output
-    from yoro.trust.sets import WAYS
+    from yoro.trust.conformal_sets import WAYS
 
     if rows.format not in FORMATS:
         raise UsageError(f"{rows.format!r} is no format; expected one of {', '.join(FORMATS)}.")
@@ -235,7 +235,7 @@ def with_sets(
     answers: Iterable[Answers], classifier: Classifier, rows: RowOptions, loading: LoadingOptions, quiet: bool
 ) -> Iterator[Answers]:
     """The answers, with the labels that may be right."""
-    from yoro.trust.sets import held_out_sets, left_out_sets
+    from yoro.trust.conformal_sets import held_out_sets, left_out_sets
 
     coverage = rows.coverage or 0.0
     if rows.calibrate is None:
@@ -270,7 +270,7 @@ def respond(
     """
     from yoro.data.find import find
     from yoro.data.responses import write_responses
-    from yoro.model.calls import forecast, unasked
+    from yoro.model.call_forecast import forecast, unasked
     from yoro.model.pipeline import make_pipeline
     from yoro.model.store import check_output
     from yoro.text.encoded_bank import make_encoded_bank, need_texts
@@ -364,7 +364,7 @@ def evaluate(
         say(note, output.quiet)
     apart = None
     if outside is not None:
-        from yoro.trust.unknown import measure_outside
+        from yoro.trust.out_of_distribution import measure_outside
 
         apart = measure_outside(classifier, measured, outside, loading=loading, progress=not output.quiet)
     if output.as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from yoro.cli.given import Images, LabelFrom, given, given_for
+from yoro.cli.data_arguments import Images, LabelFrom, given, given_for
 from yoro.cli.options import (
     READING,
     ModelPath,
@@ -26,7 +26,7 @@ from yoro.refining.settings import RefineRun, RefineSettings
 
 if TYPE_CHECKING:
     from yoro.model.classifier import Classifier
-    from yoro.refining.verdict import Refinement
+    from yoro.refining.outcome import Refinement
 
 TRAINING = Group("How the prompt is trained, for experts", sort_key=40)
 

@@ -14,8 +14,8 @@ from yoro.cli.output import say
 from yoro.environment import install
 from yoro.errors import InputError
 from yoro.files.reading import read_bounded
+from yoro.http.settings import ServeSettings
 from yoro.model.settings import PipelineSettings
-from yoro.serve.settings import ServeSettings
 
 LIMITS = Group("What clients may do", sort_key=30)
 TOKEN = "YORO_TOKEN"  # the variable of the environment
@@ -87,8 +87,8 @@ def serve(
     if (model is None) == (responding.responses is None):
         raise UsageError("Give a saved model, or --responses with the name of a source.")
     try:
-        from yoro.serve.run import serve as run
-        from yoro.serve.run import serve_source
+        from yoro.serve.service_server import serve as run
+        from yoro.serve.service_server import serve_source
     except ModuleNotFoundError as error:
         raise InputError(f"The service needs {error.name}: {install('serve')}.") from None
 

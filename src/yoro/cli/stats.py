@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.closing import closing_lines
-from yoro.cli.given import Images, LabelFrom, given
+from yoro.cli.data_arguments import Images, LabelFrom, given
+from yoro.cli.fit_summary import closing_lines
 from yoro.cli.options import (
     SOLVING,
     Answers,
@@ -31,7 +31,7 @@ from yoro.model.settings import FitSettings, SolveSettings
 
 if TYPE_CHECKING:
     from yoro.model.model import Json, Model
-    from yoro.model.shard_pass import ShardPass, Share
+    from yoro.model.partial_pass import ShardPass, Share
     from yoro.model.shards import Shard
 
 STATS = ".stats"  # how the name of a file of statistics ends
@@ -82,7 +82,7 @@ def stats(
     Files of all parts of the data merge into the model that `yoro fit` makes of the whole.
     """
     from yoro.files.atomic import remove_folder
-    from yoro.model.shard_pass import WHOLE, Share
+    from yoro.model.partial_pass import WHOLE, Share
     from yoro.model.shards import write_shard
 
     if reading.clip is not None and reading.noise is None:
@@ -116,7 +116,7 @@ def merge(
     output: Writes = WriteOptions(),
 ) -> None:
     """Merge models, or statistics, into those of all their data."""
-    from yoro.model.left_out import left_out_evaluation
+    from yoro.model.leave_one_out_evaluation import left_out_evaluation
     from yoro.model.store import check_target, write_model
 
     sums = [path for path in files if path.suffix == STATS]
@@ -220,13 +220,13 @@ def _passed(data: object, settings: FitSettings, share: Share, reading: StatsOpt
     """What came of the pass; with noise, where that was asked for."""
     from dataclasses import replace
 
-    from yoro.data.streams import identity_of, is_response_data
+    from yoro.data.response_streams import identity_of, is_response_data
     from yoro.discriminant.readings import Layout
     from yoro.model.clipping import Clip
     from yoro.model.model import Origin
+    from yoro.model.partial_pass import gather_shard
     from yoro.model.pipeline import make_pipeline
-    from yoro.model.shard_pass import gather_shard
-    from yoro.parties.noise import Noise, clip_of, with_noise
+    from yoro.parties.differential_privacy import Noise, clip_of, with_noise
 
     if reading.noise is None:
         return gather_shard(data, settings, share, sums_only=reading.sums_only)

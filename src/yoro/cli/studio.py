@@ -32,7 +32,7 @@ def studio(
     Drop photos, watch it learn, try it, correct it. Everything stays here, and the work is saved with every step.
     """
     try:
-        from yoro.studio.run import StudioSettings, open_studio
+        from yoro.studio.studio_server import StudioSettings, open_studio
     except ModuleNotFoundError as error:
         raise InputError(f"The studio needs {error.name}: {install('serve')}.") from None
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.given import Images, LabelFrom, given
+from yoro.cli.data_arguments import Images, LabelFrom, given
 from yoro.cli.options import Answers, JsonOptions, LoadingOptions, ModelPath, Moved, MovedOptions, Reads
 from yoro.cli.output import name_skipped, print_json, print_text, say
 
@@ -29,7 +29,7 @@ def verify(
     the two mappings are compared. The exit code is 1 if anything does not hold.
     """
     from yoro.model.classifier import load
-    from yoro.trust.forgetting import verify as check
+    from yoro.trust.unlearning import verify as check
 
     classifier = load(model, source=moved.source, device=moved.device, calls=moved.calls)
     left = given(data, label_from) if data else None

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import cast
 
 from yoro.cluster.files import FilePart, fetch
+from yoro.data.archive_members import Address, Member
 from yoro.data.examples import Example, Later
-from yoro.data.members import Address, Member
 from yoro.errors import InputError
 from yoro.model.gathered import fingerprint
 

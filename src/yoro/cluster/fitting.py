@@ -32,10 +32,10 @@ from yoro.model.one_pass import (
     refuse_nothing,
 )
 from yoro.model.pipeline import Pipeline, make_pipeline
+from yoro.model.progress import waiting
 from yoro.model.settings import FitSettings
 from yoro.model.solve import solve
 from yoro.model.views import BothViews
-from yoro.model.waiting import waiting
 from yoro.text.encoded_bank import encoded_bank_of
 
 

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from yoro.cluster.reading import Facts
+from yoro.data.response_streams import ResponseStream
 from yoro.data.responses import ResponseBatch
-from yoro.data.streams import ResponseStream
 from yoro.discriminant.calibration import Prior
 from yoro.errors import InputError
 from yoro.files.atomic import drafted_file
 from yoro.model.answer_rows import Wanted, answer_rows
 from yoro.model.classifier import AnswerStream, Classifier
 from yoro.model.model import Model
-from yoro.trust.unknown import with_typicality
+from yoro.trust.out_of_distribution import with_typicality
 
 SKIPPED = b"yoro.skipped"
 IDENTITY = b"yoro.identity"

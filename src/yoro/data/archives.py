@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import IO, cast
 
 from yoro import limits
+from yoro.data.archive_members import DEFLATED, STORED, Member
 from yoro.data.examples import Ignored, Picture, shown
-from yoro.data.members import DEFLATED, STORED, Member
-from yoro.data.trees import Packed
+from yoro.data.file_trees import Packed
 from yoro.errors import InputError, one_line
 
 PACKINGS: dict[str, Callable[[Path], IO[bytes]] | None] = {  # by suffix; None: nothing is packed as a whole

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from PIL import Image, Jpeg2KImagePlugin, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
 
 from yoro import limits
+from yoro.data.archive_members import Member
 from yoro.data.examples import Later, Picture, shown
 from yoro.data.geometry import FILTERS, Geometry, Look, Size, shorter_to
-from yoro.data.members import Member
 from yoro.environment import install
 from yoro.errors import ImageError
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from yoro.data.members import Member
+from yoro.data.archive_members import Member
 from yoro.errors import InputError
 
 

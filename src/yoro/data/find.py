@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from yoro.data.accept import accept
 from yoro.data.archives import is_archive, is_other_archive, read_tree
 from yoro.data.examples import Dataset, Example, Ignored, class_name, listed, shown
+from yoro.data.file_trees import Node, on_disk
 from yoro.data.folders import EXPECTED, find_class, find_labelled, find_unlabelled, is_class_folder, is_image
 from yoro.data.lists import find_coop, find_listed, is_coop, is_list
-from yoro.data.trees import Node, on_disk
+from yoro.data.python_data import accept
 from yoro.errors import InputError
 
 SPREADSHEETS = frozenset({".xlsx", ".xls", ".ods", ".numbers"})

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from yoro.data.examples import SPLITS, Dataset, Example, Ignored, Picture, class_name, listed
-from yoro.data.trees import Node
+from yoro.data.file_trees import Node
 from yoro.errors import InputError
 
 SUFFIXES = frozenset(

@@ -26,10 +26,10 @@ from typing import IO, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.data.archive_members import Member
 from yoro.data.decoding import decode_and_digest
 from yoro.data.examples import Picture
 from yoro.data.geometry import Geometry
-from yoro.data.members import Member
 from yoro.errors import ImageError, YoroError
 
 # Run isolated (-I), so that nothing in the working directory is imported; what the parent can import comes after the

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from yoro.data.examples import Dataset, Example, listed
+from yoro.data.file_trees import on_disk
 from yoro.data.find import find
 from yoro.data.folders import folder_of_several
+from yoro.data.response_streams import ResponseData, ResponseStream, is_response_data, open_responses
 from yoro.data.responses import ResponseBatch, ResponseFile
 from yoro.data.splits import MOST_VALIDATION, describe_hold_out, draw_few, hold_tenth
-from yoro.data.streams import ResponseData, ResponseStream, is_response_data, open_responses
-from yoro.data.trees import on_disk
 from yoro.discriminant.rules import MEMBERS, lacking, working_rules
 from yoro.errors import InputError, SelectionError, counted
 

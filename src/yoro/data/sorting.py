@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from yoro import limits
+from yoro.data.archive_members import Member
 from yoro.data.decoding import file_bytes
 from yoro.data.examples import Example, Picture, shown
-from yoro.data.members import Member
 from yoro.errors import InputError, StoreError
 from yoro.files.atomic import check_writable
 

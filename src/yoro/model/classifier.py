@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from yoro.data.examples import class_name
 from yoro.data.find import find
+from yoro.data.response_streams import Collected, ResponseStream, identity_of, is_response_data, open_responses
 from yoro.data.roles import Part, Rows, to_change, to_measure
-from yoro.data.streams import Collected, ResponseStream, identity_of, is_response_data, open_responses
 from yoro.discriminant.calibration import Prior, log_probabilities
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.rules import MEMBERS, RULES
@@ -24,13 +24,13 @@ from yoro.model.model import Model, Verb, difference
 from yoro.model.one_pass import gather
 from yoro.model.pipeline import Pipeline, reopen_pipeline
 from yoro.model.priors import prior_shift, shifted
-from yoro.model.receipt import Receipt, digest_of, make_receipt
+from yoro.model.progress import waiting
 from yoro.model.settings import HERE, Loading, SolveSettings
 from yoro.model.shards import PARTS, parts_of, refuse_twice
 from yoro.model.solve import solve
 from yoro.model.store import read_model, write_model
-from yoro.model.waiting import waiting
-from yoro.sources.contract import FREE, Calls
+from yoro.model.unlearning_receipt import Receipt, digest_of, make_receipt
+from yoro.sources.protocol import FREE, Calls
 from yoro.text.encoded_bank import EncodedBank, extended, need_texts
 from yoro.text.settings import Attributes
 

@@ -15,8 +15,8 @@ from typing import Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.data.archive_members import Member
 from yoro.data.examples import Example, Later
-from yoro.data.members import Member
 from yoro.data.responses import ResponseBatch
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout

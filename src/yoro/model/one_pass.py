@@ -10,9 +10,9 @@ from threadpoolctl import threadpool_limits
 
 from yoro.data.examples import Example
 from yoro.data.find import find
+from yoro.data.response_streams import ResponseStream, collect, identity_of
 from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Rows, refuse_one_class, to_fit
-from yoro.data.streams import ResponseStream, collect, identity_of
 from yoro.discriminant.calibration import log_prior
 from yoro.discriminant.evidence import Validation
 from yoro.discriminant.readings import Layout
@@ -21,10 +21,10 @@ from yoro.model.gathered import Checkpoint, Gathered, fingerprint
 from yoro.model.ledger import find_duplicates
 from yoro.model.model import Model, Origin, Verb, difference
 from yoro.model.pipeline import Pipeline, make_pipeline
+from yoro.model.progress import waiting
 from yoro.model.settings import FitSettings
 from yoro.model.solve import solve
 from yoro.model.views import BothViews, choose_views
-from yoro.model.waiting import waiting
 from yoro.text.encoded_bank import encoded_bank_of
 
 TOGETHER = 256  # responses that go into the statistics at once; a kill costs at most their forward passes

@@ -25,8 +25,8 @@ from yoro.mappings.affine import AffineMapping
 from yoro.model.classifier import Classifier
 from yoro.model.pipeline import Pipeline
 from yoro.prompts.prompt import Prompt, image_square
-from yoro.sources.contract import ResponseSource
 from yoro.sources.graph_builder import opset_of
+from yoro.sources.protocol import ResponseSource
 from yoro.sources.runtime import PIECE, open_session
 
 FORMAT = "1"  # raise it when the metadata or the tensors change

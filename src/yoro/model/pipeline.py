@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
 from yoro.data.loading import load
+from yoro.data.response_streams import ResponseStream
 from yoro.data.responses import ResponseBatch
-from yoro.data.streams import ResponseStream
 from yoro.discriminant.readings import Layout
 from yoro.errors import AnswerError, ImageError, SourceError
 from yoro.model.model import Json, Origin, differing
 from yoro.model.settings import Loading, PipelineSettings
 from yoro.prompts.prompt import Prompt, make_prompt, parse_frame, restore_prompt
 from yoro.sources import needs_consent, open_source
-from yoro.sources.contract import FREE, Calls, layout_of
+from yoro.sources.protocol import FREE, Calls, layout_of
 
 if TYPE_CHECKING:
     from yoro.sources import ResponseSource

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from yoro.data.find import find
-from yoro.data.streams import collect
+from yoro.data.response_streams import collect
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import HERE, Loading, PipelineSettings
 

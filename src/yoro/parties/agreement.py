@@ -21,9 +21,9 @@ from yoro.files.atomic import write_file
 from yoro.files.reading import read_json
 from yoro.model.model import Json, Origin
 from yoro.model.store import checked_origin, origin_table
+from yoro.parties.differential_privacy import Noise
 from yoro.parties.fixed_point import BITS, check_bits
 from yoro.parties.moments import length
-from yoro.parties.noise import Noise
 
 Array = NDArray[np.float64]
 

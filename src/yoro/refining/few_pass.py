@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from yoro.data.examples import Example
+from yoro.data.response_streams import Collected, collect
 from yoro.data.roles import Rows, find_roles
-from yoro.data.streams import Collected, collect
 from yoro.discriminant.calibration import fit_temperature
 from yoro.discriminant.evidence import mapping_at
 from yoro.discriminant.statistics import ResponseStatistics
@@ -33,11 +33,11 @@ from yoro.refining.checkpoint import TrainingCheckpoint
 from yoro.refining.heads import MappingHead
 from yoro.refining.images import LabelledImages
 from yoro.refining.loop import Training, best_trained, first_best
-from yoro.refining.policies import make_policy
+from yoro.refining.mapping_updates import make_policy
+from yoro.refining.outcome import Refinement, epoch_sentence, judged
 from yoro.refining.recipe import Recipe
 from yoro.refining.settings import RefineRun, RefineSettings, prospects
-from yoro.refining.twin import open_twin, reopen_plain
-from yoro.refining.verdict import Refinement, epoch_sentence, judged
+from yoro.refining.trainable_pipeline import open_twin, reopen_plain
 from yoro.sources.torch.gradients import Twin
 
 FITTED = (

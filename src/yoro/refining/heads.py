@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from yoro.mappings.affine import AffineMapping
-from yoro.refining.policies import FROZEN, Momentum
+from yoro.refining.mapping_updates import FROZEN, Momentum
 
 Arrays = dict[str, NDArray[np.generic]]
 BLOCK = 512  # responses that are gathered at once: statistics take the same time for a few as for many

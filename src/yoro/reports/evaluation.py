@@ -21,8 +21,8 @@ from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
 from yoro.errors import ImageError, InputError
 from yoro.model.classifier import Answers, Classifier
+from yoro.model.leave_one_out_evaluation import left_out_answers
 from yoro.model.ledger import Duplicates, find_duplicates
-from yoro.model.left_out import left_out_answers
 from yoro.model.metrics import Evaluation, Measure, Tally
 from yoro.model.model import Model
 from yoro.model.settings import HERE, Loading

@@ -18,21 +18,21 @@ from yoro import limits
 from yoro.data.decoding import decode_and_digest
 from yoro.environment import __version__, cores
 from yoro.errors import ImageError, one_line
+from yoro.http.errors import answer_errors
+from yoro.http.guard import Guard, Log
+from yoro.http.metrics import Metrics
+from yoro.http.priority import stand_back
+from yoro.http.refusals import busy
+from yoro.http.settings import ServeSettings
+from yoro.http.uploads import Upload, read_uploads
 from yoro.model.model import Json
 from yoro.serve.batching import Batcher
-from yoro.serve.failures import answer_errors
 from yoro.serve.feedback import checked_label, learn
-from yoro.serve.guard import Guard, Log
-from yoro.serve.images import Upload, read_uploads
-from yoro.serve.metrics import Metrics
+from yoro.serve.hot_reload import Current, watch
+from yoro.serve.idempotency import KEY, Repeated
 from yoro.serve.openapi import described
-from yoro.serve.priority import stand_back
-from yoro.serve.refusals import busy
-from yoro.serve.repeated import KEY, Repeated
-from yoro.serve.responding import ServedSource, Still
-from yoro.serve.served import Answered, Served, Wanted
-from yoro.serve.settings import ServeSettings
-from yoro.serve.watch import Current, watch
+from yoro.serve.response_service import ServedSource, Still
+from yoro.serve.served_model import Answered, Served, Wanted
 
 WAITING_FEEDBACK = 8  # requests that may wait for the model to be written
 P = ParamSpec("P")

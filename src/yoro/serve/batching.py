@@ -16,8 +16,8 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.serve.priority import stand_back
-from yoro.serve.refusals import busy
+from yoro.http.priority import stand_back
+from yoro.http.refusals import busy
 
 SHARE = 0.2  # of the newest pass in the rate that waiting clients are told by
 LONGEST = 60  # seconds that a client is told to wait at most

@@ -8,13 +8,13 @@ import numpy as np
 
 from yoro import limits
 from yoro.data.examples import class_name
-from yoro.data.streams import Collected
+from yoro.data.response_streams import Collected
 from yoro.errors import InputError
 from yoro.files.atomic import locked
 from yoro.model.ledger import Ledger
 from yoro.model.model import Json
-from yoro.serve.served import Answered, Served
-from yoro.serve.watch import Current
+from yoro.serve.hot_reload import Current
+from yoro.serve.served_model import Answered, Served
 
 
 def checked_label(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from yoro.serve.settings import ServeSettings
+from yoro.http.settings import ServeSettings
 
 Schema = dict[str, Any]
 

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from yoro.errors import SourceError, StoreError
 from yoro.files.atomic import write_file
 from yoro.files.tensors import read_tensors, write_tensors
-from yoro.sources.contract import Responses
+from yoro.sources.protocol import Responses
 
 KIND = "yoro-text-vectors"
 TOGETHER = 256  # sentences between two steps of the progress bar

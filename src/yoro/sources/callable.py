@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from yoro.errors import SourceError
-from yoro.sources.contract import IMAGENET_COLOURS, Colour, IdentifiedSource, Identity, Images, Reading
 from yoro.sources.names import SourceName, parse_colour, parse_side
+from yoro.sources.protocol import IMAGENET_COLOURS, Colour, IdentifiedSource, Identity, Images, Reading
 from yoro.user_code import import_here
 
 if TYPE_CHECKING:

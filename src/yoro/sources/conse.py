@@ -19,10 +19,10 @@ import numpy as np
 from yoro.environment import install
 from yoro.errors import SourceError
 from yoro.sources.cache import cached_vectors
-from yoro.sources.contract import Identity, Images, Reading, Responses
 from yoro.sources.embedded import LICENCE, SIDES, imagenet_names, read_embedded
 from yoro.sources.minilm import PACKAGE, TextEncoder, model_folder
 from yoro.sources.names import SourceName, check_options
+from yoro.sources.protocol import Identity, Images, Reading, Responses
 from yoro.sources.runtime import GraphSource
 from yoro.sources.torch_file import Weights
 

@@ -10,8 +10,8 @@ import onnx
 from onnx import TensorProto, helper
 
 from yoro.errors import SourceError
-from yoro.sources.contract import Colour, Reading
 from yoro.sources.graph_builder import GraphBuilder
+from yoro.sources.protocol import Colour, Reading
 
 EPSILON = 1e-3  # of the batch norms; 1e-5 would move the logits by about 2
 STAGE_STRIDES = (1, 2, 2, 2, 1, 2, 1)  # not stored with the weights

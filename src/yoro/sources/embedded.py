@@ -8,8 +8,8 @@ from importlib import resources
 from pathlib import Path
 
 from yoro.errors import SourceError
-from yoro.sources.contract import Identity, Reading
 from yoro.sources.names import SourceName, check_options, side_option
+from yoro.sources.protocol import Identity, Reading
 from yoro.sources.runtime import GraphSource
 from yoro.sources.torch_file import Weights, read_torch_file
 

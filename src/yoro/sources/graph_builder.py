@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, compose, helper, numpy_helper
 
-from yoro.sources.contract import Colour
+from yoro.sources.protocol import Colour
 
 OPSET = 17
 IR_VERSION = 8  # the one of opset 17, so that older runtimes read the graph too

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from yoro.errors import InputError, SourceError
-from yoro.sources.contract import check_responses
+from yoro.sources.protocol import check_responses
 from yoro.sources.runtime import open_session, run_session
 
 if TYPE_CHECKING:

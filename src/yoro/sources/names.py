@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from yoro import limits
 from yoro.environment import install
 from yoro.errors import SourceError, did_you_mean
-from yoro.sources.contract import Colour
+from yoro.sources.protocol import Colour
 
 NETWORK = re.compile(r"[A-Za-z][\w.-]*\d[\w.-]*")  # such as resnet50 and vit_base_patch16_224
 WEIGHTS = (".pt", ".pth", ".bin", ".safetensors")

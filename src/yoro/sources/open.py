@@ -10,10 +10,10 @@ from yoro.environment import install, refuse_telemetry
 from yoro.errors import SourceError
 from yoro.sources.callable import open_callable
 from yoro.sources.conse import open_conse
-from yoro.sources.contract import FREE, Calls, Reading, ResponseSource, check_cpu, check_reading, is_dual
 from yoro.sources.embedded import open_embedded
 from yoro.sources.models import install_command, installed, list_sources
 from yoro.sources.names import SourceName, parse_name, with_side
+from yoro.sources.protocol import FREE, Calls, Reading, ResponseSource, check_cpu, check_reading, is_dual
 from yoro.sources.runtime import GraphSource
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from yoro.discriminant.readings import Layout
 from yoro.environment import cores, refuse_telemetry
 from yoro.errors import SourceError
-from yoro.sources.contract import IdentifiedSource, Identity, Images, Responses, check_responses
+from yoro.sources.protocol import IdentifiedSource, Identity, Images, Responses, check_responses
 
 if TYPE_CHECKING:
     import onnx
@@ -101,7 +101,7 @@ class GraphSource(IdentifiedSource):
 
     def read_all(self) -> Self:
         """Read every reading of the graph from now on, side by side."""
-        from yoro.sources.tap import tapped
+        from yoro.sources.layer_outputs import tapped
 
         plain = self._build
         graph, self.layout = tapped(plain(np.uint8))

@@ -24,26 +24,26 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from yoro import limits
 from yoro.data.decoding import decode
 from yoro.errors import InputError
+from yoro.http.errors import answer_errors
+from yoro.http.guard import Guard, Log, refuse
+from yoro.http.metrics import Metrics
+from yoro.http.priority import stand_back
+from yoro.http.refusals import RefusedError
+from yoro.http.settings import ServeSettings
+from yoro.http.uploads import read_uploads
 from yoro.model.model import difference
 from yoro.model.onnx_export import checked_export
 from yoro.model.pipeline import Pipeline
 from yoro.reports.evaluation import fit_report
-from yoro.serve.failures import answer_errors
 from yoro.serve.feedback import checked_label
-from yoro.serve.guard import Guard, Log, refuse
-from yoro.serve.images import read_uploads
-from yoro.serve.metrics import Metrics
-from yoro.serve.priority import stand_back
-from yoro.serve.refusals import RefusedError
-from yoro.serve.settings import ServeSettings
-from yoro.studio.adding import add_uploads
-from yoro.studio.learned import Learned, examples_of
-from yoro.studio.learning import Learner
-from yoro.studio.opening import sent_model
-from yoro.studio.shown import TWINS, answer_of, cell_of, confusion_of, photos_of, state_of
-from yoro.studio.work import Work
-from yoro.web.export import export_web
-from yoro.web.runtime import find_runtime
+from yoro.studio.background_learner import Learner
+from yoro.studio.base_model import sent_model
+from yoro.studio.incoming_photos import add_uploads
+from yoro.studio.page_data import TWINS, answer_of, cell_of, confusion_of, photos_of, state_of
+from yoro.studio.solving import Learned, examples_of
+from yoro.studio.workspace import Work
+from yoro.web.browser_runtime import find_runtime
+from yoro.web.page_export import export_web
 
 POLL = 20.0  # seconds that a page waits for news
 LOOK = 0.05  # seconds between two looks for them

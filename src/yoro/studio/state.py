@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from yoro import limits
 from yoro.errors import InputError, counted
-from yoro.studio.changes import FORGOTTEN, UNSORTED, Change, ClassChange, ModelChange, Opened, Photo, PhotoChange
+from yoro.studio.edits import FORGOTTEN, UNSORTED, Change, ClassChange, ModelChange, Opened, Photo, PhotoChange
 
 
 @dataclass(frozen=True)

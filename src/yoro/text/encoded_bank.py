@@ -13,7 +13,7 @@ from yoro.data.examples import listed
 from yoro.discriminant.descriptions import Descriptions
 from yoro.errors import InputError, SourceError
 from yoro.sources.cache import cached_vectors
-from yoro.sources.contract import DualEncoder, ResponseSource, is_dual
+from yoro.sources.protocol import DualEncoder, ResponseSource, is_dual
 from yoro.text.banks import BUILT_IN, Bank, make_bank
 from yoro.text.settings import Attributes, SentenceSettings
 

@@ -17,7 +17,7 @@ from yoro.model.gathered import Gathered
 from yoro.model.model import Model
 from yoro.model.settings import SolveSettings
 from yoro.model.solve import solve
-from yoro.trust.forecast import Judged, Share, forecast, measured
+from yoro.trust.learning_curve import Judged, Share, forecast, measured
 
 DRAWS = 6  # of each size
 MOST_IMAGES = 1_500  # in a draw: larger ones cost seconds each, and leave-one-out tells of the end of the curve

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from yoro.data.decoding import decode
 from yoro.data.examples import Example
 from yoro.data.find import find
-from yoro.data.streams import is_response_data
+from yoro.data.response_streams import is_response_data
 from yoro.discriminant.evidence import mapping_at
 from yoro.errors import InputError, did_you_mean
 from yoro.model.classifier import Answers, Classifier
 from yoro.model.model import Json, Model
 from yoro.model.priors import fitted_log_prior
 from yoro.model.settings import HERE, Loading
-from yoro.trust.nearest import Fitted, Neighbour, pictures_of
+from yoro.trust.contributions import Terms, terms_of
+from yoro.trust.nearest_neighbours import Fitted, Neighbour, pictures_of
 from yoro.trust.occlusion import check_grid, occlusion_map
-from yoro.trust.terms import Terms, terms_of
 
 Array = NDArray[np.float64]
 Reason = tuple[str, float]  # the name of a term, and what it says

@@ -12,8 +12,8 @@ from hostile_endpoint import describe, hostile, vector
 from photos import crops
 from yoro.errors import SourceError
 from yoro.sources import needs_consent, open_source
-from yoro.sources.contract import Calls
 from yoro.sources.endpoint.template import encoded
+from yoro.sources.protocol import Calls
 
 
 def squares(count: int) -> np.ndarray:

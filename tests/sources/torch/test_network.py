@@ -99,7 +99,7 @@ def test_torchvision_features_are_what_the_classifier_reads(shuffle, folder, pho
 
 
 def test_the_source_run_by_torch_equals_the_graph(tiny, folder, photos):
-    from yoro.sources.contract import Identity
+    from yoro.sources.protocol import Identity
     from yoro.sources.torch.network import Network, TorchSource, state_digest
 
     graph = open_source(f"timm:test_resnet.r160_in1k?weights={folder}/tiny.pth")
@@ -113,7 +113,7 @@ def test_the_source_run_by_torch_equals_the_graph(tiny, folder, photos):
 
 
 def test_frozen_means_no_gradient_and_no_training_mode(tiny, folder, photos):
-    from yoro.sources.contract import Identity
+    from yoro.sources.protocol import Identity
     from yoro.sources.torch.network import Network, TorchSource
 
     tiny.train()

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 from yoro import limits
 from yoro.errors import SourceError, did_you_mean
 from yoro.files.reading import read_bounded
-from yoro.sources.endpoint import answers
+from yoro.sources.endpoint import answer_parsing as answers
 from yoro.sources.endpoint.template import check_template
 
 NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")  # of a header

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from yoro import limits
 from yoro.discriminant.readings import Layout
 from yoro.errors import SourceError
-from yoro.sources.contract import Colour, Identity
 from yoro.sources.endpoint.config import RESPONSES
+from yoro.sources.protocol import Colour, Identity
 
 SOURCE = "/v1/source"
 FITS, FILTERS = ("squash", "crop"), ("bilinear", "bicubic")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.errors import StoreError, counted
-from yoro.sources.contract import Responses
+from yoro.sources.protocol import Responses
 
 # A call was sent so often, and so often the server, or the lack of one, told us that it came to nothing. What was sent
 # and is neither answered nor known to have failed was lost on the wire: it may have been paid for.

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.errors import SourceError, StoreError, counted
-from yoro.sources.contract import Calls, IdentifiedSource, Identity, Images, Responses
-from yoro.sources.endpoint.asking import Asker, Question, Spent
+from yoro.sources.endpoint.client import Asker, Question, Spent
 from yoro.sources.endpoint.config import EndpointConfig, check_url, make_config, read_config
 from yoro.sources.endpoint.description import Described, described_in, source_url
 from yoro.sources.endpoint.journal import Journal, call_key, default_journal, spoken
 from yoro.sources.endpoint.template import encoded
 from yoro.sources.names import SourceName
+from yoro.sources.protocol import Calls, IdentifiedSource, Identity, Images, Responses
 
 if TYPE_CHECKING:
     import onnx

@@ -10,10 +10,10 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from yoro.errors import SourceError
 from yoro.sources.conse import BACKBONE, ConseParts, read_conse
-from yoro.sources.contract import Identity, Reading
 from yoro.sources.efficientnet import MEAN, STD
 from yoro.sources.embedded import LICENCE, check_embedded, imagenet_names, read_embedded
 from yoro.sources.names import SourceName
+from yoro.sources.protocol import Identity, Reading
 from yoro.sources.torch.network import Network
 from yoro.sources.torch_file import Weights
 

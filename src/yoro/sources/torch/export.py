@@ -20,8 +20,8 @@ from PIL import Image
 
 from yoro.errors import SourceError
 from yoro.sources.cache import cache_directory, write_atomically
-from yoro.sources.contract import Identity, Responses
 from yoro.sources.graph_builder import Entrance, with_entrance
+from yoro.sources.protocol import Identity, Responses
 from yoro.sources.runtime import GraphSource, first_line
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 
 from yoro.errors import SourceError
-from yoro.sources.contract import Colour, check_reading
 from yoro.sources.open import torch_network
+from yoro.sources.protocol import Colour, check_reading
 from yoro.sources.runtime import first_line
 from yoro.sources.torch.network import TorchSource, choose_device
 

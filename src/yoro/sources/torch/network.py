@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from yoro.errors import SourceError
-from yoro.sources.contract import IdentifiedSource, Identity, Images, Reading, ResponseSource
 from yoro.sources.names import SourceName, colour_option, side_option
+from yoro.sources.protocol import IdentifiedSource, Identity, Images, Reading, ResponseSource
 from yoro.sources.runtime import GraphSource, first_line
 from yoro.sources.torch.export import as_graph
 

@@ -23,8 +23,8 @@ from open_clip.pretrained import get_pretrained_cfg
 from open_clip.transformer import QuickGELU
 
 from yoro.errors import InputError, SourceError, did_you_mean, one_line
-from yoro.sources.contract import IdentifiedSource, Identity, Images, Reading, Responses, as_colour, check_responses
 from yoro.sources.names import SourceName, check_options, side_option
+from yoro.sources.protocol import IdentifiedSource, Identity, Images, Reading, Responses, as_colour, check_responses
 from yoro.sources.torch.export import quiet_logging
 from yoro.sources.torch.network import Network, State, state_digest
 

@@ -10,9 +10,9 @@ import torch
 from timm.data import resolve_model_data_config
 
 from yoro.errors import SourceError, did_you_mean
-from yoro.sources.contract import Identity, Reading, as_colour
 from yoro.sources.embedded import imagenet_names
 from yoro.sources.names import SourceName, check_options
+from yoro.sources.protocol import Identity, Reading, as_colour
 from yoro.sources.torch.network import OPTIONS, Network, load_network, state_digest, with_options
 
 LICENCES = {"apache-2.0": "Apache-2.0", "cc-by-nc-4.0": "CC-BY-NC-4.0", "mit": "MIT", "bsd-3-clause": "BSD-3-Clause"}

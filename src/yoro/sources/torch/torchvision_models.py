@@ -9,9 +9,9 @@ import torch
 from torchvision import models
 
 from yoro.errors import SourceError, did_you_mean
-from yoro.sources.contract import IMAGENET_COLOURS, Identity, Reading, as_colour
 from yoro.sources.embedded import imagenet_names
 from yoro.sources.names import SourceName, check_options
+from yoro.sources.protocol import IMAGENET_COLOURS, Identity, Reading, as_colour
 from yoro.sources.torch.network import OPTIONS, Network, last_linear, load_network, state_digest, with_options
 
 LICENCE = "BSD-3-Clause (torchvision); the weights were trained on ImageNet"

@@ -1,0 +1,108 @@
+"""What `yoro predict` does with the images themselves: sort them into folders, show them on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from yoro.cli.options import UsageError, flag
+from yoro.cli.output import say, write_page
+from yoro.errors import counted
+
+if TYPE_CHECKING:
+    from yoro.data.examples import Dataset
+    from yoro.model.classifier import Answers, Classifier
+
+SHOWN = 12  # folders whose counts are told
+
+
+@dataclass(frozen=True)
+class PictureOptions:
+    """What becomes of the images, beside rows about them."""
+
+    sort_into: Annotated[
+        Path | None, Parameter(metavar="FOLDER", help="Copy the images into a folder for each class.")
+    ] = None
+    link: Annotated[bool, flag("With --sort-into: make links, not copies.")] = False
+    undo: Annotated[bool, flag("With --sort-into: take out again what was sorted.")] = False
+    html: Annotated[
+        Path | None, Parameter(metavar="PAGE", help="Write a web page of the images, the most doubtful first.")
+    ] = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether the images are wanted at all."""
+        return self.sort_into is not None or self.html is not None
+
+
+def undo(folder: Path | None, quiet: bool) -> None:
+    """Take out what was sorted into a folder, and say what was left."""
+    from yoro.data.sorting import undo_sorting
+
+    if folder is None:
+        raise UsageError("--undo goes with --sort-into FOLDER.")
+    undone = undo_sorting(folder)
+    for name in undone.left:
+        say(f"Left, because it is not what was put there: {folder / name}", quiet)
+    say(f"{folder}: {counted(undone.removed, 'image')} taken out.", quiet)
+
+
+def find_pictures(data: object, options: PictureOptions) -> Dataset | None:
+    """The images, or none if data are responses; what cannot be done with them is found before the first is read."""
+    from yoro.data.find import find
+    from yoro.data.response_streams import is_response_data
+    from yoro.data.sorting import check_sortable
+
+    if is_response_data(data):
+        if options.asked:
+            raise UsageError("--sort-into and --html need images; responses have none.")
+        return None
+    found = find(data, labelled=False)
+    if options.sort_into is not None:
+        check_sortable(options.sort_into, options.link, (example.image for example in found))
+    return found
+
+
+def attended(
+    answers: Iterable[Answers],
+    pictures: Dataset,
+    classifier: Classifier,
+    options: PictureOptions,
+    threshold: float,
+    quiet: bool,
+) -> Iterator[Answers]:
+    """The answers; as they come the images go where they belong, and at the end the page is written."""
+    from yoro.data.sorting import begin_sorting
+    from yoro.reports.gallery import Gallery
+
+    named = {example.name: example for example in pictures}
+    gallery, folder = Gallery(classifier.classes, threshold), None
+    if options.sort_into is not None:
+        folder = begin_sorting(options.sort_into, classifier.classes, link=options.link)
+    try:
+        for batch in answers:
+            for answer in gallery.add(batch):
+                if folder is not None:
+                    sure = answer.probability >= threshold and not answer.unknown
+                    folder.add(named[answer.name], answer.label if sure else None)
+            yield batch
+    except KeyboardInterrupt:
+        if folder is None or not folder.counts:
+            raise
+        held = f"{counted(folder.counts.total(), 'image')} in {options.sort_into}"
+        raise KeyboardInterrupt(f"interrupted, with {held}. The same command with --undo takes them out.") from None
+    finally:
+        if folder is not None:
+            folder.close()
+    if folder is not None:
+        told = ", ".join(f"{name} {count:,}" for name, count in folder.counts.most_common(SHOWN))
+        more = f" and {len(folder.counts) - SHOWN} more" if len(folder.counts) > SHOWN else ""
+        done = f"{counted(gallery.total, 'image')} {'linked' if options.link else 'copied'}"
+        say(f"{options.sort_into}: {done}; {told}{more}. The same command with --undo takes them out again.", quiet)
+    if options.html is not None:
+        title = f"Predictions: {counted(gallery.total, 'image')}"
+        write_page(options.html, gallery.page(named, title, classifier.model.origin.name), quiet)

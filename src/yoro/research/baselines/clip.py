@@ -1,0 +1,288 @@
+"""The published reprogramming baselines for image-text models, ready to train in the loop of `yoro.refining.loop`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from yoro.data.geometry import Augmentation, Geometry
+from yoro.errors import InputError, SourceError
+from yoro.prompts.prompt import Prompt, make_prompt
+from yoro.prompts.trainable import PromptSet, TrainablePrompt, VisualPrompt
+from yoro.refining.heads import Head
+from yoro.refining.images import LabelledImages
+from yoro.refining.loop import Choose, Training, first_best
+from yoro.refining.recipe import Recipe
+from yoro.research.baselines import published
+from yoro.research.baselines.autovp import CLIP, FullMapping, RawPadding
+from yoro.research.baselines.clip_heads import (
+    SOURCE_TEMPLATES,
+    AttributeHead,
+    Similarities,
+    Vectors,
+    bank_vectors,
+    label_head,
+    label_vectors,
+    source_vectors,
+)
+from yoro.research.baselines.dga import GranularHead, GranularPrompts, super_classes
+from yoro.research.baselines.dvp import caused, clustered, dvp_head
+from yoro.research.baselines.label_mappings import baseline_head
+from yoro.sources.protocol import DualEncoder
+from yoro.sources.torch.gradients import DifferentiableSource, Twin
+from yoro.text.settings import EACH, Attributes
+
+BATCH = 64
+BATCH_ONE_SHOT = 16
+WATERMARK = 30 / 224  # of the canvas: 30 pixels of 224
+STRONG = Augmentation(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), shorter_first=True)  # torchvision's own numbers
+WATERMARKED = ("vp", "blm", "blm+")
+UNAUGMENTED = ("blm", "blm+", "autovp")  # AutoVP's augmentation is not known, so there is none
+SEVERAL = "dvp-cls", "dvp-cse"
+
+
+@dataclass(frozen=True)
+class ClipSettings:
+    """A method, the sentences that it is given, and its numbers as published.
+
+    banks : attribute sentences, as `make_bank` takes them: describing ones (DVP-cls), describing and distinguishing
+        ones (AttrVR, DGA), one bank for each prompt (DVP-cse); none for the others. Without any, where one bank is
+        enough, our templates stand in.
+    sentences, nearest, alpha : sentences a class, how many count for an image, and the weight of the first bank.
+    prompts : of the clustered DVP.
+    granularity : of DGA.
+    bank_seed : by which sentences are drawn, apart from the seed of the training.
+    templates : of BLM and AutoVP; the published runs have ImageNet's 80 after the first.
+    """
+
+    method: str
+    banks: Sequence[Attributes] = ()
+    sentences: int = EACH
+    nearest: int = published.NEAREST
+    alpha: float = published.ALPHA
+    prompts: int = published.PROMPTS
+    granularity: published.Granularity = field(default_factory=published.Granularity)
+    bank_seed: int = 0
+    templates: tuple[str, ...] = SOURCE_TEMPLATES
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What a method is built from."""
+
+    settings: ClipSettings
+    texts: DualEncoder
+    source: Twin
+    prompt: Prompt
+    train: LabelledImages
+    banks: list[Vectors]
+    seed: int
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.train.classes
+
+    @property
+    def device(self) -> torch.device:
+        return self.source.device
+
+    @property
+    def scale(self) -> float:
+        """At most 100, as CLIP was trained."""
+        return min(self.texts.logit_scale, 100.0)
+
+
+_Parts = tuple[VisualPrompt, DifferentiableSource, Head]
+
+
+def clip_recipe(
+    method: str, *, epochs: int = published.EPOCHS, shots: int | None = None, flip: bool = True, seed: int = 0
+) -> Recipe:
+    """The published recipe: SGD 40 with momentum 0.9, a cosine that falls with every step, fp32.
+
+    Batches are of 64, of 16 for one shot. DVP counts an epoch that trains nothing among its epochs; its cosine begins
+    after that one and is laid out for all.
+    """
+    _check(method)
+    idle = method in SEVERAL  # the first epoch
+    return Recipe(
+        epochs=max(0, epochs - 1) if idle else epochs,
+        schedule_epochs=max(1, epochs) if idle else None,
+        batch_size=BATCH_ONE_SHOT if shots == 1 else BATCH,
+        optimiser="sgd",
+        learning_rate=published.CLIP_RATE,
+        head_learning_rate=published.PROJECTION_RATE if method == "dga" else published.CLIP_RATE,
+        schedule="cosine",
+        augmentation=None if method in UNAUGMENTED else replace(STRONG, flip=flip),
+        head_clip=CLIP if method == "autovp" else None,
+        whole_batches=method == "dga",
+        mapping_pass=method in ("blm", "blm+"),
+        seed=seed,
+    )
+
+
+def clip_prompt(method: str, source: DifferentiableSource) -> Prompt:
+    """The prompt that a method starts from: a watermark of 30 pixels of 224, or 16 pixels around a smaller image."""
+    _check(method)
+    if method in WATERMARKED:
+        pad = max(1, round(WATERMARK * source.side))
+        return make_prompt("watermark", source.side, mean=source.mean, std=source.std, pad=pad)
+    return make_prompt("padding", source.side, mean=source.mean, std=source.std)
+
+
+def clip_geometry(prompt: Prompt, source: Twin) -> Geometry:
+    """How images become squares for a prompt, by the transform that the source was made for."""
+    fits = cast("Mapping[str, object]", source.describe()["geometry"])
+    return Geometry.from_config({"side": prompt.image_side, "reduced": True, **fits})
+
+
+def clip_training(
+    settings: ClipSettings,
+    texts: DualEncoder,
+    source: Twin,
+    train: LabelledImages,
+    recipe: Recipe,
+    *,
+    choose: Choose = first_best,
+    progress: bool = False,
+) -> tuple[Training, list[str]]:
+    """A method ready to run, and sentences on what was odd about its banks.
+
+    texts, source : the same image-text model, opened by `open_source` and by `open_differentiable`.
+    train : images in the geometry of the method's prompt.
+    """
+    method, prompt = settings.method, clip_prompt(settings.method, source)
+    _check_match(texts, source, train, prompt)
+    banks, notes = _banks(settings, texts, train.classes)
+    prompts, responding, head = BUILDERS[method](_Task(settings, texts, source, prompt, train, banks, recipe.seed))
+    training = Training(prompts, responding, head, recipe, choose=choose, progress=progress)
+    if method in ("blm", "blm+", *SEVERAL):
+        training.gather(train)  # of DVP the published epoch that trains nothing
+    return training, notes
+
+
+def _labels(task: _Task) -> _Parts:
+    vectors = label_vectors(task.texts, task.classes)
+    return _one(task), task.source, label_head(vectors, task.classes, task.scale, task.device)
+
+
+def _attributes(task: _Task) -> _Parts:
+    alpha, nearest = task.settings.alpha, task.settings.nearest
+    head = AttributeHead(task.banks, task.classes, task.scale, alpha=alpha, nearest=nearest, device=task.device)
+    return _one(task), task.source, head
+
+
+def _routed(task: _Task) -> _Parts:
+    if task.settings.method == "dvp-cls":
+        sentences = clustered(task.banks[0], task.classes, task.scale, task.settings.prompts)
+    else:
+        sentences = caused(task.banks, task.classes, task.scale)
+    prompts = PromptSet([TrainablePrompt(task.prompt, task.device) for _ in range(sentences.prompts)])
+    return prompts, task.source, dvp_head(sentences, nearest=task.settings.nearest, device=task.device)
+
+
+def _bayesian(task: _Task) -> _Parts:
+    source = _similarities(task)
+    return _one(task), source, baseline_head(task.settings.method, source, task.classes, task.seed)
+
+
+def _autovp(task: _Task) -> _Parts:
+    source = _similarities(task)
+    head = FullMapping(source.width, task.classes, seed=task.seed, device=task.device)
+    return RawPadding(task.prompt, task.device), source, head
+
+
+def _dga(task: _Task) -> _Parts:
+    granularity = task.settings.granularity
+    tree = super_classes(_prototypes(task), granularity.levels)
+    prompts = GranularPrompts(task.prompt, granularity, seed=task.seed, device=task.device)
+    head = GranularHead(task.banks, tree, task.classes, task.scale, granularity, device=task.device)
+    return prompts, task.source, head
+
+
+BUILDERS: dict[str, Callable[[_Task], _Parts]] = {
+    "vp": _labels,
+    "ar": _labels,
+    "attrvr": _attributes,
+    "dvp-cls": _routed,
+    "dvp-cse": _routed,
+    "autovp": _autovp,
+    "dga": _dga,
+    "blm": _bayesian,
+    "blm+": _bayesian,
+}
+BANKS = {  # least, most, and that in words
+    "attrvr": (1, 2, "1 or 2"),
+    "dvp-cls": (1, 1, "1"),
+    "dvp-cse": (2, math.inf, "2 or more"),
+    "dga": (1, 2, "1 or 2"),
+}
+
+
+def _one(task: _Task) -> TrainablePrompt:
+    return TrainablePrompt(task.prompt, task.device)
+
+
+def _similarities(task: _Task) -> Similarities:
+    return Similarities(task.source, source_vectors(task.texts, task.classes, task.settings.templates), task.scale)
+
+
+def _prototypes(task: _Task) -> NDArray[np.float64]:
+    """Mean unit vector (classes, dimension) of the training images of each class, without a prompt.
+
+    The published five crops of a square image are one and the same.
+    """
+    images = replace(task.train, geometry=replace(task.train.geometry, side=task.source.side))
+    counts = np.bincount(images.codes, minlength=len(task.classes))
+    empty = [name for name, count in zip(task.classes, counts, strict=True) if not count]
+    if empty:
+        raise InputError(f"There is no training image of {', '.join(map(repr, empty))}; DGA needs one of each class.")
+    sums = np.zeros((len(task.classes), task.source.width))
+    for pixels, codes in images.batches(BATCH):
+        np.add.at(sums, codes, task.source.respond(pixels))
+    return sums / counts[:, None]
+
+
+def _banks(settings: ClipSettings, texts: DualEncoder, classes: tuple[str, ...]) -> tuple[list[Vectors], list[str]]:
+    """Vectors of the banks that a method wants, and what was odd about them."""
+    method, given = settings.method, settings.banks
+    least, most, expected = BANKS.get(method, (0, 0, "none"))
+    wanted: Sequence[Attributes] = ("templates",) if not given and least == 1 else given
+    if not least <= len(wanted) <= most:
+        raise InputError(f"{method} takes {expected} of the banks of sentences; {len(given)} came.")
+    vectors, notes = [], []
+    for attributes in wanted:
+        rows, odd = bank_vectors(texts, classes, attributes, each=settings.sentences, seed=settings.bank_seed)
+        vectors.append(rows)
+        notes += odd
+    if wanted is not given and least:
+        notes.append(f"No sentences were given for {method}: our {vectors[0].shape[1]} templates stand in.")
+    if method in ("attrvr", "dga") and len(vectors) == 1:
+        notes.append(
+            f"{method} has one bank, which counts wholly; published, a second one of distinguishing sentences."
+        )
+    return vectors, notes
+
+
+def _check_match(texts: DualEncoder, source: Twin, train: LabelledImages, prompt: Prompt) -> None:
+    if list(train.classes) != sorted(set(train.classes)):
+        raise InputError(f"The classes must come sorted by name and once each; {', '.join(train.classes[:9])} came.")
+    one, two = texts.describe()["digest"], source.describe()["digest"]
+    if one != two:
+        raise SourceError(f"{texts.name!r} and {source.name!r} have different weights; open one source in both ways.")
+    if train.geometry.side != prompt.image_side:
+        raise InputError(
+            f"The images are squares of {train.geometry.side}, but the prompt takes {prompt.image_side}: "
+            "make them by `clip_geometry` of the method's prompt."
+        )
+
+
+def _check(method: str) -> None:
+    if method not in published.CLIP_METHODS:
+        raise InputError(f"{method!r} is no CLIP baseline; there are {', '.join(published.CLIP_METHODS)}.")

@@ -1,0 +1,88 @@
+"""The published reprogramming baselines for classifiers: label mappings trained with a prompt in the same loop."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from yoro.errors import InputError
+from yoro.mappings.affine import AffineMapping
+from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table, random_mapping
+from yoro.prompts.trainable import TrainablePrompt
+from yoro.refining.heads import Head, LinearHead, MappingHead
+from yoro.refining.images import LabelledImages
+from yoro.refining.loop import Choose, Training, first_best
+from yoro.refining.mapping_updates import FROZEN, REFRESH
+from yoro.refining.recipe import Recipe
+from yoro.research.baselines.published import BATCH, EPOCHS, ITERATIVE, LABEL_MAPPINGS
+from yoro.sources.torch.gradients import DifferentiableSource
+
+
+def published_recipe(
+    method: str,
+    *,
+    epochs: int = EPOCHS,
+    batch_size: int = BATCH,
+    mapping: Literal["pass", "seen"] = "pass",
+    seed: int = 0,
+) -> Recipe:
+    """The schedule of the published runs: Adam 0.01, a tenth after half and after 0.72 of the epochs, no augmentation.
+
+    ILM, BLM and BLM+ gather their mapping in a pass of its own before each epoch; with `mapping="seen"` they
+    gather it from the responses of the training itself, as the published fast variant does.
+    """
+    _check(method)
+    return Recipe(
+        epochs=epochs,
+        batch_size=batch_size,
+        schedule="milestones",
+        augmentation=None,
+        mapping_pass=method in ITERATIVE and mapping == "pass",
+        seed=seed,
+    )
+
+
+def baseline_head(method: str, source: DifferentiableSource, classes: tuple[str, ...], seed: int = 0) -> Head:
+    """The head of a method; one that maps by counts knows nothing until it has gathered a first pass."""
+    _check(method)
+    if method == "deep":
+        return LinearHead(source.width, classes, seed=seed, device=source.device)
+    if method == "rlm":
+        mapping = random_mapping(source.width, classes, np.random.default_rng(seed))
+    else:
+        mapping = AffineMapping(np.zeros((source.width, len(classes))), np.zeros(len(classes)), classes)
+    return MappingHead(
+        mapping,
+        FROZEN if method == "rlm" else REFRESH,
+        collect=partial(plus_table if method == "blm+" else CoOccurrence, classes),
+        solve=bayesian_mapping if method in ("blm", "blm+") else frequency_mapping,
+        device=source.device,
+    )
+
+
+def baseline_training(
+    method: str,
+    source: DifferentiableSource,
+    prompt: TrainablePrompt,
+    train: LabelledImages,
+    recipe: Recipe,
+    *,
+    choose: Choose = first_best,
+    progress: bool = False,
+) -> Training:
+    """The method ready to run: its first mapping comes from a pass with the untrained prompt."""
+    head = baseline_head(method, source, train.classes, recipe.seed)
+    training = Training(prompt, source, head, recipe, choose=choose, progress=progress)
+    if isinstance(head, MappingHead) and method != "rlm":
+        training.gather(train)
+        if method == "flm":
+            head.freeze()
+    return training
+
+
+def _check(method: str) -> None:
+    if method not in LABEL_MAPPINGS:
+        known = ", ".join(LABEL_MAPPINGS)
+        raise InputError(f"{method!r} is no label mapping trained with a prompt; there are {known}.")

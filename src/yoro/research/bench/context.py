@@ -1,0 +1,147 @@
+"""What a method of the bench is given: the images, responses and sentences of one cell; and what it hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from yoro.data.examples import Example
+from yoro.discriminant.evidence import Validation
+from yoro.model.model import Model
+from yoro.model.pipeline import Pipeline
+from yoro.research.bench.cells import Cell
+from yoro.research.bench.datasets.attribute_files import read_templates
+from yoro.research.bench.datasets.dataset import BenchDataset
+from yoro.research.bench.datasets.drawing import Drawn
+from yoro.research.bench.response_cache import ResponseCache
+from yoro.research.bench.results import Epoch
+from yoro.research.peers.method import Task, make_task
+from yoro.sources.protocol import DualEncoder, is_dual
+from yoro.text.banks import Bank, fill_template, match_classes, read_sentences
+from yoro.text.encoded_bank import EncodedBank, encode_bank, make_encoded_bank
+from yoro.text.settings import SentenceSettings
+
+# "templates", "names", one template with {name} in it, a bank {class: [sentences]} in JSON, or templates in a text file
+Origin = str | Path
+SEED = 0  # of the draw of sentences: a plan has the same bank for every seed
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a method found out; the fields are those of `Result`."""
+
+    correct: int
+    seconds: float
+    passes: int
+    validation: tuple[int, int] | None = None
+    depth: int | None = None
+    shrinkage: float | None = None
+    selected_on: Literal["validation", "test"] | None = None
+    epochs: tuple[Epoch, ...] = ()
+    notes: tuple[str, ...] = ()
+    retained: float | None = None
+    fitted: int | None = None  # where these are not the training images of the draw
+
+
+@dataclass(frozen=True)
+class Context:
+    """One cell with everything it needs.
+
+    cache : responses of all its images.
+    sentences : what an image-text source compares images with; more than one where a method reads several banks.
+    scratch : a folder for the checkpoints of a training, which may have been interrupted before.
+    """
+
+    cell: Cell
+    dataset: BenchDataset
+    drawn: Drawn
+    pipeline: Pipeline
+    cache: ResponseCache
+    sentences: tuple[Origin, ...]
+    scratch: Path
+    device: str = "auto"
+    progress: bool = False
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, sorted."""
+        return tuple(sorted({example.label or "" for example in self.drawn.train}))
+
+    @cached_property
+    def words(self) -> EncodedBank | None:
+        """The sentences of an image-text source, with their vectors; None for any other source."""
+        source, inputs = self.pipeline.source, self.cell.inputs
+        if not is_dual(source) or inputs.read == "features" or not self.sentences:
+            return None
+        return make_sentences(source, self.classes, self.sentences, inputs.sentences, self.progress)
+
+    def task(self) -> Task:
+        """The cell as the methods of `yoro.research.peers` take it."""
+        words, drawn = self.words, self.drawn
+        return make_task(
+            self.cache.responses(drawn.train), labels(drawn.train), validation=self.validation,
+            texts=None if words is None else words.by_class(), scale=100.0 if words is None else words.scale,
+            seed=self.cell.seed,
+        )  # fmt: skip
+
+    @property
+    def validation(self) -> Validation | None:
+        """Responses and labels to validate on."""
+        held = self.drawn.val
+        return (self.cache.responses(held), labels(held)) if held else None
+
+    @property
+    def pass_seconds(self) -> float:
+        """What one forward pass over the training images takes: their share of the pass that all methods share."""
+        return self.cache.seconds_an_image * len(self.drawn.train)
+
+    def right(self, model: Model, examples: Sequence[Example]) -> int:
+        """How many images the model answers rightly, by their cached responses."""
+        return int((model.mapping.predict(self.cache.responses(examples)) == labels(examples)).sum())
+
+
+def labels(examples: Sequence[Example]) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
+    """The labels (n,)."""
+    return np.array([example.label or "" for example in examples], dtype=np.str_)
+
+
+def is_list(origin: Origin) -> bool:
+    """Whether this is a file of templates."""
+    return isinstance(origin, Path) and origin.suffix.lower() == ".txt"
+
+
+def is_template(origin: Origin) -> bool:
+    """Whether this is a template itself."""
+    return isinstance(origin, str) and "{name}" in origin
+
+
+def make_sentences(
+    source: DualEncoder, classes: Iterable[str], origins: Sequence[Origin], each: int, progress: bool
+) -> EncodedBank:
+    """Sentences of the classes with their vectors.
+
+    Of a bank alone so many are drawn. Templates, and a bank beside them, are taken whole and in their order.
+    """
+    first, names = origins[0], sorted(classes)
+    if not is_list(first) and not is_template(first):
+        settings = SentenceSettings(first, each, zero_shot=False)
+        return make_encoded_bank(source, names, settings, seed=SEED, progress=progress)[0]
+    parts = [_whole(origin, names) for origin in origins]
+    filled = {name: tuple(sentence for part in parts for sentence in part[name]) for name in names}
+    told = " and ".join(origin.name if isinstance(origin, Path) else origin for origin in origins)
+    bank = Bank(filled, told, max(map(len, filled.values())), SEED)
+    return EncodedBank(bank, encode_bank(source, bank, progress=progress), source.logit_scale, votes=False)
+
+
+def _whole(origin: Origin, names: Sequence[str]) -> dict[str, list[str]]:
+    """Every sentence of an origin for each class."""
+    if isinstance(origin, Path) and not is_list(origin):
+        bank = read_sentences(origin)
+        return {name: bank[key] for name, key in match_classes(names, bank).items()}
+    templates = [origin] if isinstance(origin, str) else read_templates(origin)
+    return {name: [fill_template(template, name) for template in templates] for name in names}

@@ -1,0 +1,122 @@
+"""The published files beside the images: attribute sentences, template lists and few-shot indices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from yoro.data.examples import shown
+from yoro.errors import DatasetError, InputError
+from yoro.files.reading import read_bounded
+from yoro.research.bench.datasets.dataset import BenchDataset
+from yoro.research.bench.datasets.finding import dataset_folders
+
+BANKS = "The repositories AttrVR and DecoupledVP of Chengyi Cai (MIT) hold them, in 'attributes' and 'causes'."
+CUPL = "The repositories yangyangyang127/APE and lyymuwu/TIMO hold them, in 'gpt3_prompts' and 'Prompt_CuPL'."
+TEMPLATES = {"imagenet": 80, "carprt": 247}  # lines of the published lists
+INDICES = "Few-shot index files were published for seeds 1 to 3 of ten datasets; without them our own draws are used."
+LARGEST_LIST = 1 << 20  # bytes of a template list
+
+# As they are shared, and as the two repositories name them; a clone of either may lie in the root.
+_NAMES = {
+    "des": (
+        "attributes/{bank}/dvp__attributes__des.json",
+        "attributes/{bank}/attrvr__gpt3__des.json",
+        "attributes/{bank}_des.json",
+        "attributes/gpt3/{bank}_des.json",
+        "DecoupledVP/attributes/{bank}_des.json",
+        "AttrVR/attributes/gpt3/{bank}_des.json",
+    ),
+    "dist": (
+        "attributes/{bank}/attrvr__gpt3__dist.json",
+        "attributes/{bank}_dist.json",
+        "attributes/gpt3/{bank}_dist.json",
+        "AttrVR/attributes/gpt3/{bank}_dist.json",
+    ),
+    **{
+        f"cse_{number}": (
+            f"attributes/{{bank}}/dvp__causes__cse_{number}.json",
+            f"causes/{{bank}}_cse_{number}.json",
+            f"DecoupledVP/causes/{{bank}}_cse_{number}.json",
+        )
+        for number in (1, 2, 3)
+    },
+    "cupl": (
+        "attributes/{bank}/cupl.json",
+        "APE/gpt3_prompts/CuPL_prompts_{plain}.json",
+        "TIMO/Prompt_CuPL/{plain}.json",
+    ),
+}
+KINDS = tuple(_NAMES)
+
+
+def bank_places(dataset: BenchDataset, roots: Sequence[Path], kind: str) -> list[Path]:
+    """Every name under which the sentences of a kind are looked for."""
+    if kind not in _NAMES:
+        raise InputError(f"{kind!r} is no kind of attribute file; expected one of {', '.join(KINDS)}.")
+    plain = dataset.name.replace("-", "")
+    return [root / name.format(bank=dataset.bank, plain=plain) for root in roots for name in _NAMES[kind]]
+
+
+def find_bank(dataset: BenchDataset, roots: Sequence[Path], kind: str = "des") -> Path:
+    """The file {class: [sentences]} of a dataset: "des" describing, "dist" distinguishing, "cse_1" to "cse_3" causes.
+
+    "cupl" are those of APE and TIMO, whose files are the same.
+    "des" is DVP's file and AttrVR's of GPT-3, which are the same. Files that differ are an error.
+    """
+    places = bank_places(dataset, roots, kind)
+    if dataset.bank is None:
+        raise DatasetError(f"No attribute files were published for {dataset.title}.", state="missing")
+    present = [place for place in places if place.is_file()]
+    looked = [shown(place) for place in places]
+    if not present:
+        raise DatasetError(
+            f"{dataset.title}: its attribute sentences ({kind}) were not found. Looked for "
+            f"{', '.join(repr(place) for place in looked)}. {CUPL if kind == 'cupl' else BANKS}",
+            state="missing",
+            looked=looked,
+        )
+    for other in present[1:]:
+        if other.read_bytes() != present[0].read_bytes():
+            raise DatasetError(
+                f"{dataset.title}: '{shown(present[0])}' and '{shown(other)}' are both its sentences ({kind}), and "
+                "differ. Remove one, or give one --data root.",
+                state="two copies",
+                looked=[shown(present[0]), shown(other)],
+            )
+    return present[0]
+
+
+def template_places(roots: Sequence[Path], name: str) -> list[Path]:
+    """Where a user's list of templates may be."""
+    return [root / "templates" / f"{name}.txt" for root in roots]
+
+
+def read_templates(path: Path) -> list[str]:
+    """Templates of a text file, one a line, as `fill_template` takes them; "{}" stands for the class too."""
+    try:
+        lines = read_bounded(path, LARGEST_LIST).decode("utf-8-sig").splitlines()
+    except ValueError as error:
+        raise InputError(f"'{shown(path)}' holds no templates, one a line: {error}.") from None
+    templates = [line.strip().replace("{}", "{name}") for line in lines if line.strip()]
+    odd = next((text for text in templates if "{name}" not in text and "{a}" not in text), None)
+    if odd is not None or not templates:
+        came = f"a line {odd[:80]!r} has no place for the class" if odd is not None else "it is empty"
+        raise InputError(f"'{shown(path)}': {came}; expected templates such as 'a photo of a {{}}.', one a line.")
+    return templates
+
+
+def index_places(dataset: BenchDataset, roots: Sequence[Path], seed: int, shots: int = 16) -> Iterator[Path]:
+    """Where the published few-shot index of a seed may be."""
+    name = f"shot_{shots}-seed_{seed}.json"
+    for folder in dataset_folders(roots, dataset.folders):
+        yield folder / "split_fewshot" / name
+    for root in roots:
+        for home in (f"fewshot{shots}/{dataset.bank}", f"splits/fewshot{shots}/{dataset.bank}"):
+            yield root / home / name
+        yield root / "splits" / f"{dataset.bank}-{name}"
+
+
+def find_index(dataset: BenchDataset, roots: Sequence[Path], seed: int, shots: int = 16) -> Path | None:
+    """The published few-shot index of a seed, which `yoro.data.find` reads; None if it is not there."""
+    return next((place for place in index_places(dataset, roots, seed, shots) if place.is_file()), None)

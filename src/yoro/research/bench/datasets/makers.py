@@ -1,0 +1,189 @@
+"""Datasets in the layouts of their makers: GTSRB, SVHN and FGVC Aircraft."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.data.examples import Dataset, Example, class_name, shown
+from yoro.errors import DatasetError
+from yoro.files.reading import read_bounded
+from yoro.research.bench.datasets.dataset import Found, lacking, said_counts, split_counts, view_examples
+
+TRAINING = ("GTSRB/Training", "Training")  # from the dataset's folder on
+TEST = ("GTSRB/Final_Test/Images", "Final_Test/Images")
+LIST = "GT-final_test.csv"
+PLACES = ("", "GTSRB", "GTSRB/Final_Test/Images", "Final_Test/Images")
+MOST_LIST = 16 << 20  # bytes
+COMPETITION = "GTSRB/Final_Training"  # the larger training set of the makers' own page
+
+SIGNS = (
+    "speed limit 20 km/h", "speed limit 30 km/h", "speed limit 50 km/h", "speed limit 60 km/h", "speed limit 70 km/h",
+    "speed limit 80 km/h", "end of speed limit 80 km/h", "speed limit 100 km/h", "speed limit 120 km/h", "no passing",
+    "no passing for vehicles over 3.5 t", "right of way at the next intersection", "priority road", "yield", "stop",
+    "no vehicles", "no vehicles over 3.5 t", "no entry", "general caution", "dangerous curve to the left",
+    "dangerous curve to the right", "double curve", "bumpy road", "slippery road", "road narrows on the right",
+    "road work", "traffic signals", "pedestrians", "children crossing", "bicycles crossing", "beware of ice or snow",
+    "wild animals crossing", "end of all speed and passing limits", "turn right ahead", "turn left ahead", "ahead only",
+    "go straight or right", "go straight or left", "keep right", "keep left", "roundabout mandatory",
+    "end of no passing", "end of no passing for vehicles over 3.5 t",
+)  # fmt: skip
+
+
+def read_gtsrb(folder: Path) -> Found | None:
+    """Training folders and listed test images of a folder, or None if it holds neither.
+
+    Groups are tracks: thirty photographs of one sign from nearing it.
+    """
+    training = next((folder / name for name in TRAINING if (folder / name).is_dir()), None)
+    test = next((folder / name for name in TEST if (folder / name).is_dir()), None)
+    if training is None and test is None:
+        return None
+    listing = next((folder / name / LIST for name in PLACES if (folder / name / LIST).is_file()), None)
+    if training is None or test is None or listing is None:
+        missing = TRAINING[0] if training is None else TEST[0] if test is None else LIST
+        other = any((folder / name).is_dir() for name in (COMPETITION, Path(COMPETITION).name))
+        hint = f" '{COMPETITION}' is there: it is another training set (39,209)." if other else ""
+        told = f"GTSRB in '{shown(folder)}' lacks '{missing}'; expected {TRAINING[0]}, {TEST[0]} and {LIST}.{hint}"
+        raise lacking(told, folder / missing)
+    tests, gone = _tests(test, listing)
+    problem = (
+        f"'{shown(test)}' lacks {len(gone):,} of the images that '{LIST}' lists, first {gone[0]!r}." if gone else ""
+    )
+    return Found(Dataset((*_training(training), *tests)), shown(folder), problem=problem)
+
+
+def _training(folder: Path) -> list[Example]:
+    examples = []
+    for number, sign in enumerate(SIGNS):
+        for image in sorted((folder / f"{number:05d}").glob("*.ppm")):
+            track = f"{number:05d}/{image.stem.partition('_')[0]}"
+            examples.append(Example(image, sign, f"Training/{number:05d}/{image.name}", track, "train"))
+    return examples
+
+
+def _tests(folder: Path, listing: Path) -> tuple[list[Example], list[str]]:
+    """Examples of the listed images, and the names of those that are not there."""
+    try:
+        text = read_bounded(listing, MOST_LIST).decode("utf-8-sig", "replace")
+    except ValueError as error:
+        raise _no_list(listing, str(error)) from None
+    examples, gone = [], []
+    for row in csv.DictReader(text.splitlines(), delimiter=";"):
+        name, number = row.get("Filename") or "", row.get("ClassId") or ""
+        if not name or name != Path(name).name or not number.isdecimal() or int(number) >= len(SIGNS):
+            raise _no_list(listing, f"a row has the file {name!r} and the class {number!r}")
+        if (folder / name).is_file():
+            examples.append(Example(folder / name, SIGNS[int(number)], f"Final_Test/{name}", split="test"))
+        else:
+            gone.append(name)
+    return examples, gone
+
+
+def _no_list(listing: Path, reason: str) -> DatasetError:
+    return DatasetError(
+        f"'{shown(listing)}' is no list of GTSRB's test images: {reason}; expected columns Filename and ClassId.",
+        looked=[shown(listing)],
+    )
+
+
+FILES = {"train": "train_32x32.mat", "test": "test_32x32.mat"}
+DIGITS = tuple("0123456789")
+MOST_BYTES = 1 << 30  # of a file
+MOST_IMAGES = 1_000_000  # also bounds what a compressed file may become: 3 GB
+
+
+def read_svhn(folder: Path) -> Found | None:
+    """Both files of a folder, or None if it holds neither."""
+    missing = [name for name in FILES.values() if not (folder / name).is_file()]
+    if len(missing) == len(FILES):
+        return None
+    if missing:
+        there = next(name for name in FILES.values() if name not in missing)
+        raise lacking(f"SVHN in '{shown(folder)}' lacks {missing[0]!r}; put it beside {there!r}.", folder / missing[0])
+    parts = ((split, *_read(folder / name)) for split, name in FILES.items())
+    return Found(Dataset(view_examples(parts, DIGITS)), shown(folder))
+
+
+def _read(path: Path) -> tuple[NDArray[np.uint8], list[int]]:
+    """Images (n, 32, 32, 3), a view, and their digits."""
+    from scipy.io import loadmat, whosmat
+
+    if path.stat().st_size > MOST_BYTES:
+        raise _no_digits(path, f"it has {path.stat().st_size:,} bytes; at most {MOST_BYTES:,} are read")
+    try:
+        shapes = {name: (shape, kind) for name, shape, kind in whosmat(path)}
+        shape, kind = shapes.get("X", ((), ""))
+        if len(shape) != 4 or shape[:3] != (32, 32, 3) or shape[3] > MOST_IMAGES or kind != "uint8":
+            raise _no_digits(path, f"'X' is {kind or 'nothing'} {shape}; expected uint8 (32, 32, 3, n)")
+        if np.prod(shapes.get("y", ((0,), ""))[0]) != shape[3]:
+            raise _no_digits(path, f"there are not {shape[3]:,} labels 'y'")
+        content = loadmat(path, variable_names=["X", "y"])
+        pixels, labels = content["X"], np.asarray(content["y"]).ravel().astype(np.int64)
+    except DatasetError:
+        raise
+    except Exception as error:  # a hostile file can raise anything inside the reader
+        raise _no_digits(path, f"{type(error).__name__}: {error}") from error
+    if pixels.shape != shape or labels.shape != shape[3:] or labels.min() < 1 or labels.max() > 10:
+        raise _no_digits(path, "its images and labels do not fit together; labels are 1 to 10")
+    return np.transpose(pixels, (3, 0, 1, 2)), (labels % 10).tolist()  # label 10 is the digit 0
+
+
+def _no_digits(path: Path, reason: str) -> DatasetError:
+    return DatasetError(
+        f"'{shown(path)}' is no file of SVHN's cropped digits: {reason}. Get it again.", looked=[shown(path)]
+    )
+
+
+LISTS = {split: f"images_variant_{split}.txt" for split in ("train", "val", "test")}
+INSIDE = ("", "data", "fgvc-aircraft-2013b/data")  # where lists and images lie in the dataset's folder
+
+
+def read_aircraft(folder: Path) -> Found | None:
+    """The listed images of a folder, or None if it holds neither lists nor a folder 'images'."""
+    homes = [folder / name for name in INSIDE]
+    listed = [home for home in homes if any((home / file).is_file() for file in LISTS.values())]
+    home = next(iter([*listed, *(home for home in homes if (home / "images").is_dir())]), None)
+    if home is None:
+        return None
+    examples, gone = [], []
+    wanted = {}
+    for split, file in LISTS.items():
+        rows = _rows(home / file)
+        wanted[split] = len(rows)
+        for name, label in rows:
+            image = home / "images" / f"{name}.jpg"
+            if image.is_file():
+                examples.append(Example(image, label, image.name, split=split))
+            else:
+                gone.append(shown(image))
+    dataset = Dataset(tuple(sorted(examples, key=lambda example: (example.label or "", example.name))))
+    problem = ""
+    if gone:
+        have = split_counts(dataset)
+        found = said_counts({split: have.get(split, 0) for split in wanted})
+        problem = (
+            f"found {found}; its lists name {said_counts(wanted)}. The first image that is missing is '{gone[0]}'."
+        )
+    return Found(dataset, shown(folder), problem=problem)
+
+
+def _rows(path: Path) -> list[tuple[str, str]]:
+    """(number of the image, variant) of each line."""
+    if not path.is_file():
+        raise lacking(f"FGVC Aircraft lacks the list '{shown(path)}'; expected {', '.join(LISTS.values())}.", path)
+    try:
+        lines = read_bounded(path, MOST_LIST).decode("utf-8", "replace").splitlines()
+    except ValueError as error:
+        raise DatasetError(f"'{shown(path)}' is no list: {error}.") from None
+    rows = []
+    for line in lines:
+        name, _, label = line.strip().partition(" ")
+        if name and (not name.isdecimal() or not label.strip()):
+            raise DatasetError(f"'{shown(path)}': {line[:80]!r} is no line 'NUMBER VARIANT'.", looked=[shown(path)])
+        if name:
+            rows.append((name, class_name(label)))
+    return rows

@@ -1,0 +1,271 @@
+"""What a run of a plan would do, and about how long it would take, by earlier results or a short measurement."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+from yoro.data.examples import Example
+from yoro.data.splits import HOLD_OUT, MOST_VALIDATION
+from yoro.errors import InputError, counted, one_line
+from yoro.research.baselines.published import ITERATIVE
+from yoro.research.bench.cell_loading import choose_sentences, find_data, manifest_file, published_index, stage_of
+from yoro.research.bench.cells import Cell
+from yoro.research.bench.datasets.bench_datasets import find_bench_dataset
+from yoro.research.bench.datasets.dataset import BenchDataset, split_counts
+from yoro.research.bench.datasets.manifest import take_manifest
+from yoro.research.bench.methods.bench_methods import find_method
+from yoro.research.bench.plan import Plan
+from yoro.research.bench.results import PlanEntry, Results
+from yoro.research.bench.runner import duration_text
+from yoro.research.bench.speed_probe import Speed
+from yoro.sources.availability import lacking
+
+State = Literal["finished", "to run", "data changed", "no data", "no source"]
+STATES: tuple[State, ...] = get_args(State)
+
+BACKWARD = 2.0  # what a backward pass costs, in forward passes
+RATES = {  # images a second through a network, forward, on two CPU cores: measured, or by its operations beside those
+    "lite0": 160.0, "lite1": 110.0, "lite2": 80.0, "conse": 110.0, "resnet18": 50.0, "resnext101_32x8d": 5.5,
+    "RN50": 15.0, "RN101": 9.0, "ViT-B-32": 17.0, "ViT-B-16": 5.0,
+}  # fmt: skip
+UNKNOWN = 10.0  # images a second through any other network
+IMAGE_TEXT = ("open_clip:", "embedded:conse")  # how the names of sources that read sentences begin
+USUAL, LEAST = 224, 0.04  # the side that the rates are for, and the share of its time that the smallest canvas takes
+
+
+class Counted(NamedTuple):
+    """Images of a cell by what they are for."""
+
+    train: int
+    val: int
+    test: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A cell, whether it would run, and about how many seconds that takes (with its share of shared responses)."""
+
+    entry: PlanEntry
+    state: State
+    seconds: float = 0.0
+    why: str = ""  # it cannot run, or failed before
+
+
+Measure = Callable[[Cell, BenchDataset, Sequence[Example], bool], Speed]  # the last: whether it is trained through
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Seconds of one image, forward and in an epoch of training, and of a mapping, by source; as they were measured."""
+
+    forward: dict[str, float]
+    training: dict[str, float]
+    solving: dict[str, float] = field(default_factory=dict)
+
+    def seconds(self, source: str) -> float:
+        """Of a forward pass."""
+        return self.forward.get(source, 1.0 / guessed_rate(source))
+
+    def training_seconds(self, source: str) -> float:
+        """Of a forward and a backward pass."""
+        return self.training.get(source, (1.0 + BACKWARD) * self.seconds(source))
+
+
+def forecast(plan: Plan, results: Results, roots: Sequence[Path], measure: Measure | None = None) -> list[Forecast]:
+    """Every cell of the plan, in its order; `measure` is asked for sources that no earlier result tells of."""
+    rates = measured_rates(plan, results)
+    data = {name: _look(name, plan, results, roots) for name in plan.datasets}
+    checked = [(entry, *_state(entry, data[entry.dataset], results, roots)) for entry in plan.entries()]
+    if measure is not None:
+        runs = [entry.cell for entry, state, _ in checked if state in ("to run", "data changed")]
+        rates = _measured_now(runs, data, rates, measure)
+    read: set[object] = set()  # stages whose responses are in the estimate already
+    listed = []
+    for entry, state, why in checked:
+        seconds, seen = 0.0, data[entry.dataset].dataset
+        if state != "finished" and seen is not None and seen.counts:
+            counted = count_images(entry.cell, seen)
+            seconds = training_cost(entry.cell, counted, rates) + rates.solving.get(entry.cell.source, 0.0)
+            key = entry.dataset, *stage_of(entry.cell), entry.seed if entry.cell.inputs.shots else None
+            if key not in read:
+                seconds += sum(counted) * rates.seconds(entry.cell.source)
+                read.add(key)
+        listed.append(Forecast(entry, state, seconds, why))
+    return listed
+
+
+def _state(entry: PlanEntry, seen: _Seen, results: Results, roots: Sequence[Path]) -> tuple[State, str]:
+    """Whether a cell would run, and what stands in the way or did before."""
+    known = results.of(entry.cell)
+    if known and (seen.digest is None or any(result.depends.get("data") == seen.digest for result in known)):
+        return "finished", ""
+    absent = seen.problem or _missing_files(entry.cell, seen, roots)
+    source = lacking(entry.cell.source, gradients=find_method(entry.cell.method).trains)
+    if absent or source:
+        return "no data" if absent else "no source", " ".join(filter(None, (absent, source)))
+    return "data changed" if known else "to run", results.error(entry.cell) or ""
+
+
+def _missing_files(cell: Cell, seen: _Seen, roots: Sequence[Path]) -> str:
+    """What a cell reads beside the images and cannot find: a published draw, or sentences."""
+    if seen.dataset is None:
+        return ""
+    try:
+        published_index(cell, seen.dataset, roots)
+        if cell.source.startswith(IMAGE_TEXT):
+            choose_sentences(cell, seen.dataset, roots)
+    except InputError as error:
+        return one_line(error)
+    return ""
+
+
+def _measured_now(cells: Sequence[Cell], data: Mapping[str, _Seen], known: Rates, measure: Measure) -> Rates:
+    """The rates with those of sources that have none yet, each measured once on images of a dataset of its own."""
+    forward, training, solving = dict(known.forward), dict(known.training), dict(known.solving)
+    trained = {cell.source for cell in cells if find_method(cell.method).trains}
+    for cell in cells:
+        seen, source = data[cell.dataset], cell.source
+        needed = source in trained and source not in training
+        if seen.dataset is None or (source in forward and not needed):
+            continue
+        speed = measure(cell, seen.dataset, seen.examples, needed)
+        forward.setdefault(source, speed.forward)
+        solving[source] = speed.solving
+        if speed.training is not None:
+            training[source] = speed.training
+    return Rates(forward, training, solving)
+
+
+def count_images(cell: Cell, dataset: BenchDataset) -> Counted:
+    """Images of a cell, by the numbers that the dataset is known to have."""
+    counts, inputs = dataset.counts, cell.inputs
+    train, val, test = (counts.get(split, 0) for split in ("train", "val", "test"))
+    if not val:
+        val = round(HOLD_OUT * train)
+        train -= val
+    if inputs.shots:
+        train = min(train, inputs.shots * dataset.classes)
+        val = min(val, min(inputs.shots, MOST_VALIDATION) * dataset.classes)
+    limits = {split: limit * dataset.classes for split, limit in inputs.limits().items()}
+    return Counted(*(min(n, limits.get(split, n)) for split, n in (("train", train), ("val", val), ("test", test))))
+
+
+def training_cost(cell: Cell, counted: Counted, rates: Rates) -> float:
+    """Seconds of training: epochs with their validation, prompts and crops that are looked at one by one, the test."""
+    method = find_method(cell.method)
+    options = method.make_options(dict(cell.options), cell.dataset)
+    epochs = options.epochs if method.trains else 0
+    if not epochs:
+        return 0.0
+    looks = options.prompts if cell.method == "dvp-cls" else 1
+    if cell.method == "dga":
+        looks += options.scales * options.crops + options.levels
+    forward, both = rates.seconds(cell.source), rates.training_seconds(cell.source)
+    gathering = forward if cell.method in ITERATIVE and options.mapping_pass else 0.0
+    an_epoch = counted.train * (both + gathering) + counted.val * forward
+    return looks * (epochs * an_epoch + (counted.test + counted.train) * forward)
+
+
+def measured_rates(plan: Plan, results: Results) -> Rates:
+    """Medians over what this folder of results has of each source."""
+    forward: dict[str, list[float]] = {}
+    training: dict[str, list[float]] = {}
+    for entry in plan.entries():
+        for result in results.of(entry.cell)[:1]:
+            forward.setdefault(entry.cell.source, []).append(result.image_seconds)
+            training.setdefault(entry.cell.source, []).extend(
+                epoch.seconds / result.fitted for epoch in result.epochs if epoch.epoch > 0
+            )
+    return Rates(*({s: statistics.median(v) for s, v in found.items() if v} for found in (forward, training)))
+
+
+def guessed_rate(source: str) -> float:
+    """Images a second where nothing was measured yet; a smaller canvas is quicker by its area.
+
+    >>> guessed_rate("timm:resnext101_32x8d.fb_wsl_ig1b_ft_in1k"), guessed_rate("onnx:mine.onnx")
+    (5.5, 10.0)
+    >>> guessed_rate("embedded:lite0?side=112")
+    640.0
+    """
+    name, _, options = source.partition(":")[2].partition("?")
+    network = name.partition("/")[0].partition(".")[0]
+    side = dict(pair.partition("=")[::2] for pair in options.split("&")).get("side", "")
+    share = max((int(side) / USUAL) ** 2, LEAST) if side.isdecimal() else 1.0
+    return RATES.get(network, UNKNOWN) / share
+
+
+def forecast_values(listed: Sequence[Forecast]) -> list[dict[str, object]]:
+    """Plain values for a machine to read, one a cell."""
+    return [
+        one.entry.cell.key() | {
+            "setting": one.entry.setting, "column": one.entry.method, "state": one.state,
+            "seconds": round(one.seconds, 1), "why": one.why,
+        }
+        for one in listed
+    ]  # fmt: skip
+
+
+def forecast_lines(listed: Sequence[Forecast]) -> list[str]:
+    """A line for each setting, dataset and method; then the number of cells, the time, and what stands in the way.
+
+    Where the methods of a setting have different prompts, a line names its own.
+    """
+    prompts = {(one.entry.setting, one.entry.cell.prompt) for one in listed}
+    several = len(prompts) > len({setting for setting, _ in prompts})
+    rows: dict[tuple[str, ...], list[Forecast]] = {}
+    for one in listed:
+        prompt = (one.entry.cell.prompt,) if several else ()
+        rows.setdefault((one.entry.setting, one.entry.dataset, one.entry.method, *prompt), []).append(one)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for names, mine in rows.items():
+        place = "  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True))
+        seeds = " ".join(str(one.entry.seed) for one in mine)
+        states = ", ".join(dict.fromkeys(one.state for one in mine))
+        seconds = sum(one.seconds for one in mine)
+        about = f", about {duration_text(seconds)}" if seconds >= 1 else ""
+        lines.append(f"{place}  seeds {seeds}  {states}{about}")
+    problems = Counter(one.why for one in listed if one.why)
+    return [*lines, *_totals(listed), *(f"{n} cells: {reason}" for reason, n in problems.items())]
+
+
+def _totals(listed: Sequence[Forecast]) -> list[str]:
+    counts = Counter(one.state for one in listed)
+    now = duration_text(sum(one.seconds for one in listed if one.state in ("to run", "data changed")))
+    later = duration_text(sum(one.seconds for one in listed if one.state in ("no data", "no source")))
+    beside = f", and {later} more where data or sources are missing" if counts["no data"] + counts["no source"] else ""
+    states = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    return [
+        f"{counted(len(listed), 'cell')}: {states}.",
+        f"About {now} to run{beside}, by earlier results, else as measured now, else by rates of two CPU cores.",
+    ]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A dataset as it is found now: its images counted, its digest where results ask for it, or what is wrong."""
+
+    dataset: BenchDataset | None = None
+    digest: str | None = None
+    problem: str = ""
+    examples: tuple[Example, ...] = ()
+
+
+def _look(name: str, plan: Plan, results: Results, roots: Sequence[Path]) -> _Seen:
+    try:
+        dataset = find_bench_dataset(name)
+    except InputError as error:
+        return _Seen(problem=str(error))
+    try:
+        found = find_data(name, plan, roots)[1].dataset
+        used = any(results.of(entry.cell) for entry in plan.entries() if entry.cell.dataset == name)
+        digest = take_manifest(found, manifest_file(results, name), write=False).digest if used else None
+    except (InputError, OSError) as error:
+        return _Seen(dataset, problem=one_line(error))
+    counts = {split: n for split, n in split_counts(found).items() if split in ("train", "val", "test")}
+    return _Seen(replace(dataset, counts=counts, classes=len(found.classes)), digest, examples=found.examples)

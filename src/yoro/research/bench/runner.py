@@ -1,0 +1,278 @@
+"""Runs a plan: every cell once, whatever happened before, and whatever happens to the others."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from yoro.data.examples import Example
+from yoro.environment import __version__, cores
+from yoro.errors import YoroError, counted, one_line
+from yoro.model.metrics import percent_text
+from yoro.model.pipeline import Pipeline
+from yoro.model.settings import STRICT, Loading
+from yoro.refining.settings import check_torch
+from yoro.research.bench.cell_loading import (
+    Opened,
+    altered,
+    choose_sentences,
+    digests,
+    draw_images,
+    open_data,
+    open_pipeline,
+    published_index,
+    stage_of,
+)
+from yoro.research.bench.cells import EDITION, Cell, CellInputs, digest_of
+from yoro.research.bench.context import Answer, Context, Origin
+from yoro.research.bench.datasets.drawing import Drawn
+from yoro.research.bench.methods.bench_methods import find_method
+from yoro.research.bench.plan import Plan
+from yoro.research.bench.response_cache import ResponseCache
+from yoro.research.bench.results import PlanEntry, Result, Results
+from yoro.sources.protocol import is_dual
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """With what a plan is run: settings that change the time it takes and never the numbers."""
+
+    roots: Sequence[Path] = ()
+    device: str = "auto"
+    loading: Loading = STRICT  # an image that cannot be read fails its cells
+    progress: bool = False
+    tell: Callable[[str], None] = lambda _: None
+    tell_done: Callable[[str], None] = lambda _: None  # of cells that went well, which may be many
+
+
+@dataclass
+class Progress:
+    """How far a run has come: cells by what became of them."""
+
+    total: int
+    found: int = 0  # finished before
+    computed: int = 0
+    failed: int = 0
+    errors: dict[str, int] = field(default_factory=dict)  # how many cells failed for each reason
+    _started: float = field(default_factory=time.perf_counter, repr=False)
+
+    @property
+    def dealt_with(self) -> int:
+        """Cells that need no more thought in this run."""
+        return self.found + self.computed + self.failed
+
+    def line(self, entry: PlanEntry, what: str) -> str:
+        """What became of a cell, how far the run is, and about how long it takes yet."""
+        rest = ""
+        if self.computed and self.dealt_with < self.total:
+            each = (time.perf_counter() - self._started) / self.computed
+            rest = f"; about {duration_text(each * (self.total - self.dealt_with))} left"
+        place = f"{entry.setting}, {entry.dataset}, {entry.method}, seed {entry.seed}"
+        return f"[{self.dealt_with} of {self.total}] {place}: {what}{rest}"
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values for a machine to read."""
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def __str__(self) -> str:
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.total} cells: {self.found} were finished before, {self.computed} computed{failed}"
+
+
+def run_plan(plan: Plan, results: Results, settings: RunSettings) -> Progress:
+    """Compute every cell that has no result yet; each is written as soon as it is known."""
+    unique = list({entry.cell.name: entry for entry in plan.entries()}.values())  # two columns may be one cell
+    run = _Run(plan, results, settings, Progress(len(unique)))
+    for mine in _grouped(unique, lambda entry: entry.cell.dataset):
+        run.dataset(mine)
+    return run.progress
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A cell to compute: its images, its sentences, and digests of all that it depends on."""
+
+    entry: PlanEntry
+    drawn: Drawn
+    draw: str  # its name among the results
+    sentences: tuple[Origin, ...]
+    depends: Mapping[str, str]
+
+    @property
+    def images(self) -> list[Example]:
+        """All images of the cell."""
+        return [*self.drawn.train, *self.drawn.val, *self.drawn.test]
+
+
+class _Run:
+    def __init__(self, plan: Plan, results: Results, settings: RunSettings, progress: Progress) -> None:
+        self._plan, self._results, self._settings = plan, results, settings
+        self._draws: dict[tuple[int, CellInputs], tuple[Drawn, str]] = {}  # of one dataset: methods share them
+        self._pipelines: dict[object, Pipeline] = {}  # open ones, which datasets share
+        self._closed: dict[str, Exception] = {}  # sources that could not be opened: they are not asked again
+        self.progress = progress
+
+    def dataset(self, mine: Sequence[PlanEntry]) -> None:
+        """All cells of one dataset."""
+        name = mine[0].cell.dataset
+        self._draws = {}
+        try:
+            roots, progress = self._settings.roots, self._settings.progress
+            opened = open_data(name, self._plan, self._results, roots, progress=progress)
+        except (YoroError, OSError) as error:
+            self._cannot_open(mine, error)
+            return
+        for note in opened.found.notes:
+            self._settings.tell(f"{name}: {note}")
+        known = [self._results.of(entry.cell) for entry in mine]
+        digest = opened.manifest.digest
+        old = sum(bool(found) and all(one.depends.get("data") != digest for one in found) for found in known)
+        if old:
+            told = f"{name}: {altered(opened.manifest)} {old} finished cells were computed on other data"
+            self._settings.tell(f"{told} and are computed again.")
+        for group in _grouped(mine, lambda entry: stage_of(entry.cell)):
+            self._stage(opened, group)
+
+    def _stage(self, opened: Opened, group: Sequence[PlanEntry]) -> None:
+        """All cells of one dataset, source and prompt: the responses they share are read once."""
+        try:
+            pipeline = self._pipeline(group[0].cell, opened)
+        except Exception as error:  # sources fail in as many ways as there are libraries
+            self._closed[group[0].cell.source] = error
+            self._cannot_open(group, error)
+            return
+        waiting = [job for entry in group for job in self._wanted(entry, opened, pipeline)]
+        if not waiting:
+            return
+        folder = digest_of({"data": opened.manifest.digest, **pipeline.describe()})
+        try:
+            cache = ResponseCache(self._results.folder / "responses" / folder)
+            needed = [image for job in waiting for image in job.images]
+            cache.read(needed, pipeline, self._settings.loading, progress=self._settings.progress)
+        except (YoroError, OSError) as error:
+            self._fail([job.entry for job in waiting], error)
+            return
+        for job in waiting:
+            self._compute(job, opened, pipeline, cache)
+
+    def _pipeline(self, cell: Cell, opened: Opened) -> Pipeline:
+        if cell.source in self._closed:
+            raise self._closed[cell.source]
+        key = *stage_of(cell), opened.about.legacy_side if cell.prompt == "legacy-padding" else None
+        if key not in self._pipelines:
+            self._pipelines[key] = open_pipeline(cell, opened.about, self._settings.device)
+        return self._pipelines[key]
+
+    def _wanted(self, entry: PlanEntry, opened: Opened, pipeline: Pipeline) -> list[_Job]:
+        """The cell as a job, unless it is finished or cannot be one."""
+        cell, roots = entry.cell, self._settings.roots
+        try:
+            sentences = choose_sentences(cell, opened.about, roots) if is_dual(pipeline.source) else ()
+            index = published_index(cell, opened.about, roots)
+            depends = digests(cell, opened, pipeline, sentences, index)
+            if self._results.finished(cell, depends) is not None:
+                self.progress.found += 1
+                return []
+            key = cell.seed, cell.inputs
+            if key not in self._draws:
+                drawn = draw_images(cell, opened, index)
+                self._draws[key] = drawn, self._results.keep_draw(drawn)
+        except (YoroError, OSError) as error:
+            self._fail([entry], error)
+            return []
+        return [_Job(entry, *self._draws[key], sentences, depends)]
+
+    def _compute(self, job: _Job, opened: Opened, pipeline: Pipeline, cache: ResponseCache) -> None:
+        cell, drawn, settings = job.entry.cell, job.drawn, self._settings
+        made_of = {"cell": cell.key(), "depends": dict(job.depends), "edition": EDITION}
+        scratch = self._results.folder / "trainings" / digest_of(made_of)
+        scratch.parent.mkdir(parents=True, exist_ok=True)
+        context = Context(
+            cell, opened.about, drawn, pipeline, cache, job.sentences, scratch, settings.device, settings.progress
+        )
+        method = find_method(cell.method)
+        try:
+            if method.trains:
+                check_torch(f"The method {cell.method!r}")
+            answer: Answer = method.run(context, method.make_options(dict(cell.options), cell.dataset))
+        except Exception as error:  # whatever one method runs into is no other's concern
+            if _was_interrupted(error):
+                raise KeyboardInterrupt from error
+            shutil.rmtree(scratch, ignore_errors=True)
+            self._fail([job.entry], error)
+            return
+        found = vars(answer) | {"fitted": len(drawn.train) if answer.fitted is None else answer.fitted}
+        result = Result(
+            cell, job.depends, tested=len(drawn.test), draw=job.draw,
+            image_seconds=cache.seconds_an_image, machine=_machine(settings.device),
+            finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"), **found,
+        )  # fmt: skip
+        self._results.write(result)
+        shutil.rmtree(scratch, ignore_errors=True)
+        self.progress.computed += 1
+        what = f"{percent_text(result.accuracy, unit=' %')} of {result.tested:,}, {duration_text(result.seconds)}"
+        settings.tell_done(self.progress.line(job.entry, what))
+
+    def _cannot_open(self, entries: Sequence[PlanEntry], error: Exception) -> None:
+        """Data or a source that is not there: cells that were computed before stay as they are, the others fail."""
+        known = [entry for entry in entries if self._results.of(entry.cell)]
+        self.progress.found += len(known)
+        if known:
+            told = f"Kept, but not checked: {counted(len(known), 'finished cell')} of {known[0].dataset}"
+            self._settings.tell(f"{told}: {_reason(error)}")
+        self._fail([entry for entry in entries if not self._results.of(entry.cell)], error)
+
+    def _fail(self, entries: Sequence[PlanEntry], error: Exception) -> None:
+        """Record why cells could not be computed; many of one reason are told as one."""
+        reason, progress = _reason(error), self.progress
+        for entry in entries:
+            self._results.fail(entry.cell, reason)
+        progress.failed += len(entries)
+        if entries:
+            progress.errors[reason] = progress.errors.get(reason, 0) + len(entries)
+        if len(entries) == 1:
+            self._settings.tell(progress.line(entries[0], f"failed: {reason}"))
+        elif entries:
+            self._settings.tell(f"{len(entries)} cells of {entries[0].dataset} failed: {reason}")
+
+
+def _reason(error: Exception) -> str:
+    """An error in one line, with its kind where it is none of ours."""
+    text, kind = one_line(error), type(error).__name__
+    return text if isinstance(error, YoroError) or text == kind else f"{kind}: {text}"
+
+
+def _grouped(entries: Sequence[PlanEntry], key: Callable[[PlanEntry], object]) -> list[list[PlanEntry]]:
+    groups: dict[object, list[PlanEntry]] = {}
+    for entry in entries:
+        groups.setdefault(key(entry), []).append(entry)
+    return list(groups.values())
+
+
+def _machine(device: str) -> dict[str, str]:
+    return {
+        "yoro": __version__, "python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}",
+        "cores": str(cores()), "device": device,
+    }  # fmt: skip
+
+
+def duration_text(seconds: float) -> str:
+    """A time as a person says it.
+
+    >>> [duration_text(seconds) for seconds in (0.04, 75, 7300)]
+    ['0.04 s', '1.2 min', '2.0 h']
+    """
+    if seconds < 60:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+
+
+def _was_interrupted(error: BaseException) -> bool:
+    """Whether an error is what a library made of Ctrl-C."""
+    cause = error.__cause__ or error.__context__
+    return cause is not None and (isinstance(cause, KeyboardInterrupt) or _was_interrupted(cause))

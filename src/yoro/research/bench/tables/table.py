@@ -1,0 +1,120 @@
+"""A results table as data: heads, rows and cells that hold numbers, not yet text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from yoro.research.bench.tables.summary import best
+
+# percent: an accuracy; share: of runs, in percent; points: a difference of accuracies; interval: its two ends in
+# points; counts: wins, ties, losses; epochs, seconds; times: relative to the baseline; number: a plain count
+Kind = Literal["percent", "share", "points", "interval", "counts", "epochs", "seconds", "times", "number"]
+MOST_COLUMNS = 8  # of a table whose groups of columns stand side by side
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """What stands in one place: values, none if they are missing, and beside them the paper's, none if it has none."""
+
+    kind: Kind
+    values: tuple[float, ...] = ()
+    deviation: float | None = None
+    best: bool = False
+    paper: tuple[float, ...] = ()
+    paper_deviation: float | None = None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's in points; None where either is missing or they are no accuracies or shares."""
+        if self.kind not in ("percent", "share", "points") or not self.values or not self.paper:
+            return None
+        return self.values[0] - self.paper[0]
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a column or row: its name in the plan, its title, the group it stands in, letters of notes."""
+
+    name: str
+    title: str
+    group: str = ""
+    mark: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row; a cell is None where the plan has nothing. A summary is set apart from the rows that it sums up."""
+
+    head: Head
+    cells: tuple[TableCell | None, ...]
+    summary: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table under its name among the ways to show results; `corner` is the head of the column of heads.
+
+    notes : what the table shows, and averages that are not computed.
+    gaps : runs that failed or are missing.
+    marks : sentences behind the letters at its heads, on how the paper's numbers were made.
+    """
+
+    name: str
+    title: str
+    corner: str
+    columns: tuple[Head, ...]
+    rows: tuple[TableRow, ...]
+    notes: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
+    marks: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def beside_paper(self) -> bool:
+        """Whether any cell has a number of the paper."""
+        return any(cell is not None and cell.paper for row in self.rows for cell in row.cells)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """All that is said below the table."""
+        return (*self.notes, *self.gaps, *(f"({letter}) {sentence}" for letter, sentence in self.marks))
+
+
+def panels(table: Table) -> list[Table]:
+    """A wide table in parts, one for each group of columns; a row with nothing in a part is left out of it.
+
+    What is said below the table is left to the whole.
+    """
+    groups = list(dict.fromkeys(column.group for column in table.columns))
+    if len(groups) < 2 or len(table.columns) <= MOST_COLUMNS:
+        return [table]
+    parts = []
+    for group in groups:
+        chosen = [i for i, column in enumerate(table.columns) if column.group == group]
+        rows = [replace(row, cells=tuple(row.cells[i] for i in chosen)) for row in table.rows]
+        kept = tuple(row for row in rows if any(cell is not None for cell in row.cells))
+        parts.append(replace(table, columns=tuple(table.columns[i] for i in chosen), rows=kept))
+    return parts
+
+
+def with_best(
+    cells: Sequence[TableCell | None], groups: Sequence[object] | None = None, *, least: bool = False
+) -> list[TableCell | None]:
+    """The cells with the best of each group marked: those that share the largest (or least) number as printed.
+
+    Nothing is best among fewer than two.
+    """
+    of = groups if groups is not None else [None] * len(cells)
+    known: dict[object, dict[int, float]] = {}
+    for i, cell in enumerate(cells):
+        if cell is not None and cell.values:
+            known.setdefault(of[i], {})[i] = -cell.values[0] if least else cell.values[0]
+    chosen = {i for values in known.values() if len(values) > 1 for i in best(values)}
+    return [replace(cell, best=True) if cell is not None and i in chosen else cell for i, cell in enumerate(cells)]
+
+
+def letter(number: int) -> str:
+    """a, b, ... z, aa, ab, ..."""
+    before, rest = divmod(number, 26)
+    return (letter(before - 1) if before else "") + chr(ord("a") + rest)

@@ -1,0 +1,51 @@
+"""Every method by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from yoro.errors import InputError, did_you_mean
+from yoro.research.peers.ape import APE
+from yoro.research.peers.deep_slda import DEEP_SLDA
+from yoro.research.peers.discriminants import BDM, LABEL_MAPPINGS
+from yoro.research.peers.gda import GDA, TIMO, TIMO_S
+from yoro.research.peers.lpplusplus import LP_PLUS_PLUS
+from yoro.research.peers.method import Method
+from yoro.research.peers.nearest_mean import NEAREST_MEAN, NEAREST_NEIGHBOURS
+from yoro.research.peers.proker import PROKER
+from yoro.research.peers.prompt_ensembles import PROMPT_ENSEMBLES
+from yoro.research.peers.ranpac import RANPAC
+from yoro.research.peers.ridge import RIDGE
+from yoro.research.peers.scikit_learn import LOGISTIC, SKLEARN_LDA
+from yoro.research.peers.tip_adapter import TIP_ADAPTER, TIP_ADAPTER_F
+from yoro.user_code import import_here
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        *BDM, *LABEL_MAPPINGS, NEAREST_MEAN, NEAREST_NEIGHBOURS, RIDGE, LOGISTIC, SKLEARN_LDA, DEEP_SLDA, RANPAC, GDA,
+        TIP_ADAPTER, TIP_ADAPTER_F, APE, TIMO, TIMO_S, LP_PLUS_PLUS, PROKER, *PROMPT_ENSEMBLES,
+    )
+}  # fmt: skip
+
+
+def find_methods(names: Sequence[str] | None = None) -> list[Method]:
+    """The methods of these names, in the order of the registry, then users' own; all of the registry without names."""
+    if names is None:
+        return list(METHODS.values())
+    if not names:
+        raise InputError(f"No method was named. There are {', '.join(METHODS)}.")
+    own = [import_method(name) for name in dict.fromkeys(names) if name not in METHODS]
+    return [*(method for method in METHODS.values() if method.name in set(names)), *own]
+
+
+def import_method(name: str) -> Method:
+    """A user's own method, `module:ATTRIBUTE`, under that name; an error suggests what else may have been meant."""
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise InputError(f"{name!r} names no method. {did_you_mean(name, METHODS)}")
+    found: object = getattr(import_here(module, name, InputError), attribute, None)
+    if not isinstance(found, Method):
+        raise InputError(f"{name!r} is {type(found).__name__}; expected a Method of yoro.research.peers.method.")
+    return replace(found, name=name)

@@ -1,0 +1,128 @@
+"""What methods are compared on: the responses of all images, read once and shared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from yoro.data.response_streams import Collected, ResponseStream, collect, identity_of
+from yoro.data.roles import ROLES, Rows, find_roles, refuse_one_class
+from yoro.data.splits import few_shot, hold_out
+from yoro.errors import InputError, WidthError
+from yoro.model.model import difference
+from yoro.model.pipeline import make_pipeline
+from yoro.model.settings import HERE, Loading, PipelineSettings
+from yoro.text.encoded_bank import EncodedBank, encoded_bank_of
+from yoro.text.settings import SentenceSettings
+
+HELD_OUT = 0.3  # of each class to test on, where no test data are given
+
+
+@dataclass(frozen=True)
+class SharedResponses:
+    """Training data, validation and test data where there are any, and how they came about."""
+
+    train: Collected
+    val: Collected | None = None
+    test: Collected | None = None
+    source: str = "responses"
+    seconds: float = 0.0  # that the one pass took
+    skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
+    words: EncodedBank | None = None  # the sentences of an image-text source, and their vectors
+    notes: tuple[str, ...] = ()  # what was found, what was left alone, what was odd about the sentences
+
+    @property
+    def width(self) -> int:
+        """Coordinates of a response."""
+        return int(self.train.responses.shape[1])
+
+    @property
+    def images(self) -> int:
+        """Images read in all."""
+        return sum(len(part) for part in (self.train, self.val, self.test) if part is not None)
+
+    def draw(self, seed: int, shots: int | None = None) -> tuple[Collected, Collected]:
+        """Training and test data of one repetition.
+
+        Without test data, three tenths of each class are held out by the seed, groups whole. With
+        `shots`, so many images of each class are drawn from what is left.
+        """
+        train, test = self.train, self.test
+        if test is None:
+            names = train.names if len(set(train.names)) == len(train.names) else None
+            groups = [group or None for group in train.groups]
+            kept, out = hold_out(train.labels.tolist(), HELD_OUT, seed, groups, names=names)
+            if not len(out):
+                raise InputError("The classes are too small to hold test images out; give some with --test (test=...).")
+            train, test = train.take(kept), train.take(out)
+        if shots is not None:
+            train = train.take(few_shot(train.labels.tolist(), shots, seed))
+        return train, test
+
+
+def read_responses(
+    data: object,
+    *,
+    val: object | None = None,
+    test: object | None = None,
+    pipeline: PipelineSettings | None = None,
+    sentences: SentenceSettings | None = None,
+    loading: Loading = HERE,
+    progress: bool = False,
+) -> SharedResponses:
+    """Read every image once; of data with splits, each split serves its purpose unless data are given for it.
+
+    For an image-text source that is read at its logits, `sentences` are the bank and its size; the draw of
+    sentences has seed 0.
+    """
+    started = time.perf_counter()
+    chosen, words = pipeline or PipelineSettings(), sentences or SentenceSettings()
+    roles = find_roles("compare", data, val=val, test=test)
+    parts = {role: part for role in ROLES if len(part := getattr(roles, role))}
+    images = {role: part for role, part in parts.items() if not isinstance(part, Rows)}
+    streams = {role: part.stream() for role, part in parts.items() if isinstance(part, Rows)}
+    _check_identities([identity_of(given) for given in (data, val, test)])
+    asked = words.asked()
+    if asked and "train" not in images:
+        raise InputError(f"{asked} is for images to fit; responses are compared as they are.")
+    encoded, notes = None, list(roles.notes)
+    if "train" in images:
+        refuse_one_class({example.label or "" for example in images["train"]}, data)
+    if images:
+        made = make_pipeline(chosen)
+        if "train" in images:
+            names = {example.label or "" for example in images["train"]}
+            encoded, odd = encoded_bank_of(made.source, names, words, asked=asked, progress=progress)
+            notes += odd
+        streams |= {role: made.stream(mine, loading) for role, mine in images.items()}
+    read = {role: _read(stream, role, progress) for role, stream in streams.items()}
+    _check_widths(read)
+    return SharedResponses(
+        read["train"], read.get("val"), read.get("test"), chosen.source if images else "responses",
+        time.perf_counter() - started, [each for stream in streams.values() for each in stream.skipped],
+        encoded, tuple(notes),
+    )  # fmt: skip
+
+
+def _check_identities(known: Sequence[Mapping[str, object] | None]) -> None:
+    """Raise if response files come from different sources."""
+    told = [dict(identity) for identity in known if identity is not None]
+    for other in told[1:]:
+        if odd := difference(told[0], other):
+            raise InputError(f"The responses to compare on come from different sources: they differ in {odd}.")
+
+
+def _check_widths(parts: Mapping[str, Collected]) -> None:
+    width = parts["train"].responses.shape[1]
+    for role, part in parts.items():
+        if part.responses.shape[1] != width:
+            raise WidthError(f"The {role} responses have width {part.responses.shape[1]}, those to fit {width}.")
+
+
+def _read(stream: ResponseStream, role: str, progress: bool) -> Collected:
+    part = collect(stream, f"reading {role}", progress=progress)
+    if not len(part):
+        reason = f"; the first: {stream.skipped[0][1]}" if stream.skipped else "."
+        raise InputError(f"None of the {role} data could be read{reason}")
+    return part

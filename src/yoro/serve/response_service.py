@@ -1,0 +1,59 @@
+"""A source as a service, without a classifier: images in, its responses out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.errors import ImageError
+from yoro.model.model import Json
+from yoro.model.pipeline import Pipeline, make_pipeline
+from yoro.model.settings import PipelineSettings
+from yoro.serve.served_model import Answered
+
+NOTHING = np.empty(0)
+
+
+class ServedSource:
+    """A frozen source that answers. An image of its own side is answered as it is: nothing is resized twice."""
+
+    def __init__(self, name: str, read: str, device: str) -> None:
+        self.pipeline: Pipeline = make_pipeline(PipelineSettings(source=name, read=read, device=device))
+        self.width: int = self.pipeline.source.width
+        described = json.dumps(self.facts()["source"], sort_keys=True)
+        self.version = hashlib.blake2b(described.encode(), digest_size=8).hexdigest()
+        side = self.pipeline.geometry.side
+        self.rows(np.full((2, side, side, 3), 127, dtype=np.uint8))  # so that the first client does not wait for it
+
+    def rows(self, images: NDArray[np.uint8]) -> list[Answered | ImageError]:
+        """The responses to some decoded images, by one forward pass; no reading of them is transformed yet."""
+        responses = self.pipeline.source.respond(images)
+        odd = ImageError("The network's response to this image holds NaN or infinity.")
+        return [Answered(row, NOTHING) if np.isfinite(row).all() else odd for row in responses]
+
+    def facts(self) -> Json:
+        """What a client must know to use the responses as if the source ran there; where files lie is no part of it."""
+        source = self.pipeline.source.describe()
+        return {
+            "source": {key: value for key, value in source.items() if key != "name"},
+            "width": self.width,
+            "readings": self.pipeline.layout.config(),
+        }
+
+
+class Still:
+    """A source in the place of a model that may change; it never does."""
+
+    error: str | None = None
+
+    def __init__(self, served: ServedSource) -> None:
+        self.served = served
+        self.tell: Callable[[str], None] = lambda _: None
+        self.changed: Callable[[bool], None] = lambda _: None
+
+    def take_up(self) -> None:
+        """Nothing lies anywhere that could change."""

@@ -1,0 +1,98 @@
+"""What is to be learned: labelled photos, and what a model brought; summed up."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.data.responses import ResponseBatch
+from yoro.discriminant.joint import JointStatistics
+from yoro.discriminant.readings import Layout
+from yoro.model.gathered import Gathered
+from yoro.model.settings import SolveSettings
+from yoro.studio.base_model import Base
+from yoro.studio.edits import UNSORTED
+from yoro.studio.state import State
+
+Rows = Mapping[str, NDArray[np.floating]]  # responses by digest
+
+
+@dataclass(frozen=True)
+class Content:
+    """Photos and their labels; of a model whose sums are taken, what goes out of them and what its classes are called.
+
+    Two contents are equal if the same is learned of them.
+    """
+
+    photos: dict[str, str]  # label by digest; in their order, so that the same photos are the same classifier
+    gone: dict[str, str] = field(default_factory=dict)  # the model's label by digest
+    names: dict[str, str] = field(default_factory=dict)
+    model: str | None = None  # the key of the one whose sums are taken
+
+    def __len__(self) -> int:
+        return len(self.photos)
+
+
+def content_of(state: State, base: Base | None, read: Container[str]) -> Content:
+    """What there is to learn of a state, as far as photos are read.
+
+    A photo that the model was fitted on counts in the model, unless it has another label here: then it is taken out.
+    """
+    photos, gone, labels = dict[str, str](), dict[str, str](), state.brought.labels
+    ours = dict(state.model.classes) if state.model is not None else {}
+    for digest, photo in state.photos.items():
+        label = labels.get(digest)
+        if digest not in read or (label is not None and photo.belongs == ours[label] != UNSORTED):
+            continue
+        if label is not None:
+            gone[digest] = label
+        if photo.belongs > UNSORTED:
+            photos[digest] = state.classes[photo.belongs]
+    if base is None:
+        return Content(dict(sorted(photos.items())))
+    gone |= {digest: label for digest, label in labels.items() if ours[label] == UNSORTED}
+    names = {label: state.classes[number] for label, number in ours.items() if number != UNSORTED}
+    if not base.whole:
+        return Content(dict(sorted(photos.items())), gone, names, base.key)
+    photos |= {digest: names[label] for digest, label in labels.items() if digest not in gone}
+    return Content(dict(sorted(photos.items())))
+
+
+def gathered_of(content: Content, base: Base | None, rows: Rows, layout: Layout, settings: SolveSettings) -> Gathered:
+    """The sums of it all."""
+    if base is None or content.model is None:
+        result = Gathered.empty(settings.reservoir, settings.seed, layout)
+    else:
+        result = _taken(content, base, rows)
+    if content.photos:
+        digests, labels = list(content.photos), list(content.photos.values())
+        contents = [bytes.fromhex(digest) for digest in digests]
+        responses = np.stack([rows[digest] for digest in digests])
+        result.add([ResponseBatch(responses, labels, [""] * len(labels), contents, digests)])
+    return result
+
+
+def _taken(content: Content, base: Base, rows: Rows) -> Gathered:
+    """The sums of the model, without what is gone, under the names that its classes have here."""
+    model = base.model
+    statistics, ledger, noting = model.statistics.copy(), model.ledger.copy(), len(model.ledger) > 0
+    reservoir = model.reservoir and model.reservoir.copy()
+    entries = [(digest, label) for digest, label in ledger.entries() if digest.hex() in content.gone]
+    if entries:
+        digests, labels = [digest for digest, _ in entries], [label for _, label in entries]
+        less = JointStatistics(statistics.layout)
+        less.update(np.stack([rows[digest.hex()] for digest in digests]), labels)
+        statistics = statistics - less
+        ledger.remove(digests, labels)
+        if reservoir is not None:
+            reservoir.remove(digests, labels)
+    names = {label: name for label, name in content.names.items() if label in statistics.classes and label != name}
+    if names:
+        statistics = statistics.rename(names)
+        ledger.rename(names)
+        if reservoir is not None:
+            reservoir.rename(names)
+    return Gathered(statistics, ledger, reservoir, noting=noting)

@@ -1,0 +1,209 @@
+"""Labels that look wrong, images that are like no class, and images that are there twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.discriminant.calibration import margins
+from yoro.discriminant.readings import Layout, unit_rows
+from yoro.errors import InputError
+from yoro.model.classifier import Classifier
+from yoro.model.model import Model
+from yoro.model.settings import HERE, Loading
+from yoro.trust.leave_one_out_answers import LeftOut, left_out, members_of
+from yoro.trust.out_of_distribution import strangeness_of
+
+Array = NDArray[np.float64]
+
+LABEL, OUTLIER, DUPLICATE, NEAR = "label", "outlier", "duplicate", "near duplicate"
+KINDS: Final = (LABEL, OUTLIER, DUPLICATE, NEAR)
+SHARE = 0.1  # of the examples: so many are ranked at least, also where the labels agree
+ALIKE = 0.35  # of the distance at which the nearest neighbour usually lies: what is nearer is a near duplicate
+FAR = 3.0  # interquartile ranges above the upper quartile: what is stranger is an outlier
+BLOCK = 1024  # rows compared at a time
+DIGITS = 9  # of a cosine that order pairs; what differs less is equal to rounding
+MOST_PAIRS = 10_000  # near duplicates that are listed
+
+
+@dataclass(frozen=True)
+class Issue:
+    """Something to look at; `score` orders the issues of one kind, the largest first.
+
+    Of a label it is the margin: by how much the best other class is more probable than the label, as a logarithm.
+    """
+
+    kind: str
+    name: str
+    label: str
+    proposed: str  # the most probable class but the label
+    score: float
+    probability: float  # of the proposed class
+    like: str  # the image that it repeats
+    digest: str  # of the content, 32 hex digits
+
+    def row(self) -> dict[str, object]:
+        """As a row of a list; `action` is for the person who reviews it."""
+        return {
+            "path": self.name,
+            "label": self.label,
+            "issue": self.kind,
+            "proposed": self.proposed,
+            "score": round(self.score, 6),
+            "probability": round(self.probability, 6),
+            "like": self.like,
+            "digest": self.digest,
+            "action": "",
+        }
+
+
+@dataclass(frozen=True)
+class Issues:
+    """What was found among labelled examples, and what it was found by.
+
+    `labels` (n,) and `pred_probs` (n, classes) are what cleanlab's `find_label_issues` takes: indices into `classes`,
+    and probabilities by the model without the example.
+    """
+
+    found: tuple[Issue, ...]
+    left_out: LeftOut
+
+    def __iter__(self) -> Iterator[Issue]:
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.left_out.classes
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The examples, as the rows of `labels` and `pred_probs`."""
+        return self.left_out.examples.names
+
+    @property
+    def labels(self) -> NDArray[np.intp]:
+        return self.left_out.truth
+
+    @property
+    def pred_probs(self) -> Array:
+        return np.exp(self.left_out.log_probabilities)
+
+    def of(self, kind: str) -> list[Issue]:
+        """Those of one kind, in their order."""
+        return [issue for issue in self.found if issue.kind == kind]
+
+
+def find_issues(classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False) -> Issues:
+    """Issues of labelled data: labels by exact leave-one-out, duplicates by content and by response."""
+    answers = left_out(classifier, data, loading=loading, progress=progress)
+    model = classifier.model
+    twice = [*_duplicates(answers), *_near(answers, model.statistics.layout)]
+    return Issues((*_labels(answers), *_outliers(answers, model), *twice), answers)
+
+
+def _labels(answers: LeftOut) -> list[Issue]:
+    """The labels that another class contradicts most: all that are outdone by it, and a tenth at least."""
+    if not len(answers.examples):
+        return []
+    margin, best = margins(answers.log_probabilities, answers.truth)
+    many = max(int((margin > 0).sum()), round(SHARE * len(margin)))
+    return [_issue(answers, LABEL, int(i), int(best[i]), float(margin[i])) for i in np.argsort(-margin)[:many]]
+
+
+def _outliers(answers: LeftOut, model: Model) -> list[Issue]:
+    """Fitted images that are far stranger than the others, the strangest first."""
+    mine = np.flatnonzero(answers.fitted)
+    if not len(mine):
+        return []
+    try:
+        _, strange, rows = strangeness_of(model, members_of(answers.examples.take(mine)))
+    except InputError:  # too few images to tell
+        return []
+    _, best = margins(answers.log_probabilities, answers.truth)
+    found = []
+    for i in far_out(strange):
+        at = int(mine[rows[i]])
+        found.append(_issue(answers, OUTLIER, at, int(best[at]), float(strange[i])))
+    return found
+
+
+def far_out(strange: Array) -> list[int]:
+    """Which of (n,) are far stranger than the others, the strangest first."""
+    low, high = np.quantile(strange, [0.25, 0.75])
+    return [i for i in np.argsort(-strange).tolist() if strange[i] > high + FAR * (high - low)]
+
+
+def _duplicates(answers: LeftOut) -> list[Issue]:
+    """Images whose content came before."""
+    first: dict[bytes, int] = {}
+    found = []
+    for i, content in enumerate(answers.examples.digests):
+        if first.setdefault(content, i) != i:
+            found.append(_twin(answers, DUPLICATE, i, first[content], 1.0))
+    return found
+
+
+def _near(answers: LeftOut, layout: Layout) -> list[Issue]:
+    """Images whose response is nearly that of another: the same picture in another size or file."""
+    pairs = near_duplicates(answers.examples.responses, answers.examples.digests, layout)
+    return [_twin(answers, NEAR, later, first, cosine) for cosine, first, later in pairs]
+
+
+def near_duplicates(
+    responses: NDArray[np.floating], digests: Sequence[bytes], layout: Layout
+) -> list[tuple[float, int, int]]:
+    """`near_pairs` of responses (n, width), by what is compared of them; of very many the nearest."""
+    return near_pairs(_compared(responses, layout), digests)[:MOST_PAIRS]
+
+
+def near_pairs(rows: NDArray[np.floating], digests: Sequence[bytes]) -> list[tuple[float, int, int]]:
+    """Pairs of unit rows (n, width) of different contents that lie much nearer than neighbours do, the nearest first.
+
+    Each is a cosine and the two rows. What is near depends on the responses: the median distance of nearest
+    neighbours, over the first block, is the measure.
+    """
+    if len(rows) < 2:
+        return []
+    cosines = rows[:BLOCK] @ rows.T
+    np.fill_diagonal(cosines, -1.0)
+    least = 1.0 - ALIKE * float(np.median(1.0 - cosines.max(axis=1)))
+    pairs = []
+    for start in range(0, len(rows), BLOCK):
+        cosines = rows[start : start + BLOCK] @ rows[: start + BLOCK].T
+        later, first = np.nonzero(cosines >= least)
+        for i, j in zip((later + start).tolist(), first.tolist(), strict=True):
+            if j < i and digests[i] != digests[j]:
+                pairs.append((float(cosines[i - start, j]), j, i))
+    return sorted(pairs, key=lambda pair: (-round(pair[0], DIGITS), pair[1:]))
+
+
+def _compared(responses: NDArray[np.floating], layout: Layout) -> NDArray[np.floating]:
+    """The features of each, or all there is, about their mean and of length one."""
+    rows = responses[:, layout.compared]
+    return unit_rows(rows - rows.mean(axis=0, keepdims=True))
+
+
+def _twin(answers: LeftOut, kind: str, later: int, first: int, score: float) -> Issue:
+    """That one image repeats another; where their labels differ, that of the first is proposed."""
+    return _issue(answers, kind, later, int(answers.truth[first]), score, answers.examples.names[first])
+
+
+def _issue(answers: LeftOut, kind: str, i: int, proposed: int, score: float, like: str = "") -> Issue:
+    examples = answers.examples
+    return Issue(
+        kind,
+        examples.names[i],
+        str(examples.labels[i]),
+        answers.classes[proposed],
+        score,
+        float(np.exp(answers.log_probabilities[i, proposed])),
+        like,
+        examples.digests[i].hex(),
+    )

@@ -1,0 +1,86 @@
+"""The label mappings of the bench are trained with the published batches and crops, at the published image side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from yoro.data.examples import Example
+from yoro.data.geometry import Geometry
+from yoro.research.bench.cell_loading import open_pipeline
+from yoro.research.bench.cells import Cell, CellInputs
+from yoro.research.bench.context import Answer, Context
+from yoro.research.bench.datasets.bench_datasets import DATASETS
+from yoro.research.bench.datasets.drawing import Drawn
+from yoro.research.bench.methods.bench_methods import TrainingOptions
+from yoro.research.bench.response_cache import ResponseCache
+
+SOURCE = "embedded:lite0?side=64"
+
+
+@pytest.fixture
+def recipe_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """The recipe by which a label mapping would be trained; the training itself is left out."""
+    pytest.importorskip("torch")
+    from yoro.research.bench.methods import training
+
+    recipes = []
+
+    def stop(context, made, *_):
+        recipes.append(made.recipe)
+        return Answer(0, 0.0, 0)
+
+    monkeypatch.setattr(training, "_run_training", stop)
+    pixels = np.random.default_rng(0).integers(0, 255, (4, 32, 32, 3), np.uint8)
+    images = tuple(Example(image, f"class {i % 2}", f"train/{i}") for i, image in enumerate(pixels))
+
+    def find(dataset: str, prompt: str = "padding", method: str = "flm", **options: object):
+        cell = Cell(dataset, SOURCE, prompt, method, 0)
+        context = Context(
+            cell, DATASETS[dataset], Drawn(images, images, images), open_pipeline(cell, DATASETS[dataset], "cpu"),
+            ResponseCache(tmp_path / "cache"), (), tmp_path / "scratch", "cpu",
+        )  # fmt: skip
+        training.run_label_mapping(method, context, TrainingOptions(**options))
+        return recipes.pop()
+
+    return find
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("dataset", sorted(DATASETS))
+def test_batches_are_of_256_and_of_64_on_dtd_and_pets(recipe_of, dataset: str):
+    assert recipe_of(dataset).batch_size == (64 if dataset in ("dtd", "oxfordpets") else 256)
+
+
+@pytest.mark.torch
+def test_a_plan_may_ask_for_other_batches(recipe_of):
+    assert recipe_of("dtd", batch_size=32).batch_size == 32
+    assert recipe_of("svhn", batch_size=32).batch_size == 32
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("method", ["rlm", "flm", "ilm", "blm", "blm+", "deep"])
+def test_watermarks_see_224_of_228_pixels_by_lot_and_mirrored_and_frames_the_whole(recipe_of, method: str):
+    assert recipe_of("svhn", "padding", method).augmentation is None
+    assert recipe_of("svhn", "legacy-padding", method).augmentation is None
+    crops = recipe_of("svhn", "watermark", method).augmentation
+    assert crops.flip  # published so on every dataset, also where left and right matter
+    views = [crops.draw((0, 1, image), (32, 32), Geometry(224)) for image in range(400)]
+    assert {(view.width, view.height, view.first) for view in views} == {(224, 224, (228, 228))}
+    for edge in ("left", "top"):  # of the four pixels that are cut, any may be
+        assert {getattr(view, edge) for view in views} == set(range(5))
+    assert 0.4 < np.mean([view.mirrored for view in views]) < 0.6
+
+
+@pytest.mark.parametrize(("dataset", "side"), [("svhn", 32), ("gtsrb", 32), ("cifar100", 32), ("dtd", 128)])
+def test_legacy_padding_has_the_image_side_of_the_dataset(dataset: str, side: int):
+    cell = Cell(dataset, "embedded:lite0?side=160", "legacy-padding", "flm", 0)
+    pipeline = open_pipeline(cell, DATASETS[dataset], "cpu")
+    assert (pipeline.prompt.image_side, pipeline.geometry.side, pipeline.prompt.side) == (side, side, 160)
+    said = open_pipeline(replace(cell, inputs=CellInputs(image_side=96)), DATASETS[dataset], "cpu")
+    assert said.prompt.image_side == 96
+    for prompt, other in (("padding", 128), ("watermark", 160)):  # 16 pixels a side, or none
+        assert open_pipeline(replace(cell, prompt=prompt), DATASETS[dataset], "cpu").prompt.image_side == other

@@ -1,0 +1,91 @@
+"""What is shown at once after a step, and what it settles to."""
+
+from __future__ import annotations
+
+import pytest
+
+import yoro
+from child import wait_until
+from yoro.model.pipeline import make_pipeline
+from yoro.model.settings import PipelineSettings
+from yoro.studio import background_learner
+from yoro.studio.background_learner import Learner
+from yoro.studio.incoming_photos import add_data
+from yoro.studio.workspace import Work
+
+
+class Watched:
+    """A learner, and every classifier that it showed."""
+
+    def __init__(self, folder):
+        self.shown = []
+        self.work = Work(folder)
+        self.learner = Learner(self.work, make_pipeline(PipelineSettings(read="logits")), self._look)
+
+    def _look(self):
+        newest = self.learner.learned
+        if newest is not None and not any(newest is one for one in self.shown):
+            self.shown.append(newest)
+
+    def settle(self):
+        """All that is shown of the newest step, until nothing more comes."""
+        self.shown.clear()
+        self.learner.wake()
+        wait_until(lambda: self.learner.settled == self.work.state.revision)
+        return [one for one in self.shown if one.revision == self.work.state.revision]
+
+
+@pytest.fixture
+def watched(tmp_path, monkeypatch):
+    monkeypatch.setattr(background_learner, "BRIEF", 0.0)  # as with many photos
+    watched = Watched(tmp_path / "work")
+    watched.learner.start()
+    yield watched
+    watched.learner.close()
+    watched.work.close()
+
+
+def test_a_step_is_answered_at_once_and_settles_to_what_a_fit_gives(watched, photos):
+    add_data(watched.work, photos)
+    watched.settle()
+    whole = watched.learner.learned
+    assert not whole.provisional
+    cat = next(number for number, name in watched.work.state.classes.items() if name == "cat")
+    gone = watched.work.state.members(cat)[:2]
+    watched.work.do(watched.work.state.removing(gone))
+    first, last = watched.settle()
+    assert (first.provisional, last.provisional) == (True, False)
+    assert first.classifier.model.choice == whole.classifier.model.choice
+    assert first.content == last.content
+    assert first.evaluation.n == last.evaluation.n == 22
+    names = {digest: watched.work.photo(digest) for digest in last.content.photos}
+    fitted = yoro.fit([(str(path), last.content.photos[digest]) for digest, path in names.items()], read="logits")
+    others = sorted((photos / "cat").iterdir())
+    wanted = fitted.predict_proba(others)
+    assert last.classifier.predict_proba(others) == pytest.approx(wanted, abs=1e-9)
+    assert abs(first.classifier.predict_proba(others) - wanted).max() < 0.2  # near, by a choice made for more photos
+
+
+def test_undoing_is_settled_at_once(watched, photos):
+    add_data(watched.work, photos)
+    watched.settle()
+    before = watched.learner.learned
+    watched.work.do(watched.work.state.adding_class("late")[0])
+    watched.work.do(watched.work.state.moving(watched.work.state.members(1)[:1], 5))
+    watched.settle()
+    watched.work.undo()
+    (again,) = watched.settle()
+    assert again.classifier is before.classifier
+    assert len(watched.learner.curve) == 3  # what was held counts no step of its own
+
+
+def test_steps_that_follow_each_other_settle_to_the_last(watched, photos):
+    add_data(watched.work, photos)
+    watched.settle()
+    for digest in watched.work.state.members(1)[:3]:
+        watched.work.do(watched.work.state.removing([digest]))
+        watched.learner.wake()
+        wait_until(lambda: watched.learner.learned.revision == watched.work.state.revision)
+    watched.settle()
+    assert not watched.learner.learned.provisional
+    assert len(watched.learner.learned.content) == 21
