@@ -59,7 +59,7 @@ def test_a_default_that_changes_needs_another_edition():
     }  # fmt: skip
     peers = {name: (asdict(m.make_options({})), m.edition) for name, m in METHODS.items() if m.edition > 1}
     search = {"sharpest": 12.0, "heaviest": 10.0}
-    assert peers == {  # what is published for single datasets is in tests/peers/test_as_published.py
+    assert peers == {  # what is published for single datasets is in tests/research/peers/test_as_published.py
         "tip-adapter": (search, 2),
         "tip-adapter-f": (search | {"alpha": 1.17, "epochs": 20}, 2),
         "ape": (
