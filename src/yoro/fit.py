@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from yoro import api
     from yoro.data.examples import Example
     from yoro.data.python_data import Data
-    from yoro.model.classifier import Classifier
+    from yoro.model.open_model import OpenModel
 
 
 class FitOptions(TypedDict, total=False):
@@ -66,7 +66,7 @@ class FitOptions(TypedDict, total=False):
 class FitOutcome:
     """The classifier, and what there is to know besides."""
 
-    classifier: Classifier
+    classifier: OpenModel
     notes: list[str] = field(default_factory=list)  # sentences on what was found and done
     doubts: list[str] = field(default_factory=list)  # sentences on labels that a user must see
     skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
@@ -150,8 +150,8 @@ def _taken(given: object, labels: object) -> tuple[object, bool]:
 def run_fit(data: object, val: object | None, settings: FitSettings) -> FitOutcome:
     """`fit` with its options in groups, and with all that came of it."""
     from yoro.data.response_streams import is_response_data
-    from yoro.model.classifier import Classifier
     from yoro.model.one_pass import fit_images, fit_responses
+    from yoro.model.open_model import OpenModel
 
     if settings.refine:
         from yoro.refining.settings import check_torch
@@ -164,7 +164,7 @@ def run_fit(data: object, val: object | None, settings: FitSettings) -> FitOutco
         fitted = fit_on_ray(data, val, settings)
     else:
         fitted = fit_responses(data, val, settings) if passed else fit_images(data, val, settings)
-    classifier, notes = Classifier(fitted.model, pipeline=fitted.pipeline), fitted.notes
+    classifier, notes = OpenModel(fitted.model, pipeline=fitted.pipeline), fitted.notes
     if settings.refine:
         from yoro.refining.few_pass import refine
         from yoro.refining.settings import RefineRun, RefineSettings

@@ -18,11 +18,11 @@ from yoro.data.python_data import Data, Label, joined
 from yoro.discriminant.calibration import Prior
 from yoro.errors import InputError, SkippedWarning
 from yoro.files.rows import data_frame
-from yoro.model import classifier as core
-from yoro.model.classifier import Change
+from yoro.model import open_model as core
 from yoro.model.leave_one_out_evaluation import left_out_evaluation
 from yoro.model.metrics import Evaluation, percent_text
 from yoro.model.model import Model
+from yoro.model.open_model import Change
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import HERE, Loading
 from yoro.model.store import check_output, read_model
@@ -57,7 +57,7 @@ def load(path: str | Path, *, source: str | None = None, device: str = "auto") -
     return Classifier(read_model(path), source=source, device=device)
 
 
-class Classifier(core.Classifier):
+class Classifier(core.OpenModel):
     """Images or responses in, classes out, by the labels that were fitted.
 
     Statistics are kept, so that data can be added, merged and taken back exactly. Data are a
@@ -73,7 +73,7 @@ class Classifier(core.Classifier):
         self._left_out: tuple[Model, Evaluation | None] | None = None
 
     @classmethod
-    def of(cls, fitted: core.Classifier, *, integers: bool = False) -> Self:
+    def of(cls, fitted: core.OpenModel, *, integers: bool = False) -> Self:
         """The same classifier; `integers` says that its labels were given as whole numbers."""
         fitted.model.integers = integers
         return cls(fitted.model, pipeline=fitted._pipeline, source=fitted._source, device=fitted._device)
@@ -159,7 +159,7 @@ class Classifier(core.Classifier):
         """Whether what a receipt lists is forgotten; with the data that are left, a fit of them is compared too."""
         return verify(self, receipt, joined(data, labels) if data is not None else None, loading=loading)
 
-    def merge(self, other: core.Classifier) -> Change:
+    def merge(self, other: core.OpenModel) -> Change:
         """Add everything another classifier on the same source was fitted on."""
         change = super().merge(other)
         _tell(change)

@@ -38,9 +38,9 @@ from yoro.model.settings import FitSettings
 
 if TYPE_CHECKING:
     from yoro.fit import FitOutcome
-    from yoro.model.classifier import Classifier
     from yoro.model.metrics import Evaluation
     from yoro.model.model import Model
+    from yoro.model.open_model import OpenModel
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def summary(outcome: FitOutcome, left_out: Evaluation | None) -> dict[str, objec
     }
 
 
-def sentence(classifier: Classifier, out: Path) -> str:
+def sentence(classifier: OpenModel, out: Path) -> str:
     """What was fitted, for a person."""
     model = classifier.model
     event = model.history[-1]

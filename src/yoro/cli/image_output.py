@@ -15,7 +15,7 @@ from yoro.errors import counted
 
 if TYPE_CHECKING:
     from yoro.data.examples import Dataset
-    from yoro.model.classifier import Answers, Classifier
+    from yoro.model.open_model import Answers, OpenModel
 
 SHOWN = 12  # folders whose counts are told
 
@@ -70,7 +70,7 @@ def find_pictures(data: object, options: PictureOptions) -> Dataset | None:
 def attended(
     answers: Iterable[Answers],
     pictures: Dataset,
-    classifier: Classifier,
+    classifier: OpenModel,
     options: PictureOptions,
     threshold: float,
     quiet: bool,

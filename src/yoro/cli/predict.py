@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from yoro.cluster.answering import Task
     from yoro.data.responses import ResponseBatch
     from yoro.model.answer_rows import Wanted
-    from yoro.model.classifier import Answers, Classifier
     from yoro.model.metrics import Evaluation
+    from yoro.model.open_model import Answers, OpenModel
     from yoro.text.encoded_bank import EncodedBank
 
 
@@ -115,7 +115,7 @@ def predict(
     """
     from yoro.files.rows import write_rows
     from yoro.model.answer_rows import answer_rows
-    from yoro.model.classifier import load
+    from yoro.model.open_model import load
     from yoro.model.priors import parse_prior
 
     if pictures.undo:
@@ -178,7 +178,7 @@ def _predict_on_ray(
 ) -> None:
     from yoro.cluster.answering import predict_on_ray
     from yoro.cluster.tables import Answering
-    from yoro.model.classifier import load
+    from yoro.model.open_model import load
     from yoro.model.priors import parse_prior
 
     if pictures.asked or rows.coverage is not None or rows.kind not in (None, "parquet"):
@@ -232,7 +232,7 @@ def _check(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> 
 
 
 def with_sets(
-    answers: Iterable[Answers], classifier: Classifier, rows: RowOptions, loading: LoadingOptions, quiet: bool
+    answers: Iterable[Answers], classifier: OpenModel, rows: RowOptions, loading: LoadingOptions, quiet: bool
 ) -> Iterator[Answers]:
     """The answers, with the labels that may be right."""
     from yoro.trust.conformal_sets import held_out_sets, left_out_sets
@@ -344,7 +344,7 @@ def evaluate(
 
     Of data with splits, the test split is measured on.
     """
-    from yoro.model.classifier import load
+    from yoro.model.open_model import load
     from yoro.model.priors import parse_prior
     from yoro.model.store import check_output
 

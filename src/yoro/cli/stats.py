@@ -244,7 +244,7 @@ def _sentence(shard: Shard) -> str:
 
 
 def _merged_models(files: Sequence[Path]) -> tuple[Model, list[str]]:
-    from yoro.model.classifier import load
+    from yoro.model.open_model import load
 
     first, notes = load(files[0]), list[str]()
     for path in files[1:]:

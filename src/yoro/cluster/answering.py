@@ -22,7 +22,7 @@ from yoro.data.examples import Dataset
 from yoro.data.find import find
 from yoro.errors import InputError
 from yoro.files.atomic import drafted_folder, remove_folder
-from yoro.model.classifier import Classifier
+from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineSettings, Tell
 
@@ -54,7 +54,7 @@ class Task:
 
 
 def predict_on_ray(
-    classifier: Classifier, data: object, task: Task, work: Answering, source: str | None = None
+    classifier: OpenModel, data: object, task: Task, work: Answering, source: str | None = None
 ) -> Written:
     """Rows of answers to images; `source` tells where the model's source is now, if it has moved."""
     pipeline, origin = classifier.pipeline, classifier.model.origin

@@ -19,8 +19,8 @@ from yoro.discriminant.calibration import Prior
 from yoro.errors import InputError
 from yoro.files.atomic import drafted_file
 from yoro.model.answer_rows import Wanted, answer_rows
-from yoro.model.classifier import AnswerStream, Classifier
 from yoro.model.model import Model
+from yoro.model.open_model import AnswerStream, OpenModel
 from yoro.trust.out_of_distribution import with_typicality
 
 SKIPPED = b"yoro.skipped"
@@ -54,7 +54,7 @@ class Answering:
         """The answers to a block."""
         import pyarrow as arrow
 
-        classifier = Classifier(self.model)
+        classifier = OpenModel(self.model)
         answers = iter(AnswerStream(classifier, ResponseStream(lambda _: batches), prior=self.prior))
         if self.unknown:
             answers = with_typicality(answers, self.model, self.unknown)

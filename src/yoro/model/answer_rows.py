@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from yoro.model.classifier import Answers
+from yoro.model.open_model import Answers
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from yoro.discriminant.calibration import log_probabilities
-from yoro.model.classifier import Answers
 from yoro.model.metrics import Evaluation, Tally
 from yoro.model.model import Model
+from yoro.model.open_model import Answers
 
 
 def left_out_answers(model: Model) -> Answers | None:

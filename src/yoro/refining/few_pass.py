@@ -20,11 +20,11 @@ from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, counted
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
-from yoro.model.classifier import Classifier
 from yoro.model.gathered import Gathered, fingerprint
 from yoro.model.ledger import Ledger
 from yoro.model.model import Model, Verb
 from yoro.model.one_pass import gather
+from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import HERE, Loading, SolveSettings
 from yoro.model.solve import solve
@@ -79,12 +79,12 @@ class Ready:
 
 
 def refine(
-    classifier: Classifier,
+    classifier: OpenModel,
     data: object,
     val: object | None = None,
     settings: RefineSettings | None = None,
     run: RefineRun | None = None,
-) -> tuple[Classifier, Refinement]:
+) -> tuple[OpenModel, Refinement]:
     """The classifier refined, or itself if refinement did not help; and what happened.
 
     `data` are the training images and `val` images that the classifier was not fitted on (without it, the
@@ -121,7 +121,7 @@ def refine(
     model.integers = classifier.model.integers
     if classifier.model.reservoir is None:
         model = replace(model, reservoir=None)
-    return Classifier(model, pipeline=plain), refinement
+    return OpenModel(model, pipeline=plain), refinement
 
 
 def _images_of(data: object, val: object | None) -> tuple[list[Example], list[Example], list[str]]:
@@ -199,7 +199,7 @@ def _augmented_start(ready: Ready, recipe: Recipe) -> AffineMapping:
     return ready.mapping(statistics)
 
 
-def _right(classifier: Classifier, ready: Ready, loading: Loading) -> int:
+def _right(classifier: OpenModel, ready: Ready, loading: Loading) -> int:
     """Validation images that the classifier as it came answers rightly."""
     model, held = classifier.model, ready.held
     if ready.pipeline.describe() == model.origin.describe():

@@ -14,7 +14,7 @@ from yoro.data.decoding import decode
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
 from yoro.errors import ImageError
-from yoro.model.classifier import Answers
+from yoro.model.open_model import Answers
 from yoro.reports.evaluation import SIDE, thumbnail
 from yoro.reports.page import render
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import log_probabilities
 from yoro.errors import ImageError
-from yoro.model.classifier import Classifier
 from yoro.model.model import Json
+from yoro.model.open_model import OpenModel
 from yoro.model.store import read_model
 from yoro.trust.conformal_sets import LabelSets, left_out_sets
 from yoro.trust.out_of_distribution import Strangeness, strangeness
@@ -47,7 +47,7 @@ class Wanted:
 class Served:
     """One state of a model: what was decoded for it is answered by it, though it was replaced meanwhile."""
 
-    def __init__(self, classifier: Classifier) -> None:
+    def __init__(self, classifier: OpenModel) -> None:
         self.classifier = classifier
         self.pipeline, self.classes = classifier.pipeline, classifier.names
         mapping = classifier.model.mapping
@@ -123,7 +123,7 @@ def open_served(path: Path, source: str | None = None, device: str = "auto", *, 
     model = read_model(path)
     same = before is not None and before.classifier.model.origin.identity() == model.origin.identity()
     pipeline = before.pipeline if before is not None and same else None
-    served = Served(Classifier(model, pipeline=pipeline, source=source, device=device))
+    served = Served(OpenModel(model, pipeline=pipeline, source=source, device=device))
     if not same:
         side = served.pipeline.geometry.side
         served.rows(np.full((2, side, side, 3), 127, dtype=np.uint8))  # so that the first client does not wait for it

@@ -18,11 +18,11 @@ from yoro.discriminant.evidence import Choice
 from yoro.discriminant.fixed_choice import held
 from yoro.errors import InputError
 from yoro.mappings.batches import class_codes
-from yoro.model.classifier import Answers, Classifier
 from yoro.model.gathered import Gathered
 from yoro.model.leave_one_out_evaluation import left_out_answers
 from yoro.model.metrics import Evaluation, Tally
 from yoro.model.model import Model, Verb
+from yoro.model.open_model import Answers, OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import SolveSettings
 from yoro.model.solve import solve
@@ -53,7 +53,7 @@ class Judgement:
         self.twins: tuple[str, ...] = ()  # near duplicates beside each other, the nearest first
         self.made = threading.Event()
 
-    def make(self, classifier: Classifier) -> None:
+    def make(self, classifier: OpenModel) -> None:
         """Find it."""
         model, members = classifier.model, classifier.model.members()
         if members is not None:
@@ -91,7 +91,7 @@ class Learned:
 
     revision: int
     content: Content
-    classifier: Classifier
+    classifier: OpenModel
     evaluation: Evaluation | None
     guesses: dict[str, Guess]  # by digest; of photos with a label, each left out
     seconds: float
@@ -128,7 +128,7 @@ def learn(task: Task, gathered: Gathered, pipeline: Pipeline) -> Learned:
     started, (settings, keep) = time.perf_counter(), task.settings()
     model = solve(gathered, settings, pipeline.origin(), keep=keep, verb=task.verb())
     model.integers = task.base is not None and task.base.model.integers
-    return _measured(Learned(task.revision, task.content, Classifier(model, pipeline=pipeline), None, {}, 0.0), started)
+    return _measured(Learned(task.revision, task.content, OpenModel(model, pipeline=pipeline), None, {}, 0.0), started)
 
 
 def hold(task: Task, gathered: Gathered, choice: Choice, pipeline: Pipeline) -> Learned | None:
@@ -145,7 +145,7 @@ def hold(task: Task, gathered: Gathered, choice: Choice, pipeline: Pipeline) -> 
         origin=pipeline.origin(),
     )  # fmt: skip
     model.found_left_out = left_out
-    classifier = Classifier(model, pipeline=pipeline)
+    classifier = OpenModel(model, pipeline=pipeline)
     learned = Learned(task.revision, task.content, classifier, None, {}, 0.0, provisional=True)
     return learned if left_out is None else _measured(learned, started)
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from yoro.discriminant.conformal import FullRanks, LeftOutRanks
 from yoro.errors import InputError, did_you_mean
 from yoro.mappings.batches import class_codes
-from yoro.model.classifier import Classifier
 from yoro.model.model import Model
+from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
 
 Array = NDArray[np.float64]
@@ -82,7 +82,7 @@ def left_out_sets(model: Model, coverage: float, by: str = BY_CLASS, *, empty: b
 
 
 def held_out_sets(
-    classifier: Classifier, data: object, coverage: float, *, empty: bool = False, loading: Loading = HERE
+    classifier: OpenModel, data: object, coverage: float, *, empty: bool = False, loading: Loading = HERE
 ) -> LabelSets:
     """Sets by labelled examples that were not fitted (split conformal prediction).
 

@@ -15,8 +15,8 @@ from yoro.discriminant.reservoir import Members
 from yoro.discriminant.shrinkage import Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
-from yoro.model.classifier import Answers, Classifier
 from yoro.model.model import Model
+from yoro.model.open_model import Answers, OpenModel
 from yoro.model.settings import HERE, Loading
 
 Array = NDArray[np.float64]
@@ -133,7 +133,7 @@ def tell_apart(known: Array, outside: Array) -> Outside:
 
 
 def measure_outside(
-    classifier: Classifier, data: object, outside: object, *, loading: Loading = HERE, progress: bool = False
+    classifier: OpenModel, data: object, outside: object, *, loading: Loading = HERE, progress: bool = False
 ) -> Outside:
     """How well a classifier tells images of other things from labelled data of its classes."""
     measure = strangeness(classifier.model)

@@ -1,4 +1,4 @@
-"""Classifier: what `fit` returns. It predicts, and can be updated, merged and made to forget, exactly."""
+"""OpenModel: a model with the network that reads images for it, which is opened when it is first needed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class AnswerStream:
 
     def __init__(
         self,
-        classifier: Classifier,
+        classifier: OpenModel,
         stream: ResponseStream,
         notes: Sequence[str] = (),
         *,
@@ -96,16 +96,16 @@ class Change:
     receipt: Receipt | None = None  # of what was forgotten
 
 
-def load(path: str | Path, *, source: str | None = None, device: str = "auto", calls: Calls = FREE) -> Classifier:
+def load(path: str | Path, *, source: str | None = None, device: str = "auto", calls: Calls = FREE) -> OpenModel:
     """Load a saved classifier; nothing in it is executed.
 
     `source` tells where the model's source is now, if it has moved, and is needed for a source
     that runs code (`callable:...`) or asks a host. `calls` says how much may be asked of that.
     """
-    return Classifier(read_model(path), source=source, device=device, calls=calls)
+    return OpenModel(read_model(path), source=source, device=device, calls=calls)
 
 
-class Classifier:
+class OpenModel:
     """Images or responses in, class names out.
 
     Statistics are kept, so that data can be added, merged and taken back exactly. Data are a
@@ -297,7 +297,7 @@ class Classifier:
         )  # fmt: skip
         return Change()
 
-    def merge(self, other: Classifier) -> Change:
+    def merge(self, other: OpenModel) -> Change:
         """Add everything another classifier on the same source was fitted on."""
         verb, mine, theirs = self._verb("merge"), self._model, other._model
         mine.origin.check_same(theirs.origin)
