@@ -124,27 +124,21 @@ def fit(
     from yoro.api.classifier import Classifier, warn_skipped
 
     settings = FitSettings.of(**{"tell": logging.getLogger("yoro").info, **options})
-    given, integers = _taken(data, labels)
-    outcome = run_fit(given, val, settings)
+    outcome = run_fit(_taken(data, labels), val, settings)
     for doubt in outcome.doubts:
         warnings.warn(doubt, LabelWarning, stacklevel=2)
     if outcome.skipped:
-        warn_skipped(outcome.skipped, stacklevel=3)
-    return Classifier.of(outcome.classifier, integers=integers)
+        warn_skipped(outcome.skipped)
+    return Classifier.of(outcome.classifier)
 
 
-def _taken(given: object, labels: object) -> tuple[object, bool]:
-    """Data as a pass takes them, and whether their labels are whole numbers."""
-    from yoro.data.python_data import accept, joined, whole_numbers
+def _taken(given: object, labels: object) -> object:
+    """Data as a pass takes them: paths and responses as they are, all else as a Dataset, which knows its labels."""
+    from yoro.data.python_data import accept, joined
     from yoro.data.response_streams import is_response_data
 
     data = joined(given, labels)
-    if is_response_data(data):
-        return data, isinstance(data, tuple) and whole_numbers(data[1])
-    if data is None or isinstance(data, str | os.PathLike):
-        return data, False
-    examples = accept(data)
-    return examples, examples.integers
+    return data if data is None or isinstance(data, str | os.PathLike) or is_response_data(data) else accept(data)
 
 
 def run_fit(data: object, val: object | None, settings: FitSettings) -> FitOutcome:

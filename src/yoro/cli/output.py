@@ -154,7 +154,7 @@ def change_model(
     """
     from yoro.cli.fit_summary import closing_lines
     from yoro.files.atomic import locked
-    from yoro.model.leave_one_out_evaluation import left_out_evaluation
+    from yoro.model.answers import left_out_evaluation
     from yoro.model.open_model import load
     from yoro.model.store import check_target
 
@@ -172,7 +172,7 @@ def change_model(
         say(note, quiet)
     tell_calls(classifier, quiet)
     after = classifier.model.statistics.total
-    classes = counted(len(classifier.classes), "class")
+    classes = counted(len(classifier.names), "class")
     say(f"{target}: {before:,.0f} -> {counted(after, 'example')}, {classes}.", quiet)
     if classifier.model.found_left_out is not None:  # a renaming changes no answer
         for line in closing_lines(classifier.model, left_out_evaluation(classifier.model)):

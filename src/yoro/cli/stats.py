@@ -116,7 +116,7 @@ def merge(
     output: Writes = WriteOptions(),
 ) -> None:
     """Merge models, or statistics, into those of all their data."""
-    from yoro.model.leave_one_out_evaluation import left_out_evaluation
+    from yoro.model.answers import left_out_evaluation
     from yoro.model.store import check_target, write_model
 
     sums = [path for path in files if path.suffix == STATS]

@@ -17,11 +17,11 @@ from onnx import TensorProto, compose, helper, numpy_helper
 from yoro import limits
 from yoro.data.decoding import BACKGROUND, MARGIN
 from yoro.data.geometry import Geometry
-from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.readings import Layout
 from yoro.environment import __version__
 from yoro.errors import InputError, SourceError, WidthError
 from yoro.mappings.affine import AffineMapping
+from yoro.model.answers import log_answers
 from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.prompts.prompt import Prompt, image_square
@@ -329,7 +329,7 @@ def checked_export(classifier: OpenModel) -> tuple[bytes, float]:
     }
     graph = export_onnx(pipeline, model.mapping, model.choice.temperature, card=card)
     images = trial_images(pipeline.prompt.image_side)
-    expected = np.exp(log_probabilities(model.mapping(pipeline.respond(images)), model.choice.temperature))
+    expected = np.exp(log_answers(model, pipeline.respond(images)))
     difference = verify_export(graph, images, expected)
     return graph.SerializeToString(), difference
 

@@ -91,7 +91,7 @@ def refine(
     val split of `data`).
     """
     chosen, means = settings or RefineSettings(), run or RefineRun()
-    verb = Verb("refine", before=tuple(classifier.model.history))
+    verb = Verb("refine", before=tuple(classifier.model.history), integers=classifier.model.integers)
     train, held, notes = _images_of(data, val)
     twin, pipeline = open_twin(classifier.model.origin, means.source, chosen.canvas, means.device)
     begun = f"Refining on {counted(len(train), 'image')}, validating on {len(held):,}, canvas {twin.side}."
@@ -118,7 +118,6 @@ def refine(
     more = {"passes": len(outcome.records) + 1, "refinement": refinement.to_json()}
     verb = replace(verb, images=len(ready.train), more=more)
     model, plain = _refined_model(ready, training, chosen, means, verb)
-    model.integers = classifier.model.integers
     if classifier.model.reservoir is None:
         model = replace(model, reservoir=None)
     return OpenModel(model, pipeline=plain), refinement
@@ -237,6 +236,7 @@ def _refined_model(
         choice=replace(ready.first.choice, temperature=temperature),
         origin=pipeline.origin(),
         history=verb.history(),
+        integers=verb.integers,
     )
     return model, pipeline
 

@@ -20,11 +20,11 @@ from yoro.data.geometry import Geometry
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
 from yoro.errors import ImageError, InputError
-from yoro.model.leave_one_out_evaluation import left_out_answers
+from yoro.model.answers import Answers, left_out_answers
 from yoro.model.ledger import Duplicates, find_duplicates
 from yoro.model.metrics import Evaluation, Measure, Tally
 from yoro.model.model import Model
-from yoro.model.open_model import Answers, OpenModel
+from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
 from yoro.reports.matrix import matrix_drawing
 from yoro.reports.page import PNG, render

@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.data.examples import Example
-from yoro.discriminant.calibration import log_probabilities, margins
+from yoro.discriminant.calibration import margins
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.fixed_choice import held
 from yoro.errors import InputError
 from yoro.mappings.batches import class_codes
+from yoro.model.answers import Answers, left_out_answers, log_answers
 from yoro.model.gathered import Gathered
-from yoro.model.leave_one_out_evaluation import left_out_answers
 from yoro.model.metrics import Evaluation, Tally
 from yoro.model.model import Model, Verb
-from yoro.model.open_model import Answers, OpenModel
+from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import SolveSettings
 from yoro.model.solve import solve
@@ -81,8 +81,10 @@ class Task:
 
     def verb(self) -> Verb:
         """What the history says of it."""
-        before = () if self.base is None else tuple(self.base.model.history)
-        return Verb("studio", len(self.content), before)
+        if self.base is None:
+            return Verb("studio", len(self.content))
+        model = self.base.model
+        return Verb("studio", len(self.content), tuple(model.history), integers=model.integers)
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,7 @@ class Learned:
 
     def answers(self, names: Sequence[str], responses: NDArray[np.floating]) -> Answers:
         """What it says of responses (n, width)."""
-        model = self.classifier.model
-        logs = log_probabilities(model.mapping(responses), model.choice.temperature)
-        return Answers(list(names), logs, None, responses=responses)
+        return Answers(names, log_answers(self.classifier.model, responses), responses=responses)
 
 
 def gather_task(task: Task, rows: Rows, pipeline: Pipeline) -> Gathered:
@@ -127,7 +127,6 @@ def learn(task: Task, gathered: Gathered, pipeline: Pipeline) -> Learned:
     """The classifier that a fit of the same gives."""
     started, (settings, keep) = time.perf_counter(), task.settings()
     model = solve(gathered, settings, pipeline.origin(), keep=keep, verb=task.verb())
-    model.integers = task.base is not None and task.base.model.integers
     return _measured(Learned(task.revision, task.content, OpenModel(model, pipeline=pipeline), None, {}, 0.0), started)
 
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.errors import InputError
+from yoro.model.answers import Answers
 from yoro.model.model import Model
-from yoro.model.open_model import Answers, OpenModel
+from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
 
 Array = NDArray[np.float64]

@@ -17,8 +17,9 @@ from yoro.data.find import find
 from yoro.data.response_streams import is_response_data
 from yoro.discriminant.evidence import mapping_at
 from yoro.errors import InputError, did_you_mean
+from yoro.model.answers import Answers
 from yoro.model.model import Json, Model
-from yoro.model.open_model import Answers, OpenModel
+from yoro.model.open_model import OpenModel
 from yoro.model.priors import fitted_log_prior
 from yoro.model.settings import HERE, Loading
 from yoro.trust.contributions import Terms, terms_of
