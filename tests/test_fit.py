@@ -461,7 +461,7 @@ def test_a_full_disk_for_checkpoints_does_not_end_the_pass(folder, fitted, tmp_p
 
 def test_resuming_another_run_is_refused(folder, new, tmp_path):
     dying = (
-        "import os, yoro.model.classifier; yoro.model.classifier.write_model = lambda *a, **k: os._exit(9)\nmain(sys"
+        "import os, yoro.model.open_model; yoro.model.open_model.write_model = lambda *a, **k: os._exit(9)\nmain(sys"
     )
     code = CHECKPOINTED.replace("main(sys", dying)
     words = ["fit", str(folder), "--out", str(tmp_path / "m.yoro"), "--workers", "0", "--batch-size", "4"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from yoro import api
     from yoro.data.examples import Example
     from yoro.data.python_data import Data
-    from yoro.model.classifier import Classifier
+    from yoro.model.open_model import OpenModel
 
 
 class FitOptions(TypedDict, total=False):
@@ -66,7 +66,7 @@ class FitOptions(TypedDict, total=False):
 class FitOutcome:
     """The classifier, and what there is to know besides."""
 
-    classifier: Classifier
+    classifier: OpenModel
     notes: list[str] = field(default_factory=list)  # sentences on what was found and done
     doubts: list[str] = field(default_factory=list)  # sentences on labels that a user must see
     skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
@@ -124,34 +124,28 @@ def fit(
     from yoro.api.classifier import Classifier, warn_skipped
 
     settings = FitSettings.of(**{"tell": logging.getLogger("yoro").info, **options})
-    given, integers = _taken(data, labels)
-    outcome = run_fit(given, val, settings)
+    outcome = run_fit(_taken(data, labels), val, settings)
     for doubt in outcome.doubts:
         warnings.warn(doubt, LabelWarning, stacklevel=2)
     if outcome.skipped:
-        warn_skipped(outcome.skipped, stacklevel=3)
-    return Classifier.of(outcome.classifier, integers=integers)
+        warn_skipped(outcome.skipped)
+    return Classifier.of(outcome.classifier)
 
 
-def _taken(given: object, labels: object) -> tuple[object, bool]:
-    """Data as a pass takes them, and whether their labels are whole numbers."""
-    from yoro.data.python_data import accept, joined, whole_numbers
+def _taken(given: object, labels: object) -> object:
+    """Data as a pass takes them: paths and responses as they are, all else as a Dataset, which knows its labels."""
+    from yoro.data.python_data import accept, joined
     from yoro.data.response_streams import is_response_data
 
     data = joined(given, labels)
-    if is_response_data(data):
-        return data, isinstance(data, tuple) and whole_numbers(data[1])
-    if data is None or isinstance(data, str | os.PathLike):
-        return data, False
-    examples = accept(data)
-    return examples, examples.integers
+    return data if data is None or isinstance(data, str | os.PathLike) or is_response_data(data) else accept(data)
 
 
 def run_fit(data: object, val: object | None, settings: FitSettings) -> FitOutcome:
     """`fit` with its options in groups, and with all that came of it."""
     from yoro.data.response_streams import is_response_data
-    from yoro.model.classifier import Classifier
     from yoro.model.one_pass import fit_images, fit_responses
+    from yoro.model.open_model import OpenModel
 
     if settings.refine:
         from yoro.refining.settings import check_torch
@@ -164,7 +158,7 @@ def run_fit(data: object, val: object | None, settings: FitSettings) -> FitOutco
         fitted = fit_on_ray(data, val, settings)
     else:
         fitted = fit_responses(data, val, settings) if passed else fit_images(data, val, settings)
-    classifier, notes = Classifier(fitted.model, pipeline=fitted.pipeline), fitted.notes
+    classifier, notes = OpenModel(fitted.model, pipeline=fitted.pipeline), fitted.notes
     if settings.refine:
         from yoro.refining.few_pass import refine
         from yoro.refining.settings import RefineRun, RefineSettings

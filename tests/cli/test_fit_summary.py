@@ -12,8 +12,8 @@ import pytest
 
 from command_line import run
 from photos import write_folder
-from yoro.model.classifier import load
 from yoro.model.metrics import wilson_interval
+from yoro.model.open_model import load
 
 WIDTH = 5
 

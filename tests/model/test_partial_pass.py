@@ -172,7 +172,7 @@ def test_facts_of_a_stranger_are_no_reason_to_fall(rows):
 
 def test_a_model_without_a_list_says_so_and_stays_as_it_was(rows):
     made = solve_shards(shards_of(rows, 2, **SUMS), None, "empirical")
-    classifier = yoro.model.classifier.Classifier(made.model)
+    classifier = yoro.model.open_model.OpenModel(made.model)
     receipt = yoro.fit(rows).forget(rows_of(rows, 5)).receipt
     before = made.model.mapping.weights.copy()
     for verb in (lambda: classifier.forget(rows_of(rows, 5)), lambda: verify(classifier, receipt)):

@@ -159,11 +159,11 @@ def test_refinement_needs_images_and_validation(fitted, train):
 def test_a_model_of_a_black_box_says_why_it_cannot_be_refined(fitted, train, held):
     from dataclasses import replace
 
-    from yoro.model.classifier import Classifier
+    from yoro.model.open_model import OpenModel
     from yoro.refining.few_pass import refine
 
     origin = replace(fitted.model.origin, source={**fitted.model.origin.source, "name": "onnx:a.onnx"})
-    other = Classifier(replace(fitted.model, origin=origin))
+    other = OpenModel(replace(fitted.model, origin=origin))
     with pytest.raises(SourceError, match="gives no gradients"):
         refine(other, train, held, settings=settings())
 

@@ -10,7 +10,7 @@ from child import wait_until
 from command_line import run
 from photos import write_folder
 from services import running
-from yoro.model.classifier import load
+from yoro.model.open_model import load
 
 JPEG = {"content-type": "image/jpeg"}
 

@@ -22,7 +22,7 @@ from yoro.cli.options import (
 from yoro.cli.output import change_model, say
 
 if TYPE_CHECKING:
-    from yoro.model.classifier import Change, Classifier
+    from yoro.model.open_model import Change, OpenModel
 
 
 def update(
@@ -42,7 +42,7 @@ def update(
 
     found = given(data, label_from)
 
-    def change(classifier: Classifier) -> Change:
+    def change(classifier: OpenModel) -> Change:
         return classifier.update(found, attributes=attributes, loading=loading, progress=not output.quiet)
 
     change_model(model, out, change, moved, output)
@@ -68,7 +68,7 @@ def forget(
         check_output(receipt, force=output.force)
     found = given(data, label_from)
 
-    def change(classifier: Classifier) -> Change:
+    def change(classifier: OpenModel) -> Change:
         return classifier.forget(found, loading=loading, progress=not output.quiet)
 
     def saved(changed: Change) -> None:

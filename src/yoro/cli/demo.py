@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from yoro.mappings.affine import AffineMapping
-    from yoro.model.classifier import Classifier
+    from yoro.model.open_model import OpenModel
 
 FOLDER = Path("yoro-demo")
 HELD_OUT = 0.3
@@ -31,7 +31,7 @@ SIDE = 64  # of the pictures written; the digits themselves have 8 x 8 pixels
 class Demonstration:
     """What is shown: the classifier, methods with accuracy and seconds, all pictures, and answers to new ones."""
 
-    classifier: Classifier
+    classifier: OpenModel
     methods: list[tuple[str, float, float]]
     images: int
     answers: dict[Path, str]
@@ -95,7 +95,7 @@ def digits() -> tuple[list[NDArray[np.uint8]], list[str]]:
     return pictures, [str(label) for label in found.target]
 
 
-def label_mappings(classifier: Classifier) -> list[tuple[str, AffineMapping, float]]:
+def label_mappings(classifier: OpenModel) -> list[tuple[str, AffineMapping, float]]:
     """One discriminant and the label mappings of the literature, on the logits alone, and their seconds."""
     from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table
 

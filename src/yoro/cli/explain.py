@@ -22,7 +22,7 @@ from yoro.cli.options import (
 from yoro.cli.output import print_json, print_text, say, tell_skipped, write_page
 
 if TYPE_CHECKING:
-    from yoro.model.classifier import Classifier
+    from yoro.model.open_model import OpenModel
     from yoro.trust.explanations import ClassReasons, Explanation
 
 
@@ -64,7 +64,7 @@ def explain(
 
     Of an image, contributions that add up to the log odds of its best two classes, and the fitted images most like it.
     """
-    from yoro.model.classifier import load
+    from yoro.model.open_model import load
     from yoro.model.store import check_output
 
     _check(images, wanted)
@@ -86,7 +86,7 @@ def _check(images: Sequence[str], wanted: ExplainOptions) -> None:
         raise UsageError(f"--top is {wanted.top} and --near {wanted.near}; expected at least 1 and 0.")
 
 
-def _explain_classes(classifier: Classifier, wanted: ExplainOptions, output: ReportOptions) -> None:
+def _explain_classes(classifier: OpenModel, wanted: ExplainOptions, output: ReportOptions) -> None:
     from yoro.trust.explanations import explain_classes
 
     reasons = explain_classes(classifier, wanted.labels)
@@ -101,7 +101,7 @@ def _explain_classes(classifier: Classifier, wanted: ExplainOptions, output: Rep
 
 
 def _explain_images(
-    classifier: Classifier, data: object, wanted: ExplainOptions, loading: LoadingOptions, output: ReportOptions
+    classifier: OpenModel, data: object, wanted: ExplainOptions, loading: LoadingOptions, output: ReportOptions
 ) -> None:
     from yoro.reports.explanations_page import ImagesPage
     from yoro.trust.explanations import Asked, ExplanationStream

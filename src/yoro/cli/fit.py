@@ -38,9 +38,9 @@ from yoro.model.settings import FitSettings
 
 if TYPE_CHECKING:
     from yoro.fit import FitOutcome
-    from yoro.model.classifier import Classifier
     from yoro.model.metrics import Evaluation
     from yoro.model.model import Model
+    from yoro.model.open_model import OpenModel
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def finish(
     outcome: FitOutcome, data: str, out: Path, output: ReportOptions, *, keep: bool, replace: bool
 ) -> Evaluation | None:
     """Save the model and the report, and say so; how good it is by leave-one-out."""
-    from yoro.model.leave_one_out_evaluation import left_out_evaluation
+    from yoro.model.answers import left_out_evaluation
 
     classifier, page = outcome.classifier, None
     left_out = left_out_evaluation(classifier.model)
@@ -155,7 +155,7 @@ def summary(outcome: FitOutcome, left_out: Evaluation | None) -> dict[str, objec
     """What was fitted, for a machine."""
     model = outcome.classifier.model
     return {
-        "classes": list(outcome.classifier.classes),
+        "classes": list(outcome.classifier.names),
         "examples": model.statistics.total,
         "skipped": [name for name, _ in outcome.skipped],
         "width": model.mapping.width,
@@ -170,17 +170,17 @@ def summary(outcome: FitOutcome, left_out: Evaluation | None) -> dict[str, objec
     }
 
 
-def sentence(classifier: Classifier, out: Path) -> str:
+def sentence(classifier: OpenModel, out: Path) -> str:
     """What was fitted, for a person."""
     model = classifier.model
     event = model.history[-1]
     took, images = duration(float(str(event["seconds"]))), counted(float(str(event["images"])), "example")
     if not model.statistics.total:
-        classes = counted(len(classifier.classes), "class")
+        classes = counted(len(classifier.names), "class")
         return f"{out}: {classes} by their sentences alone (zero-shot), {took}."
     head = f" The zero-shot head counts {model.choice.alpha:.3g}." if model.choice.alpha else ""
     return (
-        f"{out}: {counted(len(classifier.classes), 'class')} from {images} in one pass, "
+        f"{out}: {counted(len(classifier.names), 'class')} from {images} in one pass, "
         f"{took}, {event['peak_memory_mb']:.0f} MB. {_chosen(model)}{head}"
     )
 

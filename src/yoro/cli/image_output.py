@@ -11,11 +11,12 @@ from cyclopts import Parameter
 
 from yoro.cli.options import UsageError, flag
 from yoro.cli.output import say, write_page
-from yoro.errors import counted
+from yoro.errors import InputError, counted
 
 if TYPE_CHECKING:
     from yoro.data.examples import Dataset
-    from yoro.model.classifier import Answers, Classifier
+    from yoro.model.answers import ImageAnswer
+    from yoro.model.model import Model
 
 SHOWN = 12  # folders whose counts are told
 
@@ -33,18 +34,21 @@ class PictureOptions:
         Path | None, Parameter(metavar="PAGE", help="Write a web page of the images, the most doubtful first.")
     ] = None
 
+    def __post_init__(self) -> None:
+        for option, given in (("--link", self.link), ("--undo", self.undo)):
+            if given and self.sort_into is None:
+                raise InputError(f"{option} goes with --sort-into FOLDER.")
+
     @property
     def asked(self) -> bool:
         """Whether the images are wanted at all."""
         return self.sort_into is not None or self.html is not None
 
 
-def undo(folder: Path | None, quiet: bool) -> None:
+def undo(folder: Path, quiet: bool) -> None:
     """Take out what was sorted into a folder, and say what was left."""
     from yoro.data.sorting import undo_sorting
 
-    if folder is None:
-        raise UsageError("--undo goes with --sort-into FOLDER.")
     undone = undo_sorting(folder)
     for name in undone.left:
         say(f"Left, because it is not what was put there: {folder / name}", quiet)
@@ -68,27 +72,27 @@ def find_pictures(data: object, options: PictureOptions) -> Dataset | None:
 
 
 def attended(
-    answers: Iterable[Answers],
+    answers: Iterable[list[ImageAnswer]],
     pictures: Dataset,
-    classifier: Classifier,
+    model: Model,
     options: PictureOptions,
     threshold: float,
     quiet: bool,
-) -> Iterator[Answers]:
+) -> Iterator[list[ImageAnswer]]:
     """The answers; as they come the images go where they belong, and at the end the page is written."""
     from yoro.data.sorting import begin_sorting
     from yoro.reports.gallery import Gallery
 
     named = {example.name: example for example in pictures}
-    gallery, folder = Gallery(classifier.classes, threshold), None
+    gallery, folder = Gallery(threshold), None
     if options.sort_into is not None:
-        folder = begin_sorting(options.sort_into, classifier.classes, link=options.link)
+        folder = begin_sorting(options.sort_into, model.mapping.classes, link=options.link)
     try:
         for batch in answers:
-            for answer in gallery.add(batch):
-                if folder is not None:
-                    sure = answer.probability >= threshold and not answer.unknown
-                    folder.add(named[answer.name], answer.label if sure else None)
+            gallery.add(batch)
+            if folder is not None:
+                for answer in batch:
+                    folder.add(named[answer.name], None if answer.label is None else str(answer.label))
             yield batch
     except KeyboardInterrupt:
         if folder is None or not folder.counts:
@@ -105,4 +109,4 @@ def attended(
         say(f"{options.sort_into}: {done}; {told}{more}. The same command with --undo takes them out again.", quiet)
     if options.html is not None:
         title = f"Predictions: {counted(gallery.total, 'image')}"
-        write_page(options.html, gallery.page(named, title, classifier.model.origin.name), quiet)
+        write_page(options.html, gallery.page(named, title, model.origin.name), quiet)

@@ -115,8 +115,8 @@ def export(
     The graph holds prompt, normalisation, source and mapping; its answers are compared with those of `predict`.
     """
     from yoro.files.atomic import write_file
-    from yoro.model.classifier import load
     from yoro.model.onnx_export import checked_export
+    from yoro.model.open_model import load
     from yoro.model.store import check_output
     from yoro.web.browser_runtime import find_runtime
     from yoro.web.page_export import check_web_target, export_web

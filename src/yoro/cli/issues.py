@@ -26,7 +26,7 @@ from yoro.cli.output import change_model, say, tell_skipped, write_page
 from yoro.errors import counted
 
 if TYPE_CHECKING:
-    from yoro.model.classifier import Change, Classifier
+    from yoro.model.open_model import Change, OpenModel
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def list_issues(
     from yoro.data.find import find
     from yoro.data.response_streams import is_response_data
     from yoro.files.rows import FORMATS, write_rows
-    from yoro.model.classifier import load
+    from yoro.model.open_model import load
     from yoro.model.store import check_output
     from yoro.trust.label_issues import KINDS, find_issues
 
@@ -108,7 +108,7 @@ def clean(
     if keeps:
         check_output(undo, force=output.force)
 
-    def change(classifier: Classifier) -> Change:
+    def change(classifier: OpenModel) -> Change:
         changed, done = apply(classifier, reviewed, loading=loading)
         if keeps:
             write_undo(undo, done)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
 
     from yoro.cli.options import MovedOptions, WriteOptions
-    from yoro.model.classifier import Change, Classifier
+    from yoro.model.open_model import Change, OpenModel
 
 MOST_SKIPPED = 20  # broken files named one by one
 VERBS = 13  # characters of the column of verbs in a help
@@ -113,7 +113,7 @@ def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
         sys.exit(1)
 
 
-def tell_calls(classifier: Classifier, quiet: bool) -> None:
+def tell_calls(classifier: OpenModel, quiet: bool) -> None:
     """What was asked of a source on the network, if the model has one."""
     for sentence in classifier.opened.asked_of() if classifier.opened is not None else ():
         say(sentence, quiet)
@@ -141,7 +141,7 @@ def write_page(path: Path, page: str, quiet: bool) -> None:
 def change_model(
     path: Path,
     out: Path | None,
-    change: Callable[[Classifier], Change],
+    change: Callable[[OpenModel], Change],
     moved: MovedOptions,
     output: WriteOptions,
     *,
@@ -154,8 +154,8 @@ def change_model(
     """
     from yoro.cli.fit_summary import closing_lines
     from yoro.files.atomic import locked
-    from yoro.model.classifier import load
-    from yoro.model.leave_one_out_evaluation import left_out_evaluation
+    from yoro.model.answers import left_out_evaluation
+    from yoro.model.open_model import load
     from yoro.model.store import check_target
 
     target, quiet = out or path, output.quiet
@@ -172,7 +172,7 @@ def change_model(
         say(note, quiet)
     tell_calls(classifier, quiet)
     after = classifier.model.statistics.total
-    classes = counted(len(classifier.classes), "class")
+    classes = counted(len(classifier.names), "class")
     say(f"{target}: {before:,.0f} -> {counted(after, 'example')}, {classes}.", quiet)
     if classifier.model.found_left_out is not None:  # a renaming changes no answer
         for line in closing_lines(classifier.model, left_out_evaluation(classifier.model)):

@@ -33,68 +33,62 @@ from yoro.cli.options import (
     flag,
 )
 from yoro.cli.output import print_json, print_text, say, tell_calls, tell_skipped, write_page
-from yoro.errors import counted, did_you_mean
+from yoro.errors import counted
+from yoro.model.question import SETS_BY, Question
 from yoro.model.settings import SolveSettings
 
 if TYPE_CHECKING:
     from yoro.cluster.answering import Task
     from yoro.data.responses import ResponseBatch
-    from yoro.model.answer_rows import Wanted
-    from yoro.model.classifier import Answers, Classifier
+    from yoro.model.answers import ImageAnswer
     from yoro.model.metrics import Evaluation
     from yoro.text.encoded_bank import EncodedBank
 
 
-Resume = Annotated[bool, flag("With --ray: go on where a run that was ended left off.")]
+Resume = Annotated[bool, flag("With --ray: resume an interrupted run.")]
 AnotherPrior = Annotated[
     str | None,
-    Parameter(metavar="P", help="Answer by this prior, not the fit's: empirical, uniform, or shares cat=0.2,dog=0.8."),
+    Parameter(metavar="P", help="Class priors instead of the fit's: empirical, uniform, or shares cat=0.2,dog=0.8."),
 ]
 
 
 @dataclass(frozen=True)
-class RowOptions:
-    """What rows are written, and where to."""
+class RowOptions(Question):
+    """What is asked about each image, and where the rows are written."""
 
-    out: Annotated[Path | None, Parameter(metavar="FILE", help="Write to a file; by default to stdout.")] = None
-    kind: Annotated[
-        str | None,
-        Parameter(name="--format", metavar="csv|json|jsonl|parquet", help="By default the file's suffix, or csv."),
-    ] = None
-    top: Annotated[int, Parameter(metavar="K", help="Give the K best classes of each.")] = 1
-    threshold: Annotated[float, Parameter(metavar="P", help="Give no label where the probability is less.")] = 0.0
+    top: Annotated[int, Parameter(metavar="K", help="Give the K best classes of each.")] = Question.top
+    threshold: Annotated[float, Parameter(metavar="P", help="Give no label where the probability is less.")] = (
+        Question.threshold
+    )
     unknown: Annotated[
-        float,
-        Parameter(metavar="S", help="Give no label to what is unlike the fitted images; S of these would be lost."),
-    ] = 0.0
-
+        float | None,
+        Parameter(
+            metavar="S", help="Reject out-of-distribution images; S is the fraction of training images rejected."
+        ),
+    ] = None
     coverage: Annotated[
-        float | None, Parameter(metavar="C", help="Also give the set of labels that holds the right one in a share C.")
+        float | None, Parameter(metavar="C", help="Also output a conformal prediction set with coverage C.")
     ] = None
     calibrate: Annotated[
         str | None, Parameter(metavar="DATA", help="With --coverage: labelled data, not fitted, to find the sets by.")
     ] = None
     sets_by: Annotated[
         str,
-        Parameter(
-            metavar="leave-one-out|jackknife+|full",
-            help="With --coverage: how the sets are found; full is exact, and slow.",
-        ),
-    ] = "leave-one-out"
+        Parameter(metavar="|".join(SETS_BY), help="With --coverage: how the sets are found; full is exact, and slow."),
+    ] = Question.sets_by
     allow_empty: Annotated[bool, flag("With --coverage: a set may be empty, where no label fits.")] = False
     prior: AnotherPrior = None
+    out: Annotated[Path | None, Parameter(metavar="FILE", help="Write to a file; by default to stdout.")] = None
+    kind: Annotated[
+        str | None,
+        Parameter(name="--format", metavar="csv|json|jsonl|parquet", help="By default the file's suffix, or csv."),
+    ] = None
 
     @property
     def format(self) -> str:
         """By name, by suffix, or CSV."""
         named = self.out.suffix.removeprefix(".").lower() if self.out is not None else ""
         return self.kind or named or "csv"
-
-    def wanted(self, before: str) -> Wanted:
-        """What a row holds; `before` stands before a name so that the file can be found from here."""
-        from yoro.model.answer_rows import Wanted
-
-        return Wanted(self.top, self.threshold, before, as_text=self.format == "csv")
 
 
 def predict(
@@ -114,34 +108,29 @@ def predict(
     One row each, with path, label and probability, unless the images themselves are asked for.
     """
     from yoro.files.rows import write_rows
-    from yoro.model.answer_rows import answer_rows
-    from yoro.model.classifier import load
-    from yoro.model.priors import parse_prior
+    from yoro.model.open_model import load
+    from yoro.trust.answering import make_answerer
 
-    if pictures.undo:
+    if pictures.sort_into is not None and pictures.undo:
         undo(pictures.sort_into, output.quiet)
         return
     if cluster.ray is not None:
         _predict_on_ray(model, given(images), rows, pictures, moved, _task(rows.out, cluster, loading, resume, output))
         return
-    _check(rows, pictures, output)
+    _check_outputs(rows, pictures, output)
     data = given(images)
     found = find_pictures(data, pictures)
     classifier = load(model, source=moved.source, device=moved.device, calls=moved.calls)
-    prior = parse_prior(rows.prior)
-    answers = classifier.answers(found or data, prior=prior, loading=loading, progress=not output.quiet)
-    for note in answers.notes:
+    answers = classifier.answers(found or data, prior=rows.prior, loading=loading, progress=not output.quiet)
+    question = replace(rows, top=max(rows.top, 2)) if pictures.asked else rows  # a page shows the best two
+    answerer = make_answerer(classifier, question, loading=loading)
+    for note in (*answers.notes, *answerer.notes):
         say(note, output.quiet)
-    stream = iter(answers)
-    if rows.unknown:
-        from yoro.trust.out_of_distribution import with_typicality
-
-        stream = with_typicality(stream, classifier.model, rows.unknown)
-    if rows.coverage is not None:
-        stream = with_sets(stream, classifier, rows, loading, output.quiet)
+    stream: Iterable[list[ImageAnswer]] = (list(answerer.each(batch)) for batch in answers)
     if found and pictures.asked:
-        stream = attended(stream, found, classifier, pictures, rows.threshold, output.quiet)
-    lines = answer_rows(stream, classifier.classes, rows.wanted(found.before if found else ""))
+        stream = attended(stream, found, classifier.model, pictures, rows.threshold, output.quiet)
+    before = found.before if found else ""
+    lines = (answer.row(rows.top, before=before) for batch in stream for answer in batch)
     if pictures.asked and rows.out is None and rows.kind is None:  # the images are the answer
         count = sum(1 for _ in lines)
     else:
@@ -177,16 +166,17 @@ def _predict_on_ray(
     model: Path, data: object, rows: RowOptions, pictures: PictureOptions, moved: MovedOptions, task: Task
 ) -> None:
     from yoro.cluster.answering import predict_on_ray
-    from yoro.cluster.tables import Answering
-    from yoro.model.classifier import load
-    from yoro.model.priors import parse_prior
+    from yoro.model.open_model import load
+    from yoro.trust.answering import make_answerer
 
-    if pictures.asked or rows.coverage is not None or rows.kind not in (None, "parquet"):
-        raise UsageError("--ray writes rows as Parquet: leave --sort-into, --html, --coverage and --format out.")
+    if pictures.asked or rows.kind not in (None, "parquet"):
+        raise UsageError("--ray writes rows as Parquet: leave --sort-into, --html and --format out.")
     classifier = load(model, source=moved.source, device=moved.device)
-    work = Answering(classifier.model, rows.wanted(""), rows.unknown, parse_prior(rows.prior))
+    answerer = make_answerer(classifier, rows, loading=task.loading)
+    for note in answerer.notes:
+        task.tell(note)
     with _resumable(task):
-        written = predict_on_ray(classifier, data, task, work, moved.source)
+        written = predict_on_ray(classifier, data, task, answerer, moved.source)
     task.tell(f"{task.out}: {counted(written.rows, 'prediction')}.")
     tell_skipped(written.skipped)
 
@@ -200,53 +190,18 @@ def _resumable(task: Task) -> Iterator[None]:
         raise KeyboardInterrupt(f"interrupted. {kept}") from None
 
 
-def _check(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> None:
-    """Raise for what cannot be meant or written, before the first image is read."""
+def _check_outputs(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> None:
+    """Raise for what cannot be written, before the first image is read."""
     from yoro.files.rows import FORMATS
     from yoro.model.store import check_output
-    from yoro.trust.conformal_sets import WAYS
 
     if rows.format not in FORMATS:
-        raise UsageError(f"{rows.format!r} is no format; expected one of {', '.join(FORMATS)}.")
+        raise UsageError(f"Unknown format {rows.format!r}; choose one of {', '.join(FORMATS)}.")
     if rows.format == "parquet" and rows.out is None:
         raise UsageError("Parquet cannot be shown; give a file with --out.")
-    if rows.top < 1:
-        raise UsageError(f"The {rows.top} best classes were asked for; expected --top 1 or more.")
-    if not 0.0 <= rows.threshold <= 1.0:
-        raise UsageError(f"The threshold is {rows.threshold:g}; expected a probability from 0 to 1.")
-    if not 0.0 <= rows.unknown < 1.0:
-        raise UsageError(f"The share of --unknown is {rows.unknown:g}; expected a number from 0 to 1, such as 0.05.")
-    if rows.calibrate is not None and rows.coverage is None:
-        raise UsageError("--calibrate goes with --coverage.")
-    if rows.sets_by not in WAYS:
-        raise UsageError(f"Sets by {rows.sets_by!r} are not known; {did_you_mean(rows.sets_by, WAYS)}")
-    if rows.prior is not None and rows.coverage is not None:
-        raise UsageError("--coverage holds for the prior of the fit; leave --prior or --coverage out.")
-    if rows.coverage is not None and not 0.0 < rows.coverage < 1.0:
-        raise UsageError(f"The coverage is {rows.coverage:g}; expected a share between 0 and 1, such as 0.9.")
-    if pictures.link and pictures.sort_into is None:
-        raise UsageError("--link goes with --sort-into FOLDER.")
     for file in (rows.out, pictures.html):
         if file is not None:
             check_output(file, force=output.force)
-
-
-def with_sets(
-    answers: Iterable[Answers], classifier: Classifier, rows: RowOptions, loading: LoadingOptions, quiet: bool
-) -> Iterator[Answers]:
-    """The answers, with the labels that may be right."""
-    from yoro.trust.conformal_sets import held_out_sets, left_out_sets
-
-    coverage = rows.coverage or 0.0
-    if rows.calibrate is None:
-        sets = left_out_sets(classifier.model, coverage, rows.sets_by, empty=rows.allow_empty)
-    else:
-        sets = held_out_sets(classifier, rows.calibrate, coverage, empty=rows.allow_empty, loading=loading)
-    if sets.everything:
-        say(f"{counted(sets.n, 'example')} cannot tell a coverage of {coverage:g}: every set holds all classes.", quiet)
-    for batch in answers:
-        assert batch.responses is not None
-        yield replace(batch, sets=sets(batch.responses, batch.log_probabilities))
 
 
 def respond(
@@ -344,21 +299,21 @@ def evaluate(
 
     Of data with splits, the test split is measured on.
     """
-    from yoro.model.classifier import load
-    from yoro.model.priors import parse_prior
+    from yoro.model.open_model import load
     from yoro.model.store import check_output
 
-    by = parse_prior(prior)
     if output.html is not None:
         check_output(output.html, force=output.force)
     measured = given(data, label_from)
     classifier = load(model, source=moved.source, device=moved.device, calls=moved.calls)
     if output.html is None:
-        evaluation = classifier.evaluate(measured, prior=by, loading=loading, progress=not output.quiet)
+        evaluation = classifier.evaluate(measured, prior=prior, loading=loading, progress=not output.quiet)
     else:
         from yoro.reports.evaluation import evaluation_report
 
-        evaluation, page = evaluation_report(classifier, measured, prior=by, loading=loading, progress=not output.quiet)
+        evaluation, page = evaluation_report(
+            classifier, measured, prior=prior, loading=loading, progress=not output.quiet
+        )
         write_page(output.html, page, output.quiet)
     for note in evaluation.notes:
         say(note, output.quiet)

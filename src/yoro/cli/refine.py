@@ -25,7 +25,7 @@ from yoro.model.settings import Loading
 from yoro.refining.settings import RefineRun, RefineSettings
 
 if TYPE_CHECKING:
-    from yoro.model.classifier import Classifier
+    from yoro.model.open_model import OpenModel
     from yoro.refining.outcome import Refinement
 
 TRAINING = Group("How the prompt is trained, for experts", sort_key=40)
@@ -94,7 +94,7 @@ def refine(
     The refined model is written, or the model unchanged if it did not help.
     """
     from yoro.files.atomic import remove_folder
-    from yoro.model.classifier import load
+    from yoro.model.open_model import load
     from yoro.model.store import check_output, check_target
     from yoro.refining.settings import check_torch
 
@@ -121,7 +121,7 @@ def refine(
     tell_skipped(refinement.skipped)
 
 
-def _finish(refined: Classifier, refinement: Refinement, out: Path, output: ReportOptions) -> None:
+def _finish(refined: OpenModel, refinement: Refinement, out: Path, output: ReportOptions) -> None:
     """Save the model and the report, and say so."""
     refined.save(out, force=output.force)
     say(f"{out}: {'the refined model' if refinement.kept else 'the model as it came'}.", output.quiet)

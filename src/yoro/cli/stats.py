@@ -116,7 +116,7 @@ def merge(
     output: Writes = WriteOptions(),
 ) -> None:
     """Merge models, or statistics, into those of all their data."""
-    from yoro.model.leave_one_out_evaluation import left_out_evaluation
+    from yoro.model.answers import left_out_evaluation
     from yoro.model.store import check_target, write_model
 
     sums = [path for path in files if path.suffix == STATS]
@@ -244,7 +244,7 @@ def _sentence(shard: Shard) -> str:
 
 
 def _merged_models(files: Sequence[Path]) -> tuple[Model, list[str]]:
-    from yoro.model.classifier import load
+    from yoro.model.open_model import load
 
     first, notes = load(files[0]), list[str]()
     for path in files[1:]:

@@ -28,7 +28,7 @@ def verify(
     With DATA, the data that are left or those of the first fit, they are fitted afresh without what was forgotten, and
     the two mappings are compared. The exit code is 1 if anything does not hold.
     """
-    from yoro.model.classifier import load
+    from yoro.model.open_model import load
     from yoro.trust.unlearning import verify as check
 
     classifier = load(model, source=moved.source, device=moved.device, calls=moved.calls)

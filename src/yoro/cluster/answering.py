@@ -16,15 +16,16 @@ from yoro.cluster.reading import Reading
 from yoro.cluster.running import Crew, run_blocks
 from yoro.cluster.session import ray_session
 from yoro.cluster.storage import Storage, is_ours
-from yoro.cluster.tables import Answering, Responding, counted_rows, join_tables, table_name
+from yoro.cluster.tables import AnswerWork, Responding, counted_rows, join_tables, table_name
 from yoro.cluster.tree import joined
 from yoro.data.examples import Dataset
 from yoro.data.find import find
 from yoro.errors import InputError
 from yoro.files.atomic import drafted_folder, remove_folder
-from yoro.model.classifier import Classifier
+from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineSettings, Tell
+from yoro.trust.answering import Answerer
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,11 @@ class Task:
 
 
 def predict_on_ray(
-    classifier: Classifier, data: object, task: Task, work: Answering, source: str | None = None
+    classifier: OpenModel, data: object, task: Task, answerer: Answerer, source: str | None = None
 ) -> Written:
     """Rows of answers to images; `source` tells where the model's source is now, if it has moved."""
     pipeline, origin = classifier.pipeline, classifier.model.origin
+    work = AnswerWork(answerer)
     described: dict[str, object] = {**pipeline.describe(), "work": work.digest()}
     settings = PipelineSettings(source=source or origin.name)
     threads, batch = task.cluster.ray_threads, task.loading.batch_size

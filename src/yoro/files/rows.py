@@ -56,6 +56,8 @@ def _csv(rows: Iterator[Row], file: TextIO) -> int:
 
 def _cell(value: object) -> object:
     """A cell that a spreadsheet shows as text: what begins like a formula gets an apostrophe in front of it."""
+    if isinstance(value, list):
+        return json.dumps(value, ensure_ascii=False)
     return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value
 
 

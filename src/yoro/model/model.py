@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.data.python_data import Label
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice, Evidence, Validation, make_evidence
 from yoro.discriminant.joint import JointStatistics
@@ -114,6 +115,13 @@ class Model:
     # What the solve found on its way; it is not saved, and a changed copy does not have it.
     found_left_out: LeftOut | None = field(default=None, init=False, repr=False, compare=False)
 
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The classes as they were given, in the order of the mapping's columns: names, or whole numbers."""
+        names = self.mapping.classes
+        whole = self.integers and all(_is_whole(name) for name in names)
+        return tuple(int(name) for name in names) if whole else names
+
     def evidence(self) -> Mixture:
         """What is known, as leave-one-out and the rules take it."""
         return known(self.statistics, self.reservoir, self.prior, self.words)
@@ -134,6 +142,12 @@ class Model:
     def evidence_of(self, reading: int, members: Members | None) -> Evidence:
         """What is known by one reading, with these responses (n, width of all readings) to leave out."""
         return _of_reading(reading, self.statistics, members, self.prior, self.words)
+
+
+def _is_whole(name: str) -> bool:
+    """Whether a name is a whole number as Python writes it, so that it can be given back as one."""
+    digits = name.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and str(int(name)) == name
 
 
 def kept_members(reservoir: Reservoir | None) -> Members | None:
@@ -179,6 +193,7 @@ class Verb:
     images: int = 0
     before: tuple[Json, ...] = ()
     more: Json = field(default_factory=dict)  # what else is recorded of it
+    integers: bool = False  # whether the labels were given as whole numbers
     started: float = field(default_factory=time.perf_counter)
 
     def history(self) -> list[Json]:

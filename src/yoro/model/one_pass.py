@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from yoro.data.examples import Example
 from yoro.data.find import find
+from yoro.data.python_data import integer_labels
 from yoro.data.response_streams import ResponseStream, collect, identity_of
 from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Rows, refuse_one_class, to_fit
@@ -50,7 +51,7 @@ class Fitted:
 
 def fit_images(data: object, val: object | None, settings: FitSettings, passing: Pass | None = None) -> Fitted:
     """Read every image to fit once, and solve; `passing` is another place for the pass than this process."""
-    verb, sentences = Verb("fit"), settings.sentences
+    verb, sentences = Verb("fit", integers=integer_labels(data)), settings.sentences
     train, held, names, notes = chosen(data, val, settings)
     log_prior(np.ones(len(names)), tuple(sorted(names)), settings.solve.prior)  # refuses one that does not fit
     pipeline = make_pipeline(settings.pipeline)
@@ -99,7 +100,7 @@ def fit_responses(data: object, val: object | None, settings: FitSettings) -> Fi
     asked = settings.sentences.asked(settings.shots)
     if asked or settings.shots is not None:
         raise InputError(f"{asked or '--shots'} is for images; responses are fitted as they are.")
-    verb, rule = Verb("fit"), settings.solve.shrinkage
+    verb, rule = Verb("fit", integers=integer_labels(data)), settings.solve.shrinkage
     train, held, notes = to_fit(data, val, rule=rule, seed=settings.solve.seed)
     made_by, other = identity_of(data), identity_of(val)
     if difference(made_by, other):

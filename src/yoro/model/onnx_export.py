@@ -17,12 +17,12 @@ from onnx import TensorProto, compose, helper, numpy_helper
 from yoro import limits
 from yoro.data.decoding import BACKGROUND, MARGIN
 from yoro.data.geometry import Geometry
-from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.readings import Layout
 from yoro.environment import __version__
 from yoro.errors import InputError, SourceError, WidthError
 from yoro.mappings.affine import AffineMapping
-from yoro.model.classifier import Classifier
+from yoro.model.answers import log_answers
+from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.prompts.prompt import Prompt, image_square
 from yoro.sources.graph_builder import opset_of
@@ -315,7 +315,7 @@ def _check_size(model: onnx.ModelProto, name: str) -> None:
 TRIALS = 8  # images that the graph must answer like the classifier
 
 
-def checked_export(classifier: Classifier) -> tuple[bytes, float]:
+def checked_export(classifier: OpenModel) -> tuple[bytes, float]:
     """The serialised graph, and its largest difference in probability from the classifier's own answers.
 
     The trial images are smooth random pictures: they need no data set, and they excite every
@@ -329,7 +329,7 @@ def checked_export(classifier: Classifier) -> tuple[bytes, float]:
     }
     graph = export_onnx(pipeline, model.mapping, model.choice.temperature, card=card)
     images = trial_images(pipeline.prompt.image_side)
-    expected = np.exp(log_probabilities(model.mapping(pipeline.respond(images)), model.choice.temperature))
+    expected = np.exp(log_answers(model, pipeline.respond(images)))
     difference = verify_export(graph, images, expected)
     return graph.SerializeToString(), difference
 

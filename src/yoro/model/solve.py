@@ -31,7 +31,7 @@ def solve(
     """The model of what was gathered: its shrinkage chosen by the rule, or `keep`, a choice made before.
 
     With sentences and no image at all, the model is the zero-shot head of the sentences. `verb` goes into the
-    model's history.
+    model's history, and says whether labels are whole numbers.
     """
     statistics, left_out = gathered.statistics, None
     if words is not None:
@@ -50,7 +50,7 @@ def solve(
             mapping, delta = evidence.mapping(choice), evidence.delta(choice)
     model = Model(
         statistics, mapping, choice, gathered.ledger, gathered.reservoir, settings.prior, settings.protocol, delta,
-        origin, verb.history() if verb is not None else [], words,
+        origin, verb.history() if verb is not None else [], words, verb is not None and verb.integers,
     )  # fmt: skip
     model.found_left_out = left_out
     return model

@@ -20,11 +20,11 @@ from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, counted
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
-from yoro.model.classifier import Classifier
 from yoro.model.gathered import Gathered, fingerprint
 from yoro.model.ledger import Ledger
 from yoro.model.model import Model, Verb
 from yoro.model.one_pass import gather
+from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import HERE, Loading, SolveSettings
 from yoro.model.solve import solve
@@ -79,19 +79,19 @@ class Ready:
 
 
 def refine(
-    classifier: Classifier,
+    classifier: OpenModel,
     data: object,
     val: object | None = None,
     settings: RefineSettings | None = None,
     run: RefineRun | None = None,
-) -> tuple[Classifier, Refinement]:
+) -> tuple[OpenModel, Refinement]:
     """The classifier refined, or itself if refinement did not help; and what happened.
 
     `data` are the training images and `val` images that the classifier was not fitted on (without it, the
     val split of `data`).
     """
     chosen, means = settings or RefineSettings(), run or RefineRun()
-    verb = Verb("refine", before=tuple(classifier.model.history))
+    verb = Verb("refine", before=tuple(classifier.model.history), integers=classifier.model.integers)
     train, held, notes = _images_of(data, val)
     twin, pipeline = open_twin(classifier.model.origin, means.source, chosen.canvas, means.device)
     begun = f"Refining on {counted(len(train), 'image')}, validating on {len(held):,}, canvas {twin.side}."
@@ -118,10 +118,9 @@ def refine(
     more = {"passes": len(outcome.records) + 1, "refinement": refinement.to_json()}
     verb = replace(verb, images=len(ready.train), more=more)
     model, plain = _refined_model(ready, training, chosen, means, verb)
-    model.integers = classifier.model.integers
     if classifier.model.reservoir is None:
         model = replace(model, reservoir=None)
-    return Classifier(model, pipeline=plain), refinement
+    return OpenModel(model, pipeline=plain), refinement
 
 
 def _images_of(data: object, val: object | None) -> tuple[list[Example], list[Example], list[str]]:
@@ -199,7 +198,7 @@ def _augmented_start(ready: Ready, recipe: Recipe) -> AffineMapping:
     return ready.mapping(statistics)
 
 
-def _right(classifier: Classifier, ready: Ready, loading: Loading) -> int:
+def _right(classifier: OpenModel, ready: Ready, loading: Loading) -> int:
     """Validation images that the classifier as it came answers rightly."""
     model, held = classifier.model, ready.held
     if ready.pipeline.describe() == model.origin.describe():
@@ -237,6 +236,7 @@ def _refined_model(
         choice=replace(ready.first.choice, temperature=temperature),
         origin=pipeline.origin(),
         history=verb.history(),
+        integers=verb.integers,
     )
     return model, pipeline
 

@@ -26,13 +26,14 @@ from yoro.http.refusals import busy
 from yoro.http.settings import ServeSettings
 from yoro.http.uploads import Upload, read_uploads
 from yoro.model.model import Json
+from yoro.model.question import Question
 from yoro.serve.batching import Batcher
 from yoro.serve.feedback import checked_label, learn
 from yoro.serve.hot_reload import Current, watch
 from yoro.serve.idempotency import KEY, Repeated
 from yoro.serve.openapi import described
 from yoro.serve.response_service import ServedSource, Still
-from yoro.serve.served_model import Answered, Served, Wanted
+from yoro.serve.served_model import Answered, Served
 
 WAITING_FEEDBACK = 8  # requests that may wait for the model to be written
 P = ParamSpec("P")
@@ -76,11 +77,11 @@ class Service:
             async with asyncio.timeout(self.settings.answer_seconds):
                 return served, await asyncio.gather(*(self._answer(served, upload) for upload in uploads))
 
-    async def predict(self, served: Served, answers: Sequence[Answered], wanted: Wanted) -> list[Json]:
+    async def predict(self, served: Served, answers: Sequence[Answered], question: Question) -> list[Json]:
         """What a client reads of answers."""
-        if wanted.unknown is None and wanted.coverage is None:
-            return served.predictions(answers, wanted)
-        return await self._run(self.slowly, served.predictions, answers, wanted)
+        if question.unknown is None and question.coverage is None:
+            return served.predictions(answers, question)
+        return await self._run(self.slowly, served.predictions, answers, question)
 
     async def learn(self, served: Served | ServedSource, seen: Sequence[Seen], label: str) -> Json:
         """Add what was seen to the model under a label."""
@@ -157,6 +158,7 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
     async def predict(
         request: Request,
         top: Annotated[int, Query(ge=1, le=1000, description="How many of the best classes.")] = 1,
+        threshold: Annotated[float, Query(ge=0, le=1, description="No label where the probability is less.")] = 0.0,
         unknown: Annotated[
             float | None, Query(ge=0, lt=1, description="No label for what is no more typical than this share.")
         ] = None,
@@ -168,7 +170,7 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
         served, seen = await service.see(request)
         assert isinstance(served, Served)
         good = _readable(seen)
-        found = iter(await service.predict(served, good, Wanted(top, unknown, coverage)))
+        found = iter(await service.predict(served, good, Question(top, threshold, unknown, coverage)))
         rows = [{"name": one.name} | (next(found) if isinstance(one.answer, Answered) else _wrong(one)) for one in seen]
         return JSONResponse({"version": served.version, "predictions": rows})
 

@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.errors import InputError
+from yoro.model.answers import image_answers
 from yoro.model.metrics import wilson_interval
 from yoro.model.model import Json
+from yoro.model.question import Question
 from yoro.studio.background_learner import Learner
 from yoro.studio.edits import FORGOTTEN, UNSORTED, Photo
 from yoro.studio.solving import Guess, Learned
 from yoro.studio.workspace import Work
+from yoro.trust.answering import Answerer
 
 STRANGE = 0.05  # what is no more typical than this share of the photos is unknown
 SOON = 0.5  # seconds that an answer waits for whether it is unknown
@@ -123,14 +126,12 @@ def answer_of(work: Work, learned: Learned | None, said: str, response: NDArray[
     if learned is None:
         raise InputError(said or "There is no classifier yet; add photos of at least two classes.")
     row = response[None]
-    answers = learned.answers(["the image"], row)
-    shares, names = np.exp(answers.log_probabilities[0]), learned.classifier.names
-    order = np.argsort(-shares, kind="stable")[:BARS].tolist()
+    answers, model = learned.answers(["the image"], row), learned.classifier.model
     why = learned.sums(answers, 0)
     judged = learned.judgement.made.wait(SOON)
-    measure, fitted = learned.judgement.measure, learned.classifier.model.statistics.total
-    typical = None if measure is None else float(measure.typicality(row)[0])
-    least = max(STRANGE, 1.0 / (1.0 + fitted))  # stranger than all photos, where these are few
+    least = max(STRANGE, 1.0 / (1.0 + model.statistics.total)) + 1e-12  # less than all photos, where these are few
+    answerer = Answerer(model, Question(top=BARS, unknown=least), learned.judgement.measure)
+    (answer,) = answerer.each(answers)
     with work.lock:
         photos = work.state.photos
         near = [
@@ -139,11 +140,11 @@ def answer_of(work: Work, learned: Learned | None, said: str, response: NDArray[
             if one.digest in photos
         ]
     return {
-        "label": names[order[0]],
-        "bars": [{"name": names[i], "probability": round(float(shares[i]), 6)} for i in order],
-        "unknown": typical is not None and typical <= least + 1e-12,
+        "label": answer.best[0][0],
+        "bars": [{"name": name, "probability": round(share, 6)} for name, share in answer.best],
+        "unknown": answer.unknown,
         "judged": judged,
-        "typicality": None if typical is None else round(typical, DIGITS),
+        "typicality": None if answer.typicality is None else round(answer.typicality, DIGITS),
         "nearest": near,
         "second": why.second,
         "prior": round(why.prior, DIGITS),
@@ -186,9 +187,9 @@ def _guesses(learner: Learner, part: list[tuple[str, Photo]]) -> dict[str, Guess
     read = {digest: row for digest, row in rows.items() if row is not None}
     if read:
         answers = learned.answers(list(read), np.stack(list(read.values())))
-        for digest, logs in zip(answers.names, answers.log_probabilities, strict=True):
-            best = int(logs.argmax())
-            found[digest] = Guess(learned.classifier.names[best], float(np.exp(logs[best])), 0.0)
+        for answer in image_answers(answers, Question(), learned.classifier.names):
+            label, probability = answer.best[0]
+            found[answer.name] = Guess(str(label), probability, 0.0)
     return found
 
 

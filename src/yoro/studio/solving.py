@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.data.examples import Example
-from yoro.discriminant.calibration import log_probabilities, margins
+from yoro.discriminant.calibration import margins
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.fixed_choice import held
 from yoro.errors import InputError
 from yoro.mappings.batches import class_codes
-from yoro.model.classifier import Answers, Classifier
+from yoro.model.answers import Answers, left_out_answers, log_answers
 from yoro.model.gathered import Gathered
-from yoro.model.leave_one_out_evaluation import left_out_answers
 from yoro.model.metrics import Evaluation, Tally
 from yoro.model.model import Model, Verb
+from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import SolveSettings
 from yoro.model.solve import solve
@@ -53,7 +53,7 @@ class Judgement:
         self.twins: tuple[str, ...] = ()  # near duplicates beside each other, the nearest first
         self.made = threading.Event()
 
-    def make(self, classifier: Classifier) -> None:
+    def make(self, classifier: OpenModel) -> None:
         """Find it."""
         model, members = classifier.model, classifier.model.members()
         if members is not None:
@@ -81,8 +81,10 @@ class Task:
 
     def verb(self) -> Verb:
         """What the history says of it."""
-        before = () if self.base is None else tuple(self.base.model.history)
-        return Verb("studio", len(self.content), before)
+        if self.base is None:
+            return Verb("studio", len(self.content))
+        model = self.base.model
+        return Verb("studio", len(self.content), tuple(model.history), integers=model.integers)
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Learned:
 
     revision: int
     content: Content
-    classifier: Classifier
+    classifier: OpenModel
     evaluation: Evaluation | None
     guesses: dict[str, Guess]  # by digest; of photos with a label, each left out
     seconds: float
@@ -110,9 +112,7 @@ class Learned:
 
     def answers(self, names: Sequence[str], responses: NDArray[np.floating]) -> Answers:
         """What it says of responses (n, width)."""
-        model = self.classifier.model
-        logs = log_probabilities(model.mapping(responses), model.choice.temperature)
-        return Answers(list(names), logs, None, responses=responses)
+        return Answers(names, log_answers(self.classifier.model, responses), responses=responses)
 
 
 def gather_task(task: Task, rows: Rows, pipeline: Pipeline) -> Gathered:
@@ -127,8 +127,7 @@ def learn(task: Task, gathered: Gathered, pipeline: Pipeline) -> Learned:
     """The classifier that a fit of the same gives."""
     started, (settings, keep) = time.perf_counter(), task.settings()
     model = solve(gathered, settings, pipeline.origin(), keep=keep, verb=task.verb())
-    model.integers = task.base is not None and task.base.model.integers
-    return _measured(Learned(task.revision, task.content, Classifier(model, pipeline=pipeline), None, {}, 0.0), started)
+    return _measured(Learned(task.revision, task.content, OpenModel(model, pipeline=pipeline), None, {}, 0.0), started)
 
 
 def hold(task: Task, gathered: Gathered, choice: Choice, pipeline: Pipeline) -> Learned | None:
@@ -145,7 +144,7 @@ def hold(task: Task, gathered: Gathered, choice: Choice, pipeline: Pipeline) -> 
         origin=pipeline.origin(),
     )  # fmt: skip
     model.found_left_out = left_out
-    classifier = Classifier(model, pipeline=pipeline)
+    classifier = OpenModel(model, pipeline=pipeline)
     learned = Learned(task.revision, task.content, classifier, None, {}, 0.0, provisional=True)
     return learned if left_out is None else _measured(learned, started)
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.errors import InputError
-from yoro.model.classifier import Answers, Classifier
+from yoro.model.answers import Answers
 from yoro.model.model import Model
+from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
 
 Array = NDArray[np.float64]
@@ -43,7 +44,7 @@ class Chosen:
 
 
 def choose_next(
-    classifier: Classifier, data: object, count: int = COUNT, *, loading: Loading = HERE, progress: bool = False
+    classifier: OpenModel, data: object, count: int = COUNT, *, loading: Loading = HERE, progress: bool = False
 ) -> Chosen:
     """So many of the unlabelled images, by doubt and spread."""
     if count < 1:
@@ -89,6 +90,6 @@ def features_of(model: Model, responses: NDArray[np.floating]) -> Array:
     return np.asarray(responses[:, model.statistics.layout.compared], dtype=np.float64)
 
 
-def _unseen(classifier: Classifier, batch: Answers) -> list[int]:
+def _unseen(classifier: OpenModel, batch: Answers) -> list[int]:
     """Rows of a batch that were not fitted."""
     return np.flatnonzero(~classifier.fitted(batch.digests)).tolist()

@@ -10,7 +10,7 @@ import numpy as np
 from yoro.data.examples import Example
 from yoro.data.splits import draw_few
 from yoro.errors import InputError
-from yoro.model.leave_one_out_evaluation import left_out_answers
+from yoro.model.answers import left_out_answers
 from yoro.model.model import Model
 from yoro.model.one_pass import fit_images
 from yoro.model.settings import FitSettings

@@ -17,7 +17,7 @@ from yoro.files.reading import read_bounded
 from yoro.files.rows import FORMULA
 from yoro.files.tensors import parse_tensors, write_tensors
 from yoro.mappings.batches import DIGEST
-from yoro.model.classifier import Change, Classifier, need_ledger
+from yoro.model.open_model import Change, OpenModel, need_ledger
 from yoro.model.settings import HERE, Loading
 
 KIND = "yoro-undo"
@@ -50,7 +50,7 @@ class Exchange:
         return replace(kept, labels=np.array([label for label in self.new if label is not None], dtype=np.str_))
 
 
-def clean(classifier: Classifier, path: str | Path, *, loading: Loading = HERE) -> tuple[Change, Exchange]:
+def clean(classifier: OpenModel, path: str | Path, *, loading: Loading = HERE) -> tuple[Change, Exchange]:
     """Apply a reviewed list, or an undo file; what was exchanged, as `write_undo` takes it."""
     file = Path(path)
     if file.suffix == SUFFIX:
@@ -109,7 +109,7 @@ def _plain(value: object) -> str:
     return text[1:] if text[:1] == "'" and text[1:2] in FORMULA else text
 
 
-def _exchange(classifier: Classifier, wanted: Sequence[Correction], folder: Path, loading: Loading) -> Exchange:
+def _exchange(classifier: OpenModel, wanted: Sequence[Correction], folder: Path, loading: Loading) -> Exchange:
     """The corrections with the responses of their examples: those kept in the model, and the others read again."""
     need_ledger(classifier.model, "clean")
     named = [one for one in wanted if one.digest]
@@ -138,7 +138,7 @@ def _exchange(classifier: Classifier, wanted: Sequence[Correction], folder: Path
     return Exchange(before, tuple(one.new for one in wanted))
 
 
-def _read(classifier: Classifier, wanted: Sequence[Correction], folder: Path, loading: Loading) -> Collected:
+def _read(classifier: OpenModel, wanted: Sequence[Correction], folder: Path, loading: Loading) -> Collected:
     """The responses of images by their paths, from the list's own folder or from here."""
     if not classifier.model.origin.images:
         raise InputError(

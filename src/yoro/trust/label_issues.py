@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from yoro.discriminant.calibration import margins
 from yoro.discriminant.readings import Layout, unit_rows
 from yoro.errors import InputError
-from yoro.model.classifier import Classifier
 from yoro.model.model import Model
+from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
 from yoro.trust.leave_one_out_answers import LeftOut, left_out, members_of
 from yoro.trust.out_of_distribution import strangeness_of
@@ -100,7 +100,7 @@ class Issues:
         return [issue for issue in self.found if issue.kind == kind]
 
 
-def find_issues(classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False) -> Issues:
+def find_issues(classifier: OpenModel, data: object, *, loading: Loading = HERE, progress: bool = False) -> Issues:
     """Issues of labelled data: labels by exact leave-one-out, duplicates by content and by response."""
     answers = left_out(classifier, data, loading=loading, progress=progress)
     model = classifier.model

@@ -18,9 +18,9 @@ from yoro.discriminant.mixture import Mixture
 from yoro.discriminant.reservoir import Members
 from yoro.errors import InputError, counted
 from yoro.mappings.batches import class_codes
-from yoro.model.classifier import Classifier
 from yoro.model.ledger import Ledger
 from yoro.model.model import Model
+from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
 
 Array = NDArray[np.float64]
@@ -44,7 +44,7 @@ class LeftOut:
         return class_codes(self.examples.labels.tolist(), self.classes)
 
 
-def left_out(classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False) -> LeftOut:
+def left_out(classifier: OpenModel, data: object, *, loading: Loading = HERE, progress: bool = False) -> LeftOut:
     """Answers for labelled data: what was fitted is left out, exactly; what was not is answered as it is.
 
     Responses that the model keeps are taken from it; other images are read again. An image that was fitted under
@@ -97,7 +97,7 @@ def over(mixture: Mixture, members: Members) -> Mixture:
 
 
 def _responses(
-    classifier: Classifier, examples: Sequence[Example], loading: Loading, progress: bool
+    classifier: OpenModel, examples: Sequence[Example], loading: Loading, progress: bool
 ) -> tuple[Collected, list[tuple[str, str]]]:
     """The responses of images, in their order: those kept in the model, and the others read again."""
     members = classifier.model.members()

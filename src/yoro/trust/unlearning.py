@@ -15,10 +15,10 @@ from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Rows, to_change
 from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.errors import InputError, counted
-from yoro.model.classifier import Classifier, need_ledger
 from yoro.model.gathered import Gathered
 from yoro.model.model import Model
 from yoro.model.one_pass import gather
+from yoro.model.open_model import OpenModel, need_ledger
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import HERE, Loading, SolveSettings
 from yoro.model.solve import solve
@@ -62,7 +62,7 @@ class Verification:
 
 
 def verify(
-    classifier: Classifier,
+    classifier: OpenModel,
     receipt: Receipt | str | Path,
     data: object = None,
     *,
@@ -147,7 +147,7 @@ def _same_fit(model: Model, fresh: Model, difference: float | None) -> Finding:
 
 
 def _fitted(
-    classifier: Classifier, paper: Receipt, data: object, loading: Loading, progress: bool
+    classifier: OpenModel, paper: Receipt, data: object, loading: Loading, progress: bool
 ) -> tuple[Model, list[tuple[str, str]]]:
     """The model of a fit afresh, by the settings of the model, of data less what the receipt lists."""
     model, rule = classifier.model, classifier.model.choice.asked

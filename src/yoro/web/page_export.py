@@ -16,8 +16,8 @@ from yoro import limits
 from yoro.environment import __version__
 from yoro.errors import InputError, SourceError, StoreError
 from yoro.files.atomic import check_writable, drafted_folder
-from yoro.model.classifier import Classifier
 from yoro.model.onnx_export import checked_export, draft_side, run_graph, trial_images
+from yoro.model.open_model import OpenModel
 from yoro.trust.out_of_distribution import Strangeness, strangeness
 from yoro.web.browser_runtime import FILES, Runtime
 from yoro.web.out_of_distribution_graph import OUTPUT, add_strangeness
@@ -54,7 +54,7 @@ def check_web_target(folder: Path, *, force: bool) -> None:
         raise StoreError(f"{folder} exists already. Choose another name, or replace it with --force.")
 
 
-def export_web(classifier: Classifier, folder: Path, runtime: Runtime, *, force: bool = False) -> WebExport:
+def export_web(classifier: OpenModel, folder: Path, runtime: Runtime, *, force: bool = False) -> WebExport:
     """Write the page; its graph is compared with the classifier's own answers before."""
     check_web_target(folder, force=force)
     graph, difference = checked_export(classifier)
@@ -85,7 +85,7 @@ def _is_ours(folder: Path) -> bool:
         return False
 
 
-def _measure(classifier: Classifier) -> Strangeness | None:
+def _measure(classifier: OpenModel) -> Strangeness | None:
     """How strange an image is, where the model can tell."""
     try:
         return strangeness(classifier.model)
@@ -93,7 +93,7 @@ def _measure(classifier: Classifier) -> Strangeness | None:
         return None
 
 
-def _with_strangeness(classifier: Classifier, graph: bytes, measure: Strangeness) -> bytes:
+def _with_strangeness(classifier: OpenModel, graph: bytes, measure: Strangeness) -> bytes:
     """The graph that also says how strange an image is, compared with the measure itself."""
     model = onnx.load_from_string(graph)
     add_strangeness(model, measure)
@@ -111,7 +111,7 @@ def _with_strangeness(classifier: Classifier, graph: bytes, measure: Strangeness
     return bytes(model.SerializeToString())
 
 
-def _facts(classifier: Classifier, measure: Strangeness | None, runtime: Runtime) -> dict[str, object]:
+def _facts(classifier: OpenModel, measure: Strangeness | None, runtime: Runtime) -> dict[str, object]:
     """What the page must know, and what it tells of the model."""
     model, geometry = classifier.model, classifier.pipeline.geometry
     licence = model.origin.source.get("licence")

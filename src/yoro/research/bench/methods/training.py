@@ -11,7 +11,7 @@ import numpy as np
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry, Shifts
 from yoro.errors import InputError
-from yoro.model.classifier import Classifier
+from yoro.model.open_model import OpenModel
 from yoro.model.settings import STRICT
 from yoro.prompts.trainable import TrainablePrompt
 from yoro.refining.checkpoint import EpochRecord, TrainingCheckpoint
@@ -43,7 +43,7 @@ def run_few_pass(context: Context, options: FewPassOptions) -> Answer:
     settings = RefineSettings(**vars(options), flip=context.dataset.flip, seed=context.cell.seed)
     drawn = context.drawn
     run = RefineRun(device=context.device, checkpoint=context.scratch, resume=True, progress=context.progress)
-    given = Classifier(model, pipeline=context.pipeline)
+    given = OpenModel(model, pipeline=context.pipeline)
     classifier, refinement = refine(given, list(drawn.train), list(drawn.val), settings, run)
     if refinement.interrupted:
         raise KeyboardInterrupt
@@ -62,7 +62,7 @@ def run_few_pass(context: Context, options: FewPassOptions) -> Answer:
     )
 
 
-def _refined_right(context: Context, classifier: Classifier) -> int:
+def _refined_right(context: Context, classifier: OpenModel) -> int:
     """Test images that the refined classifier answers rightly, through its trained prompt."""
     stream = classifier.pipeline.stream(context.drawn.test, STRICT)
     mapping = classifier.model.mapping

@@ -1,9 +1,9 @@
-"""Classifier: what `fit` returns. It predicts, and can be updated, merged and made to forget, exactly."""
+"""OpenModel: a model with the network that reads images for it, which is opened when it is first needed."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,18 +12,20 @@ from numpy.typing import NDArray
 
 from yoro.data.examples import class_name
 from yoro.data.find import find
+from yoro.data.python_data import joined
 from yoro.data.response_streams import Collected, ResponseStream, identity_of, is_response_data, open_responses
 from yoro.data.roles import Part, Rows, to_change, to_measure
-from yoro.discriminant.calibration import Prior, log_probabilities
+from yoro.discriminant.calibration import Prior
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.errors import InputError, StatisticsError, counted
+from yoro.model.answers import Answers, log_answers
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation, Measure, refuse_strangers
 from yoro.model.model import Model, Verb, difference
 from yoro.model.one_pass import gather
 from yoro.model.pipeline import Pipeline, reopen_pipeline
-from yoro.model.priors import prior_shift, shifted
+from yoro.model.priors import prior_shift
 from yoro.model.progress import waiting
 from yoro.model.settings import HERE, Loading, SolveSettings
 from yoro.model.shards import PARTS, parts_of, refuse_twice
@@ -38,30 +40,12 @@ Array = NDArray[np.float64]
 Skipped = list[tuple[str, str]]  # names of images that could not be read, and why
 
 
-@dataclass(frozen=True)
-class Answers:
-    """Log probabilities (n, classes) for named images, with their labels if known."""
-
-    names: list[str]
-    log_probabilities: Array
-    labels: list[str] | None
-    digests: Sequence[bytes] = ()  # of their contents
-    responses: NDArray[np.floating] | None = None  # that they are made of, where there are any
-    typicality: Array | None = None  # (n,) the share of fitted images that are as strange, where that was asked for
-    unknown: float = 0.0  # what is no more typical than this is of no known class
-    sets: NDArray[np.bool_] | None = None  # (n, classes) which labels may be right, where that was asked for
-
-    def is_unknown(self, row: int) -> bool:
-        """Whether one of the images is of no known class."""
-        return self.typicality is not None and bool(self.typicality[row] <= self.unknown)
-
-
 class AnswerStream:
     """Answers batch by batch, so that memory does not grow with the data; they can be traversed once."""
 
     def __init__(
         self,
-        classifier: Classifier,
+        model: Model,
         stream: ResponseStream,
         notes: Sequence[str] = (),
         *,
@@ -70,8 +54,8 @@ class AnswerStream:
         prior: Prior | None = None,
     ) -> None:
         self.notes = tuple(notes)  # what a user may want to know before the answers
-        self._shift = prior_shift(classifier.model, prior)
-        self._model, self._stream = classifier.model, stream
+        self._shift = prior_shift(model, prior)
+        self._model, self._stream = model, stream
         self._labelled, self._progress = labelled, progress
 
     @property
@@ -82,9 +66,9 @@ class AnswerStream:
     def __iter__(self) -> Iterator[Answers]:
         what = "evaluating" if self._labelled else "predicting"
         for batch in self._stream.shown(what, self._progress):
-            logs = log_probabilities(self._model.mapping(batch.responses), self._model.choice.temperature)
+            logs = log_answers(self._model, batch.responses, self._shift)
             labels = batch.labels if self._labelled else None
-            yield Answers(batch.names, shifted(logs, self._shift), labels, batch.digests, batch.responses)
+            yield Answers(batch.names, logs, labels, batch.digests, batch.responses)
 
 
 @dataclass(frozen=True)
@@ -96,33 +80,33 @@ class Change:
     receipt: Receipt | None = None  # of what was forgotten
 
 
-def load(path: str | Path, *, source: str | None = None, device: str = "auto", calls: Calls = FREE) -> Classifier:
+def tell_nobody(_: Change | Evaluation) -> None:
+    """Leave it to the caller to read the outcome."""
+
+
+def load(path: str | Path, *, source: str | None = None, device: str = "auto", calls: Calls = FREE) -> OpenModel:
     """Load a saved classifier; nothing in it is executed.
 
     `source` tells where the model's source is now, if it has moved, and is needed for a source
     that runs code (`callable:...`) or asks a host. `calls` says how much may be asked of that.
     """
-    return Classifier(read_model(path), source=source, device=device, calls=calls)
+    return OpenModel(read_model(path), source=source, device=device, calls=calls)
 
 
-class Classifier:
-    """Images or responses in, class names out.
+class OpenModel:
+    """A model, and the network that reads images for it.
 
-    Statistics are kept, so that data can be added, merged and taken back exactly. Data are a
-    folder, a list file, images in memory, or responses: a response file or an array.
+    Statistics are kept, so that data can be added, merged and taken back exactly. Data are a folder, a list file,
+    images in memory, or responses: a response file or an array; labels may also come as a second argument.
+    `tell` gets the outcome of each verb, with its notes and the images that could not be read.
     """
 
     def __init__(
         self, model: Model, *, pipeline: Pipeline | None = None, source: str | None = None, device: str = "auto",
-        calls: Calls = FREE,
+        calls: Calls = FREE, tell: Callable[[Change | Evaluation], None] = tell_nobody,
     ) -> None:  # fmt: skip
         self._model, self._pipeline = model, pipeline
-        self._source, self._device, self._calls = source, device, calls
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Class names, in the order of the columns of `predict_proba`."""
-        return self._model.mapping.classes
+        self._source, self._device, self._calls, self._tell = source, device, calls, tell
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -146,20 +130,6 @@ class Classifier:
         """The same, if it was needed yet."""
         return self._pipeline
 
-    def predict(self, data: object, *, prior: Prior | None = None, loading: Loading = HERE) -> list[str]:
-        """The name of the best class for each image or response; one that cannot be read is an error."""
-        best = self.predict_proba(data, prior=prior, loading=loading).argmax(axis=1)
-        return [self.names[i] for i in best]
-
-    def predict_proba(self, data: object, *, prior: Prior | None = None, loading: Loading = HERE) -> Array:
-        """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step.
-
-        `prior` is one to answer by instead of that of the fit: "empirical", "uniform", or a share for each class.
-        """
-        answers = self.answers(data, prior=prior, loading=replace(loading, strict=True))
-        parts = [np.exp(batch.log_probabilities) for batch in answers]
-        return np.concatenate(parts) if parts else np.empty((0, len(self.names)))
-
     def answers(
         self, data: object, *, prior: Prior | None = None, loading: Loading = HERE, progress: bool = False
     ) -> AnswerStream:
@@ -171,18 +141,24 @@ class Classifier:
             found = find(data, labelled=False)
             notes = [*notes, *found.notes]
             stream = self.pipeline.stream(found.examples, loading)
-        return AnswerStream(self, stream, notes, progress=progress, prior=prior)
+        return AnswerStream(self._model, stream, notes, progress=progress, prior=prior)
 
     def evaluate(
-        self, data: object, *, prior: Prior | None = None, loading: Loading = HERE, progress: bool = False
-    ) -> Evaluation:
-        """Accuracy and other figures on labelled data; of data with splits, on the test split."""
-        part, notes = self.to_measure(data)
+        self, data: object, labels: object = None, *, prior: Prior | None = None, loading: Loading = HERE,
+        progress: bool = False,
+    ) -> Evaluation:  # fmt: skip
+        """Accuracy and other figures on labelled data; of data with splits, on the test split.
+
+        `prior` is one to answer by instead of that of the fit: "empirical", "uniform", or a share for each class.
+        """
+        part, notes = self.to_measure(joined(data, labels))
         answers, measure = self.measured(part, prior=prior, loading=loading, progress=progress), Measure(self.names)
         for batch in answers:
             measure.update(batch.log_probabilities, batch.labels or [], self.fitted(batch.digests))
         result = measure.result()
-        return replace(result, skipped=tuple(answers.skipped), notes=(*result.notes, *notes))
+        result = replace(result, skipped=tuple(answers.skipped), notes=(*result.notes, *notes))
+        self._tell(result)
+        return result
 
     def fitted(self, digests: Sequence[bytes]) -> NDArray[np.bool_]:
         """Whether each content was fitted, under any label."""
@@ -191,7 +167,7 @@ class Classifier:
     def to_measure(self, data: object) -> tuple[Part, list[str]]:
         """The part of labelled data that the classifier is measured on, and sentences on what is left alone."""
         notes = self._check_readable(data)
-        part, more = to_measure(data, self.classes)
+        part, more = to_measure(data, self.names)
         return part, [*notes, *more]
 
     def measured(
@@ -200,19 +176,20 @@ class Classifier:
         """Log probabilities of labelled examples or rows, with their labels."""
         if not isinstance(part, Rows):
             refuse_strangers({example.label or "" for example in part}, self.names)
-        return AnswerStream(self, self._stream(part, loading), labelled=True, progress=progress, prior=prior)
+        return AnswerStream(self._model, self._stream(part, loading), labelled=True, progress=progress, prior=prior)
 
     def update(
-        self, data: object, *, attributes: Attributes = None, loading: Loading = HERE, progress: bool = False
-    ) -> Change:
+        self, data: object, labels: object = None, *, attributes: Attributes = None, loading: Loading = HERE,
+        progress: bool = False,
+    ) -> Change:  # fmt: skip
         """Add labelled data; classes not seen before appear.
 
         On an image-text source, new classes need sentences: `attributes` as in `fit`, or of the
         kind that the model was fitted with, if that was "templates" or "names".
         """
-        verb = self._verb("update")
+        verb, data = self._verb("update"), joined(data, labels)
         odd = self._check_readable(data)
-        parts, notes = to_change("update", data, self._model.choice.asked, self.classes)
+        parts, notes = to_change("update", data, self._model.choice.asked, self.names)
         notes = [*odd, *notes]
         labels = {example.label or "" for part in parts if not isinstance(part, Rows) for example in part}
         words = self._described(labels, attributes)
@@ -228,15 +205,16 @@ class Classifier:
         with waiting("solving", progress):
             return self._settle(gathered, verb, notes, words=words)
 
-    def forget(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> Change:
+    def forget(self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False) -> Change:
         """Take labelled data back out, as if they had never been fitted; only what was fitted can be.
 
-        All that was chosen with them is chosen anew. The change has a receipt, which `verify` takes.
+        All that was chosen with them is chosen anew. `change.receipt.save("receipt.json")` keeps a receipt, which
+        `verify` takes.
         """
         need_ledger(self._model, "forget")
-        verb, before = self._verb("forget"), self._model
+        verb, before, data = self._verb("forget"), self._model, joined(data, labels)
         odd = self._check_readable(data)
-        parts, notes = to_change("forget", data, self._model.choice.asked, self.classes)
+        parts, notes = to_change("forget", data, self._model.choice.asked, self.names)
         notes = [*odd, *notes]
         gone, names = Gathered(JointStatistics(self._model.origin.layout)), list[str]()
         for part in parts:
@@ -289,7 +267,7 @@ class Classifier:
             gathered.reservoir.rename(names)
         words = self._model.words and self._model.words.renamed(names)
         prior = _renamed_prior(self._model.prior, names)
-        if len(gathered.statistics.classes) < len(self.classes):  # some are joined
+        if len(gathered.statistics.classes) < len(self.names):  # some are joined
             return self._settle(gathered, verb, [], words=words, prior=prior)
         self._model = replace(
             self._model, statistics=gathered.statistics, mapping=self._model.mapping.renamed(names),
@@ -297,7 +275,7 @@ class Classifier:
         )  # fmt: skip
         return Change()
 
-    def merge(self, other: Classifier) -> Change:
+    def merge(self, other: OpenModel) -> Change:
         """Add everything another classifier on the same source was fitted on."""
         verb, mine, theirs = self._verb("merge"), self._model, other._model
         mine.origin.check_same(theirs.origin)
@@ -346,7 +324,7 @@ class Classifier:
         return part.stream() if isinstance(part, Rows) else self.pipeline.stream(part, loading)
 
     def _verb(self, name: str) -> Verb:
-        return Verb(name, before=tuple(self._model.history))
+        return Verb(name, before=tuple(self._model.history), integers=self._model.integers)
 
     def _described(self, classes: Iterable[str], attributes: Attributes) -> EncodedBank | None:
         """The sentences with those of classes that have none yet; for that the text tower is needed."""
@@ -385,10 +363,10 @@ class Classifier:
             notes = [*notes, f"The shrinkage stays at {at}: {why} not kept. To choose anew, fit again."]
             keep = model.choice
         settings = SolveSettings(rule, prior or model.prior, model.protocol)
-        solved = solve(gathered, settings, model.origin, words=words or model.words, keep=keep, verb=verb)
-        solved.integers = model.integers
-        self._model = solved
-        return Change(tuple(notes), tuple(gathered.skipped))
+        self._model = solve(gathered, settings, model.origin, words=words or model.words, keep=keep, verb=verb)
+        change = Change(tuple(notes), tuple(gathered.skipped))
+        self._tell(change)
+        return change
 
 
 def need_ledger(model: Model, verb: str) -> None:

@@ -65,7 +65,7 @@ def test_renaming_alone_solves_nothing_anew(digits, monkeypatch):
 
     monkeypatch.setattr("scipy.linalg.eigh", refuse)
     monkeypatch.setattr("numpy.linalg.eigh", refuse)
-    monkeypatch.setattr("yoro.model.classifier.solve", refuse)
+    monkeypatch.setattr("yoro.model.open_model.solve", refuse)
     classifier.relabel(names)
     monkeypatch.undo()
     assert classifier.classes == tuple(sorted(names.get(c, c) for c in "0123456789"))
