@@ -14,7 +14,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 SCRIPTS = "Scripts" if sys.platform == "win32" else "bin"
-NEEDED = ("src/yoro/py.typed", "LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "tests/conftest.py")
+NEEDED = (
+    "src/yoro/py.typed",
+    "LICENSE",
+    "README.md",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "pyproject.toml",
+    "tests/conftest.py",
+)
 UNWANTED = ("node_modules", ".venv", "__pycache__", ".git/", "/dist/", "/build/")
 LARGEST = 10 * 2**20  # bytes; weights and results do not belong into a package of code
 

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,9 @@ from sklearn.datasets import load_digits
 
 from child import wait_until
 from yoro.research.bench.datasets.packaged import FASHION_HOME
+
+if sys.platform == "win32":  # these need a pseudo-terminal
+    collect_ignore = ["cli/test_output.py", "cli/test_streams.py", "model/test_progress.py"]
 
 # The tests keep the cores busy by themselves, process beside process: threads of numpy and torch within each would
 # wait for each other. Processes that the tests start take this over.
