@@ -17,10 +17,10 @@ demo: .venv/base.stamp
 	$(BIN)/yoro demo --force
 
 test: .venv/dev.stamp .venv/pages.stamp
-	$(BIN)/python -m pytest --numprocesses 2 -m "not long"
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m "not long"
 
 test-all: .venv/dev.stamp .venv/pages.stamp
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .
