@@ -35,6 +35,7 @@ def unseen(work):
     return work
 
 
+@pytest.mark.long
 def test_two_workers_make_the_same_mapping_as_one_machine(ray, alone):
     assert_same(yoro.fit("photos", **SPREAD).model, alone)
 
@@ -53,6 +54,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(ray, alone, unseen):
     assert_same(fitted.model, alone)
 
 
+@pytest.mark.long
 def test_rows_of_parquet_give_the_same_as_a_folder(ray, work, alone):
     photos = photos_of(work / "photos")
     rows = [{"image": path.read_bytes(), "label": label} for path, label in photos]
@@ -110,6 +112,7 @@ def test_broken_images_are_named_and_left_out_or_end_the_run(ray, work):
     assert not list(work.glob(".*.part"))
 
 
+@pytest.mark.long
 def test_a_broken_image_ends_a_strict_run(ray, work):
     (work / "one" / "a").mkdir(parents=True)
     shutil.copytree(work / "photos" / "cat", work / "one" / "cat")

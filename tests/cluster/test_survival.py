@@ -36,6 +36,7 @@ def gone(folder: Path) -> bool:
     return not any(Path(f"/proc/{file.name}").exists() for file in (folder / "seen").iterdir())
 
 
+@pytest.mark.long
 def test_a_driver_killed_in_the_middle_goes_on_without_reading_finished_blocks_again(held, ray):
     driver = start("-m", "yoro", *WORDS)
     wait_until(lambda: len(shards(held)) >= 2, driver)
