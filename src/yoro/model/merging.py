@@ -33,9 +33,7 @@ def shard_of(model: Model) -> Shard:
             "A model that compares images with sentences has more than statistics; merge it with models, not with "
             "files of statistics."
         )
-    images, noting = round(model.statistics.total), len(model.ledger) > 0
-    gathered = Gathered(model.statistics, model.ledger, model.reservoir, images, noting=noting)
-    return Shard(gathered, model.origin, tuple(parts_of(model.history)), shard_facts_of(model))
+    return Shard(model.gathered, model.origin, tuple(parts_of(model.history)), shard_facts_of(model))
 
 
 def shard_facts_of(model: Model) -> Json:
@@ -52,8 +50,7 @@ def joined_notes(shards: Sequence[Shard], whole: Shard) -> list[str]:
     if not whole.gathered.noting:
         return missing_shares(whole)
     twice = _repeats(whole.gathered) - sum(_repeats(shard.gathered) for shard in shards)
-    are = f"{counted(twice, 'example')} {'is' if twice == 1 else 'are'}"
-    again = [f"{are} in two of the files and now count{'s' * (twice == 1)} twice."] if twice else []
+    again = [f"{counted(twice, 'example')} in two of the files, now counted twice."] if twice else []
     return [*missing_shares(whole), *again]
 
 

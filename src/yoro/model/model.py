@@ -19,6 +19,7 @@ from yoro.discriminant.reservoir import Members, Reservoir
 from yoro.environment import peak_memory
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
+from yoro.model.gathered import Gathered
 from yoro.model.ledger import Ledger
 from yoro.text.encoded_bank import EncodedBank
 
@@ -99,11 +100,9 @@ def differing(one: Json, two: Json) -> list[str]:
 class Model:
     """Everything a classifier is made of."""
 
-    statistics: JointStatistics
+    gathered: Gathered
     mapping: AffineMapping
     choice: Choice
-    ledger: Ledger
-    reservoir: Reservoir | None = None
     prior: Prior = "empirical"
     protocol: str = "default"
     delta: float = 0.0
@@ -113,6 +112,21 @@ class Model:
     integers: bool = False  # whether the labels were given as whole numbers, and are answered as such
     # What the solve found on its way; it is not saved, and a changed copy does not have it.
     found_left_out: LeftOut | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def statistics(self) -> JointStatistics:
+        """Counts, means and scatter of the responses."""
+        return self.gathered.statistics
+
+    @property
+    def ledger(self) -> Ledger:
+        """Which contents were fitted, under which label."""
+        return self.gathered.ledger
+
+    @property
+    def reservoir(self) -> Reservoir | None:
+        """The individual responses kept, if any may be."""
+        return self.gathered.reservoir
 
     def evidence(self) -> Mixture:
         """What is known, as leave-one-out and the rules take it."""

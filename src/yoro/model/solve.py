@@ -49,8 +49,8 @@ def solve(
                 choice = replace(choice, temperature=1.0)
             mapping, delta = evidence.mapping(choice), evidence.delta(choice)
     model = Model(
-        statistics, mapping, choice, gathered.ledger, gathered.reservoir, settings.prior, settings.protocol, delta,
-        origin, verb.history() if verb is not None else [], words,
+        replace(gathered, statistics=statistics, skipped=[]), mapping, choice, settings.prior, settings.protocol,
+        delta, origin, verb.history() if verb is not None else [], words,
     )  # fmt: skip
     model.found_left_out = left_out
     return model

@@ -18,6 +18,7 @@ from yoro.errors import StoreError, counted
 from yoro.files.atomic import write_file
 from yoro.files.reading import read_json
 from yoro.mappings.batches import DIGEST
+from yoro.model.ledger import Entry
 from yoro.model.model import Json, Model
 from yoro.model.store import check_output, model_digest
 
@@ -29,7 +30,7 @@ FORMAT = 1
 class Receipt:
     """What was forgotten: digests of contents and their labels, the model before and after, what is not certain."""
 
-    removed: tuple[tuple[str, str], ...]  # digest in hex, label
+    removed: tuple[Entry, ...]
     before: Json  # digest of the model, number of examples, what was chosen
     after: Json
     uncertain: tuple[str, ...] = ()  # sentences: where a fit without the images might have chosen otherwise
@@ -39,7 +40,7 @@ class Receipt:
     @property
     def digests(self) -> list[bytes]:
         """The contents that were taken out."""
-        return [bytes.fromhex(digest) for digest, _ in self.removed]
+        return [digest for digest, _ in self.removed]
 
     def to_json(self) -> Json:
         """The receipt as plain values, with a digest of itself."""
@@ -49,7 +50,7 @@ class Receipt:
             "version": self.version,
             "date": self.date,
             "count": len(self.removed),
-            "removed": [{"digest": digest, "label": label} for digest, label in self.removed],
+            "removed": [{"digest": digest.hex(), "label": label} for digest, label in self.removed],
             "before": self.before,
             "after": self.after,
             "uncertain": list(self.uncertain),
@@ -62,10 +63,10 @@ class Receipt:
         write_file(Path(path), json.dumps(self.to_json(), indent=1, ensure_ascii=False).encode())
 
 
-def make_receipt(before: Model, after: Model, removed: Sequence[tuple[bytes, str]]) -> Receipt:
+def make_receipt(before: Model, after: Model, removed: Sequence[Entry]) -> Receipt:
     """The receipt of what led from one model to the other."""
-    entries = tuple((digest.hex(), label) for digest, label in removed)
-    return Receipt(entries, _state(before), _state(after), uncertainties(after, [digest for digest, _ in removed]))
+    uncertain = uncertainties(after, [digest for digest, _ in removed])
+    return Receipt(tuple(removed), _state(before), _state(after), uncertain)
 
 
 def read_receipt(path: str | Path) -> Receipt:
@@ -82,7 +83,7 @@ def read_receipt(path: str | Path) -> Receipt:
     if value.get("digest") != _digest({key: part for key, part in value.items() if key != "digest"}):
         raise StoreError(f"'{name}' was changed after it was written: its digest does not fit.")
     try:
-        removed = tuple((_hex(entry["digest"]), str(entry["label"])) for entry in value["removed"])
+        removed = tuple((_content(entry["digest"]), str(entry["label"])) for entry in value["removed"])
         before, after = ({**value[key], "digest": str(value[key]["digest"])} for key in ("before", "after"))
         uncertain = tuple(str(sentence) for sentence in value["uncertain"])
         return Receipt(removed, before, after, uncertain, str(value["version"]), str(value["date"]))
@@ -90,14 +91,9 @@ def read_receipt(path: str | Path) -> Receipt:
         raise StoreError(f"'{name}' is damaged: {type(error).__name__} at {str(error)[:60]}.") from None
 
 
-def digest_of(removed: Iterable[tuple[str, str]]) -> str:
+def digest_of(removed: Iterable[Entry]) -> str:
     """One digest of all that was removed, whatever its order; a model's history has it too."""
-    return _digest({"removed": sorted([digest, label] for digest, label in removed)})
-
-
-def is_whole(model: Model) -> bool:
-    """Whether the response of every fitted example is kept, so that all that was chosen can be chosen anew."""
-    return model.reservoir is not None and len(model.reservoir) == len(model.ledger)
+    return _digest({"removed": sorted([digest.hex(), label] for digest, label in removed)})
 
 
 def uncertainties(model: Model, removed: Sequence[bytes]) -> tuple[str, ...]:
@@ -110,7 +106,7 @@ def uncertainties(model: Model, removed: Sequence[bytes]) -> tuple[str, ...]:
         told.append("The shrinkage was chosen with validation images, which are not kept, and stays as it was.")
     elif isinstance(rule, str) and model.reservoir is None and RULES[rule] == MEMBERS:
         told.append("Individual responses are not kept, so what was chosen stays as it was.")
-    elif model.reservoir is not None and not is_whole(model):
+    elif model.reservoir is not None and not model.gathered.whole:
         kept, all_ = f"{len(model.reservoir):,}", counted(len(model.ledger), "example")
         told.append(f"Chosen anew by the {kept} responses kept of {all_}; a fit without the images keeps others.")
     if any(entry.get("verb") == "refine" for entry in model.history):
@@ -143,8 +139,8 @@ def _digest(plain: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
-def _hex(text: object) -> str:
+def _content(text: object) -> bytes:
     digest = bytes.fromhex(str(text))
     if len(digest) != DIGEST:
         raise ValueError("a digest")
-    return digest.hex()
+    return digest

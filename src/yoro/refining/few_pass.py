@@ -20,8 +20,9 @@ from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, counted
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
+from yoro.model.checkpoint import fingerprint
 from yoro.model.classifier import Classifier
-from yoro.model.gathered import Gathered, fingerprint
+from yoro.model.gathered import Gathered
 from yoro.model.ledger import Ledger
 from yoro.model.model import Model, Verb
 from yoro.model.one_pass import gather
@@ -120,7 +121,7 @@ def refine(
     model, plain = _refined_model(ready, training, chosen, means, verb)
     model.integers = classifier.model.integers
     if classifier.model.reservoir is None:
-        model = replace(model, reservoir=None)
+        model = replace(model, gathered=replace(model.gathered, reservoir=None))
     return Classifier(model, pipeline=plain), refinement
 
 
@@ -230,9 +231,7 @@ def _refined_model(
         temperature = fit_temperature(scores, truth, np.ones(len(truth)))
     model = replace(
         ready.first,
-        statistics=gathered.statistics,
-        ledger=gathered.ledger,
-        reservoir=gathered.reservoir,
+        gathered=replace(gathered, skipped=[]),
         mapping=head.mapping,
         choice=replace(ready.first.choice, temperature=temperature),
         origin=pipeline.origin(),

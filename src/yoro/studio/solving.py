@@ -140,10 +140,7 @@ def hold(task: Task, gathered: Gathered, choice: Choice, pipeline: Pipeline) -> 
     if found is None:
         return None
     mapping, left_out = found
-    model = Model(
-        gathered.statistics, mapping, choice, gathered.ledger, gathered.reservoir, settings.prior, settings.protocol,
-        origin=pipeline.origin(),
-    )  # fmt: skip
+    model = Model(gathered, mapping, choice, settings.prior, settings.protocol, origin=pipeline.origin())
     model.found_left_out = left_out
     classifier = Classifier(model, pipeline=pipeline)
     learned = Learned(task.revision, task.content, classifier, None, {}, 0.0, provisional=True)

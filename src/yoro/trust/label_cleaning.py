@@ -55,10 +55,10 @@ def clean(classifier: Classifier, path: str | Path, *, loading: Loading = HERE) 
     file = Path(path)
     if file.suffix == SUFFIX:
         done = _read_undo(file, classifier.model.statistics.width)
-        change = classifier.exchange("clean", done.after, done.before)
+        change = classifier.change("clean", remove=done.after.batch(), add=done.before.batch())
     else:
         done = _exchange(classifier, read_corrections(file), file.parent, loading)
-        change = classifier.exchange("clean", done.before, done.after)
+        change = classifier.change("clean", remove=done.before.batch(), add=done.after.batch())
     gone = sum(label is None for label in done.new)
     moved, away = counted(len(done.new) - gone, "example"), "put back" if file.suffix == SUFFIX else "removed"
     return replace(change, notes=(f"{moved} relabelled, {counted(gone, 'example')} {away}.", *change.notes)), done

@@ -17,6 +17,7 @@ from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.errors import InputError, counted
 from yoro.model.classifier import Classifier, need_ledger
 from yoro.model.gathered import Gathered
+from yoro.model.ledger import Entry
 from yoro.model.model import Model
 from yoro.model.one_pass import gather
 from yoro.model.pipeline import Pipeline
@@ -180,16 +181,16 @@ def _stream(pipeline: Pipeline | None, part: object, loading: Loading) -> Respon
     return pipeline.stream(part, loading)
 
 
-def _without(stream: ResponseStream, gone: Counter[tuple[str, str]]) -> ResponseStream:
+def _without(stream: ResponseStream, gone: Counter[Entry]) -> ResponseStream:
     """The stream less what is gone, once for each time it is listed."""
 
     def batches(result: ResponseStream) -> Iterator[ResponseBatch]:
         result.skipped = stream.skipped
         for batch in stream:
             rows = []
-            for row, (digest, label) in enumerate(zip(batch.digests, batch.labels or [], strict=True)):
-                gone[digest.hex(), label] -= 1
-                if gone[digest.hex(), label] < 0:
+            for row, entry in enumerate(zip(batch.digests, batch.labels or [], strict=True)):
+                gone[entry] -= 1
+                if gone[entry] < 0:
                     rows.append(row)
             if rows:
                 yield batch.take(rows)
