@@ -30,8 +30,8 @@ def shard_of(model: Model) -> Shard:
     """What a model was solved from, as a shard."""
     if model.words is not None:
         raise InputError(
-            "A model that compares images with sentences has more than statistics; merge it with models, not with "
-            "files of statistics."
+            "A model that compares images with sentences is more than its statistics; merge it with models, not with "
+            "statistics files."
         )
     return Shard(model.gathered, model.origin, tuple(parts_of(model.history)), shard_facts_of(model))
 
@@ -63,8 +63,8 @@ def solve_shards(shards: Sequence[Shard], rule: str | float | None, prior: str, 
     notes, gathered = joined_notes(shards, whole), whole.gathered
     if rule is None and gathered.reservoir is None:
         rule = WITHOUT_RESPONSES
-        alone = "" if len(gathered.statistics.parts) == 1 else ", and one reading answers alone"
-        notes.append(f"No individual responses are kept, so nothing can be left out: shrinkage by {rule}{alone}.")
+        alone = "" if len(gathered.statistics.parts) == 1 else ", and a single layer is used"
+        notes.append(f"Shrinkage by {rule}{alone}: leave-one-out needs individual responses, and none are kept.")
     settings = SolveSettings(SolveSettings.shrinkage if rule is None else rule, prior)
     origin, more = whole.origin, Json(passes=0)
     if origin.layout is not None and len(gathered.statistics.layout.readings) == 2 * len(origin.layout.readings):

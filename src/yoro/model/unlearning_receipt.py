@@ -1,4 +1,4 @@
-"""A receipt of forgetting: which contents were taken out, and the model before and after."""
+"""The receipt of machine unlearning: which contents were removed, and the model before and after."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Receipt:
-    """What was forgotten: digests of contents and their labels, the model before and after, what is not certain."""
+    """What was forgotten: contents and labels, the model before and after, and what is not certain."""
 
     removed: tuple[Entry, ...]
     before: Json  # digest of the model, number of examples, what was chosen
@@ -75,13 +75,13 @@ def read_receipt(path: str | Path) -> Receipt:
     try:
         value = read_json(Path(path), limits.RECEIPT_BYTES)
     except ValueError as error:
-        raise StoreError(f"'{name}' is no receipt: {error}.") from None
+        raise StoreError(f"'{name}' is not a receipt: {error}.") from None
     if not isinstance(value, dict) or value.get("kind") != KIND:
-        raise StoreError(f"'{name}' is no receipt; expected what `yoro forget --receipt FILE.json` writes.")
+        raise StoreError(f"'{name}' is not a receipt; expected what `yoro forget --receipt FILE.json` writes.")
     if value.get("format") != FORMAT:
-        raise StoreError(f"'{name}' is a receipt of format {value.get('format')!r:.20}; this version reads {FORMAT}.")
+        raise StoreError(f"'{name}' has receipt format {value.get('format')!r:.20}; this version reads {FORMAT}.")
     if value.get("digest") != _digest({key: part for key, part in value.items() if key != "digest"}):
-        raise StoreError(f"'{name}' was changed after it was written: its digest does not fit.")
+        raise StoreError(f"'{name}' was changed after it was written: its digest does not match.")
     try:
         removed = tuple((_content(entry["digest"]), str(entry["label"])) for entry in value["removed"])
         before, after = ({**value[key], "digest": str(value[key]["digest"])} for key in ("before", "after"))
@@ -97,23 +97,23 @@ def digest_of(removed: Iterable[Entry]) -> str:
 
 
 def uncertainties(model: Model, removed: Sequence[bytes]) -> tuple[str, ...]:
-    """Where a fit without what was removed might have come out otherwise, in sentences; nothing is the rule."""
-    told, rule = [], model.choice.asked
+    """Why a fit without what was removed might differ, in sentences; usually none."""
+    reasons, rule = [], model.choice.asked
     held = sum(model.ledger.holds(list(dict.fromkeys(removed))))
     if held:
-        told.append(f"{counted(held, 'content')} still fitted: more than once before, or under another label.")
+        reasons.append(f"{counted(held, 'content')} still in the model: added more than once, or under another label.")
     if rule == "validation":
-        told.append("The shrinkage was chosen with validation images, which are not kept, and stays as it was.")
+        reasons.append("The shrinkage was chosen on validation images, which are not kept, and stays as it was.")
     elif isinstance(rule, str) and model.reservoir is None and RULES[rule] == MEMBERS:
-        told.append("Individual responses are not kept, so what was chosen stays as it was.")
+        reasons.append("No individual responses are kept, so what was chosen stays as it was.")
     elif model.reservoir is not None and not model.gathered.whole:
         kept, all_ = f"{len(model.reservoir):,}", counted(len(model.ledger), "example")
-        told.append(f"Chosen anew by the {kept} responses kept of {all_}; a fit without the images keeps others.")
+        reasons.append(f"Chosen anew on the {kept} responses kept of {all_}; a fresh fit would keep others.")
     if any(entry.get("verb") == "refine" for entry in model.history):
-        told.append("The prompt was trained on images, perhaps on these; only a refinement anew is without them.")
+        reasons.append("The prompt may have been trained on these images; refine again to be rid of them.")
     if asked_views(model) == 2:
-        told.append("Whether mirror images are read was decided with the images; the other way is not kept.")
-    return tuple(told)
+        reasons.append("Whether to read mirror images was decided with these images; the other way is not kept.")
+    return tuple(reasons)
 
 
 def asked_views(model: Model) -> int:
