@@ -16,7 +16,6 @@ from yoro.data.response_streams import ResponseStream, identity_of, is_response_
 from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Part, Rows, to_change, to_measure
 from yoro.discriminant.calibration import Prior, log_probabilities
-from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.errors import InputError, StatisticsError, counted
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation, Measure, refuse_strangers
@@ -25,9 +24,9 @@ from yoro.model.one_pass import gather
 from yoro.model.pipeline import Pipeline, reopen_pipeline
 from yoro.model.priors import prior_shift, shifted
 from yoro.model.progress import waiting
-from yoro.model.settings import HERE, Loading, SolveSettings
+from yoro.model.settings import HERE, Loading
 from yoro.model.shards import PARTS, parts_of, refuse_twice
-from yoro.model.solve import solve
+from yoro.model.solve import settings_of, solve
 from yoro.model.store import read_model, write_model
 from yoro.model.unlearning_receipt import Receipt, digest_of, make_receipt
 from yoro.sources.protocol import FREE, Calls
@@ -353,14 +352,13 @@ class Classifier:
         prior: Prior | None = None,
     ) -> Change:
         """Solve anew from what was gathered, by the rule of the fit where it still can be asked."""
-        model, rule, keep = self._model, self._model.choice.asked, None
-        lacks = isinstance(rule, str) and RULES[rule] == MEMBERS and gathered.reservoir is None
-        if rule == "validation" or lacks:
-            why = "validation data are" if rule == "validation" else "individual responses are"
-            at = f"{model.choice.shrinkage:g}"
-            notes = [*notes, f"The shrinkage stays at {at}: {why} not kept. To choose anew, fit again."]
-            keep = model.choice
-        settings = SolveSettings(rule, prior or model.prior, model.protocol)
+        model = self._model
+        settings, keep = settings_of(model, gathered)
+        if keep is not None:
+            lost = "validation data" if settings.shrinkage == "validation" else "individual responses"
+            at = f"{keep.shrinkage:g}"
+            notes = [*notes, f"The shrinkage stays at {at}: {lost} are not kept. To choose it again, fit again."]
+        settings = replace(settings, prior=prior or model.prior)
         solved = solve(gathered, settings, model.origin, words=words or model.words, keep=keep, verb=verb)
         solved.integers = model.integers
         self._model = solved

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from yoro.data.decoding import digest
 from yoro.data.examples import Example
@@ -40,27 +41,21 @@ def responses_of(
     stream = classifier.pipeline.stream(rest, loading) if rest else None
     read = collect(stream, "reading", progress=progress) if stream else None
     again = {name: row for row, name in enumerate(read.names)} if read else {}
-    responses, contents, groups, there = list[np.ndarray](), list[bytes](), list[str](), list[Example]()
+    found = list[tuple[Example, bytes, str, NDArray[np.floating]]]()
     for example, content in zip(examples, known, strict=True):
         if members and content in kept:
             row = kept[content]
-            responses.append(members.responses[row])
-            groups.append(example.group or str(members.groups[row]))
-            contents.append(content)
+            found.append((example, content, example.group or str(members.groups[row]), members.responses[row]))
         elif read and example.name in again:
             row = again[example.name]
-            responses.append(read.responses[row])
-            groups.append(example.group or "")
-            contents.append(read.digests[row])
-        else:
-            continue  # it could not be read
-        there.append(example)
+            found.append((example, read.digests[row], example.group or "", read.responses[row]))
+    there, contents, groups, responses = zip(*found, strict=True) if found else ((), (), (), ())
     return Collected(
-        np.stack(responses) if responses else np.empty((0, classifier.model.statistics.width)),
+        np.stack(responses) if found else np.empty((0, classifier.model.statistics.width)),
         np.array([example.label or "" for example in there], dtype=np.str_),
-        tuple(groups),
+        groups,
         tuple(example.name for example in there),
-        tuple(contents),
+        contents,
     ), stream.skipped if stream else []
 
 

@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 from yoro.data.response_streams import ResponseStream
 from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Rows, to_change
-from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.errors import InputError, counted
 from yoro.model.classifier import Classifier, need_ledger
 from yoro.model.gathered import Gathered
@@ -21,8 +20,8 @@ from yoro.model.ledger import Entry
 from yoro.model.model import Model
 from yoro.model.one_pass import gather
 from yoro.model.pipeline import Pipeline
-from yoro.model.settings import HERE, Loading, SolveSettings
-from yoro.model.solve import solve
+from yoro.model.settings import HERE, Loading
+from yoro.model.solve import settings_of, solve
 from yoro.model.store import model_digest
 from yoro.model.unlearning_receipt import Receipt, asked_views, digest_of, read_receipt
 from yoro.model.views import BothViews, choose_views
@@ -151,15 +150,14 @@ def _fitted(
     classifier: Classifier, paper: Receipt, data: object, loading: Loading, progress: bool
 ) -> tuple[Model, list[tuple[str, str]]]:
     """The model of a fit afresh, by the settings of the model, of data less what the receipt lists."""
-    model, rule = classifier.model, classifier.model.choice.asked
-    parts, _ = to_change("forget", data, rule, classifier.names)
-    capacity, seed = (model.reservoir.capacity, model.reservoir.seed) if model.reservoir else (0, 0)
-    settings = SolveSettings(rule, model.prior, model.protocol, capacity, seed)
+    model = classifier.model
+    parts, _ = to_change("forget", data, model.choice.asked, classifier.names)
+    settings, keep = settings_of(model, model.gathered)
     pipeline, both = classifier.pipeline if model.origin.images else None, asked_views(model) == 2
     if pipeline is not None and both:
         pipeline = BothViews(replace(pipeline, layout=replace(pipeline.layout, views=2)))
     layout = pipeline.layout if pipeline else model.origin.layout
-    gathered, gone = Gathered.empty(capacity, seed, layout), Counter(paper.removed)
+    gathered, gone = Gathered.empty(settings.reservoir, settings.seed, layout), Counter(paper.removed)
     for part in parts:
         stream = part.stream() if isinstance(part, Rows) else _stream(pipeline, part, loading)
         with threadpool_limits(1, user_api="blas"):
@@ -170,8 +168,6 @@ def _fitted(
     if isinstance(pipeline, BothViews):
         chosen, gathered = choose_views(replace(classifier.pipeline, layout=pipeline.two), gathered, settings)
         origin = chosen.origin()
-    lacks = isinstance(rule, str) and RULES[rule] == MEMBERS and not capacity
-    keep = model.choice if rule == "validation" or lacks else None  # as `forget` keeps it
     return solve(gathered, settings, origin, words=model.words, keep=keep), gathered.skipped
 
 
