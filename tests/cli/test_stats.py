@@ -55,8 +55,8 @@ def test_models_and_statistics_merge_in_any_mix(work):
     ("words", "code", "said"),
     [
         (["merge", "1.stats", "1.stats", "--out", "x.yoro"], 1, "1.stats and 1.stats hold the same part"),
-        (["merge", "all.yoro", "--out", "x.yoro"], 2, "At least two models"),
-        (["merge", "all.yoro", "all.yoro", "--out", "x.yoro", "--prior", "uniform"], 2, "go with .stats"),
+        (["merge", "all.yoro", "--out", "x.yoro"], 2, "at least two models"),
+        (["merge", "all.yoro", "all.yoro", "--out", "x.yoro", "--prior", "uniform"], 2, ".stats files"),
         (["merge", "1.stats", "2.stats", "--out", "x.yoro", "--shrinkage", "best"], 1, "no shrinkage rule"),
         (["merge", "1.stats", "2.stats", "--out", "x.yoro", "--shrinkage", "validation"], 1, "validation data"),
         (["merge", "1.stats", "all.npz", "--out", "x.yoro"], 1, "is no model"),
@@ -99,7 +99,7 @@ def test_inspect_says_what_a_file_reveals(work):
     run("merge", "sums.stats", "--out", "sums.yoro", cwd=work)
     assert "no list of what was fitted" in run("inspect", "sums.yoro", cwd=work).stdout
     ended = invoke("clean", "sums.yoro", issues(work), cwd=work)
-    assert "keeps no list of what was fitted" in ended.stderr
+    assert "no image hashes" in ended.stderr
 
 
 def issues(folder: Path) -> str:

@@ -122,7 +122,7 @@ def test_without_responses_kept_the_shrinkage_stays_and_says_so(digits):
 def test_examples_fitted_twice_are_mentioned(digits):
     classifier = yoro.fit(part(digits, 0, 500))
     change = classifier.update(part(digits, 400, 600))
-    assert change.notes == ("100 examples were fitted before and now count once more.",)
+    assert change.notes == ("100 examples already in the model, now counted twice.",)
 
 
 def test_models_of_different_sources_do_not_merge(digits):

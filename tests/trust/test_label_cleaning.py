@@ -92,10 +92,10 @@ def test_images_are_read_again_where_no_responses_are_kept(tmp_path):
 
 BAD = {
     "an action nobody knows": ({"action": "delete"}, "'delete'"),
-    "a label that it has": ({"action": "relabel", "proposed": "a"}, "labelled 'a' already"),
+    "a label that it has": ({"action": "relabel", "proposed": "a"}, "has the label 'a'"),
     "no label to give": ({"action": "relabel", "proposed": " "}, "has no proposed"),
     "no digest": ({"action": "remove", "digest": "zz"}, "32 hex digits"),
-    "nothing asked for": ({"action": ""}, "asks for nothing"),
+    "nothing asked for": ({"action": ""}, "changes nothing"),
     "no path": ({"action": "remove", "path": ""}, "has no path"),
 }
 

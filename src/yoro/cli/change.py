@@ -54,14 +54,14 @@ def forget(
     *data: Images,
     out: Elsewhere = None,
     receipt: Annotated[
-        Path | None, Parameter(metavar="FILE.json", help="Also write a receipt, which `yoro verify` checks.")
+        Path | None, Parameter(metavar="FILE.json", help="Also write a receipt that `yoro verify` can check.")
     ] = None,
     label_from: LabelFrom = None,
     moved: Moved = MovedOptions(),
     loading: Reads = LoadingOptions(),
     output: Writes = WriteOptions(),
 ) -> None:
-    """Take labelled data back out of a model, as if never fitted."""
+    """Remove labelled data from a model, as if never fitted (machine unlearning)."""
     if receipt is not None:
         from yoro.model.store import check_output
 
@@ -78,7 +78,7 @@ def forget(
             say(f"Not certain: {sentence}", output.quiet)
         if receipt is not None:
             changed.receipt.save(receipt, force=output.force)
-            say(f"{receipt}: the receipt.", output.quiet)
+            say(f"Receipt written to {receipt}", output.quiet)
 
     change_model(model, out, change, moved, output, saved=saved)
 
@@ -90,14 +90,14 @@ def relabel(
     out: Elsewhere = None,
     output: Writes = WriteOptions(),
 ) -> None:
-    """Rename classes; those given one name are joined, exactly."""
+    """Rename classes; classes given the same name are joined, exactly."""
     table: dict[str, str] = {}
     for pair in names:
         old, equals, new = pair.partition("=")
         if not (old and equals and new):
-            raise UsageError(f"{pair!r} is no renaming; expected OLD=NEW.")
+            raise UsageError(f"{pair!r} does not rename a class; expected OLD=NEW.")
         if table.setdefault(old, new) != new:
-            raise UsageError(f"{old!r} is given two new names.")
+            raise UsageError(f"{old!r} has two new names; give it one.")
     if not table:
-        raise UsageError("No renaming came; expected OLD=NEW.")
+        raise UsageError("No class to rename; expected OLD=NEW.")
     change_model(model, out, lambda classifier: classifier.relabel(table), MovedOptions(), output)

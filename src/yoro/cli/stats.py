@@ -1,4 +1,4 @@
-"""`yoro stats` and `merge`: statistics of a part of the data as a file, and the sum of many."""
+"""`yoro stats` and `merge`: the statistics of a part of the data as a file, and the sum of several."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from yoro.model.partial_pass import ShardPass, Share
     from yoro.model.shards import Shard
 
-STATS = ".stats"  # how the name of a file of statistics ends
+STATS = ".stats"  # how the name of a statistics file ends
 
 
 @dataclass(frozen=True)
@@ -42,29 +42,31 @@ class StatsOptions:
     """What is read of the data, and what is kept of it."""
 
     part: Annotated[
-        str | None, Parameter(metavar="I/N", help="Read the I-th of N parts of the data, as job I of N does.")
+        str | None, Parameter(metavar="I/N", help="Read only the I-th of N parts of the data, as job I of N.")
     ] = None
-    sums_only: Annotated[bool, flag("Keep sums alone: no individual responses, no digests of images.")] = False
+    sums_only: Annotated[bool, flag("Store sums only: no individual responses, no image hashes.")] = False
     noise: Annotated[
         str | None,
-        Parameter(metavar="EPSILON,DELTA", help="Sums alone, with noise that hides whether any one image is in them."),
+        Parameter(
+            metavar="EPSILON,DELTA", help="Differential privacy: sums only, with noise that hides any one image."
+        ),
     ] = None
     clip: Annotated[
-        float | None, Parameter(metavar="C", help="With --noise: the length that responses are clipped to.")
+        float | None, Parameter(metavar="C", help="With --noise: the norm that responses are clipped to.")
     ] = None
-    fast: Annotated[bool, flag("Read as `yoro fit --fast` does.")] = False
-    best: Annotated[bool, flag("Read as `yoro fit --best` does.")] = False
+    fast: Annotated[bool, flag("The preset of `yoro fit --fast`.")] = False
+    best: Annotated[bool, flag("The preset of `yoro fit --best`.")] = False
     seed: Annotated[int, Parameter(help="Seed of the sample of responses.")] = SolveSettings.seed
     label_from: LabelFrom = None
-    resume: Annotated[bool, flag("Go on where a run that was ended left off.")] = FitSettings.resume
+    resume: Annotated[bool, flag("Resume an interrupted run.")] = FitSettings.resume
 
 
 @dataclass(frozen=True)
 class MergeOptions:
-    """How the mapping is solved where files of statistics are among what is merged."""
+    """How the mapping is solved when statistics files are merged."""
 
     shrinkage: Annotated[
-        str | None, Parameter(metavar="RULE", help="With .stats: a rule as of `fit`; by default loo, or oas of sums.")
+        str | None, Parameter(metavar="RULE", help="With .stats: a rule as in `fit`; by default loo, or oas of sums.")
     ] = None
     prior: Annotated[str | None, Parameter(metavar="empirical|uniform", help="With .stats: class priors.")] = None
 
@@ -77,20 +79,20 @@ def stats(
     loading: Reads = LoadingOptions(),
     output: Answers = JsonOptions(),
 ) -> None:
-    """Read labelled data once and save their statistics, to be merged.
+    """Read labelled data once and save the statistics, to be merged later.
 
-    Files of all parts of the data merge into the model that `yoro fit` makes of the whole.
+    Merging the files of all parts of the data gives the model that `yoro fit` gives on the whole.
     """
     from yoro.files.atomic import remove_folder
     from yoro.model.partial_pass import WHOLE, Share
     from yoro.model.shards import write_shard
 
     if reading.clip is not None and reading.noise is None:
-        raise UsageError("--clip goes with --noise EPSILON,DELTA.")
+        raise UsageError("--clip needs --noise EPSILON,DELTA.")
     preset = preset_of(fast=reading.fast, best=reading.best)
     quiet, unfinished = output.quiet, out.with_name(f".{out.name}.part")
     if reading.resume and out.exists() and not unfinished.exists():
-        say(f"{out} is there, and no unfinished run beside it: nothing to resume.", quiet)
+        say(f"{out} is complete; there is nothing to resume.", quiet)
         return
     check_stats(out, force=output.force or (reading.resume and unfinished.exists()))
     settings = FitSettings(
@@ -115,15 +117,15 @@ def merge(
     solve: Annotated[MergeOptions, Parameter(name="*", group=SOLVING)] = MergeOptions(),
     output: Writes = WriteOptions(),
 ) -> None:
-    """Merge models, or statistics, into those of all their data."""
+    """Merge models or statistics files, as if all their data were fitted at once."""
     from yoro.model.answers import left_out_evaluation
     from yoro.model.store import check_target, write_model
 
     sums = [path for path in files if path.suffix == STATS]
     if len(files) < (1 if sums else 2):
-        raise UsageError("At least two models are needed, or a file of statistics.")
+        raise UsageError("Give at least two models, or a statistics file.")
     if (solve.shrinkage or solve.prior) and (not sums or out.suffix == STATS):
-        raise UsageError("--shrinkage and --prior go with .stats files and a model to solve.")
+        raise UsageError("--shrinkage and --prior apply only when .stats files are merged into a model.")
     if out.suffix == STATS:
         check_stats(out, force=output.force)
         _merge_sums(files, out, output.quiet)
@@ -145,12 +147,12 @@ def check_stats(out: Path, *, force: bool) -> None:
     from yoro.model.store import check_output
 
     if out.suffix != STATS:
-        raise UsageError(f"A file of statistics has a name that ends in {STATS}; write {out.name + STATS!r}.")
+        raise UsageError(f"The name of a statistics file ends in {STATS}; use {out.name + STATS!r}.")
     check_output(out, force=force)
 
 
 def show_shard(path: Path, *, as_json: bool) -> None:
-    """Print what a file of statistics holds."""
+    """Print what a statistics file holds."""
     from yoro.model.shards import read_shard
 
     shard = read_shard(path)
@@ -196,23 +198,25 @@ def shard_text(shard: Shard) -> str:
 
 
 def revealed(shard: Shard) -> list[str]:
-    """What somebody who has the file knows of the images, in sentences."""
+    """What anyone who holds the file learns about the images, in sentences."""
     from yoro.model.noise_facts import noise_told
 
     gathered, statistics = shard.gathered, shard.gathered.statistics
     if noise := noise_told(shard.facts):
-        return ["The names of the classes; numbers of images, means and one scatter with noise.", *noise]
-    told = ["How many images there are of each class, the mean response of each, and one scatter of all."]
+        return ["The names of the classes; counts, means and one scatter matrix with noise.", *noise]
+    told = ["The number of images in each class, the mean response of each class, and one scatter matrix."]
     if one := int((statistics.counts == 1).sum()):
-        told.append(f"Of {counted(one, 'class')} with one image: that image's response, which is the mean.")
+        told.append(f"The response of the only image of {counted(one, 'class')}: it is the mean.")
     if statistics.total < statistics.width:
-        told.append("Fewer images than a response is wide: the scatter tells which directions they span.")
+        told.append("Which directions the images span: there are fewer of them than a response has coordinates.")
     if gathered.reservoir is not None and len(gathered.reservoir):
         told.append(f"The responses of {counted(len(gathered.reservoir), 'image')}, one by one.")
     elif any(part.factor is not None and part.total for part in statistics.parts):
-        told.append("The responses of all images, one by one: so few are kept as rows.")
+        told.append("The responses of all images, one by one: with so few, the scatter is stored as rows.")
     if len(gathered.ledger):
-        told.append(f"Digests of {counted(len(gathered.ledger), 'image')}: who has an image can tell that it is here.")
+        told.append(
+            f"Hashes of {counted(len(gathered.ledger), 'image')}: whoever has an image can tell that it is here."
+        )
     return told
 
 
@@ -239,7 +243,7 @@ def _passed(data: object, settings: FitSettings, share: Share, reading: StatsOpt
 
 def _sentence(shard: Shard) -> str:
     statistics, gathered = shard.gathered.statistics, shard.gathered
-    kept = "sums alone" if gathered.reservoir is None else f"{counted(len(gathered.reservoir), 'response')} kept"
+    kept = "sums only" if gathered.reservoir is None else f"{counted(len(gathered.reservoir), 'response')} kept"
     return f"{counted(statistics.total, 'example')} of {counted(len(statistics.classes), 'class')}, {kept}."
 
 
@@ -253,7 +257,7 @@ def _merged_models(files: Sequence[Path]) -> tuple[Model, list[str]]:
 
 
 def _solved(files: Sequence[Path], options: MergeOptions) -> tuple[Model, tuple[str, ...]]:
-    """The model of files of which at least one is of statistics."""
+    """The model of files, at least one of them a statistics file."""
     from yoro.discriminant.rules import check_rule
     from yoro.model.merging import solve_shards
 
@@ -293,6 +297,6 @@ def _read(files: Sequence[Path]) -> tuple[list[Shard], list[Json]]:
             shards.append(shard_of(model))
         for part in shards[-1].parts:
             if part in held:
-                raise InputError(f"{path} and {held[part]} hold the same part of the data, {part}; leave one out.")
+                raise InputError(f"{path} and {held[part]} hold the same part of the data, {part}; give one of them.")
             held[part] = path
     return shards, before

@@ -14,7 +14,7 @@ from yoro.cluster.files import FilePart, fetch
 from yoro.data.archive_members import Address, Member
 from yoro.data.examples import Example, Later
 from yoro.errors import InputError
-from yoro.model.gathered import fingerprint
+from yoro.model.checkpoint import fingerprint
 
 Row = tuple[str, object, str | None, str, str | None, str | None]  # kind, place, label, name, group, split
 

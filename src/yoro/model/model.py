@@ -20,6 +20,7 @@ from yoro.discriminant.reservoir import Members, Reservoir
 from yoro.environment import peak_memory
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
+from yoro.model.gathered import Gathered
 from yoro.model.ledger import Ledger
 from yoro.text.encoded_bank import EncodedBank
 
@@ -100,11 +101,9 @@ def differing(one: Json, two: Json) -> list[str]:
 class Model:
     """Everything a classifier is made of."""
 
-    statistics: JointStatistics
+    gathered: Gathered
     mapping: AffineMapping
     choice: Choice
-    ledger: Ledger
-    reservoir: Reservoir | None = None
     prior: Prior = "empirical"
     protocol: str = "default"
     delta: float = 0.0
@@ -121,6 +120,21 @@ class Model:
         names = self.mapping.classes
         whole = self.integers and all(_is_whole(name) for name in names)
         return tuple(int(name) for name in names) if whole else names
+
+    @property
+    def statistics(self) -> JointStatistics:
+        """Counts, means and scatter of the responses."""
+        return self.gathered.statistics
+
+    @property
+    def ledger(self) -> Ledger:
+        """Which contents were fitted, under which label."""
+        return self.gathered.ledger
+
+    @property
+    def reservoir(self) -> Reservoir | None:
+        """The individual responses kept, if any may be."""
+        return self.gathered.reservoir
 
     def evidence(self) -> Mixture:
         """What is known, as leave-one-out and the rules take it."""

@@ -18,7 +18,8 @@ from yoro.discriminant.calibration import log_prior
 from yoro.discriminant.evidence import Validation
 from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, counted
-from yoro.model.gathered import Checkpoint, Gathered, fingerprint
+from yoro.model.checkpoint import Checkpoint, fingerprint
+from yoro.model.gathered import Gathered
 from yoro.model.ledger import find_duplicates
 from yoro.model.model import Model, Origin, Verb, difference
 from yoro.model.pipeline import Pipeline, make_pipeline
@@ -126,17 +127,14 @@ def gather(
     *,
     progress: bool = False,
     checkpoint: Checkpoint | None = None,
-    names: list[str] | None = None,
 ) -> None:
-    """Add a stream to what was gathered; the names of what was added are appended to `names`."""
+    """Add a stream to what was gathered."""
     done, skipped = 0, 0  # examples dealt with and passed over, as far as they are in the statistics
     waiting: list[ResponseBatch] = []
     whole = True  # whether what was waiting went in completely
     try:
         for batch in stream.shown("fitting", progress):
             waiting.append(batch)
-            if names is not None:
-                names.extend(batch.names)
             if sum(map(len, waiting)) >= TOGETHER:
                 whole = False
                 gathered.add(waiting)
@@ -232,7 +230,7 @@ def _duplicates(examples: Sequence[Example], gathered: Gathered) -> tuple[list[s
     """Sentences on images that are there twice: in their class, and under two labels."""
     again = gathered.ledger.repeated()
     names = [examples[row].name for row, _, _ in again]
-    found = find_duplicates((digest.hex() for _, digest, _ in again), (label for _, _, label in again), names)
+    found = find_duplicates((digest for _, digest, _ in again), (label for _, _, label in again), names)
     conflicts = [str(conflict) for conflict in found.conflicts[:SHOWN]]
     if len(found.conflicts) > SHOWN:
         conflicts.append(f"{counted(len(found.conflicts) - SHOWN, 'more image')} under two labels.")

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from yoro.data.examples import class_name
 from yoro.data.find import find
 from yoro.data.python_data import joined
-from yoro.data.response_streams import Collected, ResponseStream, identity_of, is_response_data, open_responses
+from yoro.data.response_streams import ResponseStream, identity_of, is_response_data, open_responses
+from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Part, Rows, to_change, to_measure
 from yoro.discriminant.calibration import Prior
-from yoro.discriminant.joint import JointStatistics
-from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.errors import InputError, StatisticsError, counted
 from yoro.model.answers import Answers, log_answers
 from yoro.model.gathered import Gathered
@@ -27,9 +26,9 @@ from yoro.model.one_pass import gather
 from yoro.model.pipeline import Pipeline, reopen_pipeline
 from yoro.model.priors import prior_shift
 from yoro.model.progress import waiting
-from yoro.model.settings import HERE, Loading, SolveSettings
+from yoro.model.settings import HERE, Loading
 from yoro.model.shards import PARTS, parts_of, refuse_twice
-from yoro.model.solve import solve
+from yoro.model.solve import settings_of, solve
 from yoro.model.store import read_model, write_model
 from yoro.model.unlearning_receipt import Receipt, digest_of, make_receipt
 from yoro.sources.protocol import FREE, Calls
@@ -193,15 +192,16 @@ class OpenModel:
         notes = [*odd, *notes]
         labels = {example.label or "" for part in parts if not isinstance(part, Rows) for example in part}
         words = self._described(labels, attributes)
-        gathered, before = self._gathered(), len(self._model.ledger)
+        before = self._model.gathered
+        gathered = before.copy()
         for part in parts:
             gather(gathered, self._stream(part, loading), progress=progress)
-        again = gathered.ledger.seen_before(before)
+        again = sum(before.contains(gathered.ledger.entries(start=len(before.ledger))))
         if again:
-            notes.append(f"{_were(again)} fitted before and now count{'s' * (again == 1)} once more.")
+            notes.append(f"{counted(again, 'example')} already in the model, now counted twice.")
         if words is self._model.words:  # of responses the classes are known only now
             words = self._described(gathered.statistics.classes, attributes)
-        verb = replace(verb, images=gathered.images)
+        verb = replace(verb, images=gathered.images - before.images)
         with waiting("solving", progress):
             return self._settle(gathered, verb, notes, words=words)
 
@@ -216,63 +216,45 @@ class OpenModel:
         odd = self._check_readable(data)
         parts, notes = to_change("forget", data, self._model.choice.asked, self.names)
         notes = [*odd, *notes]
-        gone, names = Gathered(JointStatistics(self._model.origin.layout)), list[str]()
-        for part in parts:
-            gather(gone, self._stream(part, loading), progress=progress, names=names)
-        entries = gone.ledger.entries()
-        digests, labels = [digest for digest, _ in entries], [label for _, label in entries]
-        gathered = self._gathered()
-        gathered.ledger.check(digests, labels, names)
-        gathered.ledger.remove(digests, labels)
-        if gathered.reservoir is not None:
-            gathered.reservoir.remove(digests, labels)
-        gathered.statistics = gathered.summed() or gathered.statistics - gone.statistics
-        gathered.skipped = gone.skipped
-        removed = digest_of((digest.hex(), label) for digest, label in entries)
-        verb = replace(verb, images=gone.images, more={"removed": removed})
+        streams, gathered = [self._stream(part, loading) for part in parts], before.gathered.copy()
+        removed = gathered.remove(batch for stream in streams for batch in stream.shown("forgetting", progress))
+        gathered.skipped = [one for stream in streams for one in stream.skipped]
+        verb = replace(verb, images=len(removed), more={"removed": digest_of(removed)})
         with waiting("solving", progress):
             change = self._settle(gathered, verb, [*notes, *self._lost(gathered)])
-        return replace(change, receipt=make_receipt(before, self._model, entries))
+        return replace(change, receipt=make_receipt(before, self._model, removed))
 
-    def exchange(self, name: str, gone: Collected, come: Collected, *, passes: int = 0) -> Change:
-        """Take fitted responses out and put others in, as one change.
+    def change(
+        self, name: str, *, remove: ResponseBatch | None = None, add: ResponseBatch | None = None, passes: int = 0
+    ) -> Change:
+        """Take responses out and put others in, as one change.
 
         The history calls it `name`, and says how many passes over images the responses took.
         """
-        if len(gone):
+        if remove:
             need_ledger(self._model, name)
-        verb = replace(self._verb(name), images=max(len(gone), len(come)), more={"passes": passes})
-        labels = gone.labels.tolist()
-        words, gathered = self._described(come.labels.tolist(), None), self._gathered()
-        gathered.ledger.check(gone.digests, labels, gone.names)
-        if gathered.reservoir is not None:
-            gathered.reservoir.remove(gone.digests, labels)
-        gathered.add([come.batch()] if len(come) else [])  # first, so that no class is lost on the way
-        if len(gone):
-            less = JointStatistics(self._model.origin.layout)
-            less.update(gone.responses, labels)
-            gathered.statistics = gathered.statistics - less
-            gathered.ledger.remove(gone.digests, labels)
+        images = max(len(batch) if batch else 0 for batch in (remove, add))
+        verb = replace(self._verb(name), images=images, more={"passes": passes})
+        words, gathered = self._described(add.labels or [] if add else [], None), self._model.gathered.copy()
+        gathered.remove([remove] if remove else [])
+        gathered.add([add] if add else [])
         return self._settle(gathered, verb, self._lost(gathered), words=words)
 
     def relabel(self, names: dict[str, str]) -> Change:
         """Rename classes; classes given the same name are joined, exactly."""
         names = {old: class_name(new) for old, new in names.items()}
         if "" in names.values():
-            raise InputError("A class is given a name that cannot be seen; give it another.")
-        verb, gathered = self._verb("relabel"), self._gathered()
-        gathered.statistics = gathered.statistics.rename(names)
-        gathered.ledger.rename(names)
-        if gathered.reservoir is not None:
-            gathered.reservoir.rename(names)
+            raise InputError("The new name of a class is empty or invisible; choose another.")
+        verb, gathered = self._verb("relabel"), self._model.gathered.copy()
+        gathered.rename(names)
         words = self._model.words and self._model.words.renamed(names)
         prior = _renamed_prior(self._model.prior, names)
         if len(gathered.statistics.classes) < len(self.names):  # some are joined
             return self._settle(gathered, verb, [], words=words, prior=prior)
+        mapping = self._model.mapping.renamed(names)
         self._model = replace(
-            self._model, statistics=gathered.statistics, mapping=self._model.mapping.renamed(names),
-            ledger=gathered.ledger, reservoir=gathered.reservoir, prior=prior, words=words, history=verb.history(),
-        )  # fmt: skip
+            self._model, gathered=gathered, mapping=mapping, prior=prior, words=words, history=verb.history()
+        )
         return Change()
 
     def merge(self, other: OpenModel) -> Change:
@@ -280,12 +262,11 @@ class OpenModel:
         verb, mine, theirs = self._verb("merge"), self._model, other._model
         mine.origin.check_same(theirs.origin)
         refuse_twice(parts_of(mine.history), parts := parts_of(theirs.history))
-        gathered, twice = self._gathered().merge(other._gathered()), mine.ledger.shared(theirs.ledger)
-        are = f"{counted(twice, 'example')} {'is' if twice == 1 else 'are'}"
-        notes = [f"{are} in both models and now count{'s' * (twice == 1)} twice."] if twice else []
+        twice = sum(mine.gathered.contains(list(set(theirs.ledger.entries()))))
+        notes = [f"{counted(twice, 'example')} in both models, now counted twice."] if twice else []
         words = mine.words and theirs.words and mine.words.joined(theirs.words)
         verb = replace(verb, images=round(theirs.statistics.total), more={PARTS: parts} if parts else {})
-        return self._settle(gathered, verb, notes, words=words)
+        return self._settle(mine.gathered.merge(theirs.gathered), verb, notes, words=words)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the model directory, atomically."""
@@ -293,7 +274,7 @@ class OpenModel:
 
     def drop_reservoir(self) -> None:
         """Keep no individual responses; the shrinkage then stays as it is under later changes."""
-        self._model = replace(self._model, reservoir=None)
+        self._model = replace(self._model, gathered=replace(self._model.gathered, reservoir=None))
 
     def __getstate__(self) -> dict[str, object]:
         """For pickle and deepcopy: without the open network, which is opened anew when it is needed."""
@@ -339,12 +320,6 @@ class OpenModel:
         then = "the class is gone" if self._model.words is None else "it is known by its sentences alone"
         return [f"No example of {', '.join(map(repr, lost))} is left, so {then}."] if lost else []
 
-    def _gathered(self) -> Gathered:
-        """An independent copy of what was gathered: a verb that fails leaves the classifier as it was."""
-        model, noting = self._model, len(self._model.ledger) > 0 or self._model.statistics.total == 0
-        kept = model.reservoir and model.reservoir.copy()
-        return Gathered(model.statistics.copy(), model.ledger.copy(), kept, noting=noting)
-
     def _settle(
         self,
         gathered: Gathered,
@@ -355,14 +330,13 @@ class OpenModel:
         prior: Prior | None = None,
     ) -> Change:
         """Solve anew from what was gathered, by the rule of the fit where it still can be asked."""
-        model, rule, keep = self._model, self._model.choice.asked, None
-        lacks = isinstance(rule, str) and RULES[rule] == MEMBERS and gathered.reservoir is None
-        if rule == "validation" or lacks:
-            why = "validation data are" if rule == "validation" else "individual responses are"
-            at = f"{model.choice.shrinkage:g}"
-            notes = [*notes, f"The shrinkage stays at {at}: {why} not kept. To choose anew, fit again."]
-            keep = model.choice
-        settings = SolveSettings(rule, prior or model.prior, model.protocol)
+        model = self._model
+        settings, keep = settings_of(model, gathered)
+        if keep is not None:
+            lost = "validation data" if settings.shrinkage == "validation" else "individual responses"
+            at = f"{keep.shrinkage:g}"
+            notes = [*notes, f"The shrinkage stays at {at}: {lost} are not kept. To choose it again, fit again."]
+        settings = replace(settings, prior=prior or model.prior)
         self._model = solve(gathered, settings, model.origin, words=words or model.words, keep=keep, verb=verb)
         change = Change(tuple(notes), tuple(gathered.skipped))
         self._tell(change)
@@ -370,16 +344,12 @@ class OpenModel:
 
 
 def need_ledger(model: Model, verb: str) -> None:
-    """Raise if a model keeps no list of what was fitted, without which a verb cannot know what to take out."""
+    """Raise if a model stores no image hashes, without which a verb cannot tell what to take out."""
     if model.statistics.total and not len(model.ledger):
         raise StatisticsError(
-            f"This model keeps no list of what was fitted, so `{verb}` cannot tell which images were, and nothing was "
-            "done. Fit the data that are left anew; a fit keeps the list unless it is told not to."
+            f"This model stores no image hashes, so `{verb}` cannot tell which images it was fitted on; nothing was "
+            "changed. Fit again on the data to keep, with the hashes (without --no-ledger)."
         )
-
-
-def _were(number: int) -> str:
-    return f"{counted(number, 'example')} {'was' if number == 1 else 'were'}"
 
 
 def _renamed_prior(prior: Prior, names: Mapping[str, str]) -> Prior:

@@ -16,7 +16,6 @@ from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, counted
 from yoro.model.clipping import Clip, ClippedPipeline
 from yoro.model.gathered import Gathered
-from yoro.model.ledger import Ledger
 from yoro.model.model import Json, Origin
 from yoro.model.one_pass import gather, gather_images
 from yoro.model.pipeline import Pipeline, make_pipeline
@@ -99,16 +98,9 @@ def gather_shard(
         gathered, origin, whole = _of_images(data, settings, share, pipeline, clip, both=not sums_only)
     skipped = tuple(gathered.skipped)
     if sums_only:  # a name that follows from the contents would tell who has them that they are here
-        return ShardPass(Shard(only_sums(gathered), origin, (secrets.token_hex(NAME // 2),)), skipped)
+        return ShardPass(Shard(gathered.only_sums(), origin, (secrets.token_hex(NAME // 2),)), skipped)
     facts: Json = {SHARES: {whole: {"of": share.of, "have": [share.index]}}} if share.of > 1 else {}
     return ShardPass(Shard(gathered, origin, (part_name(gathered),), facts), skipped)
-
-
-def only_sums(gathered: Gathered) -> Gathered:
-    """The sums alone: no individual response, no digest of a content, no name of a file."""
-    return replace(
-        gathered, statistics=gathered.statistics.folded(), ledger=Ledger(), reservoir=None, skipped=[], noting=False
-    )
 
 
 def part_name(gathered: Gathered) -> str:

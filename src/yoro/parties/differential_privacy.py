@@ -160,7 +160,7 @@ def with_noise(shard: Shard, noise: Noise) -> Shard:
     drawn = secrets.token_bytes(bytes_needed(len(classes), layout))
     vector = noisy(to_vector(statistics, classes, about), len(classes), layout, noise, drawn)
     told = from_noisy(vector, classes, layout, about, noise, noise.makers)
-    gathered = Gathered(told, images=round(told.total), noting=False)
+    gathered = Gathered(told, noting=False)
     return replace(shard, gathered=gathered, facts={NOISE: {part: noise.to_json() for part in shard.parts}})
 
 

@@ -191,7 +191,7 @@ def total(session: Session) -> tuple[Shard, Agreed]:
     else:
         statistics = from_noisy(vector, classes, layout, about, agreement.noise, len(agreed.added))
         facts[NOISE] = {agreement.session: agreement.noise.to_json()}
-    gathered = Gathered(statistics, images=round(statistics.total), noting=False)
+    gathered = Gathered(statistics, noting=False)
     return Shard(gathered, agreement.origin, (agreement.session,), facts), agreed
 
 

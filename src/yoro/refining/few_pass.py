@@ -20,7 +20,8 @@ from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, counted
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
-from yoro.model.gathered import Gathered, fingerprint
+from yoro.model.checkpoint import fingerprint
+from yoro.model.gathered import Gathered
 from yoro.model.ledger import Ledger
 from yoro.model.model import Model, Verb
 from yoro.model.one_pass import gather
@@ -119,7 +120,7 @@ def refine(
     verb = replace(verb, images=len(ready.train), more=more)
     model, plain = _refined_model(ready, training, chosen, means, verb)
     if classifier.model.reservoir is None:
-        model = replace(model, reservoir=None)
+        model = replace(model, gathered=replace(model.gathered, reservoir=None))
     return OpenModel(model, pipeline=plain), refinement
 
 
@@ -229,9 +230,7 @@ def _refined_model(
         temperature = fit_temperature(scores, truth, np.ones(len(truth)))
     model = replace(
         ready.first,
-        statistics=gathered.statistics,
-        ledger=gathered.ledger,
-        reservoir=gathered.reservoir,
+        gathered=replace(gathered, skipped=[]),
         mapping=head.mapping,
         choice=replace(ready.first.choice, temperature=temperature),
         origin=pipeline.origin(),

@@ -123,7 +123,7 @@ def _measured(
         measure.update(batch.log_probabilities, labels, classifier.fitted(batch.digests))
         worst = _worst(worst, batch, classifier.names)
         for digest, label, name in zip(batch.digests, labels, batch.names, strict=True):
-            twice.add(digest.hex(), label, name)
+            twice.add(digest, label, name)
     evaluation = measure.result()
     evaluation = replace(evaluation, skipped=tuple(answers.skipped), notes=(*evaluation.notes, *notes))
     return evaluation, _mistakes(worst, pictures), twice
@@ -225,7 +225,7 @@ def _twice(model: Model, fitted: Sequence[Example]) -> Duplicates:
     """Images that were fitted more than once, by their names where these are known."""
     again = [(row, digest, label) for row, digest, label in model.ledger.repeated() if row < len(fitted)]
     names = [fitted[row].name for row, _, _ in again]
-    return find_duplicates((digest.hex() for _, digest, _ in again), (label for _, _, label in again), names)
+    return find_duplicates((digest for _, digest, _ in again), (label for _, _, label in again), names)
 
 
 def _mistakes(worst: Iterable[Wrong], pictures: Mapping[str, Example]) -> list[Mistake]:

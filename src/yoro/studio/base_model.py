@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from yoro import limits
-from yoro.discriminant.evidence import Choice
-from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.errors import InputError, YoroError, one_line
 from yoro.http.uploads import Upload
 from yoro.model.model import Model
-from yoro.model.settings import SolveSettings
 from yoro.model.store import OWN, read_model
 from yoro.studio.state import Brought
 
@@ -29,15 +26,6 @@ class Base:
     model: Model
     brought: Brought
     whole: bool  # whether the response of every image is kept, each by itself
-
-    def settings(self) -> tuple[SolveSettings, Choice | None]:
-        """How it was solved; and its choice, where that cannot be made anew."""
-        model, kept = self.model, self.model.reservoir
-        rule = model.choice.asked
-        lacks = isinstance(rule, str) and RULES[rule] == MEMBERS and kept is None
-        held = model.choice if rule == "validation" or lacks else None
-        capacity, seed = (0, 0) if kept is None else (kept.capacity, kept.seed)
-        return SolveSettings(rule, model.prior, model.protocol, capacity, seed), held
 
 
 def base_of(key: str, model: Model) -> Base:

@@ -25,7 +25,7 @@ from yoro.model.model import Model, Verb
 from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import SolveSettings
-from yoro.model.solve import solve
+from yoro.model.solve import settings_of, solve
 from yoro.studio.base_model import Base
 from yoro.studio.training_data import Content, Rows, gathered_of
 from yoro.studio.workspace import Work
@@ -54,7 +54,7 @@ class Judgement:
         self.made = threading.Event()
 
     def make(self, classifier: OpenModel) -> None:
-        """Find it."""
+        """Score how strange each photo is to the classifier, and find near duplicates."""
         model, members = classifier.model, classifier.model.members()
         if members is not None:
             digests = [content.hex() for content in members.digests]
@@ -77,7 +77,8 @@ class Task:
 
     def settings(self) -> tuple[SolveSettings, Choice | None]:
         """How it is solved: as the model was; and the model's choice, where that cannot be made anew."""
-        return (SolveSettings(), None) if self.base is None else self.base.settings()
+        base = self.base
+        return (SolveSettings(), None) if base is None else settings_of(base.model, base.model.gathered)
 
     def verb(self) -> Verb:
         """What the history says of it."""
@@ -139,10 +140,7 @@ def hold(task: Task, gathered: Gathered, choice: Choice, pipeline: Pipeline) -> 
     if found is None:
         return None
     mapping, left_out = found
-    model = Model(
-        gathered.statistics, mapping, choice, gathered.ledger, gathered.reservoir, settings.prior, settings.protocol,
-        origin=pipeline.origin(),
-    )  # fmt: skip
+    model = Model(gathered, mapping, choice, settings.prior, settings.protocol, origin=pipeline.origin())
     model.found_left_out = left_out
     classifier = OpenModel(model, pipeline=pipeline)
     learned = Learned(task.revision, task.content, classifier, None, {}, 0.0, provisional=True)
