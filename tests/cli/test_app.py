@@ -143,7 +143,7 @@ def truncated(folder):
         (["fit", "train.npz"], 2, "--out M.yoro is missing. Try `yoro fit --help`"),
         (["guess"], 2, "Unknown command"),
         (["predict", "m.yoro", "narrow.npz"], 1, "takes (n, 64)"),
-        (["predict", "m.yoro", "some.npz", "--format", "xml"], 2, "is no format"),
+        (["predict", "m.yoro", "some.npz", "--format", "xml"], 2, "xml"),
         (["predict", "train.npz", "some.npz"], 1, "is no model"),
         (["evaluate", "m.yoro", "stranger.npz"], 1, "'cat', which the model does not know"),
         (["forget", "m.yoro", "stranger.npz"], 1, "cannot be removed"),

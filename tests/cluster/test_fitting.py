@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -163,13 +164,14 @@ def test_responses_in_parquet_are_fitted_like_those_of_one_machine(ray, work):
 
 
 def test_predictions_in_parquet_are_those_of_one_machine(ray, work, alone):
-    from pyarrow import csv, parquet
+    from pyarrow import parquet
 
     yoro.fit("photos", **QUICK).save("m.yoro")
     words = ["predict", "m.yoro", "photos", "--source", SOURCE, "--top", 2, "--unknown", 0.05]
-    run(*words, "--out", "p.csv")
+    words += ["--threshold", 0.9, "--coverage", 0.8, "--calibrate", "photos"]
+    run(*words, "--out", "p.json")
     run(*words, "--out", "p", "--ray", "--ray-block", 48)
-    one = csv.read_csv("p.csv", convert_options=csv.ConvertOptions(strings_can_be_null=True)).to_pylist()
+    one = json.loads(Path("p.json").read_text())
     assert parquet.read_table("p").to_pylist() == one
     join_tables(sorted(Path("p").iterdir()), Path("p.parquet"))
     assert parquet.read_table("p.parquet").to_pylist() == one

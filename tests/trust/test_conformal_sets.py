@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import yoro
 from command_line import run
 from yoro.errors import InputError
-from yoro.model.question import SETS_BY
+from yoro.model.question import SETS_BY, Question
 from yoro.trust.conformal_sets import held_out_sets, left_out_sets, sets_of
 
 
