@@ -37,7 +37,7 @@ from yoro.errors import counted, did_you_mean
 from yoro.model.settings import SolveSettings
 
 if TYPE_CHECKING:
-    from yoro.cluster.answering import Task
+    from yoro.cluster.block_output import Task
     from yoro.data.responses import ResponseBatch
     from yoro.model.answer_rows import Wanted
     from yoro.model.classifier import Answers, Classifier
@@ -156,7 +156,7 @@ def _task(
     out: Path | None, cluster: ClusterOptions, loading: LoadingOptions, resume: bool, output: WriteOptions
 ) -> Task:
     """What is written by Ray, and where; what cannot be written is known before the first image is read."""
-    from yoro.cluster.answering import Task
+    from yoro.cluster.block_output import Task
     from yoro.cluster.session import need_ray
     from yoro.model.store import check_output
 
@@ -176,7 +176,7 @@ def _task(
 def _predict_on_ray(
     model: Path, data: object, rows: RowOptions, pictures: PictureOptions, moved: MovedOptions, task: Task
 ) -> None:
-    from yoro.cluster.answering import predict_on_ray
+    from yoro.cluster.block_output import predict_on_ray
     from yoro.cluster.tables import Answering
     from yoro.model.classifier import load
     from yoro.model.priors import parse_prior
@@ -308,7 +308,7 @@ def respond(
 
 
 def _respond_on_ray(data: object, pipeline: PipelineOptions, task: Task, *, labelled: bool, split: str | None) -> None:
-    from yoro.cluster.answering import respond_on_ray
+    from yoro.cluster.block_output import respond_on_ray
 
     with _resumable(task):
         written = respond_on_ray(data, task, pipeline, labelled=labelled, split=split)
