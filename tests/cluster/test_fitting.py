@@ -11,8 +11,8 @@ import pytest
 import yoro
 from cluster.conftest import seen
 from cluster.models import assert_same
-from cluster.shards_of_rows import photos_of, pixels_of, write_parquet, write_tar
 from command_line import run
+from row_files import photos_of, pixels_of, write_parquet, write_tar
 from yoro.cluster.tables import join_tables
 from yoro.errors import ImageError, InputError, SourceError, StoreError
 from yoro.model.store import read_model
