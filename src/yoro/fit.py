@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from yoro import api
     from yoro.data.examples import Example
     from yoro.data.python_data import Data
+    from yoro.model.one_pass import Engine
     from yoro.model.open_model import OpenModel
 
 
@@ -143,21 +144,14 @@ def _taken(given: object, labels: object) -> object:
 
 def run_fit(data: object, val: object | None, settings: FitSettings) -> FitOutcome:
     """`fit` with its options in groups, and with all that came of it."""
-    from yoro.data.response_streams import is_response_data
-    from yoro.model.one_pass import fit_images, fit_responses
+    from yoro.model.one_pass import fit_model
     from yoro.model.open_model import OpenModel
 
     if settings.refine:
         from yoro.refining.settings import check_torch
 
         check_torch()
-    passed = is_response_data(data) and not settings.refine
-    if settings.cluster.ray is not None and not passed:
-        from yoro.cluster.fitting import fit_on_ray
-
-        fitted = fit_on_ray(data, val, settings)
-    else:
-        fitted = fit_responses(data, val, settings) if passed else fit_images(data, val, settings)
+    fitted = fit_model(data, val, settings, _engine(settings))
     classifier, notes = OpenModel(fitted.model, pipeline=fitted.pipeline), fitted.notes
     if settings.refine:
         from yoro.refining.few_pass import refine
@@ -168,3 +162,14 @@ def run_fit(data: object, val: object | None, settings: FitSettings) -> FitOutco
         classifier, refinement = refine(classifier, fitted.examples, fitted.held, chosen, run)
         notes = [*notes, refinement.why]
     return FitOutcome(classifier, notes, fitted.doubts, fitted.skipped, fitted.examples)
+
+
+def _engine(settings: FitSettings) -> Engine:
+    """Where the pass runs: in this process, or on Ray."""
+    from yoro.model.one_pass import ThisProcess
+
+    if settings.cluster.ray is None:
+        return ThisProcess()
+    from yoro.cluster.engine import RayEngine
+
+    return RayEngine(settings)

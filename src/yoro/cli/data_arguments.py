@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from yoro.cli.options import UsageError
 
-KINDS = "Folders or archives (.zip, .tar) of images, lists (.csv, .jsonl)"
+KINDS = "Folders, archives (.zip, .tar), lists (.csv, .jsonl), Parquet, WebDataset or URLs of images"
 Images = Annotated[str, Parameter(name="DATA", help=f"{KINDS}, or responses (.npz).")]
 Pictures = Annotated[str, Parameter(name="IMAGES", help=f"Images; {KINDS[0].lower()}{KINDS[1:]}, or responses (.npz).")]
 LabelFrom = Annotated[
@@ -22,7 +22,7 @@ LabelFrom = Annotated[
 def given(paths: Sequence[str], label_from: str | None = None) -> object:
     """What a verb is given: a path, several of them, or images with labels by a pattern."""
     if not paths:
-        raise UsageError("No data came; expected a folder, an archive, a list or responses.")
+        raise UsageError("No data given; expected a folder, an archive, a list, a Parquet file, a URL or responses.")
     data: object = paths[0] if len(paths) == 1 else list(paths)
     if label_from is None:
         return data

@@ -205,9 +205,8 @@ def _read_by(like: Path | None, pipeline: PipelineOptions) -> tuple[Origin, Layo
 def _read(agreement: Agreement, data: object, settings: FitSettings, moved: MovedOptions) -> ShardPass:
     """The sums of a party's data, read as was agreed on."""
     from yoro.data.response_streams import is_response_data
-    from yoro.model.clipping import Clip
     from yoro.model.model import difference
-    from yoro.model.partial_pass import ShardPass, gather_shard
+    from yoro.model.partial_pass import Clip, ShardPass, gather_shard
     from yoro.model.pipeline import reopen_pipeline
     from yoro.model.shards import read_shard
 

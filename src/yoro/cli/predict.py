@@ -38,7 +38,7 @@ from yoro.model.question import SETS_BY, Question
 from yoro.model.settings import SolveSettings
 
 if TYPE_CHECKING:
-    from yoro.cluster.answering import Task
+    from yoro.cluster.block_output import Task
     from yoro.data.responses import ResponseBatch
     from yoro.model.answers import ImageAnswer
     from yoro.model.metrics import Evaluation
@@ -145,7 +145,7 @@ def _task(
     out: Path | None, cluster: ClusterOptions, loading: LoadingOptions, resume: bool, output: WriteOptions
 ) -> Task:
     """What is written by Ray, and where; what cannot be written is known before the first image is read."""
-    from yoro.cluster.answering import Task
+    from yoro.cluster.block_output import Task
     from yoro.cluster.session import need_ray
     from yoro.model.store import check_output
 
@@ -165,7 +165,7 @@ def _task(
 def _predict_on_ray(
     model: Path, data: object, rows: RowOptions, pictures: PictureOptions, moved: MovedOptions, task: Task
 ) -> None:
-    from yoro.cluster.answering import predict_on_ray
+    from yoro.cluster.block_output import predict_on_ray
     from yoro.model.open_model import load
     from yoro.trust.answering import make_answerer
 
@@ -263,7 +263,7 @@ def respond(
 
 
 def _respond_on_ray(data: object, pipeline: PipelineOptions, task: Task, *, labelled: bool, split: str | None) -> None:
-    from yoro.cluster.answering import respond_on_ray
+    from yoro.cluster.block_output import respond_on_ray
 
     with _resumable(task):
         written = respond_on_ray(data, task, pipeline, labelled=labelled, split=split)

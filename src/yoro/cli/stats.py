@@ -226,9 +226,8 @@ def _passed(data: object, settings: FitSettings, share: Share, reading: StatsOpt
 
     from yoro.data.response_streams import identity_of, is_response_data
     from yoro.discriminant.readings import Layout
-    from yoro.model.clipping import Clip
     from yoro.model.model import Origin
-    from yoro.model.partial_pass import gather_shard
+    from yoro.model.partial_pass import Clip, gather_shard
     from yoro.model.pipeline import make_pipeline
     from yoro.parties.differential_privacy import Noise, clip_of, with_noise
 

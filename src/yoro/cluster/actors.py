@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from yoro.cluster.reading import Columns, Facts, failed, unpacked
+from yoro.cluster.block_decoding import Columns, Facts, failed, unpacked
 from yoro.cluster.storage import Storage
 from yoro.cluster.tree import Node
 from yoro.data.responses import ResponseBatch

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from yoro.cluster.reading import Facts
+from yoro.cluster.block_decoding import Facts
 from yoro.data.responses import ResponseBatch
 from yoro.errors import InputError
 from yoro.files.atomic import drafted_file

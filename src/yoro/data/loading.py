@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.examples import ON_DISK, Example
+from yoro.data.examples import Example, address_of
 from yoro.data.geometry import Geometry
 from yoro.data.processes import Answer, DecodingProcess, decode_all
 from yoro.environment import cores
@@ -52,8 +52,8 @@ def load(
     if count < 0:
         raise InputError(f"workers is {count}, expected 0 or more.")
     ranges = [range(start, min(start + batch_size, len(examples))) for start in range(0, len(examples), batch_size)]
-    on_disk = sum(any(isinstance(examples[i].image, ON_DISK) for i in numbers) for numbers in ranges)
-    count = min(count, on_disk)
+    apart = sum(any(address_of(examples[i].image) for i in numbers) for numbers in ranges)
+    count = min(count, apart)
     return _ahead(examples, ranges, geometry, count) if count else _here(examples, ranges, geometry)
 
 
@@ -91,18 +91,18 @@ def _ahead(
 
 
 def _ask(process: DecodingProcess, examples: Sequence[Example], numbers: range) -> None:
-    """Request the images of a batch that are files, if there are any."""
-    files = [(example.image, example.name) for i in numbers if isinstance((example := examples[i]).image, ON_DISK)]
+    """Request the images of a batch that another process can read, if there are any."""
+    files = [(place, examples[i].name) for i in numbers if (place := address_of(examples[i].image))]
     if files:
-        process.request([image for image, _ in files], [name for _, name in files])
+        process.request([place for place, _ in files], [name for _, name in files])
 
 
 def _receive(
     process: DecodingProcess, examples: Sequence[Example], numbers: range, geometry: Geometry, number: int
 ) -> Batch:
     """One batch: files from the process, images in memory decoded here."""
-    files = [index for index in numbers if isinstance(examples[index].image, ON_DISK)]
-    kept = [index for index in numbers if not isinstance(examples[index].image, ON_DISK)]
+    files = [index for index in numbers if address_of(examples[index].image)]
+    kept = [index for index in numbers if not address_of(examples[index].image)]
     parts = []
     if files:
         called = f"batch {number} ('{examples[files[0]].name}' to '{examples[files[-1]].name}')"

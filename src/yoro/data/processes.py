@@ -2,9 +2,9 @@
 
 They are started as plain processes, not by `multiprocessing`: they need nothing of the parent's memory or `__main__`,
 so a script without an `if __name__ == "__main__"` guard works, and threads of ONNX Runtime in the parent are no danger.
-Each request is a line of JSON: first the geometry, then one list of paths (or places in archives) a batch. Each answer
+Each request is a line of JSON: first the geometry, then one list of addresses a batch. Each answer
 is a line of JSON (which were read, their digests, failures), followed by the pixels. This module imports numpy and
-Pillow only.
+Pillow only, unless images are in Parquet files or at URLs.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from typing import IO, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.archive_members import Member
 from yoro.data.decoding import decode_and_digest
-from yoro.data.examples import Picture
+from yoro.data.examples import Picture, picture_at
 from yoro.data.geometry import Geometry
 from yoro.errors import ImageError, YoroError
 
@@ -82,10 +81,9 @@ class DecodingProcess:
         """Process id."""
         return self._process.pid
 
-    def request(self, files: Sequence[Path | Member], names: Sequence[str]) -> None:
-        """Ask for one batch; returns at once."""
-        paths = [file.address() if isinstance(file, Member) else str(file) for file in files]
-        self._send({"paths": paths, "names": list(names)})
+    def request(self, addresses: Sequence[str | tuple[str | int, ...]], names: Sequence[str]) -> None:
+        """Ask for one batch by the addresses of its pictures; returns at once."""
+        self._send({"addresses": addresses, "names": list(names)})
 
     def answer(self, batch: str) -> Answer:
         """Wait for the oldest batch asked for; `batch` names it if the process died over it."""
@@ -186,7 +184,7 @@ def main() -> None:
     threading.Thread(target=_receive, args=(source, requests), daemon=True).start()
     while True:
         request = json.loads(requests.get())
-        files = [Path(path) if isinstance(path, str) else Member.at(path) for path in request["paths"]]
+        files = [picture_at(address) for address in request["addresses"]]
         good, digests, failures, pixels = decode_all(files, request["names"], geometry)
         header = {"good": good, "digests": digests, "failures": failures}
         sink.write(json.dumps(header).encode() + b"\n")

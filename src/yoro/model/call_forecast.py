@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from yoro.data.examples import Example
 from yoro.data.loading import load
 from yoro.errors import InputError
-from yoro.model.one_pass import chosen
+from yoro.model.one_pass import plan_pass
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings, Loading, PipelineSettings
 
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
 def fit_forecast(data: object, val: object | None, settings: FitSettings) -> str:
     """What a fit would cost, in a sentence; nothing is asked."""
-    train, held, _, _ = chosen(data, val, settings)
-    fitted = [] if settings.shots == 0 else train
-    kept = held if settings.solve.shrinkage == "validation" else []
+    plan = plan_pass(data, val, settings)
+    kept = plan.held if isinstance(plan.held, list) and settings.solve.shrinkage == "validation" else []
     pipeline, source = unasked(settings.pipeline)
-    return forecast(pipeline, source, [*fitted, *kept], settings.loading).spoken(source.config)
+    return forecast(pipeline, source, [*plan.examples, *kept], settings.loading).spoken(source.config)
 
 
 def unasked(settings: PipelineSettings) -> tuple[Pipeline, EndpointSource]:

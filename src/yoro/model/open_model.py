@@ -22,10 +22,9 @@ from yoro.model.answers import Answers, log_answers
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation, Measure, refuse_strangers
 from yoro.model.model import Model, Verb, difference
-from yoro.model.one_pass import gather
+from yoro.model.one_pass import gather, waiting
 from yoro.model.pipeline import Pipeline, reopen_pipeline
 from yoro.model.priors import prior_shift
-from yoro.model.progress import waiting
 from yoro.model.settings import HERE, Loading
 from yoro.model.shards import PARTS, parts_of, refuse_twice
 from yoro.model.solve import settings_of, solve

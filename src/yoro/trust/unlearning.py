@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from yoro.data.response_streams import ResponseStream
 from yoro.data.responses import ResponseBatch
-from yoro.data.roles import Rows, to_change
+from yoro.data.roles import to_change
 from yoro.errors import InputError, counted
-from yoro.model.gathered import Gathered
 from yoro.model.ledger import Entry
-from yoro.model.model import Model
-from yoro.model.one_pass import gather
+from yoro.model.model import Model, Origin
+from yoro.model.one_pass import ThisProcess, in_views, origin_of
 from yoro.model.open_model import OpenModel, need_ledger
 from yoro.model.pipeline import Pipeline
-from yoro.model.settings import HERE, Loading
+from yoro.model.settings import HERE, FitSettings, Loading
 from yoro.model.solve import settings_of, solve
 from yoro.model.store import model_digest
 from yoro.model.unlearning_receipt import Receipt, asked_views, digest_of, read_receipt
-from yoro.model.views import BothViews, choose_views
 
 EQUAL = 1e-9  # of the largest number of a mapping, or of 1: two that differ by less are one
 MODEL, REMOVED, LEDGER, DATA, FIT = "model", "list", "contents", "data", "fit"
@@ -152,43 +147,24 @@ def _fitted(
     """The model of a fit afresh, by the settings of the model, of data less what the receipt lists."""
     model = classifier.model
     parts, _ = to_change("forget", data, model.choice.asked, classifier.names)
-    settings, keep = settings_of(model, model.gathered)
-    pipeline, both = classifier.pipeline if model.origin.images else None, asked_views(model) == 2
-    if pipeline is not None and both:
-        pipeline = BothViews(replace(pipeline, layout=replace(pipeline.layout, views=2)))
-    layout = pipeline.layout if pipeline else model.origin.layout
-    gathered, gone = Gathered.empty(settings.reservoir, settings.seed, layout), Counter(paper.removed)
-    for part in parts:
-        stream = part.stream() if isinstance(part, Rows) else _stream(pipeline, part, loading)
-        with threadpool_limits(1, user_api="blas"):
-            gather(gathered, _without(stream, gone), progress=progress)
+    solving, keep = settings_of(model, model.gathered)
+    settings = FitSettings(solve=solving, loading=loading, progress=progress)
+    read_by: Pipeline | Origin = classifier.pipeline if model.origin.images else model.origin
+    if isinstance(read_by, Pipeline) and asked_views(model) == 2:
+        read_by = replace(read_by, layout=replace(read_by.layout, views=2))
+    gone = Counter(paper.removed)
+    engine = ThisProcess(lambda batch: _without(batch, gone))
+    read_by, gathered, _ = in_views(list(parts), read_by, settings, engine)
     if not gathered.images:
         raise InputError("The data hold only what was forgotten; give the data that remain.")
-    origin = model.origin
-    if isinstance(pipeline, BothViews):
-        chosen, gathered = choose_views(replace(classifier.pipeline, layout=pipeline.two), gathered, settings)
-        origin = chosen.origin()
-    return solve(gathered, settings, origin, words=model.words, keep=keep), gathered.skipped
+    return solve(gathered, solving, origin_of(read_by), words=model.words, keep=keep), gathered.skipped
 
 
-def _stream(pipeline: Pipeline | None, part: object, loading: Loading) -> ResponseStream:
-    if pipeline is None or not isinstance(part, list):
-        raise InputError("This model was fitted on responses; give responses to verify it.")
-    return pipeline.stream(part, loading)
-
-
-def _without(stream: ResponseStream, gone: Counter[Entry]) -> ResponseStream:
-    """The stream less what is gone, once for each time it is listed."""
-
-    def batches(result: ResponseStream) -> Iterator[ResponseBatch]:
-        result.skipped = stream.skipped
-        for batch in stream:
-            rows = []
-            for row, entry in enumerate(zip(batch.digests, batch.labels or [], strict=True)):
-                gone[entry] -= 1
-                if gone[entry] < 0:
-                    rows.append(row)
-            if rows:
-                yield batch.take(rows)
-
-    return ResponseStream(batches, stream.total)
+def _without(batch: ResponseBatch, gone: Counter[Entry]) -> ResponseBatch:
+    """The batch less what is gone, once for each time it is listed."""
+    rows = []
+    for row, entry in enumerate(zip(batch.digests, batch.labels or [], strict=True)):
+        gone[entry] -= 1
+        if gone[entry] < 0:
+            rows.append(row)
+    return batch.take(rows)

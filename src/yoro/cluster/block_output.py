@@ -1,4 +1,4 @@
-"""`predict` and `respond` on Ray: every block becomes a file of rows, and an ended run goes on with those that lack."""
+"""`predict` and `respond` on Ray: every block becomes a file of rows; a resumed run reads the missing blocks only."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from pathlib import Path
 from tqdm import tqdm
 
 from yoro.cluster.actors import Opening, Work
+from yoro.cluster.block_decoding import Decoding
 from yoro.cluster.blocks import Block, cut, of_parts
-from yoro.cluster.files import is_responses, parts_of, places_of
-from yoro.cluster.fitting import found_at, whole_batches
-from yoro.cluster.passing import begin, finished_before
-from yoro.cluster.reading import Reading
-from yoro.cluster.running import Crew, run_blocks
+from yoro.cluster.engine import begin, finished_before, whole_batches
+from yoro.cluster.ray_data import Crew, run_blocks
 from yoro.cluster.session import ray_session
 from yoro.cluster.storage import Storage, is_ours
 from yoro.cluster.tables import AnswerWork, Responding, counted_rows, join_tables, table_name
 from yoro.cluster.tree import joined
-from yoro.data.examples import Dataset
+from yoro.data.examples import SPLITS, Dataset
 from yoro.data.find import find
+from yoro.data.row_files import RowFiles, places_of, response_places
 from yoro.errors import InputError
 from yoro.files.atomic import drafted_folder, remove_folder
 from yoro.model.open_model import OpenModel
@@ -89,11 +88,11 @@ def _write(
     storage.remove(there - set(names))
     todo = [block for block, name in zip(blocks, names, strict=True) if name not in there]
     finished_before(len(blocks) - len(todo), len(blocks), task.tell)
-    reading = Reading(dict(pipeline.geometry.config()), task.loading.strict, fitting=labelled)
+    decoding = Decoding(dict(pipeline.geometry.config()), task.loading.strict, labelled)
     total = sum(len(block.examples) for block in todo) or None
     shown = tqdm(total=total, desc="reading", unit="img", disable=None if task.progress else True, leave=False)
     with shown as bar, ray_session(task.cluster, opening.settings.source) as actors:
-        crew = Crew(actors, task.cluster.ray_threads, opening, work, storage, reading)
+        crew = Crew(actors, task.cluster.ray_threads, opening, work, storage, decoding)
         for done in run_blocks(todo, crew):
             bar.update(done.images + done.skipped)
     return _put_in_place([unfinished / name for name in names], task)
@@ -106,16 +105,15 @@ def _blocks(
     size = whole_batches(FitSettings(loading=task.loading, cluster=task.cluster))
     places = places_of(data)
     if places is None:
-        found = found_at(data, labelled=labelled) or find(data, labelled=labelled)
+        found = find(data, labelled=labelled)
         chosen: Dataset = found if split is None else found.select(split)
         for note in found.notes:
             task.tell(note)
         return cut((chosen.from_here() if from_here else chosen).examples, size, described)
-    if split is not None:
-        raise InputError("--split chooses from a list of images; Parquet and WebDataset files are read whole.")
-    if is_responses(places[0]):
+    if response_places(data) is not None:
         raise InputError(f"{places[0]} holds responses, not images.")
-    return of_parts(parts_of(places, size), described)
+    marks = None if split is None else (SPLITS.get(split, split),)
+    return of_parts(RowFiles(tuple(places), marks).parts(size), described)
 
 
 def _put_in_place(files: list[Path], task: Task) -> Written:

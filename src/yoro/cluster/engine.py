@@ -1,10 +1,10 @@
-"""The one pass on Ray: blocks to shards, shards to one; a run that was ended goes on with the blocks that lack."""
+"""Ray as an engine of the one pass: blocks to shards, shards to one; a resumed run reads the missing blocks only."""
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,19 +12,82 @@ from typing import Any
 from tqdm import tqdm
 
 from yoro import limits
-from yoro.cluster.blocks import Block
-from yoro.cluster.running import Crew, run_blocks
-from yoro.cluster.session import LOCAL, READ_SHARE
+from yoro.cluster.actors import Gathering, Opening
+from yoro.cluster.block_decoding import Decoding
+from yoro.cluster.blocks import Block, cut, of_parts
+from yoro.cluster.ray_data import Crew, run_blocks
+from yoro.cluster.session import LOCAL, READ_SHARE, need_ray, ray_session, refuse_endpoint
 from yoro.cluster.storage import Storage
 from yoro.cluster.tree import Node, grow, left_over, missing, parent, ready
+from yoro.data.examples import Example
+from yoro.data.roles import Rows
+from yoro.data.row_files import FilePart, RowFiles, response_places
 from yoro.errors import InputError, StoreError, counted
 from yoro.files.atomic import remove_folder, write_file
 from yoro.files.reading import read_bounded
 from yoro.model.gathered import Gathered
+from yoro.model.model import Origin
+from yoro.model.one_pass import Part, ThisProcess, facts_of, origin_of
+from yoro.model.pipeline import Pipeline
 from yoro.model.settings import FitSettings, Tell
 from yoro.model.shards import Shard, merged
+from yoro.model.views import BothViews
 
 PLAN = "plan.json"
+
+
+class RayEngine:
+    """The engine that reads data in blocks, on a Ray that runs as long as the pass."""
+
+    lists_files = False
+
+    def __init__(self, settings: FitSettings) -> None:
+        """Refuse what no Ray can do, before anything is read."""
+        need_ray()
+        refuse_endpoint(settings.pipeline.source)
+        if settings.refine:
+            raise InputError("A prompt is trained on one machine: leave --refine or --ray out.")
+
+    def gather(self, parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
+        """See `Engine`; responses that are in no Parquet file are added up here."""
+        facts = facts_of(read_by, settings)
+        blocks = blocks_of(parts, whole_batches(settings), facts)
+        if blocks is None:
+            return ThisProcess().gather(parts, read_by, settings)
+        solving, threads, opening = settings.solve, settings.cluster.ray_threads, None
+        geometry: dict[str, object] | None = None
+        if isinstance(read_by, Pipeline):
+            both, batch = isinstance(read_by, BothViews), settings.loading.batch_size
+            opening = Opening(settings.pipeline, threads, batch, read_by.describe(), both_views=both)
+            geometry = dict(read_by.geometry.config())
+        work = Gathering(origin_of(read_by), read_by.layout, solving.reservoir, solving.seed, settings.ledger)
+        decoding = Decoding(geometry, settings.loading.strict)
+        with ray_session(settings.cluster, settings.pipeline.source) as actors, kept_in(settings) as storage:
+            return gather_blocks(blocks, Crew(actors, threads, opening, work, storage, decoding), settings)
+
+
+def whole_batches(settings: FitSettings) -> int:
+    """Images of a block: whole batches, so that images are read together that one machine reads together."""
+    batch = settings.loading.batch_size
+    return max(1, settings.cluster.ray_block // batch) * batch
+
+
+def blocks_of(parts: Sequence[Part], size: int, facts: Mapping[str, object]) -> list[Block] | None:
+    """The blocks of images, or of files that are not listed; None of what has none."""
+    if not parts:
+        return None
+    files, examples = list[FilePart](), list[Example]()
+    for part in parts:
+        if isinstance(part, list):
+            examples += part
+            continue
+        if isinstance(part, Rows):
+            places = response_places(part.data)
+            if places is None or part.between is not None:
+                return None
+            part = RowFiles(tuple(places), None if part.marks is None else tuple(sorted(part.marks)))
+        files += part.parts(size)
+    return of_parts(files, facts) if files else cut(examples, size, facts)
 
 
 @contextmanager

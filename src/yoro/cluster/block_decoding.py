@@ -1,4 +1,4 @@
-"""What a block holds, read and decoded by a task: pixels or responses in one array, and what is known of each."""
+"""Blocks read and decoded by tasks: pixels or responses in one array, and what is known of each row."""
 
 from __future__ import annotations
 
@@ -12,23 +12,20 @@ from numpy.typing import NDArray
 
 from yoro import errors
 from yoro.cluster.blocks import Block
-from yoro.cluster.rows import read_examples, read_responses
-from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
 from yoro.data.processes import decode_all
 from yoro.errors import ImageError, YoroError
-from yoro.mappings.batches import row_digests
 
 Columns = dict[str, NDArray[np.generic]]  # of one row: what goes from a task to an actor
 
 
 @dataclass(frozen=True)
-class Reading:
+class Decoding:
     """How blocks are read."""
 
     geometry: dict[str, object] | None  # of the pixels; None for responses
     strict: bool = False
-    fitting: bool = True  # labels are needed, and what is marked as a test split is left alone
+    labelled: bool = True
 
 
 @dataclass(frozen=True)
@@ -55,11 +52,11 @@ class Facts:
             start = stop
 
 
-def read_block(text: str, reading: Reading) -> Columns:
+def read_block(text: str, decoding: Decoding) -> Columns:
     """Read a block; what is wrong with it as a whole is told, not raised, so that its text reaches the user."""
     block = Block.from_text(text)
     try:
-        facts, array = _responses(block, reading) if reading.geometry is None else _pixels(block, reading)
+        facts, array = _responses(block) if decoding.geometry is None else _pixels(block, decoding)
     except (YoroError, OSError) as error:
         facts, array = failed(block.index, block.digest, error), np.zeros((1, 1), dtype=np.uint8)
     return packed(facts, array)
@@ -88,35 +85,33 @@ def raised(told: tuple[str, str]) -> YoroError:
     return kind(told[1]) if isinstance(kind, type) and issubclass(kind, YoroError) else YoroError(told[1])
 
 
-def _pixels(block: Block, reading: Reading) -> tuple[Facts, NDArray[np.generic]]:
-    every = not reading.fitting
-    examples = list(block.examples) if block.part is None else read_examples(block.part, every=every)
+def _pixels(block: Block, decoding: Decoding) -> tuple[Facts, NDArray[np.generic]]:
+    part = block.part
+    examples = list(block.examples) if part is None else part.examples(labelled=decoding.labelled)
     names = [example.name for example in examples]
-    geometry = Geometry.from_config(reading.geometry or {})
+    geometry = Geometry.from_config(decoding.geometry or {})
     good, digests, failures, pixels = decode_all([example.image for example in examples], names, geometry)
-    if failures and reading.strict:
+    if failures and decoding.strict:
         raise ImageError(failures[0][1])
-    return _known(
-        block, [(at, examples[at]) for at in good], digests, [(names[at], why) for at, why in failures]
-    ), pixels
-
-
-def _known(
-    block: Block, chosen: list[tuple[int, Example]], digests: list[str], failures: list[tuple[str, str]]
-) -> Facts:
+    chosen = [examples[at] for at in good]
     return Facts(
-        block.index, block.digest, [at for at, _ in chosen], [e.name for _, e in chosen],
-        [e.label or "" for _, e in chosen], [e.group or "" for _, e in chosen], [e.split or "" for _, e in chosen],
-        digests, failures,
-    )  # fmt: skip
+        block.index, block.digest, good, [e.name for e in chosen], [e.label or "" for e in chosen],
+        [e.group or "" for e in chosen], [e.split or "" for e in chosen], digests,
+        [(names[at], why) for at, why in failures],
+    ), pixels  # fmt: skip
 
 
-def _responses(block: Block, reading: Reading) -> tuple[Facts, NDArray[np.generic]]:
+def _responses(block: Block) -> tuple[Facts, NDArray[np.generic]]:
     assert block.part is not None
-    rows = read_responses(block.part, every=not reading.fitting)
-    digests = [digest.hex() for digest in row_digests(rows.responses)]
-    count = len(rows.names)
-    facts = Facts(
-        block.index, block.digest, list(range(count)), rows.names, rows.labels, rows.groups, [""] * count, digests
-    )
-    return facts, rows.responses
+    batches = [batch for batch in block.part.responses() if len(batch)]
+    if not batches:
+        return Facts(block.index, block.digest), np.zeros((0, 1), dtype=np.float32)
+    facts = Facts(block.index, block.digest)
+    for batch in batches:
+        facts.names.extend(batch.names)
+        facts.labels.extend(batch.labels or [])
+        facts.groups.extend(batch.groups or [])
+        facts.splits.extend(batch.splits or [])
+        facts.digests.extend(digest.hex() for digest in batch.digests)
+    facts.positions.extend(range(len(facts.names)))
+    return facts, np.concatenate([batch.responses for batch in batches])

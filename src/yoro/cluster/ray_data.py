@@ -1,4 +1,4 @@
-"""Blocks through Ray Data: tasks read them, a pool of actors answers, and the caller hears of each that is done."""
+"""Blocks through Ray Data: tasks read them, a pool of actors answers, and the caller is told of each as it is done."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from yoro.cluster.actors import Actor, Opening, Work
+from yoro.cluster.block_decoding import Columns, Decoding, raised, read_block
 from yoro.cluster.blocks import Block
-from yoro.cluster.reading import Columns, Reading, raised, read_block
 from yoro.cluster.session import READ_SHARE
 from yoro.cluster.storage import Storage
 
@@ -35,7 +35,7 @@ class Crew:
     opening: Opening | None
     work: Work
     storage: Storage
-    reading: Reading
+    decoding: Decoding
 
 
 def run_blocks(blocks: Sequence[Block], crew: Crew) -> Iterator[Done]:
@@ -60,10 +60,10 @@ def _prepare() -> None:
 def _wave(blocks: Sequence[Block], crew: Crew) -> Iterator[Done]:
     import ray
 
-    reading = crew.reading
+    decoding = crew.decoding
 
     def read(row: Columns) -> Columns:
-        return read_block(str(row["text"][0]), reading)
+        return read_block(str(row["text"][0]), decoding)
 
     items = [{"text": block.to_text()} for block in blocks]
     told = (
