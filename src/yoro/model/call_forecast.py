@@ -16,7 +16,7 @@ from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings, Loading, PipelineSettings
 
 if TYPE_CHECKING:
-    from yoro.sources.endpoint.source import EndpointSource, Forecast
+    from yoro.sources.endpoint.source import CallForecast, EndpointSource
 
 
 def fit_forecast(data: object, val: object | None, settings: FitSettings) -> str:
@@ -25,7 +25,7 @@ def fit_forecast(data: object, val: object | None, settings: FitSettings) -> str
     fitted = [] if settings.shots == 0 else train
     kept = held if settings.solve.shrinkage == "validation" else []
     pipeline, source = unasked(settings.pipeline)
-    return forecast(pipeline, source, [*fitted, *kept], settings.loading).spoken(source.config)
+    return forecast(pipeline, source, [*fitted, *kept], settings.loading).summary(source.config)
 
 
 def unasked(settings: PipelineSettings) -> tuple[Pipeline, EndpointSource]:
@@ -41,9 +41,9 @@ def unasked(settings: PipelineSettings) -> tuple[Pipeline, EndpointSource]:
     return pipeline, source
 
 
-def forecast(pipeline: Pipeline, source: EndpointSource, examples: Sequence[Example], loading: Loading) -> Forecast:
+def forecast(pipeline: Pipeline, source: EndpointSource, examples: Sequence[Example], loading: Loading) -> CallForecast:
     """How many calls the images need: one for each that is not in the journal, and one where the width is not known."""
-    from yoro.sources.endpoint.source import Forecast
+    from yoro.sources.endpoint.source import CallForecast
 
     images, keys = 0, set[bytes]()
     for batch in canvases(pipeline, examples, loading):
@@ -51,7 +51,7 @@ def forecast(pipeline: Pipeline, source: EndpointSource, examples: Sequence[Exam
         keys |= {source.key(canvas) for canvas in source.sendable(batch)}
     known = len(source.journal.vectors(sorted(keys)))
     calls = len(keys) - known
-    return Forecast(images, images - calls, calls + int(calls > 0 and source.unknown_width))
+    return CallForecast(images, images - calls, calls + int(calls > 0 and source.unknown_width))
 
 
 def canvases(

@@ -14,15 +14,7 @@ from yoro import limits
 from yoro.errors import InputError, SourceError, YoroError, one_line
 from yoro.sources.graph_builder import Entrance, with_entrance
 from yoro.sources.names import SourceName, check_options, colour_option, parse_colour, parse_side, side_option
-from yoro.sources.protocol import (
-    IMAGENET_COLOURS,
-    Colour,
-    Identity,
-    Images,
-    Reading,
-    Responses,
-    check_responses,
-)
+from yoro.sources.protocol import IMAGENET_COLOURS, Colour, Identity, Images, Reading, Responses, check_responses
 from yoro.sources.runtime import GraphSource, first_line, open_session, run_session
 
 OPTIONS = ("mean", "std", "side", "layout", "output")

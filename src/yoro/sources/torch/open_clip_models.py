@@ -117,17 +117,7 @@ def open_clip_network(name: SourceName, read: Reading) -> Network:
         raise SourceError(f"{name.text!r} takes images of {side}, not of {name.options['side']}.")
     mean, std = (as_colour(transform[key]) for key in ("mean", "std"))
     licence = LICENCES.get(name.rest.partition("/")[2])
-    identity = Identity(
-        name.text,
-        read,
-        side,
-        mean,
-        std,
-        _digest(model),
-        licence,
-        fit=fit,
-        interpolation=interpolation,
-    )
+    identity = Identity(name.text, read, side, mean, std, _digest(model), licence, fit=fit, interpolation=interpolation)
 
     def with_texts(images: TorchSource | GraphSource, device: str) -> OpenClipSource:
         return OpenClipSource(images, model, _tokenizer(name), device)
