@@ -175,7 +175,7 @@ def test_a_classifier_is_exported(fitted, tmp_path):
     ("options", "message"),
     [
         ({"shrinkage": "lou"}, "loo"),
-        ({"prior": "equal"}, "is no prior"),
+        ({"prior": "equal"}, "unknown prior"),
         ({"prior": {"bright": 1.0}}, "differ at 'dark'"),
         ({"prompt": "frame"}, "names no prompt"),
         ({"read": "pixels"}, "'features' or 'all'"),

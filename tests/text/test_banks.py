@@ -119,7 +119,7 @@ def test_a_missing_or_broken_file_says_so(tmp_path):
     with pytest.raises(InputError, match="There is no bank"):
         read_sentences(tmp_path / "none.json")
     (tmp_path / "broken.json").write_text("{")
-    with pytest.raises(InputError, match="is no JSON"):
+    with pytest.raises(InputError, match="not JSON"):
         read_sentences(tmp_path / "broken.json")
 
 

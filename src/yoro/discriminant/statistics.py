@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 from yoro import limits
 from yoro.errors import InputError, NonFiniteError, PrecisionWarning, StatisticsError, WidthError
-from yoro.mappings.batches import Batch, check_batch, class_codes, refuse_non_finite
+from yoro.mappings.batches import LabelledBatch, check_batch, class_codes, refuse_non_finite
 
 Array = NDArray[np.float64]
 
@@ -246,7 +246,7 @@ class ResponseStatistics:
             raise InputError("Statistics must be finite, with counts of zero or more and a symmetric scatter.")
         return cls()._of(names, counts.copy(), means.copy(), scatter.copy(order="F"))
 
-    def _absorb_all(self, batch: Batch) -> None:
+    def _absorb_all(self, batch: LabelledBatch) -> None:
         self._expect_width(batch.responses.shape[1])
         codes = self._codes(batch.labels.tolist())
         block = max(BLOCK, ROWS_A_CLASS * len(self.classes))
