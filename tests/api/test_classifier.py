@@ -177,7 +177,7 @@ def test_a_classifier_is_exported(fitted, tmp_path):
         ({"shrinkage": "lou"}, "loo"),
         ({"prior": "equal"}, "unknown prior"),
         ({"prior": {"bright": 1.0}}, "differ at 'dark'"),
-        ({"prompt": "frame"}, "names no prompt"),
+        ({"prompt": "frame"}, "unknown prompt"),
         ({"read": "pixels"}, "'features' or 'all'"),
         ({"device": "gpu"}, "gpu"),
         ({"shots": -1}, "0 or more"),

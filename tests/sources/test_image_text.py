@@ -73,7 +73,7 @@ def test_a_vector_does_not_depend_on_its_batch(photos):
 def test_another_temperature_is_another_source():
     digests = [open_source(f"embedded:conse{end}").describe()["digest"] for end in ("", "?temperature=4")]
     assert digests[0] != digests[1]
-    with pytest.raises(SourceError, match=r"a number from 0.01 to 100; 'hot' came"):
+    with pytest.raises(SourceError, match=r"a number from 0.01 to 100; got 'hot'"):
         open_source("embedded:conse?temperature=hot")
 
 

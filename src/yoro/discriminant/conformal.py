@@ -79,7 +79,7 @@ class JackknifeRanks:
         return len(self._own)
 
     def by_all(self, responses: NDArray[np.floating]) -> Array:
-        """Ranks (n, classes) of jackknife+ (Barber et al. 2021): each training response against the mixture without it."""
+        """Ranks (n, classes) of jackknife+ (Barber et al. 2021), by all leave-one-out mixtures."""
         return np.stack([(logs < self._own[:, None]).sum(axis=0) for logs in self._answers(responses)]).astype(float)
 
     def by_class(self, responses: NDArray[np.floating], logs: Array) -> Array:
