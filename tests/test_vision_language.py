@@ -215,8 +215,8 @@ def test_features_need_no_sentences(folder, new):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"source": "embedded:lite0", "attributes": BANK}, SourceError, "no text tower, so --attributes"),
-        ({"source": "embedded:lite0", "shots": 0}, SourceError, "no text tower, so --shots 0"),
+        ({"source": "embedded:lite0", "attributes": BANK}, SourceError, "no text tower, which --attributes"),
+        ({"source": "embedded:lite0", "shots": 0}, SourceError, "no text tower, which --shots 0"),
         ({"source": CONSE, "attributes": {"cat": ["a cat"]}}, InputError, "no sentences for 'astronaut', 'coffee'"),
         ({"source": CONSE, "attributes": BANK | {"cat": ["word " * 300]}}, InputError, "302 tokens"),
         ({"source": CONSE, "attributes": {}}, InputError, "no sentences for"),

@@ -175,9 +175,9 @@ def test_a_classifier_is_exported(fitted, tmp_path):
     ("options", "message"),
     [
         ({"shrinkage": "lou"}, "loo"),
-        ({"prior": "equal"}, "is no prior"),
+        ({"prior": "equal"}, "unknown prior"),
         ({"prior": {"bright": 1.0}}, "differ at 'dark'"),
-        ({"prompt": "frame"}, "names no prompt"),
+        ({"prompt": "frame"}, "unknown prompt"),
         ({"read": "pixels"}, "'features' or 'all'"),
         ({"device": "gpu"}, "gpu"),
         ({"shots": -1}, "0 or more"),

@@ -96,7 +96,7 @@ def test_wrong_usage_is_one_line_with_what_may_have_been_meant():
         (["fitt"], 'Did you mean "fit"?'),
         (["fit", "x", "--out", "y.yoro", "--batchsize", "3"], "Did you mean --batch-size?"),
         (["fit", "x", "--out", "y.yoro", "--workers", "many"], "unable to convert"),
-        (["fit", "x", "--out", "y.yoro", "--shrinkage", "2"], "is no shrinkage rule"),
+        (["fit", "x", "--out", "y.yoro", "--shrinkage", "2"], "unknown shrinkage rule"),
         (["predict"], "M.yoro is missing"),
         (["merge", "a.yoro", "--out", "b.yoro"], "At least two"),
     ):

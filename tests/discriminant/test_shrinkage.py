@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from low_rank import unfold
 from yoro import ResponseStatistics
 from yoro.discriminant.selection import PAPER_GRID, Evidence, select_shrinkage
 from yoro.discriminant.shrinkage import dense_spectrum, diagonal_spectrum, low_rank_spectrum, make_spectrum, oas, rblw
-from yoro.discriminant.solve import solve_empirical, solve_path, unfold
+from yoro.discriminant.solve import solve_empirical, solve_path
 from yoro.errors import DegenerateWarning, InputError
 
 
@@ -126,10 +127,7 @@ def test_no_spread_falls_back_to_the_nearest_mean_under_every_target():
 
 def test_a_wrong_target_is_refused(digits):
     statistics = gathered(*digits)
-    with pytest.raises(InputError, match="'ones' is no target"):
+    with pytest.raises(InputError, match="'ones'"):
         make_spectrum(statistics, "ones")
     with pytest.raises(InputError, match="needs the text vectors"):
         make_spectrum(statistics, "texts")
-    spectrum = dense_spectrum(statistics)
-    with pytest.raises(InputError, match="over v alone"):
-        unfold(solve_path(statistics, spectrum, [0.1])[0], spectrum, np.eye(64), 1.0)

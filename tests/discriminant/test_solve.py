@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from low_rank import solve_low_rank
 from yoro import AffineMapping, ResponseStatistics
 from yoro.discriminant.selection import PAPER_GRID
 from yoro.discriminant.shrinkage import EPSILON, dense_spectrum, low_rank_spectrum
-from yoro.discriminant.solve import ENOUGH, solve_low_rank, solve_mapping, solve_once, solve_path
+from yoro.discriminant.solve import ENOUGH, solve_mapping, solve_once, solve_path
 from yoro.errors import DegenerateWarning, InputError, WidthError
 
 

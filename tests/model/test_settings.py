@@ -42,7 +42,7 @@ def test_options_find_their_group():
     ("options", "message"),
     [
         ({"shrinkag": 0.1}, "There is no option 'shrinkag'. Did you mean 'shrinkage'?"),
-        ({"shrinkage": "guess"}, "'guess' is no shrinkage rule"),
+        ({"shrinkage": "guess"}, "shrinkage rule 'guess'"),
         ({"shrinkage": 2}, "no shrinkage rule"),
         ({"protocol": "mine"}, "is no protocol"),
         ({"protocol": "paper", "read": "features"}, "reads the logits"),

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import yoro
 from command_line import invoke, run
+from low_rank import solve_low_rank
 from photos import write_folder
-from yoro.discriminant.solve import solve_low_rank
 from yoro.errors import InputError
 from yoro.trust.contributions import SENTENCES, terms_of
 from yoro.trust.explanations import explain_classes, strongest

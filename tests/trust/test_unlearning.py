@@ -115,7 +115,7 @@ def test_a_receipt_that_was_touched_is_refused(digits, tmp_path, change):
     else:
         value[change] = 3
     file.write_text(json.dumps(value) if change != "cut" else file.read_text()[:-40])
-    with pytest.raises(StoreError, match=r"changed after|not a receipt"):
+    with pytest.raises(StoreError, match=r"changed after|not a yoro-receipt|damaged"):
         fitted.verify(file)
 
 

@@ -33,7 +33,6 @@ def check(
 ) -> None:
     """Say what the file of an endpoint means; with an image, ask it once and show what came."""
     from yoro.model.call_forecast import unasked
-    from yoro.sources.endpoint.journal import spoken
 
     settings = PipelineSettings(source=f"endpoint:{file}")
     _, source = unasked(settings)
@@ -45,7 +44,7 @@ def check(
         print_text(f"header {name}: {kind}")
     where = "what its server says" if config.ours else f"the vector at {config.answer}"
     print_text(f"side {source.side}, {config.encoding}; {where}")
-    print_text(f"journal {source.journal.path}: {spoken(source.journal.totals(source.request))}")
+    print_text(f"journal {source.journal.path}: {source.journal.totals(source.request).summary()}")
     if image is not None:
         _ask(settings, image)
 

@@ -242,7 +242,7 @@ def respond(
     chosen = found if split is None else found.select(split)
     if dry_run:
         made, source = unasked(pipeline)
-        print_text(forecast(made, source, chosen.examples, loading).spoken(source.config))
+        print_text(forecast(made, source, chosen.examples, loading).summary(source.config))
         return
     made = make_pipeline(pipeline)
     stream = made.stream(chosen.examples, loading)

@@ -25,7 +25,7 @@ from yoro.data.response_streams import (
 )
 from yoro.data.responses import ResponseBatch
 from yoro.data.splits import MOST_VALIDATION, describe_hold_out, draw_few, hold_tenth
-from yoro.discriminant.rules import MEMBERS, lacking, working_rules
+from yoro.discriminant.rules import MEMBERS, rule_unavailable, working_rules
 from yoro.errors import InputError, SelectionError, counted
 
 ROLES = ("train", "val", "test")
@@ -235,7 +235,7 @@ def _rows_to_fit(train: Part, held: Part, rule: str | float, notes: list[str]) -
     if isinstance(train, Rows) != isinstance(held, Rows) and len(held):
         raise InputError("Images and responses cannot be fitted together; give both as images, or both as responses.")
     if rule == "validation" and not len(held):
-        raise lacking("validation", MEMBERS)
+        raise rule_unavailable("validation", MEMBERS)
     if rule == "validation" or not len(held):
         return [train], held, notes
     return [train, held], [], [*notes, _fitted_too(len(held), rule)]

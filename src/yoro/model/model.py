@@ -14,7 +14,7 @@ from yoro.data.python_data import Label
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice, Evidence, Validation, make_evidence
 from yoro.discriminant.joint import JointStatistics
-from yoro.discriminant.mixture import LeftOut, Mixture, side_by_side
+from yoro.discriminant.mixture import LeaveOneOutScores, Mixture, side_by_side
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.reservoir import Members, Reservoir
 from yoro.environment import peak_memory
@@ -112,7 +112,7 @@ class Model:
     words: EncodedBank | None = None  # of a model on an image-text source
     integers: bool = False  # whether the labels were given as whole numbers, and are answered as such
     # What the solve found on its way; it is not saved, and a changed copy does not have it.
-    found_left_out: LeftOut | None = field(default=None, init=False, repr=False, compare=False)
+    found_left_out: LeaveOneOutScores | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def labels(self) -> tuple[Label, ...]:
@@ -144,7 +144,7 @@ class Model:
         """The individual responses kept; None if there are none."""
         return kept_members(self.reservoir)
 
-    def left_out(self, evidence: Mixture | None = None) -> LeftOut | None:
+    def left_out(self, evidence: Mixture | None = None) -> LeaveOneOutScores | None:
         """Exact leave-one-out scores of the responses kept, computed once; None if none can be left out.
 
         `evidence` is that of the model, where it is at hand.

@@ -27,7 +27,7 @@ from yoro.model.pipeline import Pipeline
 from yoro.prompts.prompt import Prompt, image_square
 from yoro.sources.graph_builder import opset_of
 from yoro.sources.protocol import ResponseSource
-from yoro.sources.runtime import PIECE, open_session
+from yoro.sources.runtime import BATCH_SIZE, open_session
 
 FORMAT = "1"  # raise it when the metadata or the tensors change
 OURS = "yoro."  # how the names of our metadata begin
@@ -127,9 +127,9 @@ def run_graph(model: onnx.ModelProto, images: npt.NDArray[np.uint8], outputs: li
     """Outputs of an exported graph by name, a few images at a time."""
     session = open_session(model, None, "The exported graph")
     parts = []
-    for start in range(0, len(images), PIECE):
+    for start in range(0, len(images), BATCH_SIZE):
         try:
-            parts.append(session.run(outputs, {"images": images[start : start + PIECE]}))
+            parts.append(session.run(outputs, {"images": images[start : start + BATCH_SIZE]}))
         except Exception as error:  # ONNX Runtime's errors share no base but Exception
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise SourceError(f"The exported graph failed on images of shape {images.shape}: {reason}") from error

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 from yoro import limits
 from yoro.data.examples import shown
@@ -16,7 +17,7 @@ from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.environment import __version__
 from yoro.errors import StoreError, counted
 from yoro.files.atomic import write_file
-from yoro.files.reading import read_json
+from yoro.files.reading import read_table, refuse_damaged
 from yoro.mappings.batches import DIGEST
 from yoro.model.ledger import Entry
 from yoro.model.model import Json, Model
@@ -71,24 +72,14 @@ def make_receipt(before: Model, after: Model, removed: Sequence[Entry]) -> Recei
 
 def read_receipt(path: str | Path) -> Receipt:
     """A receipt from its file, checked as if a stranger had written it."""
-    name = shown(Path(path))
-    try:
-        value = read_json(Path(path), limits.RECEIPT_BYTES)
-    except ValueError as error:
-        raise StoreError(f"'{name}' is not a receipt: {error}.") from None
-    if not isinstance(value, dict) or value.get("kind") != KIND:
-        raise StoreError(f"'{name}' is not a receipt; expected what `yoro forget --receipt FILE.json` writes.")
-    if value.get("format") != FORMAT:
-        raise StoreError(f"'{name}' has receipt format {value.get('format')!r:.20}; this version reads {FORMAT}.")
+    value = cast(Any, read_table(Path(path), KIND, FORMAT, limits.RECEIPT_BYTES))
     if value.get("digest") != _digest({key: part for key, part in value.items() if key != "digest"}):
-        raise StoreError(f"'{name}' was changed after it was written: its digest does not match.")
-    try:
+        raise StoreError(f"'{shown(Path(path))}' was changed after it was written: its digest does not match.")
+    with refuse_damaged(Path(path)):
         removed = tuple((_content(entry["digest"]), str(entry["label"])) for entry in value["removed"])
         before, after = ({**value[key], "digest": str(value[key]["digest"])} for key in ("before", "after"))
         uncertain = tuple(str(sentence) for sentence in value["uncertain"])
         return Receipt(removed, before, after, uncertain, str(value["version"]), str(value["date"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoreError(f"'{name}' is damaged: {type(error).__name__} at {str(error)[:60]}.") from None
 
 
 def digest_of(removed: Iterable[Entry]) -> str:

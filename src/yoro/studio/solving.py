@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from yoro.data.examples import Example
 from yoro.discriminant.calibration import margins
 from yoro.discriminant.evidence import Choice
-from yoro.discriminant.fixed_choice import held
+from yoro.discriminant.fixed_choice import solve_fixed_choice
 from yoro.errors import InputError
 from yoro.mappings.batches import class_codes
 from yoro.model.answers import Answers, left_out_answers, log_answers
@@ -136,7 +136,7 @@ def hold(task: Task, gathered: Gathered, choice: Choice, pipeline: Pipeline) -> 
     started, settings = time.perf_counter(), task.settings()[0]
     if gathered.reservoir is None or not len(gathered.reservoir):
         return None
-    found = held(gathered.statistics, gathered.reservoir.members(), choice, settings.prior)
+    found = solve_fixed_choice(gathered.statistics, gathered.reservoir.members(), choice, settings.prior)
     if found is None:
         return None
     mapping, left_out = found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.discriminant.conformal import FullRanks, LeftOutRanks
+from yoro.discriminant.conformal import FullConformalRanks, JackknifeRanks
 from yoro.errors import InputError
 from yoro.mappings.batches import class_codes
 from yoro.model.model import Model
@@ -69,9 +69,9 @@ def left_out_sets(model: Model, coverage: float, by: str = BY_CLASS, *, empty: b
     if by == FULL:
         if any(members.groups.tolist()):
             raise InputError("Full conformal sets are of independent images, and these came in groups. Ask for others.")
-        full = FullRanks(evidence, model.choice)
+        full = FullConformalRanks(evidence, model.choice)
         return LabelSets(full.beaten, len(full), coverage, empty)
-    ranks = LeftOutRanks(evidence, model.choice, found)
+    ranks = JackknifeRanks(evidence, model.choice, found)
     beaten: Ranks = ranks.by_class if by == BY_CLASS else lambda responses, _: ranks.by_all(responses)
     return LabelSets(beaten, len(ranks), coverage, empty)
 

@@ -14,7 +14,7 @@ from yoro.research.bench.results import Results
 from yoro.research.bench.run_forecast import count_images, forecast, forecast_lines, guessed_rate, measured_rates
 from yoro.research.bench.runner import RunSettings, run_plan
 from yoro.research.bench.speed_probe import Speed, measure
-from yoro.sources.availability import lacking
+from yoro.sources.availability import why_unavailable
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 
@@ -172,10 +172,10 @@ def test_what_a_source_lacks_is_known_before_a_run(source, method, state, said, 
 def test_weights_in_a_cache_are_found(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     name = "torchvision:resnet18/IMAGENET1K_V1"
-    assert "not on this machine" in lacking(name)
+    assert "not on this machine" in why_unavailable(name)
     (tmp_path / "hub" / "checkpoints").mkdir(parents=True)
     (tmp_path / "hub" / "checkpoints" / "resnet18-f37072fd.pth").write_bytes(b"weights")
-    assert lacking(name) == ""
+    assert why_unavailable(name) == ""
 
 
 def test_a_published_draw_that_is_missing_is_known_before_a_run(tmp_path):

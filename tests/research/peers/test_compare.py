@@ -250,7 +250,7 @@ def test_compare_speaks_of_sentences(photos, tmp_path):
     (tmp_path / "bank.json").write_text(json.dumps(BANK))
     words = (photos, "--source", "embedded:conse", "--methods", "bdm,zero-shot,mpe", "--seeds", 1, "--shots", 1)
     done = run(*words, "--attributes", "bank.json", cwd=tmp_path)
-    assert "No class has 20 sentences; 3 a class are used." in done.stderr
+    assert "No class has 20 sentences; 3 per class are used." in done.stderr
     assert "Sentences:            12 (bank.json)" in done.stdout
     assert "Cannot run" not in done.stdout
     assert "Sentences:            80 (templates)" in run(*words, cwd=tmp_path).stdout
@@ -260,9 +260,9 @@ def test_compare_speaks_of_sentences(photos, tmp_path):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"attributes": "templates"}, SourceError, "no text tower, so --attributes means nothing to it"),
+        ({"attributes": "templates"}, SourceError, "no text tower, which --attributes needs"),
         ({"source": "embedded:conse", "attributes": {"cat": ["a cat"]}}, InputError, "no sentences for 'astronaut'"),
-        ({"source": "embedded:conse", "attributes": "no.json"}, InputError, "There is no bank 'no.json'"),
+        ({"source": "embedded:conse", "attributes": "no.json"}, InputError, "There is no file 'no.json'"),
         ({"source": "embedded:conse", "attributes": "names", "read": "features"}, InputError, "leave --attributes or"),
     ],
 )

@@ -23,7 +23,7 @@ from yoro.research.bench.plan import Plan
 from yoro.research.bench.results import PlanEntry, Results
 from yoro.research.bench.runner import duration_text
 from yoro.research.bench.speed_probe import Speed
-from yoro.sources.availability import lacking
+from yoro.sources.availability import why_unavailable
 
 State = Literal["finished", "to run", "data changed", "no data", "no source"]
 STATES: tuple[State, ...] = get_args(State)
@@ -105,7 +105,7 @@ def _state(entry: PlanEntry, seen: _Seen, results: Results, roots: Sequence[Path
     if known and (seen.digest is None or any(result.depends.get("data") == seen.digest for result in known)):
         return "finished", ""
     absent = seen.problem or _missing_files(entry.cell, seen, roots)
-    source = lacking(entry.cell.source, gradients=find_method(entry.cell.method).trains)
+    source = why_unavailable(entry.cell.source, gradients=find_method(entry.cell.method).trains)
     if absent or source:
         return "no data" if absent else "no source", " ".join(filter(None, (absent, source)))
     return "data changed" if known else "to run", results.error(entry.cell) or ""

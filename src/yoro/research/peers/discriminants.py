@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.evidence import Validation, make_evidence
 from yoro.discriminant.reservoir import Members
-from yoro.discriminant.retention import ADAPTIVE, CONDITIONAL, select_retention, solve_retained
 from yoro.discriminant.selection import select_shrinkage
 from yoro.discriminant.shrinkage import Spectrum, make_spectrum
 from yoro.discriminant.solve import solve_empirical
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table, random_mapping
+from yoro.research.peers.coordinate_selection import ADAPTIVE, CONDITIONAL, select_retention, solve_retained
 from yoro.research.peers.method import LinearScores, Method, Scorer, Task, gathered, held
 
 
@@ -78,7 +78,7 @@ class RetainedScores:
 
 
 def fit_retained(task: Task, shares: tuple[float, ...]) -> RetainedScores:
-    """Some coordinates alone, by the rule of `yoro.discriminant.retention`; share and shrinkage by validation."""
+    """Selected coordinates (see `coordinate_selection`); share and shrinkage by validation."""
     trial = task.validated()
     statistics = gathered(trial)
     texts = None if task.texts is None else task.texts.flat

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from yoro import ResponseStatistics
-from yoro.discriminant.retention import (
+from yoro.discriminant.selection import PAPER_GRID
+from yoro.discriminant.solve import solve_mapping
+from yoro.errors import SelectionError
+from yoro.research.peers.coordinate_selection import (
     ADAPTIVE,
     CONDITIONAL,
     between_scatter,
@@ -15,9 +18,6 @@ from yoro.discriminant.retention import (
     shrunk_scatter,
     solve_retained,
 )
-from yoro.discriminant.selection import PAPER_GRID
-from yoro.discriminant.solve import solve_mapping
-from yoro.errors import SelectionError
 
 
 def gathered(responses, labels) -> ResponseStatistics:

@@ -34,7 +34,7 @@ Indices = NDArray[np.intp]
 
 CONDITIONAL = (0.95,)
 ADAPTIVE = (0.80, 0.85, 0.90, 0.95, 1.0)
-TOGETHER = 64  # columns of a factor that are subtracted in one product
+COLUMNS_PER_UPDATE = 64  # of the factor, subtracted in one product
 NOTHING = 1e-12  # of the first variance of a coordinate: what is left below this is rounding
 
 
@@ -57,7 +57,7 @@ class DenseRemainder:
 
     def __init__(self, matrix: Array) -> None:
         self.left = matrix.diagonal().copy()
-        self._matrix, self._factor, self._waiting = matrix.copy(), np.empty((len(matrix), TOGETHER)), 0
+        self._matrix, self._factor, self._waiting = matrix.copy(), np.empty((len(matrix), COLUMNS_PER_UPDATE)), 0
 
     def take(self, pick: int) -> None:
         before = self._factor[:, : self._waiting]
@@ -66,7 +66,7 @@ class DenseRemainder:
         self._factor[:, self._waiting] = column
         self.left = np.maximum(self.left - column**2, 0.0)
         self._waiting += 1
-        if self._waiting == TOGETHER:
+        if self._waiting == COLUMNS_PER_UPDATE:
             self._matrix -= self._factor @ self._factor.T
             self._waiting = 0
 
