@@ -70,7 +70,7 @@ def test_refinement_of_digits_is_kept_and_says_what_it_gained(refined, fitted):
 
 def test_who_has_few_images_hears_it_before_the_work(refined):
     told = refined[2]
-    (place,) = [i for i, note in enumerate(told) if "a gain is unlikely" in note]
+    (place,) = [i for i, note in enumerate(told) if "gain is unlikely" in note]
     assert "times as long as the fit" in told[place]
     assert place < min(i for i, note in enumerate(told) if note.startswith("Epoch"))
 

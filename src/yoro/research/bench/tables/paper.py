@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 CLIP = ("clip-rn50", "clip-rn101", "clip-vit-b32", "clip-vit-b16")
 AVERAGE = "average"
-TOGETHER = ("overall", "overall-clip")
+OVERALL = ("overall", "overall-clip")
 # Tables that print averages alone average the rows of these.
 FULL_DATA_ROWS, CLIP_ROWS = "yoro-mapping-full-detail", "fsclip-v32-r50"
 
@@ -144,7 +144,7 @@ class PaperNumbers:
         if len(settings) == 1 and len(first.datasets) == 1:
             return self.number(first, method, first.datasets[0], metric)
         other = False
-        together = TOGETHER if first.inputs.shots is not None else TOGETHER[:1]
+        together = OVERALL if first.inputs.shots is not None else OVERALL[:1]
         for name in (first.name,) if len(settings) == 1 else together:
             for table in self._tables:
                 found = published_value(table, name, method, AVERAGE, metric)
@@ -186,7 +186,7 @@ class PaperNumbers:
 
 def _same(number: Published, settings: Sequence[Setting]) -> bool:
     """Whether a printed average is of just these settings and their datasets."""
-    if number.setting in TOGETHER and {setting.name for setting in settings} != _settings(number):
+    if number.setting in OVERALL and {setting.name for setting in settings} != _settings(number):
         return False
     return all(set(setting.datasets) == _datasets(number.table, setting.name) for setting in settings)
 
@@ -194,7 +194,7 @@ def _same(number: Published, settings: Sequence[Setting]) -> bool:
 def _settings(number: Published) -> set[str]:
     if number.setting == "overall-clip":
         return set(CLIP)
-    return {other.setting for other in published(number.table)} - set(TOGETHER)
+    return {other.setting for other in published(number.table)} - set(OVERALL)
 
 
 def _datasets(table: str, setting: str) -> set[str]:

@@ -20,13 +20,13 @@ from yoro.research.bench.tables.summary import (
     sample_deviation,
     wins_ties_losses,
 )
-from yoro.research.bench.tables.table import Head, Kind, Table, TableCell, TableRow, with_best
+from yoro.research.bench.tables.table import Heading, Kind, ResultsTable, TableCell, TableRow, with_best
 
 SEEDS = "± is the sample standard deviation over the seeds."
 KEPT = "Coordinates kept: the share of each response that a method uses, in percent, averaged over all runs."
 
 
-def bench_tables(plan: Plan, entries: Sequence[PlanEntry]) -> list[Table]:
+def bench_tables(plan: Plan, entries: Sequence[PlanEntry]) -> list[ResultsTable]:
     """The tables that a plan shows, in its order; none for the words that name figures.
 
     A table has all rows and columns of the plan, whatever has been run. Its notes name what is missing, and say
@@ -56,7 +56,7 @@ class Summed:
     def row(self, group: str, cells: Sequence[TableCell | None]) -> TableRow:
         """The row of these cells, with letters for those of the paper's numbers that were found for them."""
         mark = self.paper.mark(self.method, self.settings)
-        return TableRow(Head(self.method, self.grid.title(self.method), group, mark), tuple(cells))
+        return TableRow(Heading(self.method, self.grid.title(self.method), group, mark), tuple(cells))
 
     def printed(self, kind: Kind, *metrics: str) -> TableCell:
         """A cell with the paper's numbers alone."""
@@ -158,13 +158,13 @@ class Summed:
         return replace(cell, values=(mean(per_seed),), deviation=sample_deviation(per_seed))
 
 
-def by_dataset(grid: RunGrid, paper: PaperNumbers) -> Table:
+def by_dataset(grid: RunGrid, paper: PaperNumbers) -> ResultsTable:
     """Rows are datasets and their average; columns are the methods of each setting."""
     plan = grid.plan
     places = [(setting, method) for setting in plan.settings for method in setting.methods]
     within = [setting.name for setting, _ in places]
     rows = [
-        _row(Head(name, dataset_title(name)), [_of_dataset(grid, paper, *place, name) for place in places], within)
+        _row(Heading(name, dataset_title(name)), [_of_dataset(grid, paper, *place, name) for place in places], within)
         for name in plan.datasets
     ]
     if any(len(setting.datasets) > 1 for setting in plan.settings):
@@ -172,24 +172,24 @@ def by_dataset(grid: RunGrid, paper: PaperNumbers) -> Table:
             Summed(grid, paper, [setting], method).accuracy() if len(setting.datasets) > 1 else None
             for setting, method in places
         ]
-        rows.append(replace(_row(Head("average", "Average"), cells, within), summary=True))
+        rows.append(replace(_row(Heading("average", "Average"), cells, within), summary=True))
     kept = _kept([Summed(grid, paper, [setting], method) for setting, method in places])
     rows += kept
     columns = []
     for setting, method in places:
         group, mark = setting_title(plan, setting), paper.mark(method, [setting])
-        columns.append(Head(f"{setting.name}/{method}", grid.title(method), group, mark))
+        columns.append(Heading(f"{setting.name}/{method}", grid.title(method), group, mark))
     notes = ["Accuracy on the test images in percent. " + SEEDS, *grid.incomplete(), *[KEPT] * len(kept)]
-    return Table("datasets", "Accuracy by dataset", "Dataset", tuple(columns), tuple(rows), tuple(notes))
+    return ResultsTable("datasets", "Accuracy by dataset", "Dataset", tuple(columns), tuple(rows), tuple(notes))
 
 
-def by_setting(grid: RunGrid, paper: PaperNumbers) -> Table:
+def by_setting(grid: RunGrid, paper: PaperNumbers) -> ResultsTable:
     """Rows are settings and their mean; columns are methods; entries are averages over the datasets."""
     plan = grid.plan
     names = tuple(plan.uses)
     rows = [
         _row(
-            Head(setting.name, setting_title(plan, setting)),
+            Heading(setting.name, setting_title(plan, setting)),
             [Summed(grid, paper, [setting], name).accuracy() if name in setting.methods else None for name in names],
         )
         for setting in plan.settings
@@ -201,18 +201,18 @@ def by_setting(grid: RunGrid, paper: PaperNumbers) -> Table:
             Summed(grid, paper, plan.settings, name).accuracy() if comparable(plan.settings, name) else None
             for name in names
         ]
-        rows.append(replace(_row(Head("overall", "Overall"), overall), summary=True))
+        rows.append(replace(_row(Heading("overall", "Overall"), overall), summary=True))
         notes.append("Overall averages the settings equally.")
         notes += grid.not_overall()
     kept = _kept([Summed(grid, paper, plan.settings, name) for name in names])
     rows += kept
     notes += [KEPT] * len(kept)
     shown = [*([setting] for setting in plan.settings), plan.settings]
-    columns = tuple(Head(name, grid.title(name), mark=paper.mark(name, *shown)) for name in names)
-    return Table("settings", "Accuracy by setting", "Setting", columns, tuple(rows), tuple(notes))
+    columns = tuple(Heading(name, grid.title(name), mark=paper.mark(name, *shown)) for name in names)
+    return ResultsTable("settings", "Accuracy by setting", "Setting", columns, tuple(rows), tuple(notes))
 
 
-def by_method(grid: RunGrid, paper: PaperNumbers) -> Table:
+def by_method(grid: RunGrid, paper: PaperNumbers) -> ResultsTable:
     """Rows are the methods of each setting; columns are datasets and their average."""
     plan = grid.plan
     averaged = any(len(setting.datasets) > 1 for setting in plan.settings)
@@ -223,12 +223,12 @@ def by_method(grid: RunGrid, paper: PaperNumbers) -> Table:
         columns += [[one.accuracy() for one in listed]] if averaged else []
         ranked = zip(*map(with_best, columns), strict=True)
         rows += [one.row(_group(plan, setting), cells) for one, cells in zip(listed, ranked, strict=True)]
-    heads = [Head(name, dataset_title(name)) for name in plan.datasets] + [Head("average", "Avg.")] * averaged
+    heads = [Heading(name, dataset_title(name)) for name in plan.datasets] + [Heading("average", "Avg.")] * averaged
     notes = ("Accuracy on the test images in percent. " + SEEDS, *grid.incomplete())
-    return Table("methods", "Accuracy by method", "Method", tuple(heads), tuple(rows), notes)
+    return ResultsTable("methods", "Accuracy by method", "Method", tuple(heads), tuple(rows), notes)
 
 
-def diagnostics(grid: RunGrid, paper: PaperNumbers) -> Table:
+def diagnostics(grid: RunGrid, paper: PaperNumbers) -> ResultsTable:
     """Every method but the baseline: gain, interval, wins, chosen epochs. Rows stand in groups of settings."""
     base = grid.plan.baseline
     rows = []
@@ -246,11 +246,11 @@ def diagnostics(grid: RunGrid, paper: PaperNumbers) -> Table:
         "sample standard deviation; 0 is the predictor before refinement."
     )
     titles = ("Accuracy, %", "Δ, points", "95 % interval", "W/T/L", "Depth", "Median", "Epoch 0 kept")
-    columns = tuple(Head(title, title) for title in titles)
-    return Table("diagnostics", f"Gain over {named}", "Method", columns, tuple(rows), (told, *grid.not_summed()))
+    columns = tuple(Heading(title, title) for title in titles)
+    return ResultsTable("diagnostics", f"Gain over {named}", "Method", columns, tuple(rows), (told, *grid.not_summed()))
 
 
-def efficiency(grid: RunGrid, paper: PaperNumbers) -> Table:
+def efficiency(grid: RunGrid, paper: PaperNumbers) -> ResultsTable:
     """Every method: accuracy, gain over the baseline, epoch 0, and cost. Rows stand in groups of settings."""
     base = grid.plan.baseline
     rows = []
@@ -265,11 +265,11 @@ def efficiency(grid: RunGrid, paper: PaperNumbers) -> Table:
         f"{named} on the same dataset, setting and seed, then averaged. Validation and test are not counted."
     )
     titles = ("Accuracy, %", "Δ, points", "Epoch 0 kept", "Passes", "Relative time")
-    columns = tuple(Head(title, title) for title in titles)
-    return Table("efficiency", "Accuracy and cost", "Method", columns, tuple(rows), (told, *grid.not_summed()))
+    columns = tuple(Heading(title, title) for title in titles)
+    return ResultsTable("efficiency", "Accuracy and cost", "Method", columns, tuple(rows), (told, *grid.not_summed()))
 
 
-def timing(grid: RunGrid, paper: PaperNumbers) -> Table:
+def timing(grid: RunGrid, paper: PaperNumbers) -> ResultsTable:
     """Every method: accuracy and seconds, setting by setting."""
     rows: list[TableRow] = []
     for setting in grid.plan.settings:
@@ -277,12 +277,12 @@ def timing(grid: RunGrid, paper: PaperNumbers) -> Table:
         best = with_best([one.accuracy() for one in listed])
         fastest = with_best([one.seconds() for one in listed], least=True)
         rows += [one.row(_group(grid.plan, setting), cells) for one, *cells in zip(listed, best, fastest, strict=True)]
-    columns = (Head("accuracy", "Accuracy, %"), Head("seconds", "Seconds"))
+    columns = (Heading("accuracy", "Accuracy, %"), Heading("seconds", "Seconds"))
     note = f"Seconds of fitting or training; validation and test are not counted. {SEEDS}"
-    return Table("timing", "Accuracy and time", "Method", columns, tuple(rows), (note,))
+    return ResultsTable("timing", "Accuracy and time", "Method", columns, tuple(rows), (note,))
 
 
-def _row(head: Head, cells: Sequence[TableCell | None], within: Sequence[str] | None = None) -> TableRow:
+def _row(head: Heading, cells: Sequence[TableCell | None], within: Sequence[str] | None = None) -> TableRow:
     """A row whose best cells are marked, each among those that stand within the same group."""
     return TableRow(head, tuple(with_best(cells, within)))
 
@@ -296,7 +296,7 @@ def _of_dataset(grid: RunGrid, paper: PaperNumbers, setting: Setting, method: st
 def _kept(listed: Sequence[Summed]) -> list[TableRow]:
     """A row of the shares of coordinates that are kept; none where none is ever left out."""
     cells = tuple(one.retained() for one in listed)
-    return [TableRow(Head("retained", "Coordinates kept"), cells, summary=True)] if any(cells) else []
+    return [TableRow(Heading("retained", "Coordinates kept"), cells, summary=True)] if any(cells) else []
 
 
 def _group(plan: Plan, setting: Setting) -> str:
@@ -304,7 +304,7 @@ def _group(plan: Plan, setting: Setting) -> str:
     return setting_title(plan, setting) if len(plan.settings) > 1 else ""
 
 
-LAYOUTS: dict[str, Callable[[RunGrid, PaperNumbers], Table]] = {
+LAYOUTS: dict[str, Callable[[RunGrid, PaperNumbers], ResultsTable]] = {
     "datasets": by_dataset, "settings": by_setting, "methods": by_method,
     "diagnostics": diagnostics, "efficiency": efficiency, "timing": timing,
 }  # fmt: skip

@@ -34,7 +34,7 @@ class TableCell:
 
 
 @dataclass(frozen=True)
-class Head:
+class Heading:
     """The head of a column or row: its name in the plan, its title, the group it stands in, letters of notes."""
 
     name: str
@@ -47,13 +47,13 @@ class Head:
 class TableRow:
     """A row; a cell is None where the plan has nothing. A summary is set apart from the rows that it sums up."""
 
-    head: Head
+    head: Heading
     cells: tuple[TableCell | None, ...]
     summary: bool = False
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultsTable:
     """A table under its name among the ways to show results; `corner` is the head of the column of heads.
 
     notes : what the table shows, and averages that are not computed.
@@ -64,7 +64,7 @@ class Table:
     name: str
     title: str
     corner: str
-    columns: tuple[Head, ...]
+    columns: tuple[Heading, ...]
     rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class Table:
         return (*self.notes, *self.gaps, *(f"({letter}) {sentence}" for letter, sentence in self.marks))
 
 
-def panels(table: Table) -> list[Table]:
+def panels(table: ResultsTable) -> list[ResultsTable]:
     """A wide table in parts, one for each group of columns; a row with nothing in a part is left out of it.
 
     What is said below the table is left to the whole.

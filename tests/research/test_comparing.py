@@ -15,8 +15,8 @@ from photos import write_folder
 from yoro.data.response_streams import Collected
 from yoro.errors import InputError, SourceError, WidthError
 from yoro.model.settings import PipelineSettings
+from yoro.research.comparing import Comparison, ComparisonRow, compare_methods, comparison_html
 from yoro.research.peers import shared_responses as shared
-from yoro.research.peers.compare import compare
 from yoro.research.peers.method import Method, unit
 from yoro.research.peers.methods import METHODS
 from yoro.research.peers.shared_responses import read_responses
@@ -120,7 +120,7 @@ def test_every_image_is_read_once(photos, monkeypatch):
 
     monkeypatch.setattr(shared, "make_pipeline", counting)
     found = read_responses(photos)
-    compare(found, methods=["bdm", "flm", "ncm"], seeds=3)
+    compare_methods(found, methods=["bdm", "flm", "ncm"], seeds=3)
     assert sum(read) == found.images == 40
 
 
@@ -155,7 +155,7 @@ def test_whatever_a_method_runs_into_is_its_own_row(files, monkeypatch):
 
     monkeypatch.setitem(METHODS, "broken", Method("broken", broken))
     monkeypatch.setitem(METHODS, "silent", Method("silent", lambda task: lambda z: np.full((len(z), 10), np.nan)))
-    rows = compare(read_responses(files / "train.npz"), methods=["broken", "silent", "ncm"], seeds=1).rows
+    rows = compare_methods(read_responses(files / "train.npz"), methods=["broken", "silent", "ncm"], seeds=1).rows
     assert [row.method for row in rows] == ["ncm", "broken", "silent"]
     assert rows[1].reason == "ZeroDivisionError: by nought"
     assert "not numbers" in rows[2].reason
@@ -196,7 +196,7 @@ def test_splits_of_a_folder_serve_their_purpose(tmp_path):
     assert [len(part) for part in (found.train, found.val, found.test)] == [15, 6, 9]
     other = read_responses(tmp_path / "data", test=tmp_path / "data" / "val")
     assert [len(part) for part in (other.train, other.val, other.test)] == [15, 6, 6]
-    rows = compare(found, methods=["bdm-validation"], seeds=1).rows
+    rows = compare_methods(found, methods=["bdm-validation"], seeds=1).rows
     assert rows[0].accuracy > 0.8
 
 
@@ -205,7 +205,7 @@ def test_texts_let_every_method_run(digits):
     vectors, labels = unit(digits[0][:400]), digits[1][:400]
     rng = np.random.default_rng(0)
     texts = {name: vectors[labels == name].mean(axis=0) + 0.02 * rng.normal(size=(4, 64)) for name in np.unique(labels)}
-    found = compare(read_responses((vectors, labels)), seeds=1, shots=8, texts=texts, scale=50.0)
+    found = compare_methods(read_responses((vectors, labels)), seeds=1, shots=8, texts=texts, scale=50.0)
     failed = {row.method: row.reason for row in found.rows if row.accuracy is None}
     assert set(failed) <= (set() if torch_there else {"tip-adapter-f"})
     accuracy = {row.method: row.accuracy for row in found.ran}
@@ -222,7 +222,7 @@ def spoken(photos):
 
 
 def test_an_image_text_source_lets_every_method_run(spoken):
-    found = compare(spoken, seeds=1, shots=4)
+    found = compare_methods(spoken, seeds=1, shots=4)
     failed = {row.method: row.reason for row in found.rows if row.accuracy is None}
     assert set(failed) <= {"tip-adapter-f"}  # where torch is not installed
     accuracy = {row.method: row.accuracy for row in found.ran}
@@ -236,8 +236,8 @@ def test_an_image_text_source_lets_every_method_run(spoken):
 
 def test_the_sources_sentences_are_what_compare_is_given(spoken):
     words = spoken.words
-    own = compare(spoken, methods=["bdm", "tip-adapter"], seeds=1, shots=4)
-    given = compare(
+    own = compare_methods(spoken, methods=["bdm", "tip-adapter"], seeds=1, shots=4)
+    given = compare_methods(
         replace(spoken, words=None), methods=["bdm", "tip-adapter"], seeds=1, shots=4,
         texts=words.by_class(), scale=words.scale,
     )  # fmt: skip
@@ -281,7 +281,7 @@ def test_responses_have_no_sentences(files):
 
 def test_an_image_text_source_read_at_features_has_no_sentences(photos):
     found = read_responses(photos, pipeline=PipelineSettings("embedded:conse", "features"))
-    rows = compare(found, methods=["bdm", "zero-shot"], seeds=1).rows
+    rows = compare_methods(found, methods=["bdm", "zero-shot"], seeds=1).rows
     assert found.words is None
     assert (rows[0].reason, rows[1].reason) == (None, "no text tower was read")
 
@@ -307,7 +307,7 @@ def test_seeds_draw_anew_and_shots_are_kept(digits):
 def test_classes_too_small_to_test_on_are_an_error(digits):
     rows = [int(np.flatnonzero(digits[1] == str(c))[0]) for c in range(10)]
     with pytest.raises(InputError, match="too small to hold test images out; give some with --test"):
-        compare(read_responses((digits[0][rows], digits[1][rows])))
+        compare_methods(read_responses((digits[0][rows], digits[1][rows])))
 
 
 def test_test_data_of_another_width_or_class_are_refused(digits):
@@ -316,6 +316,13 @@ def test_test_data_of_another_width_or_class_are_refused(digits):
         read_responses((responses, labels), test=(responses[:, 1:], labels))
     found = read_responses((responses, labels), test=(responses, np.full(100, "x")))
     with pytest.raises(InputError, match="Class 'x' has no training example"):
-        compare(found)
+        compare_methods(found)
     with pytest.raises(InputError, match="0 seeds"):
-        compare(read_responses((responses, labels)), seeds=0)
+        compare_methods(read_responses((responses, labels)), seeds=0)
+
+
+def test_names_of_strangers_are_escaped_on_the_page():
+    row = ComparisonRow("<b>", 0.5, None, (0.5,), 0.1, 10.0, 1.0, 1, (), None, ("<i>careful</i>",))
+    page = comparison_html(Comparison((row, replace(row, accuracy=None, reason="<u>")), {"Source": "<s>"}))
+    assert not any(tag in page for tag in ("<b>", "<i>", "<u>", "<s>"))
+    assert "Accuracy against cost" not in comparison_html(Comparison((), {}))
