@@ -67,7 +67,7 @@ def speed_of(source: str, measured: Speeds) -> Speed:
 
 def forecast(plan: Plan, results: Results, roots: Sequence[Path], measure: Measure | None = None) -> list[CellForecast]:
     """Every cell of the plan in order; sources without earlier results are measured with `measure`."""
-    speeds = measured_speeds(plan, results)
+    speeds: Speeds = measured_speeds(plan, results)
     data = {name: _look(name, plan, results, roots) for name in plan.datasets}
     checked = [(entry, *_state(entry, data[entry.dataset], results, roots)) for entry in plan.entries()]
     if measure is not None:
@@ -113,7 +113,9 @@ def _missing_files(cell: BenchCell, seen: _Seen, roots: Sequence[Path]) -> str:
     return ""
 
 
-def _measured_now(cells: Sequence[BenchCell], data: Mapping[str, _Seen], known: Speeds, measure: Measure) -> Speeds:
+def _measured_now(
+    cells: Sequence[BenchCell], data: Mapping[str, _Seen], known: Speeds, measure: Measure
+) -> dict[str, Speed]:
     """The speeds with those of new sources, each measured once on images of one of its datasets."""
     speeds = dict(known)
     trained = {cell.source for cell in cells if find_method(cell.method).trains}
@@ -225,9 +227,8 @@ def _totals(listed: Sequence[CellForecast]) -> list[str]:
     counts = Counter(one.state for one in listed)
     now = duration_text(sum(one.seconds for one in listed if one.state in ("to run", "data changed")))
     later = duration_text(sum(one.seconds for one in listed if one.state in ("no data", "no source")))
-    beside = (
-        f", plus {later} for cells whose data or source is missing" if counts["no data"] + counts["no source"] else ""
-    )
+    absent = counts["no data"] + counts["no source"]
+    beside = f", plus {later} for cells whose data or source is missing" if absent else ""
     states = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
     return [
         f"{counted(len(listed), 'cell')}: {states}.",

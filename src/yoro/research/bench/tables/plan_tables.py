@@ -1,13 +1,14 @@
-"""The tables of a plan: accuracies by dataset, setting and method; gains over a baseline, depths and costs."""
+"""The tables of a plan: accuracy by dataset, setting and method; gain over a baseline, depth and cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from yoro.research.bench.plan import Plan, Setting
-from yoro.research.bench.results import PlanEntry
+from yoro.research.bench.results import PlanEntry, Result
 from yoro.research.bench.tables.paper import PaperNumbers, printed_cell
 from yoro.research.bench.tables.run_grid import RunGrid, comparable, dataset_title, groups, methods_of, setting_title
 from yoro.research.bench.tables.summary import (
@@ -27,10 +28,10 @@ KEPT = "Coordinates kept: the share of each response that a method uses, in perc
 
 
 def bench_tables(plan: Plan, entries: Sequence[PlanEntry]) -> list[ResultsTable]:
-    """The tables that a plan shows, in its order; none for the words that name figures.
+    """The tables that a plan shows, in its order, without its figures.
 
-    A table has all rows and columns of the plan, whatever has been run. Its notes name what is missing, and say
-    where the paper's numbers were made otherwise.
+    A table has all rows and columns of the plan, whatever has been run. Its notes name missing runs, and differences
+    to the paper's protocol.
     """
     grid = RunGrid(plan, entries)
     letters: dict[str, str] = {}  # the same in all tables
@@ -46,7 +47,7 @@ def bench_tables(plan: Plan, entries: Sequence[PlanEntry]) -> list[ResultsTable]
 
 @dataclass(frozen=True)
 class Summed:
-    """A method over all datasets of some settings, of equal weight: cells of our runs with the paper's beside them."""
+    """A method over all datasets of some settings, equally weighted: cells of our runs with the paper's beside them."""
 
     grid: RunGrid
     paper: PaperNumbers
@@ -54,41 +55,44 @@ class Summed:
     method: str
 
     def row(self, group: str, cells: Sequence[TableCell | None]) -> TableRow:
-        """The row of these cells, with letters for those of the paper's numbers that were found for them."""
+        """The row of these cells, with the letters of notes on the paper's numbers."""
         mark = self.paper.mark(self.method, self.settings)
         return TableRow(Heading(self.method, self.grid.title(self.method), group, mark), tuple(cells))
 
-    def printed(self, kind: Kind, *metrics: str) -> TableCell:
-        """A cell with the paper's numbers alone."""
-        return printed_cell(kind, [self.paper.average(self.settings, self.method, metric) for metric in metrics])
+    def cell(self, kind: Kind, metrics: str, *values: float, deviation: float | None = None) -> TableCell:
+        """A cell of our numbers, if there are any, with the paper's of these metrics beside them."""
+        printed = [self.paper.average(self.settings, self.method, metric) for metric in metrics.split()]
+        return replace(printed_cell(kind, printed), values=values, deviation=deviation)
+
+    @cached_property
+    def runs(self) -> list[Result] | None:
+        """Every run; None if any is missing."""
+        return self.grid.all_runs(self.settings, self.method)
 
     def accuracy(self) -> TableCell:
         """The mean accuracy."""
-        cell, averages = self.printed("percent", "accuracy"), self.grid.by_setting(self.settings, self.method)
+        averages = self.grid.by_setting(self.settings, self.method)
         if averages is None:
-            return cell
+            return self.cell("percent", "accuracy")
         value, deviation = macro_average(averages)
-        return replace(cell, values=(value,), deviation=deviation)
+        return self.cell("percent", "accuracy", value, deviation=deviation)
 
     def gain(self) -> TableCell:
         """The mean accuracy less that of the baseline."""
-        cell = self.printed("points", "delta")
         ours, theirs = (self.grid.by_setting(self.settings, name) for name in (self.method, self.grid.plan.baseline))
         if ours is None or theirs is None:
-            return cell
-        return replace(cell, values=(macro_average(ours)[0] - macro_average(theirs)[0],))
+            return self.cell("points", "delta")
+        return self.cell("points", "delta", macro_average(ours)[0] - macro_average(theirs)[0])
 
     def gain_by_dataset(self) -> list[TableCell | None]:
         """The bootstrap interval of the gain, and how many datasets were won, tied and lost."""
-        interval, counts = (
-            self.printed("interval", "ci_low", "ci_high"),
-            self.printed("counts", "wins", "ties", "losses"),
-        )
         ours, theirs = self._exact_means(self.method), self._exact_means(self.grid.plan.baseline)
-        if ours is None or theirs is None:
-            return [interval, counts]
-        ends = bootstrap_interval([100 * float(ours[place] - theirs[place]) for place in ours])
-        return [replace(interval, values=ends), replace(counts, values=wins_ties_losses(ours, theirs))]
+        ends: tuple[float, ...] = ()
+        counts: tuple[float, ...] = ()
+        if ours is not None and theirs is not None:
+            ends = bootstrap_interval([100 * float(ours[place] - theirs[place]) for place in ours])
+            counts = wins_ties_losses(ours, theirs)
+        return [self.cell("interval", "ci_low ci_high", *ends), self.cell("counts", "wins ties losses", *counts)]
 
     def _exact_means(self, method: str) -> dict[str, Fraction] | None:
         """Mean accuracy over the seeds by setting and dataset; None if any is missing."""
@@ -99,63 +103,54 @@ class Summed:
         return {place: exact_mean(*zip(*pairs, strict=True)) for place, pairs in counts.items()}
 
     def _epochs(self) -> list[int] | None:
-        """The chosen epoch of every run; empty if the method refines nothing, None if runs are missing."""
-        runs = self.grid.all_runs(self.settings, self.method)
-        if runs is None:
-            return None
-        chosen = [run.depth for run in runs if run.depth is not None]
-        return chosen if len(chosen) == len(runs) else []
+        """The chosen epoch of every run; empty if the method does not refine, None if runs are missing."""
+        chosen = [run.depth for run in self.runs or () if run.depth is not None]
+        return None if self.runs is None else chosen if len(chosen) == len(self.runs) else []
 
     def depths(self) -> list[TableCell | None]:
         """Mean and median of the chosen epochs; nothing where nothing refines."""
         epochs = self._epochs()
         if epochs is None:
-            return [self.printed("epochs", "depth"), TableCell("epochs")]
+            return [self.cell("epochs", "depth"), TableCell("epochs")]
         if not epochs:
             return [None, None]
         middle, around, median = depth(epochs)
-        return [
-            replace(self.printed("epochs", "depth"), values=(middle,), deviation=around),
-            TableCell("epochs", (median,)),
-        ]
+        return [self.cell("epochs", "depth", middle, deviation=around), TableCell("epochs", (median,))]
 
     def kept(self) -> TableCell | None:
         """The share of runs that keep epoch 0; nothing where nothing refines."""
         epochs = self._epochs()
         if epochs is None:
-            return self.printed("share", "kept_epoch_0")
-        return replace(self.printed("share", "kept_epoch_0"), values=(100 * kept_share(epochs),)) if epochs else None
+            return self.cell("share", "kept_epoch_0")
+        return self.cell("share", "kept_epoch_0", 100 * kept_share(epochs)) if epochs else None
 
     def retained(self) -> TableCell | None:
         """The mean share of the coordinates that every run keeps; nothing where none is ever left out."""
-        cell, runs = self.printed("share", "retained"), self.grid.all_runs(self.settings, self.method)
-        shares = [run.retained for run in runs or () if run.retained is not None]
-        if runs is None:
+        shares = [run.retained for run in self.runs or () if run.retained is not None]
+        if self.runs is None:
+            cell = self.cell("share", "retained")
             return cell if cell.paper else None
-        return replace(cell, values=(100 * mean(shares),)) if len(shares) == len(runs) else None
+        return self.cell("share", "retained", 100 * mean(shares)) if len(shares) == len(self.runs) else None
 
     def passes(self) -> TableCell:
-        """The mean number of traversals."""
-        cell, runs = self.printed("number", "passes"), self.grid.all_runs(self.settings, self.method)
-        return replace(cell, values=(mean([run.passes for run in runs]),)) if runs else cell
+        """The mean number of passes over the training images."""
+        return self.cell("number", "passes", *([mean([run.passes for run in self.runs])] if self.runs else []))
 
     def relative_time(self) -> TableCell:
         """The mean over all runs of the time relative to the baseline's; none if a run is missing or took no time."""
-        cell = self.printed("times", "relative_time")
         ours, theirs = (self.grid.whole(self.settings, name) for name in (self.method, self.grid.plan.baseline))
         if ours is None or theirs is None or any(run.seconds <= 0 for runs in theirs.values() for run in runs.values()):
-            return cell
+            return self.cell("times", "relative_time")
         ratios = [run.seconds / theirs[place][seed].seconds for place in ours for seed, run in ours[place].items()]
-        return replace(cell, values=(mean(ratios),))
+        return self.cell("times", "relative_time", mean(ratios))
 
     def seconds(self) -> TableCell:
         """The mean seconds of a fit, in one setting."""
-        cell = self.printed("seconds", "seconds")
         times = self.grid.averages(self.settings[0], self.method, lambda run: run.seconds)
         if times is None:
-            return cell
+            return self.cell("seconds", "seconds")
         per_seed = list(times.values())
-        return replace(cell, values=(mean(per_seed),), deviation=sample_deviation(per_seed))
+        return self.cell("seconds", "seconds", mean(per_seed), deviation=sample_deviation(per_seed))
 
 
 def by_dataset(grid: RunGrid, paper: PaperNumbers) -> ResultsTable:

@@ -1,4 +1,4 @@
-"""A results table as data: heads, rows and cells that hold numbers, not yet text."""
+"""A results table as data: headings, rows and cells of numbers, before formatting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_COLUMNS = 8  # of a table whose groups of columns stand side by side
 
 @dataclass(frozen=True)
 class TableCell:
-    """What stands in one place: values, none if they are missing, and beside them the paper's, none if it has none."""
+    """Our values (none if missing), and the paper's beside them (none if it has none)."""
 
     kind: Kind
     values: tuple[float, ...] = ()
@@ -35,7 +35,7 @@ class TableCell:
 
 @dataclass(frozen=True)
 class Heading:
-    """The head of a column or row: its name in the plan, its title, the group it stands in, letters of notes."""
+    """The heading of a column or row: its name in the plan, title, group, and letters of notes."""
 
     name: str
     title: str
@@ -45,7 +45,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row; a cell is None where the plan has nothing. A summary is set apart from the rows that it sums up."""
+    """A row; a cell is None where the plan has nothing. A summary row is set apart."""
 
     head: Heading
     cells: tuple[TableCell | None, ...]
@@ -77,7 +77,7 @@ class ResultsTable:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """All that is said below the table."""
+        """Everything printed below the table."""
         return (*self.notes, *self.gaps, *(f"({letter}) {sentence}" for letter, sentence in self.marks))
 
 
