@@ -177,7 +177,7 @@ def test_another_canvas_keeps_the_width_of_the_frame(train, held):
     assert (twin.side, pipeline.prompt.image_side, pipeline.geometry.side) == (64, 32, 32)
     _, refinement = refine(padded, train, held, settings=settings(canvas=64))
     assert refinement.records[1].loss > 0
-    with pytest.raises(InputError, match="no room for an image within a frame of 32"):
+    with pytest.raises(InputError, match="too small for a frame of 32"):
         open_twin(padded.model.origin, None, 32, "cpu")
 
 

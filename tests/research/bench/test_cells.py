@@ -71,5 +71,5 @@ def test_a_default_that_changes_needs_another_edition():
 
 @pytest.mark.parametrize("key", [{}, {"options": 3, "reading": {}}, {"options": {}, "reading": {"shot": 1}}])
 def test_a_key_of_no_cell_is_an_error(key: dict[str, object]):
-    with pytest.raises(InputError, match="This is no cell of a plan"):
+    with pytest.raises(InputError, match="Not a cell"):
         BenchCell.from_key(key)

@@ -186,7 +186,7 @@ def test_a_published_draw_that_is_missing_is_known_before_a_run(tmp_path):
         [],
     )
     assert found.state == "no data"
-    assert "no published draw" in found.why
+    assert "published draw" in found.why
 
 
 @pytest.mark.torch

@@ -73,7 +73,7 @@ def test_tip_adapter_takes_the_first_best_pair_of_its_grid(judged, tested, name)
 
 
 def test_settings_that_leave_no_grid_are_refused():
-    with pytest.raises(InputError, match=r"expected more than 0\.1"):
+    with pytest.raises(InputError, match=r"both must exceed 0\.1"):
         tip_adapter.TipAdapterSettings(sharpest=0.1)
     with pytest.raises(InputError, match="at least 1"):
         tip_adapter.TipAdapterFSettings(epochs=0)

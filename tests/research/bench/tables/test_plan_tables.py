@@ -234,7 +234,7 @@ def test_an_average_of_other_datasets_is_not_compared(tmp_path):
     (table,) = tables(plan_of(paper=["padding-detailed"]), tmp_path, counts(FOUR))
     average = cell(table, "Average", "yoro")
     assert average.paper == ()
-    assert any("averages are of other datasets" in note for note in table.notes)
+    assert any("averages cover other datasets" in note for note in table.notes)
 
 
 def test_the_average_of_the_same_datasets_is_compared(tmp_path):

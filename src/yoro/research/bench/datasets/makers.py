@@ -52,8 +52,8 @@ def read_gtsrb(folder: Path) -> Found | None:
         missing = TRAINING[0] if training is None else TEST[0] if test is None else LIST
         other = any((folder / name).is_dir() for name in (COMPETITION, Path(COMPETITION).name))
         hint = f" '{COMPETITION}' is another training set (39,209 images)." if other else ""
-        told = f"GTSRB: '{missing}' is missing in '{shown(folder)}', beside {TRAINING[0]}, {TEST[0]} or {LIST}.{hint}"
-        raise lacking(told, folder / missing)
+        expected = f"expected {TRAINING[0]}, {TEST[0]} and {LIST}.{hint}"
+        raise lacking(f"GTSRB: '{missing}' is missing in '{shown(folder)}'; {expected}", folder / missing)
     tests, gone = _tests(test, listing)
     problem = f"{len(gone):,} images of '{LIST}' are missing in '{shown(test)}', first {gone[0]!r}." if gone else ""
     return Found(Dataset((*_training(training), *tests)), shown(folder), problem=problem)
