@@ -137,10 +137,10 @@ def test_validation_images_that_were_fitted_are_refused(fitted, train, held):
     from yoro.refining.few_pass import refine
 
     with pytest.raises(
-        InputError, match=r"1 of 61 validation images the model was fitted on, such as 'validation: digit 3'"
+        InputError, match=r"1 of 61 validation images .* 'validation: digit 3'"
     ):
         refine(fitted, train, [*held, train[3]], settings=settings())
-    with pytest.raises(InputError, match="1 of 60 validation images are among the training images"):
+    with pytest.raises(InputError, match="1 of 60 validation images"):
         refine(fitted, [*train, held[0]], held, settings=settings())
 
 
@@ -245,7 +245,7 @@ def test_the_verb_writes_a_model_and_prints_what_happened(folders):
     assert "exists already" in again.stderr
     wrong = invoke("refine", "m.yoro", "train", "--val", "train", "--out", "o.yoro", cwd=folders)
     assert wrong.code == 1
-    assert "the model was fitted on" in wrong.stderr
+    assert "were used to fit this model" in wrong.stderr
     assert invoke(*words[:-1], "o.yoro", "--temperature", "cold", cwd=folders).code == 2
 
 

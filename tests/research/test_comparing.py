@@ -78,7 +78,7 @@ def test_a_method_that_needs_texts_has_its_reason(on_photos):
     assert row["needs"] == ["features", "texts", "stored data", "validation"]
     assert rows[-1] == row
     assert "Could not run" in page
-    assert "no text tower" in page
+    assert "needs texts" in page
 
 
 def test_the_page_needs_nothing_besides_itself(on_photos):
@@ -129,7 +129,7 @@ def test_all_methods_on_responses(files):
     lines = {line.split()[0]: line for line in done.stdout.splitlines() if line}
     (folded,) = [line for line in done.stdout.splitlines() if line.startswith("Cannot run here: ")]
     unable, reason = folded.removeprefix("Cannot run here: ").split(" (", 1)
-    assert reason.startswith("no text tower")
+    assert reason.startswith("it needs texts")
     assert set(unable.split(", ")) == {name for name, method in METHODS.items() if "texts" in method.needs}
     assert {name for name, method in METHODS.items() if "texts" not in method.needs} <= set(lines)
     assert "Comparing" not in done.stderr
@@ -163,13 +163,13 @@ def test_whatever_a_method_runs_into_is_its_own_row(files, monkeypatch):
 
 def test_where_nothing_runs_the_table_is_shown_and_the_exit_is_1(files):
     done = run("train.npz", "--methods", "mpe,wpe", cwd=files, code=1)
-    assert "Cannot run here: mpe, wpe (no text tower" in done.stdout
+    assert "Cannot run here: mpe, wpe (it needs texts" in done.stdout
     assert "No method could run" in done.stderr
 
 
 def test_a_misspelt_method_is_told_before_anything_is_read(tmp_path):
     done = run("nowhere/", "--methods", "bdm,blm++", cwd=tmp_path, code=2)
-    assert "'blm++' names no method. Did you mean 'blm+'?" in " ".join(done.stderr.split())
+    assert "'blm++'. Did you mean 'blm+'?" in " ".join(done.stderr.split())
     assert "No method was given" in run("nowhere/", "--methods", ",", cwd=tmp_path, code=2).stderr
 
 

@@ -139,7 +139,7 @@ def test_a_method_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.
     tally, said = run(plan, tmp_path / "results")
     assert (tally.computed, tally.failed) == (1, 2)
     assert any("failed: RuntimeError: no such luck" in sentence for sentence in said)
-    assert any("carprt" in sentence and "no text tower" in sentence for sentence in said)
+    assert any("carprt" in sentence and "needs texts" in sentence for sentence in said)
     errors = {e.method: e.error for e in entries(plan, Results(tmp_path / "results"))[0]}
     assert errors["ncm"] is None
     assert "no such luck" in errors["broken_method:METHOD"]

@@ -228,7 +228,7 @@ def test_one_image_a_class_has_its_reason(halves):
         ranpac.fit(task, 50)
     with pytest.raises(SelectionError, match="gives no covariance"):
         gda.fit(task)
-    with pytest.raises(InputError, match="one image a class"):
+    with pytest.raises(InputError, match="one image per class"):
         scikit_learn.fit_discriminant(task)
 
 

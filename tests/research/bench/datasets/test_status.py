@@ -120,7 +120,7 @@ def test_templates_of_a_user_are_found_and_ours_are_said_to_stand_in(tmp_path):
     assert [item.kind for item in all_status([tmp_path], [DATASETS["svhn"]])] == ["images"]
     items = all_status([tmp_path], flowers)[-2:]
     assert [item.kind for item in items] == ["templates imagenet", "templates carprt"]
-    assert all("stand in" in item.problem for item in items)
+    assert all("used instead" in item.problem for item in items)
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates/imagenet.txt").write_text("a photo of a {}.\n" * 80)
     (tmp_path / "templates/carprt.txt").write_text("a photo of a {}.\n\na sketch of {a}.")
