@@ -19,7 +19,7 @@ from PIL import Image
 from sklearn.datasets import load_digits, load_sample_images
 
 import yoro
-from yoro.research.peers.comparison_page import comparison_html
+from yoro.research.comparing import comparison_html
 from yoro.web.browser_runtime import find_runtime
 from yoro.web.page_export import export_web
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 import yoro
 from command_line import invoke, run
-from low_rank import solve_low_rank
 from photos import write_folder
+from yoro.discriminant.shrinkage import low_rank_spectrum
+from yoro.discriminant.solve import solve_path
 from yoro.errors import InputError
 from yoro.trust.contributions import SENTENCES, terms_of
 from yoro.trust.explanations import explain_classes, strongest
@@ -148,12 +149,14 @@ def test_sentences_add_up_too(spoken, photos, kind):
 
 def test_the_weights_of_sentences_are_those_of_the_discriminant_over_the_responses(spoken):
     model = (fitted := spoken["sentences that do not"]).model
-    wanted = solve_low_rank(model.statistics.parts[0], model.words.vectors, model.words.scale, 0.3)
+    statistics, texts = model.statistics.parts[0], model.words.scale * model.words.vectors.astype(np.float64)
+    over_v = solve_path(statistics, low_rank_spectrum(statistics, model.words.vectors, model.words.scale), [0.3])[0]
+    wanted = np.linalg.lstsq(texts.T, over_v.weights)[0]  # the shortest with these scores, as the dense solution is
     terms, sentences = terms_of(fitted)[0], model.words.bank.flat()[0]
     assert len(sentences) > len(terms.names)
-    summed = [wanted.weights[[one == name for one in sentences]].sum(axis=0) for name in terms.names]
+    summed = [wanted[[one == name for one in sentences]].sum(axis=0) for name in terms.names]
     found = terms.weights(model.mapping.weights)
-    assert np.allclose(found, summed, rtol=1e-6, atol=1e-6 * np.abs(wanted.weights).max())
+    assert np.allclose(found, summed, rtol=1e-6, atol=1e-6 * np.abs(wanted).max())
 
 
 def test_sentences_speak_for_their_own_class(spoken):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from yoro.data.examples import Example
-    from yoro.research.bench.cells import Cell
+    from yoro.research.bench.cells import BenchCell
     from yoro.research.bench.datasets.dataset import BenchDataset
     from yoro.research.bench.results import PlanEntry
     from yoro.research.bench.run_forecast import Measure
@@ -129,7 +129,7 @@ def _measured(device: str, quiet: bool) -> Measure:
     """A short measurement of a source, announced."""
     from yoro.research.bench.speed_probe import measure
 
-    def of(cell: Cell, about: BenchDataset, images: Sequence[Example], trains: bool) -> Speed:
+    def of(cell: BenchCell, about: BenchDataset, images: Sequence[Example], trains: bool) -> Speed:
         say(f"Measuring for some seconds how fast {cell.source} is here.", quiet)
         return measure(cell, about, images, trains=trains, device=device)
 

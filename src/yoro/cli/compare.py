@@ -24,11 +24,11 @@ from yoro.cli.options import (
 from yoro.cli.output import passing, print_json, print_text, say, tell_skipped, write_page
 
 if TYPE_CHECKING:
-    from yoro.research.peers.compare import Comparison, Row
+    from yoro.research.comparing import Comparison, ComparisonRow
 
 
 @dataclass(frozen=True)
-class CompareOptions:
+class CompareVerbOptions:
     """What is compared, and on what."""
 
     val: Annotated[str | None, Parameter(metavar="DATA", help="Data to choose settings on; never fitted.")] = None
@@ -43,7 +43,7 @@ class CompareOptions:
 
 def compare(
     *data: Images,
-    comparing: Annotated[CompareOptions, Parameter(name="*")] = CompareOptions(),
+    comparing: Annotated[CompareVerbOptions, Parameter(name="*")] = CompareVerbOptions(),
     source: Sources = SourceOptions(),
     sentences: Speaks = SentenceOptions(),
     loading: Reads = LoadingOptions(),
@@ -55,7 +55,7 @@ def compare(
     """
     from yoro.errors import InputError
     from yoro.model.store import check_output
-    from yoro.research.peers.compare import compare
+    from yoro.research.comparing import compare_methods, comparison_html
     from yoro.research.peers.methods import find_methods
     from yoro.research.peers.shared_responses import read_responses
 
@@ -75,14 +75,12 @@ def compare(
     )  # fmt: skip
     for note in shared.notes:
         say(note, quiet)
-    found = compare(
+    found = compare_methods(
         shared, methods=chosen, seeds=comparing.seeds, shots=comparing.shots,
         tell=lambda name: passing(f"Comparing: {name}", quiet),
     )  # fmt: skip
     passing("", quiet)
     if output.html is not None:
-        from yoro.research.peers.comparison_page import comparison_html
-
         write_page(output.html, comparison_html(found), quiet)
     if output.as_json:
         print_json([row.to_json() for row in found.rows])
@@ -112,7 +110,7 @@ def table(comparison: Comparison) -> str:
     return "\n".join([*facts, "", head, *lines, *([""] if notes else []), *notes])
 
 
-def _not_run(rows: Iterable[Row]) -> list[str]:
+def _not_run(rows: Iterable[ComparisonRow]) -> list[str]:
     """One line on the methods that could not run, by reason; nothing if all could."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
@@ -122,7 +120,7 @@ def _not_run(rows: Iterable[Row]) -> list[str]:
     return [f"Cannot run here: {told}."] if told else []
 
 
-def _line(row: Row, width: int) -> str:
+def _line(row: ComparisonRow, width: int) -> str:
     from yoro.model.metrics import percent_text
 
     deviation = "-" if row.deviation is None else f"{100 * row.deviation:.1f}"

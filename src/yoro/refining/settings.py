@@ -1,4 +1,4 @@
-"""What a user may choose of a refinement, and the two protocols: the one that helps, and the paper's."""
+"""Options of a refinement, and its two protocols: the default and the paper's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PER_EPOCH = 3  # passes that an epoch is worth: forward, and backward at twice t
 class RefineSettings:
     """Settings of YORO-FP; None leaves a number to the protocol.
 
-    epochs, mapping, beta : how long, and how the mapping is carried on (momentum, refresh or frozen).
+    epochs, mapping, beta : how long, and how the mapping is updated each epoch (momentum, refresh or frozen).
     protocol : "paper" is Adam 0.01 (0.1 for CLIP) at batches of 256 (ResNet-18) or 64, the loss of plain
         scores, and an initial pass without augmentation; "default" is what was measured to help.
     canvas : another canvas side than the model's; smaller is faster.
@@ -36,7 +36,7 @@ class RefineSettings:
     temperature : that scores are divided by in the loss; "fitted" is the leave-one-out one of epoch 0.
     augmented_start : whether the initial statistics are taken from augmented images.
     augment, flip : random resized crops, and mirroring; leave mirroring out where left and right matter.
-    epoch_zero : whether the predictor before training may win; without, the best trained epoch is kept in any case.
+    epoch_zero : whether the predictor before training may be chosen; if not, the best trained epoch is always kept.
     """
 
     epochs: int = 20
@@ -57,16 +57,15 @@ class RefineSettings:
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
-            raise InputError(f"{self.protocol!r} is no protocol; expected 'default' or 'paper'.")
+            raise InputError(f"Unknown protocol {self.protocol!r}; use 'default' or 'paper'.")
         if self.paper and (self.warm_up or self.temperature not in (None, 1.0) or self.augmented_start):
             raise InputError(
-                "The paper's protocol has the loss of plain scores, no warm-up and no augmented start; "
-                "leave these options out."
+                "The paper's protocol has no temperature, no warm-up and no augmented start; remove these options."
             )
 
     @property
     def paper(self) -> bool:
-        """Whether this is the paper and nothing else."""
+        """Whether this is the paper's protocol."""
         return self.protocol == "paper"
 
     def recipe(self, source: str, fitted: float) -> Recipe:
@@ -87,6 +86,7 @@ class RefineSettings:
             temperature=fitted if temperature == "fitted" else float(temperature),
             augmentation=Augmentation(flip=self.flip) if self.augment else None,
             mixed_precision=self.mixed_precision,
+            epoch_zero=self.epoch_zero,
             seed=self.seed,
         )
 
@@ -100,11 +100,11 @@ class RefineSettings:
 
 @dataclass(frozen=True)
 class RefineRun:
-    """With what a refinement is run: settings that change no number.
+    """How a refinement is run: settings that do not change the result.
 
-    source : where the classifier's source is now, if it moved.
-    checkpoint, resume : a folder that is written after each epoch, and whether to go on from it. It is the caller's to
-        remove once the result is saved.
+    source : location of the backbone, if it moved.
+    checkpoint, resume : a folder that is written after each epoch, and whether to continue from it. The caller removes
+        it once the result is saved.
     """
 
     loading: Loading = HERE
@@ -123,10 +123,10 @@ def check_torch(what: str = "Refinement") -> None:
 
 
 def prospects(images: int, epochs: int, batch_size: int) -> list[str]:
-    """What a user with few images should know before the work; nothing where a gain is not unlikely."""
+    """A warning that so few images rarely gain from refinement; none where there are enough."""
     updates = epochs * math.ceil(images / batch_size)
     if updates >= PROMISING:
         return []
-    few = f"{images:,} images make {updates:,} updates of the prompt in {epochs} epochs: with so few a gain is"
-    cost = f"It takes about {PER_EPOCH * epochs} times as long as the fit did; Ctrl-C keeps the best so far."
-    return [f"{few} unlikely, and the model will probably stay as it is. {cost}"]
+    few = f"A gain is unlikely: {images:,} images give only {updates:,} updates of the prompt in {epochs} epochs."
+    cost = f"This takes about {PER_EPOCH * epochs} times as long as the fit; Ctrl-C keeps the best epoch so far."
+    return [f"{few} {cost}"]

@@ -235,7 +235,7 @@ def test_banks_that_do_not_fit_a_method_are_refused_and_stand_ins_are_named(clip
         with pytest.raises(InputError, match=message):
             clip_training(ClipSettings(method, banks), texts, twin, padded, clip_recipe(method))
     notes = clip_training(ClipSettings("attrvr"), texts, twin, padded, clip_recipe("attrvr"))[1]
-    assert "our 20 templates stand in" in notes[0]
+    assert "our 20 templates are used" in notes[0]
     assert "counts wholly" in notes[1]
     backwards = replace(padded, classes=CLASSES[::-1])
     with pytest.raises(InputError, match="sorted by name"):

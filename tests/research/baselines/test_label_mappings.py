@@ -133,8 +133,7 @@ def test_the_deep_mapping_has_no_bias_and_is_a_matrix_on_the_responses():
 
 
 def test_the_best_test_epoch_leaves_the_untrained_predictor_out():
-    from yoro.refining.checkpoint import EpochRecord
-    from yoro.research.bench.methods.training import best_test_epoch
+    from yoro.refining.recipe import EpochRecord, is_best
 
     records = [EpochRecord(i, None, count, 10, 0.0) for i, count in enumerate([9, 5, 5, 6, 4])]
-    assert [best_test_epoch(records[: i + 1]) for i in range(5)] == [False, True, False, True, False]
+    assert [is_best(records[: i + 1], epoch_zero=False) for i in range(5)] == [False, True, False, True, False]

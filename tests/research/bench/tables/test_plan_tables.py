@@ -15,7 +15,7 @@ from yoro.research.bench.plan import Plan, read_plan
 from yoro.research.bench.results import Results
 from yoro.research.bench.tables.long_form import long_rows
 from yoro.research.bench.tables.plan_tables import bench_tables
-from yoro.research.bench.tables.table import Table, TableCell, letter, panels, with_best
+from yoro.research.bench.tables.table import ResultsTable, TableCell, letter, panels, with_best
 from yoro.research.bench.tables.table_writers import DASH, latex, markdown
 
 FOUR = {
@@ -25,11 +25,11 @@ FOUR = {
 ODD = "50%_&_more|<b>"
 
 
-def tables(plan: Plan, folder, make) -> list[Table]:
+def tables(plan: Plan, folder, make) -> list[ResultsTable]:
     return bench_tables(plan, filled(plan, folder, make)[0])
 
 
-def cell(table: Table, row: str, column: str, group: str = "") -> TableCell | None:
+def cell(table: ResultsTable, row: str, column: str, group: str = "") -> TableCell | None:
     """The cell of a row and a column, each by its name or title."""
     found = next(r for r in table.rows if row in (r.head.name, r.head.title) and r.head.group.startswith(group))
     at = next(i for i, c in enumerate(table.columns) if column in (c.name, c.title, c.name.partition("/")[2]))
@@ -234,7 +234,7 @@ def test_an_average_of_other_datasets_is_not_compared(tmp_path):
     (table,) = tables(plan_of(paper=["padding-detailed"]), tmp_path, counts(FOUR))
     average = cell(table, "Average", "yoro")
     assert average.paper == ()
-    assert any("averages are of other datasets" in note for note in table.notes)
+    assert any("averages cover other datasets" in note for note in table.notes)
 
 
 def test_the_average_of_the_same_datasets_is_compared(tmp_path):

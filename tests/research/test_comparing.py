@@ -15,8 +15,8 @@ from photos import write_folder
 from yoro.data.response_streams import Collected
 from yoro.errors import InputError, SourceError, WidthError
 from yoro.model.settings import PipelineSettings
+from yoro.research.comparing import Comparison, ComparisonRow, compare_methods, comparison_html
 from yoro.research.peers import shared_responses as shared
-from yoro.research.peers.compare import compare
 from yoro.research.peers.method import Method, unit
 from yoro.research.peers.methods import METHODS
 from yoro.research.peers.shared_responses import read_responses
@@ -74,11 +74,11 @@ def test_a_folder_of_photos_gives_one_row_a_method(on_photos):
 def test_a_method_that_needs_texts_has_its_reason(on_photos):
     rows, _, page = on_photos
     row = next(row for row in rows if row["method"] == "tip-adapter")
-    assert (row["reason"], row["accuracy"]) == ("no text tower was read", None)
+    assert (row["reason"], row["accuracy"]) == ("it needs texts of an image-text model", None)
     assert row["needs"] == ["features", "texts", "stored data", "validation"]
     assert rows[-1] == row
     assert "Could not run" in page
-    assert "no text tower" in page
+    assert "needs texts" in page
 
 
 def test_the_page_needs_nothing_besides_itself(on_photos):
@@ -120,7 +120,7 @@ def test_every_image_is_read_once(photos, monkeypatch):
 
     monkeypatch.setattr(shared, "make_pipeline", counting)
     found = read_responses(photos)
-    compare(found, methods=["bdm", "flm", "ncm"], seeds=3)
+    compare_methods(found, methods=["bdm", "flm", "ncm"], seeds=3)
     assert sum(read) == found.images == 40
 
 
@@ -129,7 +129,7 @@ def test_all_methods_on_responses(files):
     lines = {line.split()[0]: line for line in done.stdout.splitlines() if line}
     (folded,) = [line for line in done.stdout.splitlines() if line.startswith("Cannot run here: ")]
     unable, reason = folded.removeprefix("Cannot run here: ").split(" (", 1)
-    assert reason.startswith("no text tower")
+    assert reason.startswith("it needs texts")
     assert set(unable.split(", ")) == {name for name, method in METHODS.items() if "texts" in method.needs}
     assert {name for name, method in METHODS.items() if "texts" not in method.needs} <= set(lines)
     assert "Comparing" not in done.stderr
@@ -141,8 +141,8 @@ def test_one_image_a_class_leaves_rows_with_reasons(files):
     rows = json.loads(run("train.npz", "--shots", 1, "--seeds", 2, "--json", cwd=files).stdout)
     reasons = {row["method"]: row["reason"] for row in rows}
     assert set(reasons) == set(METHODS)
-    assert reasons["gda"] == "one image a class leaves no covariance"
-    assert "one image a class leaves none to hold out" in reasons["ranpac"]
+    assert reasons["gda"] == "one image per class gives no covariance"
+    assert "too few images" in reasons["ranpac"]
     assert reasons["ncm"] is None
     bdm = next(row for row in rows if row["method"] == "bdm")
     assert bdm["accuracy"] == next(row for row in rows if row["method"] == "ncm")["accuracy"]
@@ -155,7 +155,7 @@ def test_whatever_a_method_runs_into_is_its_own_row(files, monkeypatch):
 
     monkeypatch.setitem(METHODS, "broken", Method("broken", broken))
     monkeypatch.setitem(METHODS, "silent", Method("silent", lambda task: lambda z: np.full((len(z), 10), np.nan)))
-    rows = compare(read_responses(files / "train.npz"), methods=["broken", "silent", "ncm"], seeds=1).rows
+    rows = compare_methods(read_responses(files / "train.npz"), methods=["broken", "silent", "ncm"], seeds=1).rows
     assert [row.method for row in rows] == ["ncm", "broken", "silent"]
     assert rows[1].reason == "ZeroDivisionError: by nought"
     assert "not numbers" in rows[2].reason
@@ -163,14 +163,14 @@ def test_whatever_a_method_runs_into_is_its_own_row(files, monkeypatch):
 
 def test_where_nothing_runs_the_table_is_shown_and_the_exit_is_1(files):
     done = run("train.npz", "--methods", "mpe,wpe", cwd=files, code=1)
-    assert "Cannot run here: mpe, wpe (no text tower" in done.stdout
+    assert "Cannot run here: mpe, wpe (it needs texts" in done.stdout
     assert "No method could run" in done.stderr
 
 
 def test_a_misspelt_method_is_told_before_anything_is_read(tmp_path):
     done = run("nowhere/", "--methods", "bdm,blm++", cwd=tmp_path, code=2)
-    assert "'blm++' names no method. Did you mean 'blm+'?" in " ".join(done.stderr.split())
-    assert "No method was named" in run("nowhere/", "--methods", ",", cwd=tmp_path, code=2).stderr
+    assert "'blm++'. Did you mean 'blm+'?" in " ".join(done.stderr.split())
+    assert "No method was given" in run("nowhere/", "--methods", ",", cwd=tmp_path, code=2).stderr
 
 
 def test_missing_data_and_an_existing_page_are_failures(files, tmp_path):
@@ -196,7 +196,7 @@ def test_splits_of_a_folder_serve_their_purpose(tmp_path):
     assert [len(part) for part in (found.train, found.val, found.test)] == [15, 6, 9]
     other = read_responses(tmp_path / "data", test=tmp_path / "data" / "val")
     assert [len(part) for part in (other.train, other.val, other.test)] == [15, 6, 6]
-    rows = compare(found, methods=["bdm-validation"], seeds=1).rows
+    rows = compare_methods(found, methods=["bdm-validation"], seeds=1).rows
     assert rows[0].accuracy > 0.8
 
 
@@ -205,7 +205,7 @@ def test_texts_let_every_method_run(digits):
     vectors, labels = unit(digits[0][:400]), digits[1][:400]
     rng = np.random.default_rng(0)
     texts = {name: vectors[labels == name].mean(axis=0) + 0.02 * rng.normal(size=(4, 64)) for name in np.unique(labels)}
-    found = compare(read_responses((vectors, labels)), seeds=1, shots=8, texts=texts, scale=50.0)
+    found = compare_methods(read_responses((vectors, labels)), seeds=1, shots=8, texts=texts, scale=50.0)
     failed = {row.method: row.reason for row in found.rows if row.accuracy is None}
     assert set(failed) <= (set() if torch_there else {"tip-adapter-f"})
     accuracy = {row.method: row.accuracy for row in found.ran}
@@ -222,7 +222,7 @@ def spoken(photos):
 
 
 def test_an_image_text_source_lets_every_method_run(spoken):
-    found = compare(spoken, seeds=1, shots=4)
+    found = compare_methods(spoken, seeds=1, shots=4)
     failed = {row.method: row.reason for row in found.rows if row.accuracy is None}
     assert set(failed) <= {"tip-adapter-f"}  # where torch is not installed
     accuracy = {row.method: row.accuracy for row in found.ran}
@@ -236,8 +236,8 @@ def test_an_image_text_source_lets_every_method_run(spoken):
 
 def test_the_sources_sentences_are_what_compare_is_given(spoken):
     words = spoken.words
-    own = compare(spoken, methods=["bdm", "tip-adapter"], seeds=1, shots=4)
-    given = compare(
+    own = compare_methods(spoken, methods=["bdm", "tip-adapter"], seeds=1, shots=4)
+    given = compare_methods(
         replace(spoken, words=None), methods=["bdm", "tip-adapter"], seeds=1, shots=4,
         texts=words.by_class(), scale=words.scale,
     )  # fmt: skip
@@ -281,9 +281,9 @@ def test_responses_have_no_sentences(files):
 
 def test_an_image_text_source_read_at_features_has_no_sentences(photos):
     found = read_responses(photos, pipeline=PipelineSettings("embedded:conse", "features"))
-    rows = compare(found, methods=["bdm", "zero-shot"], seeds=1).rows
+    rows = compare_methods(found, methods=["bdm", "zero-shot"], seeds=1).rows
     assert found.words is None
-    assert (rows[0].reason, rows[1].reason) == (None, "no text tower was read")
+    assert (rows[0].reason, rows[1].reason) == (None, "it needs texts of an image-text model")
 
 
 def test_groups_are_never_split_between_training_and_test(digits):
@@ -306,16 +306,23 @@ def test_seeds_draw_anew_and_shots_are_kept(digits):
 
 def test_classes_too_small_to_test_on_are_an_error(digits):
     rows = [int(np.flatnonzero(digits[1] == str(c))[0]) for c in range(10)]
-    with pytest.raises(InputError, match="too small to hold test images out; give some with --test"):
-        compare(read_responses((digits[0][rows], digits[1][rows])))
+    with pytest.raises(InputError, match=r"Too few images.*--test"):
+        compare_methods(read_responses((digits[0][rows], digits[1][rows])))
 
 
 def test_test_data_of_another_width_or_class_are_refused(digits):
     responses, labels = digits[0][:100], digits[1][:100]
-    with pytest.raises(WidthError, match="The test responses have width 63, those to fit 64"):
+    with pytest.raises(WidthError, match=r"test responses have width 63.*64"):
         read_responses((responses, labels), test=(responses[:, 1:], labels))
     found = read_responses((responses, labels), test=(responses, np.full(100, "x")))
     with pytest.raises(InputError, match="Class 'x' has no training example"):
-        compare(found)
+        compare_methods(found)
     with pytest.raises(InputError, match="0 seeds"):
-        compare(read_responses((responses, labels)), seeds=0)
+        compare_methods(read_responses((responses, labels)), seeds=0)
+
+
+def test_names_of_strangers_are_escaped_on_the_page():
+    row = ComparisonRow("<b>", 0.5, None, (0.5,), 0.1, 10.0, 1.0, 1, (), None, ("<i>careful</i>",))
+    page = comparison_html(Comparison((row, replace(row, accuracy=None, reason="<u>")), {"Source": "<s>"}))
+    assert not any(tag in page for tag in ("<b>", "<i>", "<u>", "<s>"))
+    assert "Accuracy against cost" not in comparison_html(Comparison((), {}))
