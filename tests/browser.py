@@ -124,16 +124,19 @@ class Page:
         wait_until(lambda: bool(self.run(script, *words)))
 
     def press(self, selector: str) -> None:
-        """Press the mouse on the middle of an element, and hold it."""
-        self._mouse("mousePressed", selector)
+        """Press the mouse on the middle of an element that lies still, and hold it."""
+        found: list[object] = []
+        wait_until(lambda: found.append(self._middle(selector)) or bool(found[-1]))
+        self._held_at = found[-1]
+        self._mouse("mousePressed")
+
+    def release(self) -> None:
+        """Let the mouse go."""
+        self._mouse("mouseReleased")
 
     def click(self, selector: str) -> None:
         self.press(selector)
-        self._mouse("mouseReleased", selector)
-
-    def release(self, selector: str) -> None:
-        """Let the mouse go."""
-        self._mouse("mouseReleased", selector)
+        self.release()
 
     def type(self, selector: str, text: str) -> None:
         """Type into a field."""
@@ -172,14 +175,28 @@ class Page:
         self._commands.close()
         self._answers.close()
 
-    def _mouse(self, kind: str, selector: str) -> None:
-        found = self.run(
-            "const found = document.querySelector(arguments[0]); found.scrollIntoView({block: 'center'});"
-            "const box = found.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2];",
+    def _middle(self, selector: str) -> object:
+        """Where an element is, if it lies still and nothing lies above it; else nothing."""
+        return self.run(
+            """
+            const found = document.querySelector(arguments[0]);
+            const at = () => {
+              const box = found.getBoundingClientRect();
+              return [box.x + box.width / 2, box.y + box.height / 2];
+            };
+            found.scrollIntoView({block: "center", behavior: "instant"});
+            const [x, y] = at(), hit = document.elementFromPoint(x, y);
+            if (hit === null || !found.contains(hit)) return null;
+            return new Promise((done) => setTimeout(() => {
+              const [u, v] = at();
+              done(u === x && v === y ? {x, y} : null);
+            }, 50));
+            """,
             selector,
         )
-        x, y = found  # type: ignore[misc]
-        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def _mouse(self, kind: str) -> None:
+        self.call("Input.dispatchMouseEvent", type=kind, **self._held_at, button="left", clickCount=1)  # type: ignore[arg-type]
 
     def _send(self, method: str, given: dict[str, object], session: str | None) -> int:
         with self._lock:

@@ -130,7 +130,7 @@ def test_holding_the_camera_button_takes_a_burst(chromium, tmp_path, photos):
         chromium.until("return document.getElementById('video').videoWidth > 0")
         chromium.press(".burst")
         wait_until(lambda: studio.get("state")["photos"] > 2)
-        chromium.release(".burst")
+        chromium.release()
         chromium.until("return document.querySelector('.burst.running') === null")  # it ends with the hold
         taken = studio.settled()["photos"]
         chromium.click("#live")
