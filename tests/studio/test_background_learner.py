@@ -11,7 +11,7 @@ from yoro.model.settings import PipelineSettings
 from yoro.studio import background_learner
 from yoro.studio.background_learner import Learner
 from yoro.studio.incoming_photos import add_data
-from yoro.studio.workspace import Work
+from yoro.studio.workspace import Workspace
 
 
 class Watched:
@@ -19,7 +19,7 @@ class Watched:
 
     def __init__(self, folder):
         self.shown = []
-        self.work = Work(folder)
+        self.work = Workspace(folder)
         self.learner = Learner(self.work, make_pipeline(PipelineSettings(read="logits")), self._look)
 
     def _look(self):
@@ -46,7 +46,7 @@ def watched(tmp_path, monkeypatch):
 
 
 def test_a_step_is_answered_at_once_and_settles_to_what_a_fit_gives(watched, photos):
-    add_data(watched.work, photos)
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
     watched.settle()
     whole = watched.learner.learned
     assert not whole.provisional
@@ -67,7 +67,7 @@ def test_a_step_is_answered_at_once_and_settles_to_what_a_fit_gives(watched, pho
 
 
 def test_undoing_is_settled_at_once(watched, photos):
-    add_data(watched.work, photos)
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
     watched.settle()
     before = watched.learner.learned
     watched.work.do(watched.work.state.adding_class("late")[0])
@@ -80,7 +80,7 @@ def test_undoing_is_settled_at_once(watched, photos):
 
 
 def test_steps_that_follow_each_other_settle_to_the_last(watched, photos):
-    add_data(watched.work, photos)
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
     watched.settle()
     for digest in watched.work.state.members(1)[:3]:
         watched.work.do(watched.work.state.removing([digest]))

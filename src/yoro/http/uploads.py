@@ -1,4 +1,4 @@
-"""Images out of the body of a request: a form, one file as it is, or base64 in JSON."""
+"""Uploads: image files from the body of a request (a form, one raw file, or base64 in JSON), and labels."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, cast
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from yoro.data.examples import storable
-from yoro.http.refusals import RefusedError
+from yoro import limits
+from yoro.data.examples import class_name, storable
+from yoro.errors import InputError
+from yoro.http.errors import RefusedError
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
@@ -25,14 +27,14 @@ KINDS = "multipart/form-data, application/json, an image type such as image/jpeg
 
 @dataclass(frozen=True)
 class Upload:
-    """An image as it came; its name is text to show and never a path."""
+    """A file as it was sent; its name is text to show, never a path."""
 
     name: str
     content: bytes
 
 
 def read_uploads(body: bytes, content_type: str, most: int) -> list[Upload]:
-    """The images of a body, at most so many, in their order; none of them is looked at yet."""
+    """The files of a body in their order, at most `most` of them; nothing is decoded yet."""
     kind, options = parse_options_header(content_type)
     if kind == b"multipart/form-data":
         found = _form(body, options.get(b"boundary", b""), most)
@@ -43,16 +45,24 @@ def read_uploads(body: bytes, content_type: str, most: int) -> list[Upload]:
     else:
         raise RefusedError(415, f"The content type is {storable(content_type)[:100]!r}; expected {KINDS}.")
     if not found:
-        raise RefusedError(422, "There is no image in the body; send at least one.")
+        raise RefusedError(422, "The body contains no image; send at least one.")
     return found
 
 
+def checked_label(text: str) -> str:
+    """A label that a client sent, in its one spelling; an InputError if it is empty or too long."""
+    label = class_name(text)
+    if not label or len(label) > limits.TAUGHT_LABEL:
+        raise InputError(f"The label has {len(label):,} visible characters; expected 1 to {limits.TAUGHT_LABEL}.")
+    return label
+
+
 def _too_many(most: int) -> RefusedError:
-    return RefusedError(413, f"There are more than {most} images in one request; send them in several.")
+    return RefusedError(413, f"The request has more than {most} images; split it into several.")
 
 
 class _Parts:
-    """Collects the parts of a form; one too many ends it."""
+    """Collects the parts of a form; one too many raises."""
 
     def __init__(self, most: int) -> None:
         self.found: list[Upload] = []
@@ -96,7 +106,7 @@ def _form(body: bytes, boundary: bytes, most: int) -> list[Upload]:
     """The parts of a form; every one is an image."""
     if not boundary:
         raise RefusedError(
-            422, "The form has no boundary; a client that sends files as a form adds one to the content type."
+            422, "The content type of the form has no boundary; let your HTTP library set the content type."
         )
     parts, ended = _Parts(most), list[bool]()
     callbacks: dict[str, Callable[..., None]] = {
@@ -115,7 +125,7 @@ def _form(body: bytes, boundary: bytes, most: int) -> list[Upload]:
     except FormParserError as error:
         raise RefusedError(422, f"The form cannot be read: {error}") from None
     if not ended:
-        raise RefusedError(422, "The form is cut off: its last boundary is missing.")
+        raise RefusedError(422, "The form is truncated: its last boundary is missing.")
     return parts.found
 
 
@@ -124,19 +134,19 @@ def _json(body: bytes, most: int) -> list[Upload]:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
-        raise RefusedError(422, f"The body is no JSON; {expected}.") from None
+        raise RefusedError(422, f"The body is not valid JSON; {expected}.") from None
     images = value.get("images") if isinstance(value, dict) else None
     if not isinstance(images, list) or not all(isinstance(image, str) for image in images):
-        raise RefusedError(422, f"The JSON has no list of texts under 'images'; {expected}.")
+        raise RefusedError(422, f"The JSON has no list of strings under 'images'; {expected}.")
     if len(images) > most:
         raise _too_many(most)
     return [Upload(f"image {number}", _bytes(text, number)) for number, text in enumerate(images)]
 
 
 def _bytes(text: str, number: int) -> bytes:
-    """Bytes of base64, also where it is written as a data URL."""
+    """Decode base64, also in the form of a data URL."""
     plain = text.partition(",")[2] if text.startswith("data:") else text
     try:
         return base64.b64decode(plain, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise RefusedError(422, f"Image {number} is no base64: {error}.") from None
+        raise RefusedError(422, f"Image {number} is not valid base64: {error}.") from None

@@ -1,4 +1,4 @@
-"""Changes of what a person has arranged, as what was before and after; and how the journal writes them."""
+"""Edits: the steps of a person as what was before and after, so that each can be undone; and how they are saved."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import cast
 from yoro.model.model import Json
 
 UNSORTED = 0  # the number of no class
-FORGOTTEN = -3  # of photos that a model brought and that are taken out of it again
+FORGOTTEN = -3  # of photos that the model was fitted on and that are removed from it (unlearned)
 
 
 @dataclass(frozen=True)
 class Photo:
-    """A photo: what its file was called, the number of its class, and its place among all."""
+    """A photo: the name of its file, the number of its class, and its place among all photos."""
 
     name: str
     belongs: int
@@ -21,10 +21,10 @@ class Photo:
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A model that the work begins with: where it is kept, what it was called, and the class of each of its own.
+class OpenedModel:
+    """The model that the work starts from: its key, its name, and the class here of each of its labels.
 
-    A class of the model that was removed is of none.
+    The label of a class that was removed is UNSORTED.
     """
 
     key: str
@@ -32,27 +32,27 @@ class Opened:
     classes: tuple[tuple[str, int], ...]
 
     def belongs(self, label: str) -> int:
-        """The number of the class that a class of the model is."""
+        """The number of the class of a label."""
         return dict(self.classes)[label]
 
     def labels(self, number: int) -> list[str]:
-        """The classes of the model that are a class."""
+        """The labels of the model in a class."""
         return [label for label, belongs in self.classes if belongs == number]
 
 
-ClassChange = tuple[int, str | None, str | None]  # number, name before and after; None: there is no such class
-PhotoChange = tuple[str, Photo | None, Photo | None]  # digest, before and after
-ModelChange = tuple[Opened | None, Opened | None]
+ClassEdit = tuple[int, str | None, str | None]  # number, name before and after; None: there is no such class
+PhotoEdit = tuple[str, Photo | None, Photo | None]  # digest, before and after
+ModelEdit = tuple[OpenedModel | None, OpenedModel | None]
 
 
 @dataclass(frozen=True)
-class Change:
-    """One step that a person took, as what was before and after; so every step can be taken back."""
+class Edit:
+    """One step of a person, as what was before and after."""
 
     what: str
-    classes: tuple[ClassChange, ...] = ()
-    photos: tuple[PhotoChange, ...] = ()
-    model: ModelChange | None = None
+    classes: tuple[ClassEdit, ...] = ()
+    photos: tuple[PhotoEdit, ...] = ()
+    model: ModelEdit | None = None
 
     @property
     def empty(self) -> bool:
@@ -62,14 +62,14 @@ class Change:
         """Plain values; `from_json` gives it back."""
         return {
             "what": self.what,
-            "classes": [list(change) for change in self.classes],
-            "photos": [[digest, _listed(before), _listed(after)] for digest, before, after in self.photos],
-            **({} if self.model is None else {"model": [_told(opened) for opened in self.model]}),
+            "classes": [list(edit) for edit in self.classes],
+            "photos": [[digest, _photo_list(before), _photo_list(after)] for digest, before, after in self.photos],
+            **({} if self.model is None else {"model": [_model_list(opened) for opened in self.model]}),
         }
 
     @classmethod
-    def from_json(cls, value: Json) -> Change:
-        """The change that plain values describe."""
+    def from_json(cls, value: Json) -> Edit:
+        """The edit that plain values describe."""
         classes = cast("list[list[object]]", value["classes"])
         photos = cast("list[list[object]]", value["photos"])
         return cls(
@@ -80,7 +80,7 @@ class Change:
         )
 
 
-def _listed(photo: Photo | None) -> list[object] | None:
+def _photo_list(photo: Photo | None) -> list[object] | None:
     return None if photo is None else [photo.name, photo.belongs, photo.place]
 
 
@@ -91,26 +91,26 @@ def _photo(value: object) -> Photo | None:
     return Photo(str(name), FORGOTTEN if belongs == FORGOTTEN else _number(belongs), _number(place))
 
 
-def _told(opened: Opened | None) -> list[object] | None:
+def _model_list(opened: OpenedModel | None) -> list[object] | None:
     return None if opened is None else [opened.key, opened.name, [list(pair) for pair in opened.classes]]
 
 
-def _model(value: object) -> ModelChange:
+def _model(value: object) -> ModelEdit:
     before, after = (_opened(part) for part in cast("list[object]", value))
     return before, after
 
 
-def _opened(value: object) -> Opened | None:
+def _opened(value: object) -> OpenedModel | None:
     if value is None:
         return None
     key, name, classes = cast("list[object]", value)
     pairs = cast("list[list[object]]", classes)
-    return Opened(str(key), str(name), tuple((str(label), _number(number)) for label, number in pairs))
+    return OpenedModel(str(key), str(name), tuple((str(label), _number(number)) for label, number in pairs))
 
 
 def _number(value: object) -> int:
     if not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is no number of a class or a place")
+        raise ValueError(f"{value!r} is not the number of a class or a place")
     return value
 
 

@@ -14,7 +14,7 @@ from yoro.model.model import Json
 from yoro.studio.background_learner import Learner
 from yoro.studio.edits import FORGOTTEN, UNSORTED, Photo
 from yoro.studio.solving import Guess, Learned
-from yoro.studio.workspace import Work
+from yoro.studio.workspace import Workspace
 
 STRANGE = 0.05  # what is no more typical than this share of the photos is unknown
 SOON = 0.5  # seconds that an answer waits for whether it is unknown
@@ -24,7 +24,7 @@ SUSPICIOUS, UNREADABLE, OUTLIERS, TWINS = -1, -2, -4, -5  # lists of photos besi
 DIGITS = 4
 
 
-def state_of(work: Work, learner: Learner) -> Json:
+def state_of(work: Workspace, learner: Learner) -> Json:
     """All of the state but the photos."""
     with work.lock:
         state = work.state
@@ -66,7 +66,7 @@ def state_of(work: Work, learner: Learner) -> Json:
     }
 
 
-def photos_of(work: Work, learner: Learner, which: int, offset: int, most: int) -> Json:
+def photos_of(work: Workspace, learner: Learner, which: int, offset: int, most: int) -> Json:
     """A part of the photos of a class, of none, or of those that look wrong."""
     if which == SUSPICIOUS:
         digests = suspicious(learner.learned)
@@ -80,7 +80,7 @@ def photos_of(work: Work, learner: Learner, which: int, offset: int, most: int) 
     return _listed(work, learner, digests, offset, most)
 
 
-def cell_of(work: Work, learner: Learner, truth: str, answer: str) -> Json:
+def cell_of(work: Workspace, learner: Learner, truth: str, answer: str) -> Json:
     """The photos of one class that were taken for one class."""
     learned = learner.learned
     if learned is None:
@@ -118,7 +118,7 @@ def _judged(learned: Learned | None, which: int) -> tuple[str, ...]:
     return learned.judgement.outliers if which == OUTLIERS else learned.judgement.twins
 
 
-def answer_of(work: Work, learned: Learned | None, said: str, response: NDArray[np.floating]) -> Json:
+def answer_of(work: Workspace, learned: Learned | None, said: str, response: NDArray[np.floating]) -> Json:
     """What the classifier says of an image: bars, whether it is unknown, and why."""
     if learned is None:
         raise InputError(said or "There is no classifier yet; add photos of at least two classes.")
@@ -152,7 +152,7 @@ def answer_of(work: Work, learned: Learned | None, said: str, response: NDArray[
     }
 
 
-def _listed(work: Work, learner: Learner, digests: Iterable[str], offset: int, most: int) -> Json:
+def _listed(work: Workspace, learner: Learner, digests: Iterable[str], offset: int, most: int) -> Json:
     with work.lock:
         photos, classes = work.state.photos, dict(work.state.classes)
         found = [(d, photos[d]) for d in digests if d in photos and photos[d].belongs != FORGOTTEN]

@@ -28,7 +28,7 @@ from yoro.model.settings import SolveSettings
 from yoro.model.solve import solve
 from yoro.studio.base_model import Base
 from yoro.studio.training_data import Content, Rows, gathered_of
-from yoro.studio.workspace import Work
+from yoro.studio.workspace import Workspace
 from yoro.trust.explanations import Sums
 from yoro.trust.label_issues import far_out, near_duplicates
 from yoro.trust.nearest_neighbours import Fitted
@@ -67,7 +67,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Task:
+class SolveTask:
     """What is to be learned, beside the model that it began with, and the step that it is of."""
 
     content: Content
@@ -115,7 +115,7 @@ class Learned:
         return Answers(list(names), logs, None, responses=responses)
 
 
-def gather_task(task: Task, rows: Rows, pipeline: Pipeline) -> Gathered:
+def gather_task(task: SolveTask, rows: Rows, pipeline: Pipeline) -> Gathered:
     """The sums of what is to be learned."""
     gathered = gathered_of(task.content, task.base, rows, pipeline.layout, task.settings()[0])
     if int((gathered.statistics.counts > 0).sum()) < 2:
@@ -123,7 +123,7 @@ def gather_task(task: Task, rows: Rows, pipeline: Pipeline) -> Gathered:
     return gathered
 
 
-def learn(task: Task, gathered: Gathered, pipeline: Pipeline) -> Learned:
+def learn(task: SolveTask, gathered: Gathered, pipeline: Pipeline) -> Learned:
     """The classifier that a fit of the same gives."""
     started, (settings, keep) = time.perf_counter(), task.settings()
     model = solve(gathered, settings, pipeline.origin(), keep=keep, verb=task.verb())
@@ -131,7 +131,7 @@ def learn(task: Task, gathered: Gathered, pipeline: Pipeline) -> Learned:
     return _measured(Learned(task.revision, task.content, Classifier(model, pipeline=pipeline), None, {}, 0.0), started)
 
 
-def hold(task: Task, gathered: Gathered, choice: Choice, pipeline: Pipeline) -> Learned | None:
+def hold(task: SolveTask, gathered: Gathered, choice: Choice, pipeline: Pipeline) -> Learned | None:
     """The classifier of a choice made before, in a fraction of the time; None where it cannot be held."""
     started, settings = time.perf_counter(), task.settings()[0]
     if gathered.reservoir is None or not len(gathered.reservoir):
@@ -171,7 +171,7 @@ def _guesses(answers: Answers, classes: tuple[str, ...]) -> dict[str, Guess]:
     return found
 
 
-def examples_of(work: Work, learned: Learned) -> list[Example]:
+def examples_of(work: Workspace, learned: Learned) -> list[Example]:
     """What was fitted, as a report takes it; of images that the model brought there is no picture here."""
     digests = [content.hex() for content in learned.classifier.model.ledger.digests()]
     with work.lock:
