@@ -12,7 +12,7 @@ from functools import partial
 from typing import Annotated, ParamSpec, TypeVar
 
 from fastapi import APIRouter, FastAPI, Query, Request, Security
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 
 from yoro import limits
@@ -143,7 +143,7 @@ def make_app(service: Service, token: str | None, log: Log) -> Guard:
     if service.settings.feedback:
         _add_feedback(api, service)
 
-    @api.get("/metrics", response_class=PlainTextResponse, **described())
+    @api.get("/metrics", response_class=Response, **described())
     async def metrics() -> Response:
         """Counters for Prometheus."""
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

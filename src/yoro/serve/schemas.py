@@ -88,7 +88,7 @@ class ModelFacts(TypedDict):
     shrinkage: float
     temperature: float
     feedback: bool
-    error: Annotated[str | None, Field(description="Why the changed model on disk is not in use.")]
+    error: NotRequired[Annotated[str | None, Field(description="Why the changed model on disk is not in use.")]]
 
 
 class SourceFacts(TypedDict):
@@ -117,7 +117,7 @@ EXAMPLES: dict[Any, dict[str, Any]] = {
     ModelFacts: {
         "version": VERSION, "classes": ["rose", "tulip"], "counts": {"rose": 60, "tulip": 60}, "examples": 120,
         "source": "embedded:lite0", "width": 1000, "side": 224, "shrinkage": 0.1, "temperature": 1.0,
-        "feedback": False, "error": None,
+        "feedback": False,
     },
     SourceFacts: {"version": VERSION, "source": {"side": 224}, "width": 1000, "readings": {"views": 1}},
     Health: {"status": "ok"},
@@ -142,8 +142,11 @@ def described(answer: Any = None, images: ServeSettings | None = None) -> dict[s
     """Arguments of a route that returns `answer` as JSON (None: text) and may take images, within those settings."""
     statuses = REFUSALS if images else (400, 401, 403)
     responses: dict[int, Any] = {status: {"description": REFUSALS[status], "model": Error} for status in statuses}
-    if answer is not None:
-        responses[200] = {"content": {"application/json": {"example": EXAMPLES[answer]}}}
+    responses[200] = {
+        "content": {"text/plain": {"schema": {"type": "string"}}}
+        if answer is None
+        else {"application/json": {"example": EXAMPLES[answer]}}
+    }
     body = {} if images is None else {"openapi_extra": {"requestBody": _images_body(images.most_images)}}
     return {"response_model": answer, "responses": responses, **body}
 

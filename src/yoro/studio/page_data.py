@@ -1,4 +1,4 @@
-"""What the page is told: the state, photos, an answer and why, the confusion matrix; as plain values."""
+"""The JSON that the page shows: the state, photos, an answer and why, the confusion matrix."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from yoro.studio.solving import Guess, Learned
 from yoro.studio.workspace import Workspace
 
 STRANGE = 0.05  # what is no more typical than this share of the photos is unknown
-SOON = 0.5  # seconds that an answer waits for whether it is unknown
+SOON = 0.5  # seconds that an answer waits for the out-of-distribution measure
 BARS, NEAREST = 12, 6
 MOST_CELLS = 60  # classes whose matrix is shown
-SUSPICIOUS, UNREADABLE, OUTLIERS, TWINS = -1, -2, -4, -5  # lists of photos beside the classes
+SUSPICIOUS, UNREADABLE, OUTLIERS, TWINS = -1, -2, -4, -5  # lists other than classes
 DIGITS = 4
 
 
 def state_of(work: Workspace, learner: Learner) -> Json:
-    """All of the state but the photos."""
+    """The whole state except the photos."""
     with work.lock:
         state = work.state
         classes, counts, unseen, revision = dict(state.classes), state.counts(), state.unseen(), state.revision
@@ -67,7 +67,7 @@ def state_of(work: Workspace, learner: Learner) -> Json:
 
 
 def photos_of(work: Workspace, learner: Learner, which: int, offset: int, most: int) -> Json:
-    """A part of the photos of a class, of none, or of those that look wrong."""
+    """A page of the photos of a class or of one of the other lists."""
     if which == SUSPICIOUS:
         digests = suspicious(learner.learned)
     elif which == UNREADABLE:
@@ -81,7 +81,7 @@ def photos_of(work: Workspace, learner: Learner, which: int, offset: int, most: 
 
 
 def cell_of(work: Workspace, learner: Learner, truth: str, answer: str) -> Json:
-    """The photos of one class that were taken for one class."""
+    """The photos of one class that were classified as another, or rightly."""
     learned = learner.learned
     if learned is None:
         return {"total": 0, "photos": []}
@@ -93,7 +93,7 @@ def cell_of(work: Workspace, learner: Learner, truth: str, answer: str) -> Json:
 
 
 def confusion_of(learner: Learner) -> Json:
-    """Counts of left-out answers; rows are labels, columns answers."""
+    """The leave-one-out confusion matrix; rows are labels, columns predictions."""
     evaluation = learner.learned.evaluation if learner.learned else None
     if evaluation is None:
         return {"classes": [], "counts": [], "hidden": 0}
@@ -104,7 +104,7 @@ def confusion_of(learner: Learner) -> Json:
 
 
 def suspicious(learned: Learned | None) -> list[str]:
-    """Photos whose label another class contradicts, the most suspicious first."""
+    """Photos that look like another class than their label, the most suspicious first."""
     if learned is None:
         return []
     wrong = [(guess.margin, digest) for digest, guess in learned.guesses.items() if guess.margin > 0]
@@ -112,7 +112,7 @@ def suspicious(learned: Learned | None) -> list[str]:
 
 
 def _judged(learned: Learned | None, which: int) -> tuple[str, ...]:
-    """Photos that are like no other, or much like one, as far as that is found."""
+    """Outliers or near duplicates, as soon as they are found."""
     if learned is None:
         return ()
     return learned.judgement.outliers if which == OUTLIERS else learned.judgement.twins
@@ -177,7 +177,7 @@ def _listed(work: Workspace, learner: Learner, digests: Iterable[str], offset: i
 
 
 def _guesses(learner: Learner, part: list[tuple[str, Photo]]) -> dict[str, Guess]:
-    """Left-out answers of photos with a label, and plain ones of those without."""
+    """Leave-one-out predictions of labelled photos, and plain predictions of unsorted ones."""
     learned = learner.learned
     if learned is None:
         return {}
@@ -199,7 +199,7 @@ def _recalls(learned: Learned | None) -> dict[str, float | None]:
 
 
 def _needs(classes: dict[int, str], counts: dict[int, int], learned: Learned | None) -> int | None:
-    """The class that more photos would help most: by the lower bound of its recall, which few photos keep low."""
+    """The class with the lowest lower bound of its recall, which is also low if it has few photos."""
     right: Counter[str] = Counter()
     seen: dict[str, int] = defaultdict(int)
     evaluation = learned.evaluation if learned else None
