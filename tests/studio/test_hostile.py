@@ -192,7 +192,7 @@ def test_slow_clients_keep_nobody_waiting(studio, photos):
 def test_whatever_the_routes_take_is_no_error_of_the_studio(tmp_path, photos):
     """The page is the only client, so the studio shows no description; here one is made of its routes."""
     made = Studio(Workspace(tmp_path / "other"), make_pipeline(PipelineSettings(read="logits")))
-    app = make_app(made, ServeSettings(), lambda _: None)._app._app
+    app = make_app(made, ServeSettings(), lambda _: None)._app
     made.work.close()
     schema = get_openapi(title="studio", version="1", routes=app.routes)
     (tmp_path / "openapi.json").write_text(json.dumps(schema))

@@ -39,7 +39,6 @@ class _QueuedImage(Generic[Row]):
 
     by: BatchModel[Row]
     image: NDArray[np.uint8]
-    loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Row]
 
 
@@ -72,11 +71,9 @@ class Batcher(Generic[Row]):
 
     async def answer(self, by: BatchModel[Row], image: NDArray[np.uint8]) -> Row:
         """What `by` answers to an image, in a batch with others."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Row] = loop.create_future()
-        job = _QueuedImage(by, image, loop, future)
+        future: asyncio.Future[Row] = asyncio.get_running_loop().create_future()
         with self._more:
-            self._jobs.append(job)
+            self._jobs.append(_QueuedImage(by, image, future))
             self._more.notify()
         return await future
 
@@ -104,7 +101,7 @@ class Batcher(Generic[Row]):
             self._rate += (SMOOTHING if self._rate else 1.0) * (len(jobs) / max(seconds, 1e-9) - self._rate)
             self._tell(len(jobs), seconds)
             with suppress(RuntimeError):  # the loop has stopped: nobody waits for the answers
-                jobs[0].loop.call_soon_threadsafe(outcome)
+                jobs[0].future.get_loop().call_soon_threadsafe(outcome)
 
     def _take(self) -> list[_QueuedImage[Row]]:
         """The next batch: images for one model, without those whose clients have gone; empty when closed."""

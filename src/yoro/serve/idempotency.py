@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -32,11 +31,11 @@ class IdempotentResponses:
     """The responses of the last hour by idempotency key, within bounds; failures are not kept."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: dict[str, _Kept] = {}
         self._bytes = 0
         self._sizes: dict[str, int] = {}
 
-    async def answer(self, key: str, body: bytes, make: Callable[[], Awaitable[str]]) -> tuple[str, bool]:
+    async def answer(self, key: str, body: bytes, make: Callable[[], Coroutine[None, None, str]]) -> tuple[str, bool]:
         """The response to a request, and whether it is a replay; without a key it is always computed."""
         if not key:
             return await make(), False
@@ -46,7 +45,7 @@ class IdempotentResponses:
         self._evict()
         known = self._kept.get(key)
         if known is None:
-            known = _Kept(digest, asyncio.ensure_future(_made(make)), time.monotonic() + SECONDS)
+            known = _Kept(digest, asyncio.create_task(make()), time.monotonic() + SECONDS)
             self._kept[key] = known
             known.answer.add_done_callback(lambda task: self._settle(key, task))
             return await asyncio.shield(known.answer), False
@@ -72,7 +71,3 @@ class IdempotentResponses:
                 return
             del self._kept[key]
             self._bytes -= self._sizes.pop(key, 0)
-
-
-async def _made(make: Callable[[], Awaitable[str]]) -> str:
-    return await make()

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Annotated, ParamSpec, TypeVar
 
 from fastapi import FastAPI, Query, Request
-from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 
 from yoro import limits
@@ -46,7 +47,6 @@ SETTLING = 120.0  # seconds that a download waits for the photos to be learned
 MOST_FILES = 64  # per request
 NAME = "studio"  # of what is downloaded
 API = "/studio/api"
-KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self' blob:; "
@@ -161,37 +161,16 @@ class Studio:
 def make_app(studio: Studio, settings: ServeSettings, log: Log) -> Guard:
     """The page and its routes, behind the guard; pages of other sites may not even read what the API returns."""
     app = FastAPI(title="YORO studio", lifespan=studio.running, openapi_url=None, docs_url=None, redoc_url=None)
-    _add_page(app)
+    page = Path(str(files("yoro.studio") / "page"))
+    app.mount("/studio/page", StaticFiles(directory=page))
+    app.get("/")(lambda: RedirectResponse("/studio/"))
+    app.get("/studio/")(lambda: FileResponse(page / "index.html"))
     _add_looks(app, studio)
     _add_steps(app, studio)
     _add_uploads(app, studio)
     _add_downloads(app, studio)
     handle_errors(app)
     return Guard(app, settings, Access(private=API, headers=HEADERS), log, shut_down=studio.shut_down)
-
-
-def _add_page(app: FastAPI) -> None:
-    """The files of the page, read once; no others can be fetched."""
-    folder = files("yoro.studio") / "page"
-    parts = {part.name: part.read_bytes() for part in folder.iterdir() if Path(part.name).suffix in KINDS}
-
-    @app.get("/")
-    async def home() -> Response:
-        return RedirectResponse("/studio/")
-
-    @app.get("/studio/")
-    async def page() -> Response:
-        return _file(parts, "index.html")
-
-    @app.get("/studio/page/{name}")
-    async def part(name: str) -> Response:
-        return _file(parts, name)
-
-
-def _file(parts: dict[str, bytes], name: str) -> Response:
-    if name not in parts:
-        raise RefusedError(404, "The page has no such file.")
-    return Response(parts[name], media_type=f"{KINDS[Path(name).suffix]}")
 
 
 def _add_looks(app: FastAPI, studio: Studio) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from yoro import limits
 from yoro.errors import InputError, counted
@@ -128,7 +128,7 @@ class State:
                     "Rename it, or fit again without it."
                 )
             left = tuple((label, UNSORTED if belongs == number else belongs) for label, belongs in self.model.classes)
-            less = self.model, replace(self.model, classes=left)
+            less = self.model, self.model._replace(classes=left)
         return Edit(f"Remove the class {name}", ((number, name, None),), moved.photos, less)
 
     def opening(self, key: str, name: str, labels: Sequence[str]) -> Edit:
@@ -154,7 +154,7 @@ class State:
                 place, room = place + 1, room - 1
                 new[digest] = digest, None, Photo(name, belongs or self._brought(digest), place)
             elif before.belongs != belongs and (belongs != UNSORTED or before.belongs == FORGOTTEN):
-                new[digest] = digest, before, replace(before, belongs=belongs or self._brought(digest))
+                new[digest] = digest, before, before._replace(belongs=belongs or self._brought(digest))
         if room < 0:
             raise InputError(f"The studio takes at most {limits.STUDIO_PHOTOS:,} photos; use `yoro fit` for more.")
         return Edit(f"Add {counted(len(new), 'photo')}", (), tuple(new.values()))
@@ -164,14 +164,14 @@ class State:
         if number != UNSORTED:
             self.check_class(number)
         found = [(digest, self.photo(digest)) for digest in dict.fromkeys(digests)]
-        moved = tuple((d, photo, replace(photo, belongs=number)) for d, photo in found if photo.belongs != number)
+        moved = tuple((d, photo, photo._replace(belongs=number)) for d, photo in found if photo.belongs != number)
         return Edit(f"Move {counted(len(moved), 'photo')} to {self.classes.get(number, 'unsorted')}", (), moved)
 
     def removing(self, digests: Sequence[str]) -> Edit:
         """Remove photos."""
         found = [(digest, self.photo(digest)) for digest in dict.fromkeys(digests)]
         gone = tuple(
-            (digest, photo, replace(photo, belongs=FORGOTTEN) if digest in self.brought.labels else None)
+            (digest, photo, photo._replace(belongs=FORGOTTEN) if digest in self.brought.labels else None)
             for digest, photo in found
         )
         return Edit(f"Remove {counted(len(gone), 'photo')}", (), gone)

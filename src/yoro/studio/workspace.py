@@ -9,7 +9,8 @@ import json
 import re
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from yoro.data.decoding import decode
 from yoro.data.geometry import Geometry
 from yoro.errors import InputError, StoreError, YoroError, one_line
 from yoro.files.atomic import write_file
-from yoro.model.model import Model
+from yoro.model.model import Json, Model
 from yoro.model.store import model_digest, read_model, write_model
 from yoro.studio.base_model import Base, base_of, check_openable
 from yoro.studio.edits import FORGOTTEN, Edit
@@ -34,7 +35,9 @@ TABLES = (
 )
 SETTINGS = ("trusted_schema = OFF", "locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL")
 DECODED_BYTES = 128 * limits.MB  # of photos that are decoded, but not yet read by the network
-UNDO, REDO, BEGIN = {"undo": True}, {"redo": True}, {"begin": True}
+UNDO: Json = {"undo": True}
+REDO: Json = {"redo": True}
+BEGIN: Json = {"begin": True}
 
 Responses = dict[str, NDArray[np.float32]]
 
@@ -81,22 +84,21 @@ class Workspace:
     def undo(self) -> str:
         """Undo the last step; returns its title."""
         with self._lock:
-            if not self.state.done:
-                raise InputError("There is nothing to undo.")
-            self._write(UNDO)
-            self.state.undo()
-            self._follow()
-            return self.state.undone[-1].what
+            return self._replayed(UNDO, self.state.done, self.state.undo, "undo")
 
     def redo(self) -> str:
         """Redo the step that was undone last; returns its title."""
         with self._lock:
-            if not self.state.undone:
-                raise InputError("There is nothing to redo.")
-            self._write(REDO)
-            self.state.redo()
-            self._follow()
-            return self.state.done[-1].what
+            return self._replayed(REDO, self.state.undone, self.state.redo, "redo")
+
+    def _replayed(self, entry: Json, steps: list[Edit], do: Callable[[], None], verb: str) -> str:
+        if not steps:
+            raise InputError(f"There is nothing to {verb}.")
+        what = steps[-1].what
+        self._write(entry)
+        do()
+        self._follow()
+        return what
 
     def open(self, model: Model, name: str) -> bool:
         """Start from a model, as a step; returns False if it was already open."""
@@ -145,8 +147,8 @@ class Workspace:
     def keep_responses(self, source: str, new: Mapping[str, NDArray[np.floating]]) -> None:
         """Save responses, so that no photo goes through the network twice."""
         rows = [(digest, source, np.asarray(row, dtype="<f4").tobytes()) for digest, row in new.items()]
-        with self._lock:
-            self._commit("INSERT OR REPLACE INTO responses VALUES (?, ?, ?)", rows)
+        with self._lock, self._writing() as database:
+            database.executemany("INSERT OR REPLACE INTO responses VALUES (?, ?, ?)", rows)
 
     def tidy(self) -> int:
         """Delete removed photos for good, with the history of steps; returns how many. Nothing can be undone then."""
@@ -155,19 +157,15 @@ class Workspace:
             names = tuple((number, None, name) for number, name in state.classes.items())
             photos = tuple((digest, None, photo) for digest, photo in kept.items())
             whole = Edit("Tidy up", names, photos, (None, state.model) if state.model else None)
-            try:
-                self._database.execute("PRAGMA secure_delete = ON")
-                with self._database:
-                    self._database.execute("DELETE FROM journal")
-                    self._database.execute(
-                        "INSERT INTO journal (entry) VALUES (?)", (json.dumps(whole.to_json() | BEGIN),)
-                    )
-                    known = [digest for (digest,) in self._database.execute("SELECT digest FROM responses")]
-                    gone = [(digest,) for digest in known if digest not in kept]
-                    self._database.executemany("DELETE FROM responses WHERE digest = ?", gone)
-                self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            except sqlite3.Error as error:
-                raise StoreError(f"Cannot write to '{self.folder}': {one_line(error)}.") from error
+            with self._writing() as database:
+                database.execute("PRAGMA secure_delete = ON")
+                database.execute("DELETE FROM journal")
+                database.execute("INSERT INTO journal (entry) VALUES (?)", (json.dumps(whole.to_json() | BEGIN),))
+                known = [digest for (digest,) in database.execute("SELECT digest FROM responses")]
+                gone = [(digest,) for digest in known if digest not in kept]
+                database.executemany("DELETE FROM responses WHERE digest = ?", gone)
+            with self._writing() as database:
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self.state = State.beginning(whole)
             self._follow()
             return sum(self._delete(kind) for kind in ("small", "photos"))
@@ -201,13 +199,16 @@ class Workspace:
         self.base = None if opened is None else self._bases[opened.key]
         self.state.brought = Brought() if self.base is None else self.base.brought
 
-    def _write(self, entry: Mapping[str, object]) -> None:
-        self._commit("INSERT INTO journal (entry) VALUES (?)", [(json.dumps(entry),)])
+    def _write(self, entry: Json) -> None:
+        with self._writing() as database:
+            database.execute("INSERT INTO journal (entry) VALUES (?)", (json.dumps(entry),))
 
-    def _commit(self, order: str, rows: Iterable[tuple[object, ...]]) -> None:
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction; what goes wrong is a StoreError."""
         try:
             with self._database:
-                self._database.executemany(order, rows)
+                yield self._database
         except sqlite3.Error as error:
             raise StoreError(f"Cannot write to '{self.folder}': {one_line(error)}.") from error
 

@@ -105,8 +105,8 @@ def _with_strangeness(classifier: Classifier, graph: bytes, measure: Strangeness
     difference = np.abs(found - expected) / np.maximum(1.0, np.abs(expected))
     if not difference.max() <= TOLERANCE:  # so that NaN is refused too
         raise SourceError(
-            f"The exported graph's out-of-distribution scores are off by {difference.max():.1e}; at most {TOLERANCE:.0e} was "
-            "expected. Nothing was written."
+            f"The exported graph's out-of-distribution scores are off by {difference.max():.1e}; "
+            f"at most {TOLERANCE:.0e} was expected. Nothing was written."
         )
     return bytes(model.SerializeToString())
 
