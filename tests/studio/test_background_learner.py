@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import yoro
 from child import wait_until
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import PipelineSettings
-from yoro.studio import background_learner
+from yoro.studio import background_learner, workspace
 from yoro.studio.background_learner import Learner
 from yoro.studio.incoming_photos import add_data
+from yoro.studio.solving import SolveTask
 from yoro.studio.workspace import Workspace
 
 
@@ -77,6 +80,34 @@ def test_undoing_is_settled_at_once(watched, photos):
     (again,) = watched.settle()
     assert again.classifier is before.classifier
     assert len(watched.learner.curve) == 3  # what was held counts no step of its own
+
+
+def test_a_long_import_is_one_point_of_the_curve(watched, photos, monkeypatch):
+    monkeypatch.setattr(background_learner, "BETWEEN", 0.0)  # solved for after every forward pass
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
+    assert len(watched.settle()) > 1
+    assert [point[0] for point in watched.learner.curve] == [24]
+
+
+def test_a_result_that_comes_late_does_not_replace_that_of_a_newer_step(watched, photos):
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
+    watched.settle()
+    newest, curve = watched.learner.learned, watched.learner.curve
+    late = SolveTask(newest.content, None, 0, whole=True)
+    watched.learner._show(late, replace(newest, revision=0))
+    assert watched.learner.learned is newest
+    assert (watched.learner.settled, watched.learner.curve) == (newest.revision, curve)
+
+
+def test_a_new_photo_is_decoded_once(watched, photos, monkeypatch):
+    def decode(*_, **__):
+        raise AssertionError("decoded again")
+
+    monkeypatch.setattr(workspace, "decode", decode)
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
+    watched.settle()
+    assert watched.learner.read() == (24, 24)
+    assert (watched.learner.broken, watched.learner.said) == ({}, "")
 
 
 def test_steps_that_follow_each_other_settle_to_the_last(watched, photos):

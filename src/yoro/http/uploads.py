@@ -5,23 +5,18 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
 
 from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartParser, parse_options_header
+from python_multipart.multipart import File, FormParser, parse_options_header
 
 from yoro import limits
 from yoro.data.examples import class_name, storable
 from yoro.errors import InputError
 from yoro.http.errors import RefusedError
 
-if TYPE_CHECKING:
-    from python_multipart.multipart import MultipartCallbacks
-
 MOST_NAME = 255  # characters of the name of an image that are shown
-MOST_HEADERS = 8192  # bytes of the headers of one part of a form
 KINDS = "multipart/form-data, application/json, an image type such as image/jpeg, or application/octet-stream"
 
 
@@ -61,72 +56,36 @@ def _too_many(most: int) -> RefusedError:
     return RefusedError(413, f"The request has more than {most} images; split it into several.")
 
 
-class _Parts:
-    """Collects the parts of a form; one too many raises."""
-
-    def __init__(self, most: int) -> None:
-        self.found: list[Upload] = []
-        self._most = most
-        self._data: list[bytes] = []
-        self._header: list[bytes] = []
-        self._size = 0
-
-    def begin(self) -> None:
-        if len(self.found) >= self._most:
-            raise _too_many(self._most)
-        self._data, self._header, self._size = [], [], 0
-
-    def header(self, data: bytes, start: int, end: int) -> None:
-        self._size += end - start
-        if self._size > MOST_HEADERS:
-            raise RefusedError(422, f"A part of the form has more than {MOST_HEADERS:,} bytes of headers.")
-        self._header.append(data[start:end])
-
-    def separate(self) -> None:
-        self._header.append(b"\n")
-
-    def data(self, data: bytes, start: int, end: int) -> None:
-        self._data.append(data[start:end])
-
-    def end(self) -> None:
-        self.found.append(Upload(self._name(), b"".join(self._data)))
-
-    def _name(self) -> str:
-        """What the client calls the file, else the field, else its number."""
-        for line in b"".join(self._header).split(b"\n"):
-            if line.lower().startswith(b"content-disposition"):
-                options = parse_options_header(line[len(b"content-disposition") :])[1]
-                name = options.get(b"filename") or options.get(b"name") or b""
-                if name:
-                    return storable(name.decode("utf-8", "replace"))[:MOST_NAME]
-        return f"image {len(self.found)}"
-
-
 def _form(body: bytes, boundary: bytes, most: int) -> list[Upload]:
-    """The parts of a form; every one is an image."""
+    """The parts of a form, with or without file names; every one is an image."""
     if not boundary:
         raise RefusedError(
             422, "The content type of the form has no boundary; let your HTTP library set the content type."
         )
-    parts, ended = _Parts(most), list[bool]()
-    callbacks: dict[str, Callable[..., None]] = {
-        "on_part_begin": parts.begin,
-        "on_header_field": parts.header,
-        "on_header_value": parts.header,
-        "on_header_end": parts.separate,
-        "on_part_data": parts.data,
-        "on_part_end": parts.end,
-        "on_end": lambda: ended.append(True),
-    }
+    found, ended = list[Upload](), list[bool]()
+
+    def take(name: bytes | None, content: bytes | None) -> None:
+        if len(found) >= most:
+            raise _too_many(most)
+        shown = storable((name or b"").decode("utf-8", "replace"))[:MOST_NAME]
+        found.append(Upload(shown or f"image {len(found)}", content or b""))
+
+    def take_file(file: File) -> None:
+        file.file_object.seek(0)
+        take(file.file_name or file.field_name, file.file_object.read())
+
     try:
-        parser = MultipartParser(boundary, cast("MultipartCallbacks", callbacks))
+        parser = FormParser(
+            "multipart/form-data", lambda field: take(field.field_name, field.value), take_file,
+            on_end=lambda: ended.append(True), boundary=boundary, config={"MAX_MEMORY_FILE_SIZE": math.inf},
+        )  # fmt: skip
         parser.write(body)
         parser.finalize()
     except FormParserError as error:
         raise RefusedError(422, f"The form cannot be read: {error}") from None
     if not ended:
         raise RefusedError(422, "The form is truncated: its last boundary is missing.")
-    return parts.found
+    return found
 
 
 def _json(body: bytes, most: int) -> list[Upload]:

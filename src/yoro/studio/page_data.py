@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 import numpy as np
@@ -200,13 +199,10 @@ def _recalls(learned: Learned | None) -> dict[str, float | None]:
 
 def _needs(classes: dict[int, str], counts: dict[int, int], learned: Learned | None) -> int | None:
     """The class with the lowest lower bound of its recall, which is also low if it has few photos."""
-    right: Counter[str] = Counter()
-    seen: dict[str, int] = defaultdict(int)
     evaluation = learned.evaluation if learned else None
-    for i, figures in enumerate(evaluation.per_class if evaluation else ()):
-        seen[figures.name], right[figures.name] = figures.n, evaluation.confusion[i][i] if evaluation else 0
-    bounds = [
-        (wilson_interval(right[name] / seen[name], seen[name])[0] if seen[name] else 0.0, counts[number], number)
-        for number, name in classes.items()
-    ]
-    return min(bounds)[2] if bounds else None
+    bounds = {
+        one.name: wilson_interval(one.recall, one.n)[0]
+        for one in (evaluation.per_class if evaluation else ())
+        if one.n and one.recall is not None
+    }
+    return min(classes, key=lambda n: (bounds.get(classes[n], 0.0), counts[n], n), default=None)
