@@ -49,7 +49,7 @@ def test_a_broken_model_is_reported_and_the_old_one_stays(model, tmp_path, cat):
         assert facts(service)["version"] == before["version"]
         assert service.client.post("/v1/predict", content=cat, headers=JPEG).status_code == 200
         assert service.counted('yoro_models_total{outcome="refused"}') == 1
-        assert "the one before stays" in service.log.read_text()
+        assert "previous model stays" in service.log.read_text()
         (model / "mapping.safetensors").write_bytes(good)
         wait_until(lambda: facts(service)["error"] is None)
         shutil.rmtree(model)

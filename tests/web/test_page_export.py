@@ -143,12 +143,12 @@ def test_a_folder_of_other_things_is_left_alone_and_an_older_page_replaced_on_de
     runtime, site = find_runtime(engine), tmp_path / "site"
     site.mkdir()
     (site / "letter.txt").write_text("mine")
-    with pytest.raises(StoreError, match="holds other things"):
+    with pytest.raises(StoreError, match="not an exported page"):
         export_web(classifier, site, runtime, force=True)
     (site / "letter.txt").unlink()
     export_web(classifier, site, runtime)
     (site / "letter.txt").write_text("mine")
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         export_web(classifier, site, runtime)
     (site / GRAPH).write_bytes(b"")
     export_web(classifier, site, runtime, force=True)

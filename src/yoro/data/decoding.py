@@ -80,6 +80,15 @@ def decode_and_digest(image: Picture, geometry: Geometry, *, name: str | None = 
         return _square(content, geometry), digest(content)
 
 
+def decode_twofold(
+    content: bytes, geometry: Geometry, small: Geometry, *, name: str
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], str]:
+    """The square of `geometry`, a smaller one to show, and the digest, with the file decoded once."""
+    with _naming(content, name):
+        upright = _upright(content, geometry)
+        return _resize(*upright, geometry), _resize(*upright, small), digest(content)
+
+
 def digest(image: Picture) -> str:
     """32 hex digits of BLAKE2b over a file's bytes, or over kind and pixels of an image in memory."""
     hasher = blake2b(digest_size=16)
@@ -139,11 +148,18 @@ def _read(path: Path) -> bytes:
 def _square(
     content: bytes | Image.Image | NDArray[np.generic], geometry: Geometry, look: Look | None = None
 ) -> NDArray[np.uint8]:
+    return _resize(*_upright(content, geometry), geometry, look)
+
+
+def _upright(
+    content: bytes | Image.Image | NDArray[np.generic], geometry: Geometry
+) -> tuple[Image.Image, Box | None, Size | None]:
+    """Upright RGB; of a JPEG decoded at reduced scale also the part to use, and the full size."""
     if isinstance(content, np.ndarray):
-        return _resize(_from_array(content), None, None, geometry, look)
+        return _from_array(content), None, None
     if isinstance(content, Image.Image):
         _check_pixels(content.size)
-        return _upright_square(content, None, None, geometry, look)
+        return _turned(content, None, None)
     if not content:
         raise ImageError("there are no bytes")
     _check_webp(content)
@@ -154,8 +170,8 @@ def _square(
         drafted = image.draft(None, (asked, asked)) if geometry.reduced else None
         _check_memory(image)
         if drafted is None or image.size == size:
-            return _upright_square(image, None, None, geometry, look)
-        return _upright_square(image, drafted[1], size, geometry, look)
+            return _turned(image, None, None)
+        return _turned(image, drafted[1], size)
 
 
 def _is_heif(content: bytes) -> bool:
@@ -207,10 +223,8 @@ def _check_memory(image: Image.Image) -> None:
         raise ImageError(f"{size} take {needed:,} bytes to decode, more than {limits.DECODED_BYTES:,}")
 
 
-def _upright_square(
-    image: Image.Image, box: Box | None, size: tuple[int, int] | None, geometry: Geometry, look: Look | None
-) -> NDArray[np.uint8]:
-    """Square of an opened image; `box` is the part to use and `size` the full size of one decoded reduced."""
+def _turned(image: Image.Image, box: Box | None, size: Size | None) -> tuple[Image.Image, Box | None, Size | None]:
+    """Upright RGB of an opened image; `box` is the part to use and `size` the full size of one decoded reduced."""
     image.load()
     orientation = _orientation(image)  # after loading: Pillow turns TIFFs itself
     rgb = _to_rgb(image)
@@ -218,7 +232,7 @@ def _upright_square(
         rgb = rgb.transpose(_TURNS[orientation])
         box = None if box is None else _turned_box(box, rgb.size, orientation)
         size = (size[1], size[0]) if size is not None and orientation >= 5 else size
-    return _resize(rgb, box, size, geometry, look)
+    return rgb, box, size
 
 
 def _orientation(image: Image.Image) -> int:

@@ -1,4 +1,4 @@
-"""What a service allows and where it listens; each default stands here and nowhere else."""
+"""Settings of a server: where it listens, and its limits; the only place of each default."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from yoro.limits import MB
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """How much a client may ask for, and how long it may take.
+    """Where a server listens, how much a client may send, and how long it may take.
 
     host, port : where it listens; port 0 takes one that is free.
     feedback : whether labelled images may be sent, which change the model.
     most_images : of one request.
     most_megabytes : of the body of one request.
     held_megabytes : of the bodies of all requests together.
-    waiting_images : of all requests together; what comes beyond is told to come again later.
+    waiting_images : of all requests together; the queue is bounded, and more get 429 with a Retry-After.
     connections : open at once.
     batch_images : of one forward pass.
     read_seconds : that a client may take to send a body.
     answer_seconds : that an answer may take after that.
-    idle_seconds : that a connection may be open without a whole request, or with an answer that nobody reads.
+    idle_seconds : that a connection may stay open without a complete request, or with a response that nobody reads.
     """
 
     host: str = "127.0.0.1"
@@ -41,7 +41,7 @@ class ServeSettings:
 
     def __post_init__(self) -> None:
         if not 0 <= self.port < 2**16:
-            raise InputError(f"The port is {self.port}; expected 0 to 65535.")
+            raise InputError(f"Port {self.port} is out of range; expected 0 to 65535.")
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name not in ("host", "port", "feedback") and not value > 0:
@@ -49,8 +49,8 @@ class ServeSettings:
                 raise InputError(f"--{said} is {value}; expected a number above 0.")
         if self.most_images > self.waiting_images:
             raise InputError(
-                f"{self.most_images} images of one request could never wait, where {self.waiting_images} may at once. "
-                "Give a larger --waiting-images or a smaller --most-images."
+                f"A request of {self.most_images} images does not fit a queue of {self.waiting_images}. "
+                "Raise --waiting-images or lower --most-images."
             )
 
     @property

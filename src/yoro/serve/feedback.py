@@ -6,22 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from yoro import limits
-from yoro.data.examples import class_name
 from yoro.data.responses import ResponseBatch
 from yoro.errors import InputError
 from yoro.files.atomic import locked
 from yoro.model.model import Json
 from yoro.serve.hot_reload import Current
 from yoro.serve.served_model import Answered, Served
-
-
-def checked_label(text: str) -> str:
-    """The label in its one spelling."""
-    label = class_name(text)
-    if not label or len(label) > limits.TAUGHT_LABEL:
-        raise InputError(f"The label has {len(label):,} visible characters; use 1 to {limits.TAUGHT_LABEL}.")
-    return label
 
 
 def learn(current: Current, read_by: Served, images: Sequence[tuple[str, str, Answered]], label: str) -> Json:

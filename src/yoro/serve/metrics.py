@@ -1,4 +1,4 @@
-"""What a service counts, as Prometheus reads it."""
+"""Metrics of the service for Prometheus."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 class Metrics:
     """Counters of one service; no label of them comes from a client."""
 
+    routes: frozenset[str] = frozenset()  # the paths that are counted by name; all others are "other"
+
     def __init__(self) -> None:
         self._registry = at = CollectorRegistry()
         ProcessCollector(registry=at)
         self._requests = Counter("yoro_requests", "Requests by route and status.", ["route", "status"], registry=at)
         self._seconds = Histogram(
-            "yoro_request_seconds", "From the head of a request to the end of its answer.", ["route"],
+            "yoro_request_seconds", "Seconds from the start of a request to the end of its response.", ["route"],
             buckets=SECONDS, registry=at,
         )  # fmt: skip
-        self._batches = Histogram("yoro_batch_images", "Images of a forward pass.", buckets=BATCHES, registry=at)
-        self._forward = Counter("yoro_forward_seconds", "Spent in forward passes.", registry=at)
-        self._models = Counter("yoro_models", "Changed models, by what became of them.", ["outcome"], registry=at)
-        self.waiting = Gauge("yoro_waiting_images", "Images that wait for their answer.", registry=at)
+        self._batches = Histogram("yoro_batch_images", "Images per forward pass.", buckets=BATCHES, registry=at)
+        self._forward = Counter("yoro_forward_seconds", "Seconds spent in forward passes.", registry=at)
+        self._models = Counter("yoro_models", "Hot reloads, by outcome.", ["outcome"], registry=at)
+        self.waiting = Gauge("yoro_waiting_images", "Images in the queue.", registry=at)
 
-    def request(self, route: str, status: int, seconds: float) -> None:
+    def request(self, path: str, status: int, seconds: float) -> None:
         """Count a request that has ended."""
+        route = path if path in self.routes else "other"
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
@@ -35,9 +38,9 @@ class Metrics:
         self._forward.inc(seconds)
 
     def model(self, taken_up: bool) -> None:
-        """Count a changed model."""
+        """Count a hot reload."""
         self._models.labels("taken up" if taken_up else "refused").inc()
 
     def text(self) -> bytes:
-        """All of it."""
+        """All counters in Prometheus' text format."""
         return generate_latest(self._registry)
