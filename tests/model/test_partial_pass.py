@@ -133,7 +133,7 @@ def test_the_name_of_sums_alone_tells_nothing_and_that_of_a_whole_shard_its_cont
 
 def test_sums_alone_are_solved_by_a_closed_formula_and_that_is_said(rows):
     made = solve_shards(shards_of(rows, 4, **SUMS), None, "empirical")
-    assert "shrinkage by oas" in " ".join(made.notes)
+    assert "Shrinkage by oas" in " ".join(made.notes)
     assert largest_difference(made.model, yoro.fit(rows, shrinkage="oas", reservoir=0).model) < 1e-9
     fixed = solve_shards(shards_of(rows, 4, **SUMS), 0.1, "uniform")
     assert fixed.notes == ()
