@@ -110,11 +110,13 @@ def fit_model(data: object, val: object | None, settings: FitSettings, engine: E
     verb, engine = Verb("fit"), engine or ThisProcess()
     plan = plan_pass(data, val, settings, listed=engine.lists_files)
     names, words, notes = plan.names, None, list(plan.notes)
+    if names is not None and settings.shots != 0:
+        refuse_one_class(names, data)
     if names is not None:
-        refuse_one_class(names, data) if settings.shots != 0 else None
         log_prior(np.ones(len(names)), tuple(sorted(names)), settings.solve.prior)  # refuses one that does not fit
     pipeline = make_pipeline(settings.pipeline) if plan.origin is None else None
-    for note in (*notes, *getattr(pipeline and pipeline.source, "notes", ())):
+    told = () if pipeline is None else getattr(pipeline.source, "notes", ())
+    for note in (*notes, *told):
         settings.tell(note)
     if pipeline is not None and names is not None:
         words = _sentences(pipeline, names, settings, notes)
