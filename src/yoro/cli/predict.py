@@ -38,7 +38,7 @@ from yoro.model.question import SETS_BY, Question
 from yoro.model.settings import SolveSettings
 
 if TYPE_CHECKING:
-    from yoro.cluster.block_output import Task
+    from yoro.cluster.block_output import BlockOutput
     from yoro.data.responses import ResponseBatch
     from yoro.model.answers import ImageAnswer
     from yoro.model.metrics import Evaluation
@@ -143,9 +143,9 @@ def predict(
 
 def _task(
     out: Path | None, cluster: ClusterOptions, loading: LoadingOptions, resume: bool, output: WriteOptions
-) -> Task:
+) -> BlockOutput:
     """What is written by Ray, and where; what cannot be written is known before the first image is read."""
-    from yoro.cluster.block_output import Task
+    from yoro.cluster.block_output import BlockOutput
     from yoro.cluster.session import need_ray
     from yoro.model.store import check_output
 
@@ -154,7 +154,7 @@ def _task(
     if out.suffix.lower() not in ("", ".parquet"):
         raise UsageError(f"--ray writes Parquet, not {out.suffix}: give a folder, or a file that ends in .parquet.")
     need_ray()
-    task = Task(out, cluster, loading, resume, not output.quiet, lambda note: say(note, output.quiet))
+    task = BlockOutput(out, cluster, loading, resume, not output.quiet, lambda note: say(note, output.quiet))
     if out.is_dir() and not output.force:
         raise UsageError(f"{out} exists; --force replaces it.")
     if not out.is_dir():
@@ -163,7 +163,7 @@ def _task(
 
 
 def _predict_on_ray(
-    model: Path, data: object, rows: RowOptions, pictures: PictureOptions, moved: MovedOptions, task: Task
+    model: Path, data: object, rows: RowOptions, pictures: PictureOptions, moved: MovedOptions, task: BlockOutput
 ) -> None:
     from yoro.cluster.block_output import predict_on_ray
     from yoro.model.open_model import load
@@ -182,7 +182,7 @@ def _predict_on_ray(
 
 
 @contextmanager
-def _resumable(task: Task) -> Iterator[None]:
+def _resumable(task: BlockOutput) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
@@ -262,7 +262,9 @@ def respond(
     tell_skipped(stream.skipped)
 
 
-def _respond_on_ray(data: object, pipeline: PipelineOptions, task: Task, *, labelled: bool, split: str | None) -> None:
+def _respond_on_ray(
+    data: object, pipeline: PipelineOptions, task: BlockOutput, *, labelled: bool, split: str | None
+) -> None:
     from yoro.cluster.block_output import respond_on_ray
 
     with _resumable(task):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from yoro.cluster.actors import Opening, Work
+from yoro.cluster.actors import BlockWork, Opening
 from yoro.cluster.block_decoding import Decoding
 from yoro.cluster.blocks import Block, cut, of_parts
 from yoro.cluster.engine import begin, finished_before, whole_batches
@@ -22,7 +22,7 @@ from yoro.data.row_files import RowFiles, places_of, response_places
 from yoro.errors import InputError
 from yoro.files.atomic import drafted_folder, remove_folder
 from yoro.model.open_model import OpenModel
-from yoro.model.pipeline import Pipeline, make_pipeline
+from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineSettings, Tell
 from yoro.trust.answering import Answerer
 
@@ -37,7 +37,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Task:
+class BlockOutput:
     """Where rows are written, and how images are read for them."""
 
     out: Path  # a file, if it ends in .parquet; else a folder of one file a block
@@ -54,7 +54,7 @@ class Task:
 
 
 def predict_on_ray(
-    classifier: OpenModel, data: object, task: Task, answerer: Answerer, source: str | None = None
+    classifier: OpenModel, data: object, task: BlockOutput, answerer: Answerer, source: str | None = None
 ) -> Written:
     """Rows of answers to images; `source` tells where the model's source is now, if it has moved."""
     pipeline, origin = classifier.pipeline, classifier.model.origin
@@ -63,24 +63,26 @@ def predict_on_ray(
     settings = PipelineSettings(source=source or origin.name)
     threads, batch = task.cluster.ray_threads, task.loading.batch_size
     opening = Opening(settings, threads, batch, pipeline.describe(), origin=origin)
-    return _write(data, task, pipeline, described, opening, work, labelled=False, from_here=True)
+    blocks = _blocks(data, task, described, labelled=False, from_here=True)
+    return _write(blocks, task, opening, work, Decoding(dict(pipeline.geometry.config()), task.loading.strict, False))
 
 
-def respond_on_ray(data: object, task: Task, chosen: PipelineSettings, *, labelled: bool, split: str | None) -> Written:
+def respond_on_ray(
+    data: object, task: BlockOutput, chosen: PipelineSettings, *, labelled: bool, split: str | None
+) -> Written:
     """Rows of responses to images."""
     pipeline = make_pipeline(chosen)
     opening = Opening(chosen, task.cluster.ray_threads, task.loading.batch_size, pipeline.describe())
     work = Responding(pipeline.source.width, pipeline.origin().identity() or {}, labelled)
     described: dict[str, object] = {**pipeline.describe(), "labelled": labelled}
-    written = _write(data, task, pipeline, described, opening, work, labelled=labelled, split=split)
+    blocks = _blocks(data, task, described, labelled=labelled, split=split)
+    decoding = Decoding(dict(pipeline.geometry.config()), task.loading.strict, labelled)
+    written = _write(blocks, task, opening, work, decoding)
     return Written(written.rows, written.skipped, pipeline.source.width)
 
 
-def _write(
-    data: object, task: Task, pipeline: Pipeline, described: dict[str, object], opening: Opening, work: Work, *,
-    labelled: bool, split: str | None = None, from_here: bool = False,
-) -> Written:  # fmt: skip
-    blocks = _blocks(data, task, described, labelled=labelled, split=split, from_here=from_here)
+def _write(blocks: list[Block], task: BlockOutput, opening: Opening, work: BlockWork, decoding: Decoding) -> Written:
+    """Write a file for each block that has none yet, then put them in place."""
     storage, unfinished = Storage(str(task.unfinished.absolute())), task.unfinished
     begin(storage, unfinished, joined([block.digest for block in blocks]), resume=task.resume)
     names = [table_name(block.index, block.digest) for block in blocks]
@@ -88,7 +90,6 @@ def _write(
     storage.remove(there - set(names))
     todo = [block for block, name in zip(blocks, names, strict=True) if name not in there]
     finished_before(len(blocks) - len(todo), len(blocks), task.tell)
-    decoding = Decoding(dict(pipeline.geometry.config()), task.loading.strict, labelled)
     total = sum(len(block.examples) for block in todo) or None
     shown = tqdm(total=total, desc="reading", unit="img", disable=None if task.progress else True, leave=False)
     with shown as bar, ray_session(task.cluster, opening.settings.source) as actors:
@@ -99,8 +100,9 @@ def _write(
 
 
 def _blocks(
-    data: object, task: Task, described: dict[str, object], *, labelled: bool, split: str | None, from_here: bool
-) -> list[Block]:
+    data: object, task: BlockOutput, described: dict[str, object], *, labelled: bool, split: str | None = None,
+    from_here: bool = False,
+) -> list[Block]:  # fmt: skip
     """The data in blocks; `from_here` names files so that they can be found from here."""
     size = whole_batches(FitSettings(loading=task.loading, cluster=task.cluster))
     places = places_of(data)
@@ -116,7 +118,7 @@ def _blocks(
     return of_parts(RowFiles(tuple(places), marks).parts(size), described)
 
 
-def _put_in_place(files: list[Path], task: Task) -> Written:
+def _put_in_place(files: list[Path], task: BlockOutput) -> Written:
     """Give the files their name: one file, or the folder."""
     count, skipped = counted_rows(files)
     if task.out.suffix.lower() == ".parquet":

@@ -18,7 +18,7 @@ from yoro.cluster.blocks import Block, cut, of_parts
 from yoro.cluster.ray_data import Crew, run_blocks
 from yoro.cluster.session import LOCAL, READ_SHARE, need_ray, ray_session, refuse_endpoint
 from yoro.cluster.storage import Storage
-from yoro.cluster.tree import Node, grow, left_over, missing, parent, ready
+from yoro.cluster.tree import TreeNode, grow, left_over, missing, parent, ready
 from yoro.data.examples import Example
 from yoro.data.roles import Rows
 from yoro.data.row_files import FilePart, RowFiles, response_places
@@ -107,7 +107,7 @@ def kept_in(settings: FitSettings) -> Iterator[Storage]:
 def begin(storage: Storage, note: Path | None, run: str, *, resume: bool) -> None:
     """Note beside the output which run the place belongs to.
 
-    What another run left there is removed, unless it was to be gone on from: then it is an error.
+    What another run left there is removed; with `resume` it is an error.
     """
     if resume and note is not None and (note / PLAN).is_file():
         try:
@@ -158,13 +158,13 @@ def gather_blocks(blocks: Sequence[Block], crew: Crew, settings: FitSettings) ->
 class Merging:
     """Adds shards up as soon as all that belong together are there, beside the pass."""
 
-    def __init__(self, levels: list[list[Node]], storage: Storage, names: set[str]) -> None:
+    def __init__(self, levels: list[list[TreeNode]], storage: Storage, names: set[str]) -> None:
         self._levels, self._storage, self._names = levels, storage, set(names)
-        self._running: dict[Any, Node] = {}
+        self._running: dict[Any, TreeNode] = {}
         for node in ready(levels, self._names):
             self._start(node)
 
-    def finished(self, node: Node) -> None:
+    def finished(self, node: TreeNode) -> None:
         """Note that a shard is there."""
         self._names.add(node.name)
         above = parent(self._levels, node)
@@ -177,7 +177,7 @@ class Merging:
         while self._running:
             self._collect(None)
 
-    def _start(self, node: Node) -> None:
+    def _start(self, node: TreeNode) -> None:
         import ray
 
         task = ray.remote(add_up).options(num_cpus=READ_SHARE)

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from yoro.cluster.actors import Actor, Opening, Work
+from yoro.cluster.actors import Actor, BlockWork, Opening
 from yoro.cluster.block_decoding import Columns, Decoding, raised, read_block
 from yoro.cluster.blocks import Block
 from yoro.cluster.session import READ_SHARE
@@ -33,7 +33,7 @@ class Crew:
     actors: int
     threads: int
     opening: Opening | None
-    work: Work
+    work: BlockWork
     storage: Storage
     decoding: Decoding
 

@@ -45,8 +45,10 @@ def find(data: object, *, labelled: bool = True, known: Collection[str] = ()) ->
 def _find_at(place: str, labelled: bool, known: Collection[str]) -> Dataset:
     if (places := places_of(place)) is not None:
         _refuse_responses(place)
-        folder = "" if is_url(place) or place.startswith(WEBDATASET) else shown(Path(place).parent)
-        return replace(find_rows(places, labelled=labelled), before="" if folder in ("", ".") else f"{folder}/")
+        found = find_rows(places, labelled=labelled)
+        path = Path(place.removeprefix(WEBDATASET))
+        folder = "." if is_url(place) else shown(path if path.is_dir() else path.parent)
+        return found if folder == "." else replace(found, before=f"{folder}/")
     if is_url(place):
         return _find_url(place, labelled, known)
     path = Path(place)

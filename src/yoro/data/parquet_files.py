@@ -87,6 +87,8 @@ def row_name(place: str, row: int) -> str:
 def list_rows(place: str, *, labelled: bool, start: int = 0, stop: int | None = None) -> Iterator[Example]:
     """The images of a file in its order; their own columns are read when they are decoded."""
     stamp, stop = stamp_of(place), count_rows(place) if stop is None else stop
+    if stop - start > limits.PACKED_MEMBERS:
+        raise InputError(f"{place} has {stop - start:,} rows; write files of at most {limits.PACKED_MEMBERS:,}.")
     with open_parquet(place) as file:
         names = set(file.schema_arrow.names)
     if not names & {"image", "path", "pixels"}:

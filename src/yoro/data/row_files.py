@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
@@ -118,21 +119,35 @@ def _holds_rows(item: str) -> bool:
         return True
     if is_url(item):
         return item.endswith(".tar")
-    if item.lower().endswith(".tar"):
-        return is_shard(Path(next(iter(_named(item)), item)))
-    path = Path(item)
-    names = [entry.name for entry in path.iterdir() if not entry.name.startswith(".")] if path.is_dir() else []
-    return bool(names) and all(name.lower().endswith(PARQUET) for name in names)
+    try:
+        if item.lower().endswith(".tar"):
+            return is_shard(Path(next(_named(item), item)))
+        return _is_folder_of_parquet(item)
+    except (OSError, ValueError):  # no name that a file can have, or a folder that cannot be opened
+        return False
+
+
+def _is_folder_of_parquet(folder: str) -> bool:
+    if not Path(folder).is_dir():
+        return False
+    found = False
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.startswith("."):
+                if not entry.name.lower().endswith(PARQUET):
+                    return False
+                found = True
+    return found
 
 
 def _spelled(item: str) -> Iterator[str]:
     """The files that one item names, in order."""
     bare = item.removeprefix(WEBDATASET)
-    prefix = "" if bare.lower().endswith(PARQUET) or (not is_url(bare) and Path(bare).is_dir()) else WEBDATASET
     if not is_url(bare) and Path(bare).is_dir():
         inside = (path for path in Path(bare).iterdir() if path.name.lower().endswith(PARQUET))
         yield from sorted(str(path.absolute()) for path in inside)
         return
+    prefix = "" if bare.lower().endswith(PARQUET) else WEBDATASET
     for name in _named(bare):
         yield prefix + (name if is_url(name) else str(Path(name).absolute()))
 

@@ -83,10 +83,10 @@ def _split_name(name: str) -> tuple[str, str]:
 def _grouped(files: Iterator[Found], labelled: bool) -> Iterator[tuple[str, Sample]]:
     """Samples with an image: consecutive files of one key."""
     sample, current, letters = Sample(), "", 0
-    for name, picture in files:
+    for count, (name, picture) in enumerate(files):
         letters += len(name)
-        if len(name) > limits.PACKED_NAME or letters > limits.PACKED_INDEX_BYTES:
-            raise InputError(f"file names are too long, such as '{shown(name[:60])}...'")
+        if len(name) > limits.PACKED_NAME or letters > limits.PACKED_INDEX_BYTES or count > limits.PACKED_MEMBERS:
+            raise InputError(f"A shard has too many files, or names that are too long, such as '{shown(name[:60])}'.")
         key, ending = _split_name(name)
         if not key or picture is None:
             continue

@@ -79,7 +79,7 @@ class ThisProcess:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PassPlan:
     """What a pass reads, known before the first of it is read."""
 
     train: list[Part]
@@ -95,7 +95,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class PassResult:
     """What came of a pass: the model, how images are read, and what there is to know besides."""
 
     model: Model
@@ -107,16 +107,18 @@ class Fitted:
     skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
 
 
-def fit_model(data: object, val: object | None, settings: FitSettings, engine: Engine | None = None) -> Fitted:
+def fit_model(data: object, val: object | None, settings: FitSettings, engine: Engine | None = None) -> PassResult:
     """Read everything that is to be fitted once, where the engine runs, and solve."""
     verb, engine = Verb("fit", integers=integer_labels(data)), engine or ThisProcess()
     plan = plan_pass(data, val, settings, listed=engine.lists_files)
     names, words, notes = plan.names, None, list(plan.notes)
+    if names is not None and settings.shots != 0:
+        refuse_one_class(names, data)
     if names is not None:
-        refuse_one_class(names, data) if settings.shots != 0 else None
         log_prior(np.ones(len(names)), tuple(sorted(names)), settings.solve.prior)  # refuses one that does not fit
     pipeline = make_pipeline(settings.pipeline) if plan.origin is None else None
-    for note in (*notes, *getattr(pipeline and pipeline.source, "notes", ())):
+    told = () if pipeline is None else getattr(pipeline.source, "notes", ())
+    for note in (*notes, *told):
         settings.tell(note)
     if pipeline is not None and names is not None:
         words = _sentences(pipeline, names, settings, notes)
@@ -139,13 +141,13 @@ def fit_model(data: object, val: object | None, settings: FitSettings, engine: E
     for note in repeats:
         settings.tell(note)
     thin = few_images(model) if settings.shots is None else []
-    return Fitted(
+    return PassResult(
         model, read_by if isinstance(read_by, Pipeline) else None, examples,
         plan.held if isinstance(plan.held, list) else [], [*notes, *repeats], [*conflicts, *thin], gathered.skipped,
     )  # fmt: skip
 
 
-def plan_pass(data: object, val: object | None, settings: FitSettings, *, listed: bool = True) -> Plan:
+def plan_pass(data: object, val: object | None, settings: FitSettings, *, listed: bool = True) -> PassPlan:
     """What is fitted and what is validated on; what cannot be fitted as it was asked for is refused."""
     if is_response_data(data) and not settings.refine:
         return _plan_responses(data, val, settings)
@@ -154,22 +156,24 @@ def plan_pass(data: object, val: object | None, settings: FitSettings, *, listed
         raise InputError("No data came. Give labelled images, or shots=0 and the classes by name (--classes FILE).")
     if settings.shots == 0:
         named |= set(find(data).classes if data is not None else ())
-        return Plan([], [], [f"{counted(len(named), 'class')} by name; no image is fitted."], named)
+        return PassPlan([], [], [f"{counted(len(named), 'class')} by name; no image is fitted."], named)
     whole = settings.shots is None and not settings.refine and (val is not None) == (rule == "validation")
     places = places_of(data) if whole and not listed else None
     if places is not None:  # nothing is drawn from them or held out of them
         held, notes = to_measure(val) if val is not None else ([], [])
-        return Plan([RowFiles(tuple(places), FITTED)], held, [f"Found {counted(len(places), 'file')} to fit.", *notes])
+        return PassPlan(
+            [RowFiles(tuple(places), FITTED)], held, [f"Found {counted(len(places), 'file')} to fit.", *notes]
+        )
     if settings.refine:  # what decides on a refinement is held out
         rule = "validation"
     train, held, notes = to_fit(data, val, rule=rule, seed=settings.solve.seed, shots=settings.shots)
     if any(isinstance(part, Rows) for part in (*train, held)):
         raise InputError("A prompt is trained on images, not on responses; give folders or lists of images.")
-    plan = Plan(list(train), held, notes)
+    plan = PassPlan(list(train), held, notes)
     return replace(plan, names=named | {example.label or "" for example in plan.examples})
 
 
-def _plan_responses(data: object, val: object | None, settings: FitSettings) -> Plan:
+def _plan_responses(data: object, val: object | None, settings: FitSettings) -> PassPlan:
     asked = settings.sentences.asked(settings.shots)
     if asked or settings.shots is not None:
         raise InputError(f"{asked or '--shots'} is for images; responses are fitted as they are.")
@@ -177,7 +181,7 @@ def _plan_responses(data: object, val: object | None, settings: FitSettings) -> 
     made_by, other = identity_of(data), identity_of(val)
     if difference(made_by, other):
         raise InputError(f"The data and the validation data differ in {difference(made_by, other)}.")
-    return Plan(list(train), held, notes, origin=Origin(made_by=made_by))
+    return PassPlan(list(train), held, notes, origin=Origin(made_by=made_by))
 
 
 def _sentences(pipeline: Pipeline, names: set[str], settings: FitSettings, notes: list[str]) -> EncodedBank | None:
