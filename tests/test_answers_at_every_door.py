@@ -93,7 +93,7 @@ def by_json_and_gallery(work, question):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Gallery, "page", lambda self, *_: pages.append(self) or "")
         words = ["--html", work.folder / "page.html", "--out", out, "--force", "-q", *words_of(work, question)]
-        run("predict", work.model, *work.files, *words)
+        run("predict", work.model, *work.files, "--workers", 0, *words)
     return list(answers_of(json.loads(out.read_text()))), list(of_gallery(work, question, pages[0]))
 
 
@@ -108,7 +108,7 @@ def of_gallery(work, question, gallery):
 
 
 def by_csv(work, question):
-    done = run("predict", work.model, *work.files, "-q", *words_of(work, question))
+    done = run("predict", work.model, *work.files, "--workers", 0, "-q", *words_of(work, question))
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     for row in rows:
         row |= {key: json.loads(row[key]) for key in ("typicality", "labels") if key in row}

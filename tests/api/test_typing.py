@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
 USER = """
 from pathlib import Path
 
@@ -41,6 +43,6 @@ again.merge(classifier)
 def test_a_users_file_passes_mypy(tmp_path):
     pytest.importorskip("mypy")
     (tmp_path / "user.py").write_text(USER)
-    words = ["-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", tmp_path / "cache", "user.py"]
-    done = subprocess.run([sys.executable, *map(str, words)], cwd=tmp_path, capture_output=True, text=True)
+    words = [sys.executable, "-m", "mypy", str(tmp_path / "user.py")]  # here, for the cache of the package's own check
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -31,7 +31,7 @@ from yoro.model.store import check_output, read_model
 from yoro.model.unlearning_receipt import Receipt
 from yoro.reports.evaluation import evaluation_report, fit_report
 from yoro.reports.page import render
-from yoro.trust.active_learning import COUNT, Chosen, choose_next
+from yoro.trust.active_learning import COUNT, NextToLabel, choose_next
 from yoro.trust.advice import Advice, advise
 from yoro.trust.answering import make_answerer
 from yoro.trust.explanations import NEAR, Asked, ClassReasons, Explanation, ExplanationStream, explain_classes
@@ -186,7 +186,7 @@ class Classifier(OpenModel):
         """What the fitted data are worth, what more images would buy, and which classes need them; nothing is read."""
         return advise(self.model)
 
-    def choose_next(self, data: Data, count: int = COUNT, *, loading: Loading = HERE) -> Chosen:
+    def choose_next(self, data: Data, count: int = COUNT, *, loading: Loading = HERE) -> NextToLabel:
         """Which of unlabelled images to label next: those in doubt, and unlike each other."""
         return choose_next(self, data, count, loading=loading)
 

@@ -24,7 +24,7 @@ from yoro.errors import counted
 from yoro.model.settings import FitSettings, silence
 
 if TYPE_CHECKING:
-    from yoro.trust.active_learning import Chosen
+    from yoro.trust.active_learning import NextToLabel
     from yoro.trust.advice import Advice, Point
     from yoro.trust.backbone_trial import Tried
 
@@ -159,7 +159,7 @@ def _tried_line(tried: Tried) -> str:
     return f"{tried.source}: {tried.verdict}, {compared} ({tried.gained} gained, {tried.lost} lost), {took}."
 
 
-def _next_lines(chosen: Chosen) -> list[str]:
+def _next_lines(chosen: NextToLabel) -> list[str]:
     lines = [f"To label next, of {counted(chosen.looked_at, 'image')} that were not fitted:"]
     shown = chosen.candidates[:MOST_SHOWN]
     lines += [f"  {one.name}: {one.label} {one.probability:.0%}, or {one.other}." for one in shown]

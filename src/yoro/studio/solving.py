@@ -31,7 +31,7 @@ from yoro.studio.training_data import Content, Rows, gathered_of
 from yoro.studio.workspace import Workspace
 from yoro.trust.explanations import Sums
 from yoro.trust.label_issues import far_out, near_duplicates
-from yoro.trust.nearest_neighbours import Fitted
+from yoro.trust.nearest_neighbours import FittedImages
 from yoro.trust.out_of_distribution import Strangeness, strangeness_of
 
 
@@ -102,9 +102,9 @@ class Learned:
     judgement: Judgement = field(default_factory=Judgement)
 
     @cached_property
-    def fitted(self) -> Fitted:
+    def fitted(self) -> FittedImages:
         """The training photos, to find the nearest ones."""
-        return Fitted(self.classifier.model)
+        return FittedImages(self.classifier.model)
 
     @cached_property
     def sums(self) -> Sums:

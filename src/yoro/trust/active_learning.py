@@ -35,7 +35,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class NextToLabel:
     """Images to label next, the first to be labelled first."""
 
     candidates: tuple[Candidate, ...]
@@ -45,7 +45,7 @@ class Chosen:
 
 def choose_next(
     classifier: OpenModel, data: object, count: int = COUNT, *, loading: Loading = HERE, progress: bool = False
-) -> Chosen:
+) -> NextToLabel:
     """So many of the unlabelled images, by doubt and spread."""
     if count < 1:
         raise InputError(f"{count} images to label were asked for; expected 1 or more.")
@@ -64,7 +64,7 @@ def choose_next(
         second, first = np.argsort(logs[row], kind="stable")[-2:]
         sure, next_ = (float(np.exp(logs[row, i])) for i in (first, second))
         found.append(Candidate(names[row], classes[first], sure, classes[second], sure - next_))
-    return Chosen(tuple(found), len(names), tuple(stream.skipped))
+    return NextToLabel(tuple(found), len(names), tuple(stream.skipped))
 
 
 def spread_doubt(probabilities: Array, features: Array, count: int) -> list[int]:

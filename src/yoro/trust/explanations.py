@@ -23,7 +23,7 @@ from yoro.model.open_model import OpenModel
 from yoro.model.priors import fitted_log_prior
 from yoro.model.settings import HERE, Loading
 from yoro.trust.contributions import Terms, terms_of
-from yoro.trust.nearest_neighbours import Fitted, Neighbour, pictures_of
+from yoro.trust.nearest_neighbours import FittedImages, Neighbour, pictures_of
 from yoro.trust.occlusion import check_grid, occlusion_map
 
 Array = NDArray[np.float64]
@@ -189,7 +189,7 @@ class ExplanationStream:
             if not self.pictures:
                 raise InputError("A map needs images; responses have none.")
         known = None if asked.fitted is None else pictures_of(classifier, asked.fitted)
-        self.fitted = Fitted(classifier.model, known)
+        self.fitted = FittedImages(classifier.model, known)
         self._sums = Sums(classifier)
         self.answers = classifier.answers(data, loading=loading, progress=progress)
 

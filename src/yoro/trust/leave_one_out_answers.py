@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeftOutExamples:
     """Labelled examples, and log-probabilities (n, classes) by the model without each of them."""
 
     examples: Collected
@@ -44,7 +44,9 @@ class LeftOut:
         return class_codes(self.examples.labels.tolist(), self.classes)
 
 
-def left_out(classifier: OpenModel, data: object, *, loading: Loading = HERE, progress: bool = False) -> LeftOut:
+def left_out(
+    classifier: OpenModel, data: object, *, loading: Loading = HERE, progress: bool = False
+) -> LeftOutExamples:
     """Answers for labelled data: what was fitted is left out, exactly; what was not is answered as it is.
 
     Responses that the model keeps are taken from it; other images are read again. An image that was fitted under
@@ -67,7 +69,7 @@ def left_out(classifier: OpenModel, data: object, *, loading: Loading = HERE, pr
     logs, answered = _answers(model, examples, fitted)
     if not answered.all():
         notes.append(f"{counted((~answered).sum(), 'example')} alone in a class: no leave-one-out answer.")
-    return LeftOut(
+    return LeftOutExamples(
         examples.take(np.flatnonzero(answered)),
         classifier.names,
         logs[answered],

@@ -27,7 +27,7 @@ class Neighbour:
     name: str = ""  # of the file, where the data were given
 
 
-class Fitted:
+class FittedImages:
     """The responses kept in a model, to be compared with; none of a model that keeps none.
 
     `pictures` are images by their content; neighbours among them have names.
