@@ -177,7 +177,7 @@ def test_too_few_parties_are_refused_and_two_are_warned(tmp_path, three):
     with pytest.raises(InputError, match="requires at least 3"):
         confirm(session, key(session.folder, "east"))
     few = play(tmp_path / "t", three, ["east", "west"])
-    assert "each can take its own sums from the total" in total(few)[1].notes[1]
+    assert "each can subtract its own sums" in total(few)[1].notes[1]
 
 
 def test_a_message_in_anothers_name_is_refused(done):

@@ -126,7 +126,7 @@ def _guess(text: str, known: Sequence[str], networks: Callable[[], Sequence[str]
 def _guess_network(text: str, networks: Sequence[str]) -> str:
     """The networks of that or the nearest name; without torch, what to type."""
     if not networks:
-        return f"Networks need a prefix, such as timm:{text} or torchvision:{text}, and {install('torch')}."
+        return f"Networks need a prefix, such as timm:{text} or torchvision:{text}, and torch: {install('torch')}."
     names = {name.partition(":")[2]: name for name in reversed(networks)}
     near = [text] if text in names else difflib.get_close_matches(text.lower(), list(names), n=1, cutoff=0.6)
     same = [name for name in networks if name.partition(":")[2] in near]
