@@ -136,9 +136,7 @@ def test_epoch_0_is_the_one_pass_model_of_the_training_images(fitted, train, hel
 def test_validation_images_that_were_fitted_are_refused(fitted, train, held):
     from yoro.refining.few_pass import refine
 
-    with pytest.raises(
-        InputError, match=r"1 of 61 validation images .* 'validation: digit 3'"
-    ):
+    with pytest.raises(InputError, match=r"1 of 61 validation images .* 'validation: digit 3'"):
         refine(fitted, train, [*held, train[3]], settings=settings())
     with pytest.raises(InputError, match="1 of 60 validation images"):
         refine(fitted, [*train, held[0]], held, settings=settings())
