@@ -43,7 +43,8 @@ class Declared:
 
     def check(self, value: object) -> None:
         """Raise if an option that is a whole number, or yes or no, is given as something else."""
-        expected = {int: "a whole number", int | None: "a whole number or None", bool: "True or False"}.get(self.kind)
+        kinds: dict[object, str] = {int: "a whole number", int | None: "a whole number or None", bool: "True or False"}
+        expected = kinds.get(self.kind)
         if expected is None or (value is None and self.kind == int | None):
             return
         if not isinstance(value, bool if self.kind is bool else Integral) or (
