@@ -53,13 +53,16 @@ class Declared:
             raise InputError(f"The option {self.name} is {value!r}; expected {expected}.")
 
 
-def declared(settings: type, made: object | None = None, group: str = "") -> list[Declared]:
-    """The options of a settings class, those of groups within it included; defaults are those of an instance."""
+def declared(settings: type, made: object | None = None, group: str = "", *, groups: bool = True) -> list[Declared]:
+    """The options of a settings class, with those of groups within it; defaults are those of an instance.
+
+    Settings modules do without postponed annotations, which are slow to read at run time.
+    """
     made = settings() if made is None else made
     hints, found = get_type_hints(settings, include_extras=True), list[Declared]()
     for field in fields(settings):
         hint, default = hints[field.name], getattr(made, field.name)
-        if isinstance(hint, type) and is_dataclass(hint):
+        if groups and isinstance(hint, type) and is_dataclass(hint):
             found += declared(hint, default, field.name)
         kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         option = next((note for note in notes if isinstance(note, Option)), None)

@@ -10,14 +10,16 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from yoro.cli.options import UsageError, WriteOptions, shown
+from yoro.cli.options import OPTIONS, UsageError, WriteOptions, shown
 from yoro.cli.output import print_text, say
 from yoro.errors import counted
 from yoro.model.settings import SolveSettings
 from yoro.option import Option
 from yoro.text.settings import EACH
 
-app = App("attributes", sort_key=100, help="List, validate, sample or generate class descriptions.")
+app = App(
+    "attributes", sort_key=100, group_parameters=OPTIONS, help="List, validate, sample or generate class descriptions."
+)
 
 BankPath = Annotated[str, Parameter(name="BANK", help="A JSON file, a saved model, templates or names.")]
 BankOut = Annotated[Path, Parameter(metavar="FILE.json", help="Where to write the bank.")]

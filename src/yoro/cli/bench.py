@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from yoro.cli.options import SHARED, JsonOption, JsonOptions, LoadingOptions, ReportOptions, parse_names, shown
+from yoro.cli.options import OPTIONS, SHARED, JsonOption, JsonOptions, LoadingOptions, ReportOptions, parse_names, shown
 from yoro.cli.output import passing, print_json, print_text, say, write_page
 from yoro.model.settings import PipelineSettings
 from yoro.option import Option
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from yoro.research.bench.run_forecast import Measure
     from yoro.research.bench.speed_probe import Speed
 
-app = App("bench", sort_key=101, help="Run plans of datasets, backbones and methods; make their tables.")
+app = App(
+    "bench",
+    sort_key=101,
+    group_parameters=OPTIONS,
+    help="Run plans of datasets, backbones and methods; make their tables.",
+)
 
 RESULTS = Path("results")
 PlanPath = Annotated[Path, Parameter(name="PLAN.toml", help="A plan.")]

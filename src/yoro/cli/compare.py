@@ -49,7 +49,7 @@ def compare(
     loading: LoadingOptions = LoadingOptions(),
     output: ReportOptions = ReportOptions(),
 ) -> None:
-    """Compare label mappings and other training-free methods on your images.
+    """Compare label mappings and training-free methods on your images.
 
     All are fitted and tested on the same responses, which are computed once.
     """

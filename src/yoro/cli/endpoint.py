@@ -9,13 +9,18 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from yoro.cli.options import LABEL_FROM, Data, LoadingOptions, QuietOption, WriteOptions, given, shown
+from yoro.cli.options import LABEL_FROM, OPTIONS, Data, LoadingOptions, QuietOption, WriteOptions, given, shown
 from yoro.cli.output import print_text, say
 from yoro.errors import InputError, counted
 from yoro.model.settings import PipelineSettings
 from yoro.option import Option
 
-app = App("endpoint", sort_key=102, help="Check an API endpoint; exchange files with batch endpoints.")
+app = App(
+    "endpoint",
+    sort_key=102,
+    group_parameters=OPTIONS,
+    help="Check an API endpoint; exchange files with batch endpoints.",
+)
 
 MOST_LINES = 50_000  # of one file of requests: what batch endpoints usually take
 MOST_MEGABYTES = 190

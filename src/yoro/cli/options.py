@@ -4,13 +4,11 @@ Options are declared on the fields of a settings class (see `yoro.option`). A ve
 and the command line shows its fields.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
 from cyclopts import Group, Parameter
 
@@ -59,15 +57,16 @@ def shown(*hidden: str) -> Callable[[type[Settings]], type[Settings]]:
     """
 
     def mark(group: type[Settings]) -> type[Settings]:
-        options = {one.name: one for one in declared(group) if not one.group}
-        own = {}
-        for name, hint in get_type_hints(group).items():
+        options = {one.name: one for one in declared(group, groups=False)}
+        own, made = {}, group()
+        for name, default in vars(made).items():
             if name in options and name not in hidden and not options[name].option.python_only:
-                own[name] = Annotated[_typed(options[name].kind), options[name].option, _parameter(options[name])]
-            elif name in hidden or not hasattr(hint, "__cyclopts__"):
-                own[name] = Annotated[hint, Parameter(parse=False)]
+                one = options[name]
+                own[name] = Annotated[_typed(one.kind), one.option, _parameter(one)]
+            elif name in hidden or not hasattr(default, "__cyclopts__"):
+                own[name] = Annotated[object, Parameter(parse=False)]
         group.__annotations__ = {**group.__annotations__, **own}
-        return Parameter(name="*")(group)
+        return group if hasattr(group, "__cyclopts__") else Parameter(name="*")(group)
 
     return mark
 
@@ -185,13 +184,13 @@ class MovedOptions:
     budget: Annotated[int | None, SHARED["budget"]] = PipelineSettings.budget
 
     @property
-    def calls(self) -> Calls:
+    def calls(self) -> "Calls":
         """How many API calls may be made."""
         from yoro.sources.protocol import Calls
 
         return Calls(self.budget)
 
-    def load(self, model: Path) -> Classifier:
+    def load(self, model: Path) -> "Classifier":
         """Load a saved model."""
         from yoro.model.classifier import load
 

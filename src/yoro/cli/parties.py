@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 from yoro.cli.options import (
     CLIP,
     NOISE,
+    OPTIONS,
     Images,
     LabelFrom,
     MovedOptions,
@@ -36,7 +37,12 @@ if TYPE_CHECKING:
     from yoro.model.partial_pass import ShardPass
     from yoro.parties.agreement import Agreement
 
-app = App("parties", sort_key=100, help="Combine statistics across organisations; only the total is revealed.")
+app = App(
+    "parties",
+    sort_key=100,
+    group_parameters=OPTIONS,
+    help="Combine organisations' statistics; only the total is revealed.",
+)
 
 Folder = Annotated[Path, Parameter(name="FOLDER", help="The shared folder of the session.")]
 Key = Annotated[Path, Parameter(metavar="FILE.key", help="File of the party's secret keys; never share it.")]

@@ -1,7 +1,5 @@
 """Options of the service: where it listens, and its limits."""
 
-from __future__ import annotations
-
 import ipaddress
 from dataclasses import dataclass, fields
 from typing import Annotated

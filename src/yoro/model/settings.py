@@ -1,7 +1,5 @@
 """The options of a fit, in groups; `yoro.fit`, the command line and the documentation take them from here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path

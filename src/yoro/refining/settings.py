@@ -1,7 +1,5 @@
 """Options of a refinement, and its two protocols: the one that helps, and the paper's."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 from dataclasses import dataclass
@@ -91,7 +89,7 @@ class RefineSettings:
         """Whether the paper is followed exactly."""
         return self.protocol == "paper"
 
-    def recipe(self, source: str, fitted: float) -> Recipe:
+    def recipe(self, source: str, fitted: float) -> "Recipe":
         """The recipe for a source, given the temperature that epoch 0 was fitted with."""
         from yoro.data.geometry import Augmentation
         from yoro.refining.recipe import Recipe

@@ -1,7 +1,5 @@
 """Options of the sentences that an image-text backbone compares images with."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
