@@ -87,7 +87,10 @@ def documented(settings: type) -> Callable[[Function], Function]:
         lines = [
             line
             for one in options
-            for line in (one.name, *textwrap.wrap(f"    {one.text}", 100, subsequent_indent="    "))
+            for line in (
+                one.name,
+                *textwrap.wrap(f"    {one.text}", 100, subsequent_indent="    ", break_on_hyphens=False),
+            )
         ]
         function.__doc__ = (function.__doc__ or "").replace("{options}", "\n    ".join(lines))
         return function

@@ -54,7 +54,7 @@ def fit_images(data: object, val: object | None, settings: FitSettings, passing:
     train, held, names, notes = chosen(data, val, settings)
     log_prior(np.ones(len(names)), tuple(sorted(names)), settings.solve.prior)  # refuses one that does not fit
     pipeline = make_pipeline(settings.pipeline)
-    for note in (*notes, *getattr(pipeline.source, "notes", ())):
+    for note in (*notes, *pipeline.source.notes):
         settings.tell(note)
     words, odd = encoded_bank_of(
         pipeline.source, names, replace(sentences, zero_shot=sentences.zero_shot and not settings.solve.paper),

@@ -120,6 +120,7 @@ class SolveSettings:
         int,
         Option(
             "Individual responses to keep, so that the shrinkage can be chosen again after a change.",
+            "On the command line: --no-reservoir.",
             expert=True,
             python_only=True,
         ),
@@ -208,7 +209,7 @@ class FitSettings:
         Option(
             '"fast" or "best", or "default" between them.',
             '"fast" reads the features alone, on a smaller input; "best" reads two views with a larger network where '
-            "its weights are installed, or on a larger input. Options given explicitly win.",
+            "its weights are installed, or on a larger input. Options given explicitly win. On the command line: --fast, --best.",
             python_only=True,
         ),
     ] = "default"

@@ -29,7 +29,12 @@ class SentenceSettings:
     sentences: Annotated[int, Option("Sentences to draw per class.", expert=True)] = 20  # as in the paper
     classes: Annotated[
         tuple[str, ...],
-        Option("Further classes without images, known by their sentences.", expert=True, python_only=True),
+        Option(
+            "Further classes without images, known by their sentences.",
+            "On the command line: --classes FILE.",
+            expert=True,
+            python_only=True,
+        ),
     ] = ()
     zero_shot: Annotated[
         bool,

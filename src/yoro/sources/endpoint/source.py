@@ -54,7 +54,7 @@ class EndpointSource(IdentifiedSource):
     The more images are asked about together, the fewer wait for one answer that is slow or comes at the third attempt.
     """
 
-    together = 256
+    preferred_batch = 256
 
     def __init__(self, name: str, config: EndpointConfig, calls: Calls) -> None:
         self.config = config
