@@ -47,6 +47,15 @@ def test_every_option_of_fit_is_on_the_command_line_as_it_was_declared():
             assert one.option.help in said
 
 
+def test_no_default_of_a_setting_is_typed_again_in_the_command_line():
+    shared = {Loading.batch_size, PipelineSettings.source, SentenceSettings.sentences, SolveSettings.reservoir}
+    for file in Path(yoro.cli.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            given = [*node.defaults, *node.kw_defaults] if isinstance(node, ast.arguments) else []
+            given += [node.value] if isinstance(node, ast.AnnAssign) else []
+            assert not {value.value for value in given if isinstance(value, ast.Constant)} & shared, file
+
+
 def test_no_function_of_the_command_line_has_more_than_seven_parameters():
     for name in MODULES:
         for value in vars(import_module(f"yoro.cli.{name}")).values():

@@ -7,6 +7,7 @@ from yoro.errors import InputError
 from yoro.model.settings import HERE, FitSettings, Loading, PipelineSettings, SolveSettings
 from yoro.text.settings import SentenceSettings
 
+
 def test_options_find_their_group():
     made = FitSettings.of(source="onnx:a.onnx", shrinkage="0.1", sentences=3, classes=["cat"], batch_size=4, shots=2)
     assert made.pipeline == PipelineSettings(source="onnx:a.onnx")

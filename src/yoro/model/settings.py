@@ -209,7 +209,8 @@ class FitSettings:
         Option(
             '"fast" or "best", or "default" between them.',
             '"fast" reads the features alone, on a smaller input; "best" reads two views with a larger network where '
-            "its weights are installed, or on a larger input. Options given explicitly win. On the command line: --fast, --best.",
+            "its weights are installed, or on a larger input. Options given explicitly win. On the command line: "
+            "--fast, --best.",
             python_only=True,
         ),
     ] = "default"
