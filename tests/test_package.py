@@ -53,7 +53,7 @@ def blocks(page: Path) -> list[tuple[str, str, str]]:
 
 def without_numbers(text: str) -> list[str]:
     """Lines in which times, memory and shares do not matter, nor which reading comes first."""
-    lines = re.sub(r"\d[\d.,]*", "#", re.sub(r"(?<=weighed by loo: ).*", "...", text)).splitlines()
+    lines = re.sub(r"\d[\d.,]*", "#", re.sub(r"(?<=weighted by loo: ).*", "...", text)).splitlines()
     return [line.rstrip() for line in lines]
 
 

@@ -294,8 +294,8 @@ def test_the_command_explains_classes_and_images(classifier, photos, tmp_path):
     assert str(new) in text
     for wrong, said in {
         ("--class", "cot"): "Did you mean 'cat'",
-        ("--occlusion", "4"): "go with images",
-        (new, "--class", "cat"): "leave it or the images out",
+        ("--occlusion", "4"): "need images",
+        (new, "--class", "cat"): "not both",
         (new, "--occlusion", "99"): "2 to 32",
     }.items():
         ended = invoke("explain", tmp_path / "m.yoro", *wrong)
