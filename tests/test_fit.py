@@ -503,7 +503,7 @@ from yoro""",
     _, talk = child.communicate(timeout=BOUND)
     assert child.returncode == 130, talk
     assert "Traceback" not in talk
-    assert "interrupted. The same command with --resume goes on from here." in talk
+    assert "interrupted. Resume with --resume." in talk
     assert not (tmp_path / "m.yoro").exists()
     run(*words, "--resume")
     same(yoro.load(tmp_path / "m.yoro"), fitted)

@@ -52,7 +52,7 @@ def test_fit_predict_and_evaluate(work, digits):
     assert evaluation["interval"][0] < evaluation["accuracy"] < evaluation["interval"][1]
     table = run("evaluate", "m.yoro", "test.npz", cwd=work).stdout
     assert "balanced accuracy" in table
-    assert "taken for" in table
+    assert "predicted as" in table
     rows = list(csv.DictReader(io.StringIO(run("predict", "m.yoro", "test.npz", "--top", "2", cwd=work).stdout)))
     assert len(rows) == 597
     assert list(rows[0]) == ["path", "label", "probability", "label_2", "probability_2"]
@@ -139,7 +139,7 @@ def truncated(folder):
         (["fit", "m.yoro", "--out", "x.yoro"], 1, "'m.yoro' is a saved model, not data"),
         (["fit", "train.npz", "--shrinkage", "validation", "--out", "x.yoro"], 1, "needs validation data"),
         (["fit", "train.npz", "--shrinkage", "2", "--out", "x.yoro"], 2, "is no shrinkage"),
-        (["fit", "train.npz", "--protocol", "mine", "--out", "x.yoro"], 2, "is no protocol"),
+        (["fit", "train.npz", "--protocol", "mine", "--out", "x.yoro"], 2, "Unknown protocol"),
         (["fit", "train.npz"], 2, "--out M.yoro is missing. Try `yoro fit --help`"),
         (["guess"], 2, "Unknown command"),
         (["predict", "m.yoro", "narrow.npz"], 1, "takes (n, 64)"),
@@ -154,7 +154,7 @@ def truncated(folder):
         (["inspect", "tampered.yoro"], 1, "was changed"),
         (["inspect", "newer.yoro"], 1, "Upgrade"),
         (["inspect", "truncated.yoro"], 1, "damaged"),
-        (["merge", "m.yoro", "--out", "x.yoro"], 2, "At least two"),
+        (["merge", "m.yoro", "--out", "x.yoro"], 2, "at least two"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )  # fmt: skip

@@ -60,7 +60,7 @@ def test_ctrl_c_ends_ray_and_says_how_to_go_on(held, ray):
     driver.send_signal(signal.SIGINT)
     _, said = driver.communicate()
     assert driver.returncode == 130
-    assert said.strip().splitlines()[-1] == "yoro: interrupted. The same command with --resume goes on from here."
+    assert said.strip().splitlines()[-1] == "yoro: interrupted. Resume with --resume."
     assert "Traceback" not in said
     assert gone(held)
     (held / "hold").unlink()

@@ -97,9 +97,9 @@ def test_the_paper_means_the_paper(digits):
     assert classifier.model.statistics.total == 500
     with pytest.raises(SelectionError, match="needs validation data"):
         yoro.fit(part(digits, 0, 500), protocol="paper")
-    with pytest.raises(InputError, match="leave these options out"):
+    with pytest.raises(InputError, match="remove the options"):
         yoro.fit(part(digits, 0, 500), val=part(digits, 500, 700), protocol="paper", shrinkage=0.1)
-    with pytest.raises(InputError, match="no protocol"):
+    with pytest.raises(InputError, match="Unknown protocol"):
         yoro.fit(part(digits, 0, 500), protocol="other")
 
 

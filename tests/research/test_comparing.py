@@ -127,9 +127,9 @@ def test_every_image_is_read_once(photos, monkeypatch):
 def test_all_methods_on_responses(files):
     done = run("train.npz", "--val", "val.npz", "--test", "test.npz", "--seeds", 1, cwd=files)
     lines = {line.split()[0]: line for line in done.stdout.splitlines() if line}
-    (folded,) = [line for line in done.stdout.splitlines() if line.startswith("Cannot run here: ")]
-    unable, reason = folded.removeprefix("Cannot run here: ").split(" (", 1)
-    assert reason.startswith("it needs texts")
+    (folded,) = [line for line in done.stdout.splitlines() if line.startswith("Not run: ")]
+    unable, reason = folded.removeprefix("Not run: ").split(" (", 1)
+    assert reason.startswith("no text tower")
     assert set(unable.split(", ")) == {name for name, method in METHODS.items() if "texts" in method.needs}
     assert {name for name, method in METHODS.items() if "texts" not in method.needs} <= set(lines)
     assert "Comparing" not in done.stderr
@@ -163,7 +163,7 @@ def test_whatever_a_method_runs_into_is_its_own_row(files, monkeypatch):
 
 def test_where_nothing_runs_the_table_is_shown_and_the_exit_is_1(files):
     done = run("train.npz", "--methods", "mpe,wpe", cwd=files, code=1)
-    assert "Cannot run here: mpe, wpe (it needs texts" in done.stdout
+    assert "Not run: mpe, wpe (no text tower" in done.stdout
     assert "No method could run" in done.stderr
 
 
@@ -252,7 +252,7 @@ def test_compare_speaks_of_sentences(photos, tmp_path):
     done = run(*words, "--attributes", "bank.json", cwd=tmp_path)
     assert "No class has 20 sentences; 3 per class are used." in done.stderr
     assert "Sentences:            12 (bank.json)" in done.stdout
-    assert "Cannot run" not in done.stdout
+    assert "Not run" not in done.stdout
     assert "Sentences:            80 (templates)" in run(*words, cwd=tmp_path).stdout
     assert "Sentences:            4 (names)" in run(*words, "--attributes", "names", cwd=tmp_path).stdout
 

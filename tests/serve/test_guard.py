@@ -111,7 +111,7 @@ def test_a_port_that_is_taken_is_one_line(service, fitted):
     [
         (["--port", 70000], "expected 0 to 65535"),
         (["--read-seconds", 0], "--read-seconds is 0.0; expected a number above 0"),
-        (["--most-images", 300], "--waiting-images"),
+        (["--most-images", 300], "does not fit"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused_before_anything_is_opened(words, said):

@@ -117,7 +117,7 @@ def fit_model(data: object, val: object | None, settings: FitSettings, engine: E
     if names is not None:
         log_prior(np.ones(len(names)), tuple(sorted(names)), settings.solve.prior)  # refuses one that does not fit
     pipeline = make_pipeline(settings.pipeline) if plan.origin is None else None
-    told = () if pipeline is None else getattr(pipeline.source, "notes", ())
+    told = () if pipeline is None else pipeline.source.notes
     for note in (*notes, *told):
         settings.tell(note)
     if pipeline is not None and names is not None:

@@ -1,12 +1,11 @@
 """What may be asked about each image, by whichever door: command line, Python, Ray, service or studio."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 from yoro.errors import InputError, did_you_mean
+from yoro.option import Option
 
 BY_CLASS, JACKKNIFE, FULL = "leave-one-out", "jackknife+", "full"
 SETS_BY: Final = (BY_CLASS, JACKKNIFE, FULL)
@@ -14,27 +13,42 @@ SETS_BY: Final = (BY_CLASS, JACKKNIFE, FULL)
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked about each image.
+    """What is asked about each image."""
 
-    top : how many of the most probable classes.
-    threshold : give no label where the best probability is less.
-    unknown : reject out-of-distribution images: give no label to what is no more typical than this share of the
-        fitted images. None does not measure it; 0 measures it and rejects nothing.
-    coverage : also give a conformal prediction set, which holds the right label this often.
-    calibrate : labelled data that were not fitted, to find the sets by.
-    sets_by : else how they are found: "leave-one-out", "jackknife+" or "full".
-    allow_empty : whether a set may be empty.
-    prior : class priors instead of those of the fit: "empirical", "uniform", or a share for each class.
-    """
-
-    top: int = 1
-    threshold: float = 0.0
-    unknown: float | None = None
-    coverage: float | None = None
-    calibrate: object = None
-    sets_by: str = BY_CLASS
-    allow_empty: bool = False
-    prior: str | Mapping[str, float] | None = None
+    top: Annotated[int, Option("Output the K best classes.", metavar="K")] = 1
+    threshold: Annotated[float, Option("Give no label below this probability.", metavar="P")] = 0.0
+    unknown: Annotated[
+        float | None,
+        Option(
+            "Reject out-of-distribution images; S is the fraction of training images rejected.",
+            "None does not measure it; 0 measures it and rejects nothing.",
+            metavar="S",
+        ),
+    ] = None
+    coverage: Annotated[
+        float | None, Option("Also output a conformal prediction set with coverage C.", metavar="C")
+    ] = None
+    calibrate: Annotated[
+        str | object | None,
+        Option("With --coverage: labelled data for calibration, not used in the fit.", metavar="DATA", expert=True),
+    ] = None
+    sets_by: Annotated[
+        str,
+        Option(
+            "With --coverage: how the sets are computed; full is exact but slow.",
+            metavar="|".join(SETS_BY),
+            expert=True,
+        ),
+    ] = BY_CLASS
+    allow_empty: Annotated[bool, Option("With --coverage: allow empty sets.", expert=True)] = False
+    prior: Annotated[
+        str | Mapping[str, float] | None,
+        Option(
+            "Class priors to use instead of the fit's: empirical, uniform, or cat=0.2,dog=0.8.",
+            metavar="P",
+            expert=True,
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.top < 1:

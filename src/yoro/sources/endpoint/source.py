@@ -53,7 +53,7 @@ class EndpointSource(IdentifiedSource):
     Large batches keep all connections busy while one image waits for a slow answer or a retry.
     """
 
-    together = 256
+    preferred_batch = 256
 
     def __init__(self, name: str, config: EndpointConfig, calls: Calls) -> None:
         self.config = config

@@ -365,7 +365,7 @@ def test_the_verb_shows_tables_and_counts_what_is_missing(tmp_path):
     shown = invoke("bench", "table", *where)
     assert shown.code == 0
     assert shown.stdout.startswith("## Accuracy by dataset")
-    assert "1 of 2 runs are not there: 1 failed, 0 missing." in shown.stderr
+    assert "1 of 2 runs have no result: 1 failed, 0 missing." in shown.stderr
     rows = json.loads(invoke("bench", "table", *where, "--json").stdout)
     assert rows[0]["finished"] == 1
     assert rows[0]["accuracy"] is None
