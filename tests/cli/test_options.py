@@ -144,3 +144,8 @@ def test_a_folder_given_as_a_dot_is_called_by_its_name(tmp_path, monkeypatch: py
 
 def test_of_many_folders_the_first_are_named() -> None:
     assert called(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+
+
+def test_a_word_for_an_option_that_may_be_repeated_is_not_taken_apart():
+    bound = app.parse_args(["explain", "m.yoro", "--class", "cat", "--class", "dog"])[1]
+    assert bound.arguments["wanted"].labels == ("cat", "dog")

@@ -90,9 +90,9 @@ def test_inspect_says_what_a_file_reveals(work):
     run("stats", "all.npz", "--sums-only", "--out", "sums.stats", cwd=work)
     full, sums = (run("inspect", name, cwd=work).stdout for name in ("1.stats", "sums.stats"))
     assert "Individual responses of 150 images" in full
-    assert "Digests of 150 images" in full
-    assert "one by one" not in sums
-    assert "Digests" not in sums
+    assert "Hashes of 150 images" in full
+    assert "Individual responses" not in sums
+    assert "Hashes" not in sums
     facts = json.loads(run("inspect", "sums.stats", "--json", cwd=work).stdout)
     assert facts["examples"] == 600
     assert facts["responses_kept"] == facts["digests_kept"] == 0
@@ -170,4 +170,4 @@ def test_statistics_with_noise_keep_nothing_exact_and_say_what_they_promise(work
     run("merge", "noisy.stats", "--out", "noisy.yoro", cwd=work)
     assert "noise        epsilon 1, delta 1e-05" in run("inspect", "noisy.yoro", cwd=work).stdout
     assert "epsilon 1, delta 1e-05" in (work / "noisy.yoro" / "README.md").read_text()
-    assert "go" in invoke("stats", "all.npz", "--clip", "3", "--out", "x.stats", cwd=work).stderr
+    assert "needs --noise" in invoke("stats", "all.npz", "--clip", "3", "--out", "x.stats", cwd=work).stderr

@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, TypeVar, Union, get_args, get_origin
 
 from cyclopts import Group, Parameter
 
@@ -73,7 +74,7 @@ def shown(*hidden: str) -> Callable[[type[Settings]], type[Settings]]:
 
 def _typed(kind: object) -> object:
     """The type of an option on the command line, where what may be a string is one."""
-    kinds = get_args(kind)
+    kinds = get_args(kind) if isinstance(kind, UnionType) or get_origin(kind) is Union else ()
     return kind if str not in kinds else str | None if type(None) in kinds else str
 
 
