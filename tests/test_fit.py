@@ -390,7 +390,7 @@ import os, sys
 import yoro.model.one_pass
 yoro.model.checkpoint.SECONDS_BETWEEN = 0.0  # a checkpoint after every batch
 yoro.model.checkpoint.SHARE_OF_TIME = 1e9
-yoro.model.one_pass.TOGETHER = 1
+yoro.model.one_pass.ROWS_PER_UPDATE = 1
 from yoro.cli.app import main
 main(sys.argv[1:])
 """
@@ -442,7 +442,7 @@ def test_killed_at_any_moment_it_resumes_to_the_same_model(folder, fitted, tmp_p
     assert "in one pass" in done.stderr
     assert [p.name for p in tmp_path.iterdir() if not p.name.endswith(".tmp")] == ["m.yoro"]
     model = yoro.load(tmp_path / "m.yoro")
-    monkeypatch.setattr("yoro.model.one_pass.TOGETHER", 1)
+    monkeypatch.setattr("yoro.model.one_pass.ROWS_PER_UPDATE", 1)
     reference = yoro.fit(folder, batch_size=3)
     assert model.model.statistics.total == 32
     scale = np.abs(reference.model.mapping.weights).max()
@@ -459,7 +459,7 @@ def test_a_full_disk_for_checkpoints_does_not_end_the_pass(folder, fitted, tmp_p
 
     monkeypatch.setattr("yoro.model.checkpoint.write_file", full)
     monkeypatch.setattr("yoro.model.checkpoint.SECONDS_BETWEEN", 0.0)
-    monkeypatch.setattr("yoro.model.one_pass.TOGETHER", 8)
+    monkeypatch.setattr("yoro.model.one_pass.ROWS_PER_UPDATE", 8)
     with pytest.warns(UserWarning, match="No checkpoint could be written"):
         same(yoro.fit(folder, checkpoint=tmp_path / "part"), fitted)
     assert list(tmp_path.iterdir()) == []

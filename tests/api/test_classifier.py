@@ -157,7 +157,7 @@ def test_methods_are_compared_on_the_same_images(fitted, new):
     assert (table["accuracy"] > 0.6).all()
     for options, message in (
         ({"methods": ["bmd"]}, "Did you mean"),
-        ({"seed": 1}, "no option 'seed'"),
+        ({"seed": 1}, "option 'seed'"),
         ({"seeds": 0}, "at"),
     ):
         with pytest.raises(InputError, match=message):

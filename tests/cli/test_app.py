@@ -138,7 +138,7 @@ def truncated(folder):
         (["fit", "train.npz", "--out", "x.yoro", "--html", "."], 1, "is a folder; expected the name of a file"),
         (["fit", "m.yoro", "--out", "x.yoro"], 1, "'m.yoro' is a saved model, not data"),
         (["fit", "train.npz", "--shrinkage", "validation", "--out", "x.yoro"], 1, "needs validation data"),
-        (["fit", "train.npz", "--shrinkage", "2", "--out", "x.yoro"], 2, "is no shrinkage"),
+        (["fit", "train.npz", "--shrinkage", "2", "--out", "x.yoro"], 2, "shrinkage"),
         (["fit", "train.npz", "--protocol", "mine", "--out", "x.yoro"], 2, "Unknown protocol"),
         (["fit", "train.npz"], 2, "--out M.yoro is missing. Try `yoro fit --help`"),
         (["guess"], 2, "Unknown command"),

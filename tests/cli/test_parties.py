@@ -86,7 +86,7 @@ def test_fingerprints_are_the_same_for_all_who_look(work):
         (["mask", "s", "odd.npz", "--key", "north.key"], 1, "'eleven' is not in the agreement"),
         (["mask", "s", "narrow.npz", "--key", "north.key"], 1, "width 5; the agreement has width 64"),
         (["confirm", "s", "--key", "north.key"], 1, "0 of 3 parties"),
-        (["sum", "s", "--out", "t.yoro"], 2, "ends in .stats"),
+        (["sum", "s", "--out", "t.yoro"], 2, "ending in .stats"),
         (["sum", "s", "--out", "t.stats"], 1, "0 of 3 parties"),
     ],
 )

@@ -71,7 +71,7 @@ def test_an_interrupted_sorting_says_what_is_there_and_how_to_take_it_out(work):
 
 
 def test_no_image_is_wrong_usage(work):
-    assert "No data came" in run("predict", "m.yoro", cwd=work, code=2).stderr
+    assert "No data" in run("predict", "m.yoro", cwd=work, code=2).stderr
 
 
 def test_below_the_threshold_there_is_no_label(work):
@@ -89,7 +89,7 @@ def test_images_are_sorted_into_folders_and_taken_out_again(work):
     assert "sorted: 4 images copied; cat 2, rocket 2." in done.stderr
     assert sorted(p.name for p in (work / "sorted").iterdir() if p.is_dir()) == ["cat", "rocket"]
     assert (work / "sorted/cat/000.jpg").read_bytes() == (work / "new/cat/000.jpg").read_bytes()
-    assert "4 images taken out" in run(*words, "--undo", cwd=work).stderr
+    assert "4 images removed" in run(*words, "--undo", cwd=work).stderr
     assert not (work / "sorted").exists()
     assert {path: path.read_bytes() for path in (work / "new").rglob("*.jpg")} == before
     run(*words, "--link", "--threshold", 1, "--out", "rows.csv", cwd=work)

@@ -42,7 +42,7 @@ def place(tmp_path_factory):
 HALTING = """
 import os, sys, threading
 from yoro.refining import loop
-epoch_of, step_of = loop.Training._epoch, loop.Training._step
+epoch_of, step_of = loop.PromptTraining._epoch, loop.PromptTraining._step
 def epoch(training, number, *given):
     training.epoch = number
     return epoch_of(training, number, *given)
@@ -52,7 +52,7 @@ def step(training, *given):
         print("halted", file=sys.stderr, flush=True)
         threading.Event().wait()  # within the epoch, after an update; until a signal
     return loss
-loop.Training._epoch, loop.Training._step = epoch, step
+loop.PromptTraining._epoch, loop.PromptTraining._step = epoch, step
 from yoro.cli.app import main
 main(sys.argv[1:])
 """

@@ -57,17 +57,17 @@ def test_models_and_statistics_merge_in_any_mix(work):
         (["merge", "1.stats", "1.stats", "--out", "x.yoro"], 1, "1.stats and 1.stats contain the same part"),
         (["merge", "all.yoro", "--out", "x.yoro"], 2, "at least two models"),
         (["merge", "all.yoro", "all.yoro", "--out", "x.yoro", "--prior", "uniform"], 2, "need .stats"),
-        (["merge", "1.stats", "2.stats", "--out", "x.yoro", "--shrinkage", "best"], 1, "no shrinkage rule"),
+        (["merge", "1.stats", "2.stats", "--out", "x.yoro", "--shrinkage", "best"], 1, "shrinkage rule"),
         (["merge", "1.stats", "2.stats", "--out", "x.yoro", "--shrinkage", "validation"], 1, "validation data"),
         (["merge", "1.stats", "all.npz", "--out", "x.yoro"], 1, "is no model"),
         (["merge", "1.stats", "none.stats", "--out", "x.yoro"], 1, "none.stats"),
         (["merge", "1.stats", "2.stats", "--out", "x"], 1, "ends in .yoro"),
-        (["stats", "all.npz", "--out", "x.npz"], 2, "ends in .stats"),
+        (["stats", "all.npz", "--out", "x.npz"], 2, "ending in .stats"),
         (["stats", "all.npz", "--out", "x.stats", "--part", "7"], 1, "expected I/N"),
         (["stats", "all.npz", "--out", "x.stats", "--part", "9/8"], 1, "expected I/N"),
         (["stats", "all.npz", "--out", "x.stats", "--part", "1/700"], 1, "Make at most 600 parts"),
         (["stats", "all.npz", "--out", "1.stats"], 1, "exists already"),
-        (["stats", "--out", "x.stats"], 2, "No data came"),
+        (["stats", "--out", "x.stats"], 2, "No data"),
         (["inspect", "1.stats", "--prompt", "x.png"], 2, "needs a model"),
     ],
 )
@@ -134,7 +134,7 @@ def test_a_run_that_was_ended_goes_on_with_resume(tmp_path, how, monkeypatch):
     (tmp_path / "slow.py").write_text(SLOW)
     (tmp_path / "slow").touch()
     words = ["stats", "photos", "--out", "a.stats", "--source", "callable:slow:respond", "--workers", "0"]
-    often = "import yoro.model.gathered as g, sys; g.SECONDS_BETWEEN = 0.0; g.SHARE_OF_TIME = 1e9; "
+    often = "import yoro.model.checkpoint as g, sys; g.SECONDS_BETWEEN = 0.0; g.SHARE_OF_TIME = 1e9; "
     often += "from yoro.cli.app import main; main(sys.argv[1:])"
     child = start("-c", often, *words, cwd=tmp_path, stderr=subprocess.PIPE)
     wait_until((tmp_path / "waiting").exists, child)
@@ -158,7 +158,7 @@ def test_a_run_that_was_ended_goes_on_with_resume(tmp_path, how, monkeypatch):
 
 def test_statistics_with_noise_keep_nothing_exact_and_say_what_they_promise(work):
     words = ["stats", "all.npz", "--noise", "1,1e-5", "--out", "noisy.stats"]
-    assert "say with --clip" in invoke(*words, cwd=work).stderr
+    assert "--clip C" in invoke(*words, cwd=work).stderr
     run(*words, "--clip", "80", cwd=work)
     text, facts = (
         run("inspect", "noisy.stats", cwd=work).stdout,

@@ -210,7 +210,7 @@ def test_the_bench_draws_by_the_same_marks(place):
     drawn = draw(find(place / "whole"), seed=0)
     for role in ROLES:
         assert {digest(example.image) for example in getattr(drawn, role)} == contents(place / "whole" / role)
-    with pytest.raises(InputError, match="no images to test"):
+    with pytest.raises(InputError, match="no test images"):
         draw(find(place / "plain"), seed=0)
 
 

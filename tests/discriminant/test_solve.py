@@ -212,7 +212,7 @@ def test_priors_are_empirical_uniform_or_given():
 def test_errors_say_what_came():
     with pytest.raises(InputError, match="nothing to map"):
         solve_path(ResponseStatistics(), dense_spectrum(ResponseStatistics()), [0.1])
-    with pytest.raises(InputError, match=r"shrinkage of 1.5"):
+    with pytest.raises(InputError, match=r"shrinkage is 1.5"):
         solve_mapping(gathered([[1.0], [2.0], [3.0]], ["a", "a", "b"]), 1.5)
     mapping = AffineMapping(np.ones((3, 2)), np.zeros(2), ("a", "b"))
     with pytest.raises(WidthError, match=r"\(5, 4\).*\(n, 3\)"):

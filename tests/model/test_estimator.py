@@ -120,5 +120,5 @@ def test_errors_are_clear(digits):
         DiscriminantMapping().predict(digits[0])
     with pytest.raises(InputError, match="needs at least 2 classes"):
         DiscriminantMapping().fit(digits[0][:5], ["a"] * 5)
-    with pytest.raises(InputError, match="no shrinkage rule"):
+    with pytest.raises(InputError, match="shrinkage rule"):
         DiscriminantMapping("guess").fit(*digits)

@@ -13,6 +13,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+import yoro
 from yoro.data.responses import ResponseBatch
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.readings import Layout, Reading
@@ -196,7 +197,7 @@ class Changes(RuleBasedStateMachine):
         self.same_reservoir(model, fresh)
         np.testing.assert_allclose(model.mapping.weights, fresh.mapping.weights, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(model.mapping.bias, fresh.mapping.bias, rtol=1e-9, atol=1e-9)
-        mine, theirs = (OpenModel(one).predict_proba(RESPONSES) for one in (model, fresh))
+        mine, theirs = (yoro.Classifier(one).predict_proba(RESPONSES) for one in (model, fresh))
         np.testing.assert_allclose(mine, theirs, atol=1e-9)
 
     def same_reservoir(self, model: Model, fresh: Model) -> None:

@@ -22,8 +22,8 @@ def test_options_find_their_group():
     ("options", "message"),
     [
         ({"shrinkag": 0.1}, "Unknown option 'shrinkag'. Did you mean 'shrinkage'?"),
-        ({"shrinkage": "guess"}, "'guess' is no shrinkage rule"),
-        ({"shrinkage": 2}, "no shrinkage rule"),
+        ({"shrinkage": "guess"}, "shrinkage rule 'guess'"),
+        ({"shrinkage": 2}, "shrinkage rule"),
         ({"protocol": "mine"}, "Unknown protocol 'mine'"),
         ({"protocol": "paper", "read": "features"}, "reads the logits"),
         ({"protocol": "paper", "prior": "uniform"}, "remove the options shrinkage and prior"),

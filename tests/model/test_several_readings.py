@@ -96,7 +96,7 @@ def test_presets_and_the_paper(folders, tmp_path):
     paper = yoro.fit(folders / "first", val=folders / "more", protocol="paper", source=SOURCE)
     assert paper.model.statistics.width == 1000
     assert paper.model.choice.parts == ()
-    with pytest.raises(InputError, match="nothing else"):
+    with pytest.raises(InputError, match="no presets"):
         yoro.fit(folders / "first", protocol="paper", preset="best", source=SOURCE)
     with pytest.raises(InputError, match="no preset"):
         yoro.fit(folders / "first", preset="quick", source=SOURCE)

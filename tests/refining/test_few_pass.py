@@ -150,7 +150,7 @@ def test_refinement_needs_images_and_validation(fitted, train):
     with pytest.raises(InputError, match="not on responses"):
         refine(fitted, (np.ones((4, 3)), np.array(list("abab"))), train)
     responses = yoro.fit((np.random.default_rng(0).normal(size=(40, 4)), np.array(["a", "b"] * 20)))
-    with pytest.raises(SourceError, match="fitted on responses alone"):
+    with pytest.raises(SourceError, match="fitted on responses"):
         refine(responses, train, train)
 
 

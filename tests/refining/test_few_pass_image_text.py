@@ -56,6 +56,6 @@ def test_a_prompt_is_trained_through_the_folded_head(opened, folders, tmp_path, 
     assert np.abs(refined.pipeline.prompt.current_program()).max() > 0
     refined.save(tmp_path / "n.yoro")
     loaded = yoro.load(tmp_path / "n.yoro")
-    assert loaded.predict(new) == refined.predict(new)
+    assert loaded.predict(new) == yoro.Classifier(refined.model, pipeline=refined.pipeline).predict(new)
     right = refinement.records[2].correct
     assert loaded.evaluate(val).accuracy * 12 == pytest.approx(right, abs=1.01)  # an image on the edge

@@ -129,7 +129,7 @@ def test_all_methods_on_responses(files):
     lines = {line.split()[0]: line for line in done.stdout.splitlines() if line}
     (folded,) = [line for line in done.stdout.splitlines() if line.startswith("Not run: ")]
     unable, reason = folded.removeprefix("Not run: ").split(" (", 1)
-    assert reason.startswith("no text tower")
+    assert reason.startswith("it needs texts")
     assert set(unable.split(", ")) == {name for name, method in METHODS.items() if "texts" in method.needs}
     assert {name for name, method in METHODS.items() if "texts" not in method.needs} <= set(lines)
     assert "Comparing" not in done.stderr
@@ -157,13 +157,13 @@ def test_whatever_a_method_runs_into_is_its_own_row(files, monkeypatch):
     monkeypatch.setitem(METHODS, "silent", Method("silent", lambda task: lambda z: np.full((len(z), 10), np.nan)))
     rows = compare_methods(read_responses(files / "train.npz"), methods=["broken", "silent", "ncm"], seeds=1).rows
     assert [row.method for row in rows] == ["ncm", "broken", "silent"]
-    assert rows[1].reason == "ZeroDivisionError: by nought"
+    assert rows[1].reason == "ZeroDivisionError: by nought and more"
     assert "not numbers" in rows[2].reason
 
 
 def test_where_nothing_runs_the_table_is_shown_and_the_exit_is_1(files):
     done = run("train.npz", "--methods", "mpe,wpe", cwd=files, code=1)
-    assert "Not run: mpe, wpe (no text tower" in done.stdout
+    assert "Not run: mpe, wpe (it needs texts" in done.stdout
     assert "No method could run" in done.stderr
 
 
@@ -263,7 +263,7 @@ def test_compare_speaks_of_sentences(photos, tmp_path):
         ({"attributes": "templates"}, SourceError, "no text tower, which --attributes needs"),
         ({"source": "embedded:conse", "attributes": {"cat": ["a cat"]}}, InputError, "no sentences for 'astronaut'"),
         ({"source": "embedded:conse", "attributes": "no.json"}, InputError, "There is no file 'no.json'"),
-        ({"source": "embedded:conse", "attributes": "names", "read": "features"}, InputError, "leave --attributes or"),
+        ({"source": "embedded:conse", "attributes": "names", "read": "features"}, InputError, "remove --attributes or"),
     ],
 )
 def test_sentences_that_cannot_be_used_are_told_before_a_photo_is_read(photos, monkeypatch, options, error, message):
@@ -275,7 +275,7 @@ def test_sentences_that_cannot_be_used_are_told_before_a_photo_is_read(photos, m
 
 
 def test_responses_have_no_sentences(files):
-    with pytest.raises(InputError, match="--attributes is for images to fit"):
+    with pytest.raises(InputError, match="--attributes applies to images"):
         read_responses(files / "train.npz", sentences=SentenceSettings("templates"))
 
 
@@ -317,7 +317,7 @@ def test_test_data_of_another_width_or_class_are_refused(digits):
     found = read_responses((responses, labels), test=(responses, np.full(100, "x")))
     with pytest.raises(InputError, match="Class 'x' has no training example"):
         compare_methods(found)
-    with pytest.raises(InputError, match="0 seeds"):
+    with pytest.raises(InputError, match="seeds is 0"):
         compare_methods(read_responses((responses, labels)), seeds=0)
 
 

@@ -81,7 +81,7 @@ def test_a_token_is_given_once_and_can_be_sent(fitted, tmp_path, monkeypatch):
     secret.write_text("a")
     monkeypatch.setenv("YORO_TOKEN", "b")
     twice = invoke("serve", fitted, "--token-file", secret)
-    assert (twice.code, "--token-file and by YORO_TOKEN" in twice.stderr) == (2, True)
+    assert (twice.code, "--token-file and YORO_TOKEN" in twice.stderr) == (2, True)
     monkeypatch.delenv("YORO_TOKEN")
     for odd in ("", "ключ", "a\nb"):
         assert invoke("serve", fitted, "--token", odd).code == 2, odd

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import yoro
 from child import wait_until
 from command_line import run
 from photos import write_folder
 from services import running
-from yoro.model.open_model import load
 
 JPEG = {"content-type": "image/jpeg"}
 
@@ -77,7 +77,7 @@ def test_feedback_is_the_update_of_the_command(model, tmp_path):
         again = teach(tmp_path / "more" / "cat").json()
         assert (again["added"], again["known"], again["examples"]) == (0, 2, 32)
         assert facts(service)["version"] == again["version"]
-    mine, theirs = load(model), load(plain)
+    mine, theirs = yoro.load(model), yoro.load(plain)
     assert sorted(mine.model.ledger.entries()) == sorted(theirs.model.ledger.entries())
     assert mine.predict_proba(tmp_path / "more") == pytest.approx(theirs.predict_proba(tmp_path / "more"), abs=1e-4)
     last = mine.model.history[-1]

@@ -95,7 +95,7 @@ def test_a_request_that_comes_again_is_not_computed_again(responding):
 
 
 def test_a_reading_is_the_servers_to_choose(responding, photos, tmp_path):
-    with pytest.raises(SourceError, match="at 'all'; it cannot be read at 'logits'"):
+    with pytest.raises(SourceError, match="it cannot be read at 'logits'"):
         open_source(url(responding), read="logits")
     ended = invoke("fit", photos, "--out", tmp_path / "m.yoro", "--source", url(responding), "--protocol", "paper")
     assert (ended.code, "cannot be read at 'logits'" in ended.stderr) == (1, True)
@@ -130,7 +130,7 @@ def test_a_token_goes_by_a_file_and_a_variable(photos, tmp_path, monkeypatch):
 
 
 def test_the_service_of_a_classifier_is_no_source(service, photos):
-    with pytest.raises(SourceError, match=r"answered 404 when asked what it is; expected a `yoro serve --responses`"):
+    with pytest.raises(SourceError, match=r"answered 404 .*yoro serve --responses"):
         open_source(url(service))
 
 

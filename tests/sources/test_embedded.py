@@ -171,5 +171,5 @@ def test_other_files_of_the_text_tower_are_not_opened(tmp_path, monkeypatch):
     with (tmp_path / "model" / "tokenizer.json").open("a") as file:
         file.write(" ")
     monkeypatch.setattr("yoro.sources.conse.model_folder", lambda: tmp_path / "model")
-    with pytest.raises(SourceError, match="not what they should be"):
+    with pytest.raises(SourceError, match="expected digest"):
         open_source("embedded:conse")

@@ -117,8 +117,7 @@ def fit_model(data: object, val: object | None, settings: FitSettings, engine: E
     if names is not None:
         log_prior(np.ones(len(names)), tuple(sorted(names)), settings.solve.prior)  # refuses one that does not fit
     pipeline = make_pipeline(settings.pipeline) if plan.origin is None else None
-    told = () if pipeline is None else pipeline.source.notes
-    for note in (*notes, *told):
+    for note in () if pipeline is None else (*notes, *pipeline.source.notes):
         settings.tell(note)
     if pipeline is not None and names is not None:
         words = _sentences(pipeline, names, settings, notes)
@@ -130,7 +129,7 @@ def fit_model(data: object, val: object | None, settings: FitSettings, engine: E
     validation = None
     if len(plan.held) and settings.solve.shrinkage == "validation":
         validation = hold(stream_of(plan.held, read_by, settings.loading), gathered, settings.progress)
-    for note in pipeline.asked_of() if pipeline is not None else ():
+    for note in notes if pipeline is None else pipeline.asked_of():
         settings.tell(note)
     origin, verb = origin_of(read_by), replace(verb, images=gathered.images, more=views)
     with waiting("solving", settings.progress):

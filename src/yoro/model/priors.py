@@ -66,7 +66,7 @@ def parse_prior(text: str | None) -> Prior | None:
         return text
     found = list(re.finditer(r"(.+?)=([^=,]+)(?:,|$)", text))
     if not found or "".join(match[0] for match in found) != text:
-        raise InputError(f"{text!r} is no prior; expected empirical, uniform, or shares such as cat=0.2,dog=0.8.")
+        raise InputError(f"unknown prior {text!r}; use empirical, uniform, or shares such as cat=0.2,dog=0.8.")
     table: dict[str, float] = {}
     for match in found:
         name = match[1].strip()

@@ -39,7 +39,7 @@ def test_a_fit_of_batched_answers_makes_no_call_and_is_the_same(tmp_path, few, u
     assert (first["method"], first["url"], first["body"]["model"]) == ("POST", "/v1/embeddings", "blocks")
     (tmp_path / "answers.jsonl").write_text("\n".join(json.dumps(answer(line)) for line in reversed(lines)))
     done = run("endpoint", "take", tmp_path / "answers.jsonl", "--source", source)
-    assert "32 answers taken" in done.stderr
+    assert "32 answers imported" in done.stderr
     assert "32 known before" in run("endpoint", "take", tmp_path / "answers.jsonl", "--source", source).stderr
     fitted = yoro.fit(few, source=source).model  # nothing listens at its address
     np.testing.assert_array_equal(fitted.mapping.weights, undisturbed.mapping.weights)
@@ -62,7 +62,7 @@ def test_what_is_no_answer_is_named_and_the_rest_is_taken(tmp_path, few, asked):
     (tmp_path / "answers.jsonl").write_text(text)
     ended = invoke("endpoint", "take", tmp_path / "answers.jsonl", "--source", source)
     assert ended.code == 1
-    assert "3 answers taken" in ended.stderr
+    assert "3 answers imported" in ended.stderr
     for said in (
         "too many pixels", "failed: 500", "nothing at response.body.data[0]", "2 numbers; expected 64",
         "was never requested", "line 8: its custom_id", "line 11: it is not JSON", "10 lines left out",

@@ -85,5 +85,5 @@ def test_a_network_made_for_one_canvas_says_so(tmp_path):
 
 
 def test_a_canvas_too_small_for_the_network_is_refused():
-    with pytest.raises(SourceError, match="canvas of 16 is too small"):
+    with pytest.raises(SourceError, match="side 16 is too small"):
         open_source("embedded:lite0?side=16")
