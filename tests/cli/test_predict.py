@@ -67,7 +67,7 @@ def test_an_interrupted_sorting_says_what_is_there_and_how_to_take_it_out(work):
     words = ["predict", "own.yoro", "new", "--sort-into", "sorted"]
     done = run(*words, *source, cwd=work, code=130)
     assert "interrupted, with 2 images in sorted. Remove them with --undo." in done.stderr
-    assert "2 images taken out" in run(*words, "--undo", cwd=work).stderr
+    assert "2 images removed" in run(*words, "--undo", cwd=work).stderr
 
 
 def test_no_image_is_wrong_usage(work):

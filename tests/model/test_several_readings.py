@@ -98,7 +98,7 @@ def test_presets_and_the_paper(folders, tmp_path):
     assert paper.model.choice.parts == ()
     with pytest.raises(InputError, match="no presets"):
         yoro.fit(folders / "first", protocol="paper", preset="best", source=SOURCE)
-    with pytest.raises(InputError, match="no preset"):
+    with pytest.raises(InputError, match="preset 'quick'"):
         yoro.fit(folders / "first", preset="quick", source=SOURCE)
     both = invoke("fit", folders / "first", "--out", tmp_path / "x.yoro", "--fast", "--best")
     assert both.code == 2

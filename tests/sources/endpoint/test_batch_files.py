@@ -65,7 +65,7 @@ def test_what_is_no_answer_is_named_and_the_rest_is_taken(tmp_path, few, asked):
     assert "3 answers imported" in ended.stderr
     for said in (
         "too many pixels", "failed: 500", "nothing at response.body.data[0]", "2 numbers; expected 64",
-        "was never requested", "line 8: its custom_id", "line 11: it is not JSON", "10 lines left out",
+        "was never requested", "line 8: its custom_id", "line 11: it is not JSON", "10 lines ignored",
     ):  # fmt: skip
         assert said in ended.stderr, said
     assert "29 calls" in run("fit", few, "--out", tmp_path / "m.yoro", "--source", source, "--dry-run").stdout
