@@ -1,4 +1,4 @@
-"""A dataset in one file: shapes drawn by a rule, the same ones every time."""
+"""A dataset in one file: random shapes, the same ones every time."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def draw(shape: str, seed: int) -> np.ndarray:
 
 
 def find(roots):
-    """All images, each with its class, name and split; `roots` are the folders of --data, which this needs not."""
+    """All images, each with class, name and split; `roots` are the folders of --data, not needed here."""
     numbered = [(split, shape, i) for split, count in SPLITS.items() for shape in SHAPES for i in range(count)]
     examples = [
         Example(draw(shape, 1000 * list(SPLITS).index(split) + i), shape, f"{split}/{shape}/{i}", split=split)

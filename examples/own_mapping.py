@@ -1,4 +1,4 @@
-"""A label mapping in one file: the discriminant with a diagonal covariance, from the statistics of one pass."""
+"""A label mapping in one file: a discriminant with diagonal covariance, from the statistics of one pass."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A method in one file: the nearest of three prototypes of each class. It need not be affine."""
+"""A method in one file: the nearest of three prototypes per class. A method need not be affine."""
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -7,7 +7,7 @@ from yoro.research.peers.method import FitTask, Method, Scorer
 
 
 def fit(task: FitTask) -> Scorer:
-    """From training responses and true classes to a function from responses to scores (n, classes)."""
+    """Fit training responses and classes; return a function from responses to scores (n, classes)."""
     prototypes = [
         KMeans(3, random_state=task.seed, n_init=3).fit(task.responses[task.truth == c]).cluster_centers_
         for c in range(len(task.classes))

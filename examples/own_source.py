@@ -1,4 +1,4 @@
-"""A source in one file: any function from images to numbers, here the mean brightness of 12 x 12 tiles."""
+"""A backbone in one file: any function from images to numbers, here the mean brightness of 12 x 12 tiles."""
 
 import numpy as np
 
