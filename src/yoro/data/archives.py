@@ -17,7 +17,7 @@ from typing import IO, cast
 from yoro import limits
 from yoro.data.archive_members import DEFLATED, STORED, Member
 from yoro.data.examples import Ignored, Picture, shown
-from yoro.data.file_trees import Packed
+from yoro.data.file_trees import Node
 from yoro.errors import InputError, one_line
 
 PACKINGS: dict[str, Callable[[Path], IO[bytes]] | None] = {  # by suffix; None: nothing is packed as a whole
@@ -48,12 +48,12 @@ def is_other_archive(path: Path) -> bool:
     return path.name.lower().endswith(OTHER)
 
 
-def read_tree(path: Path, ignored: Ignored) -> Packed:
+def read_tree(path: Path, ignored: Ignored) -> Node:
     """The folders and files of an archive; no file is unpacked yet.
 
     What the archive declares is bounded by `limits` before memory is taken for it.
     """
-    root, nodes, letters = Packed("", "", folder=True), 0, 0
+    root, nodes, letters = Node("", "", folder=True), 0, 0
     try:
         for name, picture in archive_files(path):
             letters += len(name)

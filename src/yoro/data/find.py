@@ -9,7 +9,7 @@ from pathlib import Path
 
 from yoro.data.archives import is_archive, is_other_archive, read_tree
 from yoro.data.examples import Dataset, Example, Ignored, class_name, listed, shown
-from yoro.data.file_trees import Node, on_disk
+from yoro.data.file_trees import on_disk
 from yoro.data.folders import EXPECTED, find_class, find_labelled, find_unlabelled, is_class_folder, is_image
 from yoro.data.lists import find_coop, find_listed, is_coop, is_list
 from yoro.data.python_data import accept
@@ -59,7 +59,7 @@ def _find_at(place: str, labelled: bool, known: Collection[str]) -> Dataset:
         return replace(found, notes=(*found.notes, f"'{shown(path)}' is read as images of the class {label!r}."))
     if path.is_dir() or is_archive(path):
         ignored = Ignored()
-        root: Node = on_disk(path) if path.is_dir() else read_tree(path, ignored)
+        root = on_disk(path) if path.is_dir() else read_tree(path, ignored)
         found = find_labelled(root, shown(path), known) if labelled else find_unlabelled(root, shown(path))
         return replace(found, notes=(*found.notes, *ignored.sentences()), before=f"{shown(path)}/")
     if is_list(path):

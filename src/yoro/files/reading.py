@@ -46,11 +46,11 @@ def read_table(path: Path, kind: str, form: int, most: int) -> dict[str, object]
 
 
 @contextmanager
-def refuse_damaged(path: Path) -> Iterator[None]:
-    """Turn whatever missing or odd fields of a table raise into a StoreError."""
+def refuse_damaged(path: Path | str) -> Iterator[None]:
+    """Turn whatever missing or odd fields of a file raise into a StoreError that names it."""
     try:
         yield
-    except MemoryError:
+    except (StoreError, MemoryError):
         raise
     except Exception as error:  # a hostile file may hold anything in place of anything
         said = f"{type(error).__name__}: {one_line(error)[:200]}"
