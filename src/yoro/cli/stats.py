@@ -195,7 +195,7 @@ def shard_text(shard: Shard) -> str:
 
 def revealed(shard: Shard) -> list[str]:
     """What the file reveals about the images, in sentences."""
-    from yoro.model.noise_facts import noise_told
+    from yoro.model.card import noise_told
 
     gathered, statistics = shard.gathered, shard.gathered.statistics
     if noise := noise_told(shard.facts):
