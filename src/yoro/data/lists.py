@@ -20,21 +20,12 @@ from yoro.files.reading import read_json
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # of which the one most frequent in the header is meant
 COLUMNS = {  # names of columns as people give them, the first of each being ours
     "path": (
-        "path",
-        "file_name",
-        "filename",
-        "file",
-        "filepath",
-        "file_path",
-        "image",
-        "image_path",
-        "image_name",
-        "img",
+        "path", "file_name", "filename", "file", "filepath", "file_path", "image", "image_path", "image_name", "img",
     ),
     "label": ("label", "class", "target", "labels", "class_name", "classname", "label_name", "category"),
     "split": ("split", "set", "subset"),
     "group": ("group",),
-}
+}  # fmt: skip
 JSON_LINES = frozenset({".jsonl", ".ndjson"})
 
 Row = Mapping[str, object]
@@ -50,7 +41,7 @@ def find_listed(path: Path, *, labelled: bool = True) -> Dataset:
     examples = [_example(row, where, labelled) for where, row in listed_rows(path)]
     if not examples:
         raise InputError(f"'{shown(path)}' lists no image; expected a header path,label[,split][,group] and rows.")
-    examples = _with_slashes(examples, path)
+    examples = [replace(e, image=_slashed(cast("Path", e.image), (path.parent, Path()))) for e in examples]
     folder, notes = _folder_of(examples, path)
     examples.sort(key=lambda example: (example.label or "", example.name))
     before = f"{shown(folder)}/" if folder != Path() else ""
@@ -71,12 +62,8 @@ def listed_rows(path: Path) -> Iterator[tuple[str, Row]]:
         raise InputError(f"'{shown(path)}' cannot be read as a list: {error}. Expected UTF-8 CSV or JSONL.") from error
 
 
-def _with_slashes(examples: Sequence[Example], path: Path) -> list[Example]:
-    """Examples whose paths have slashes where the list has the backslashes of Windows and no file by that name."""
-    return [replace(e, image=_slashed(cast("Path", e.image), (path.parent, Path()))) for e in examples]
-
-
 def _slashed(image: Path, folders: Sequence[Path]) -> Path:
+    """A path with slashes where the list has Windows' backslashes and there is no file of that very name."""
     if "\\" not in str(image) or any(_is_file(folder / image) for folder in folders):
         return image
     return Path(str(image).replace("\\", "/"))
@@ -102,12 +89,6 @@ def _folder_of(examples: Sequence[Example], path: Path) -> tuple[Path, tuple[str
         "the list where they lead to files."
     )
     return beside, (nowhere,)
-
-
-def _ours(row: Row) -> Row:
-    """A row with our names of its columns."""
-    found = {ours: next((name for name in names if name in row), None) for ours, names in COLUMNS.items()}
-    return {**row, **{ours: row[name] for ours, name in found.items() if name is not None}}
 
 
 def _csv_rows(file: TextIO, path: Path) -> Iterator[tuple[str, Row]]:
@@ -158,34 +139,27 @@ def _lines(file: TextIO, path: Path) -> Iterator[str]:
         yield line
 
 
-def _example(given: Row, where: str, labelled: bool) -> Example:
-    columns, row = ", ".join(given) or "none", _ours(given)
-    if "path" not in row:
-        raise InputError(f"{where}: there is no column {_alternatives('path')}; columns seen: {columns}.")
-    path = row["path"]
+def _example(row: Row, where: str, labelled: bool) -> Example:
+    for column in ("path", "label") if labelled else ("path",):
+        if not set(COLUMNS[column]) & set(row):
+            first, *others = COLUMNS[column]
+            names = f"{first!r} (or {', '.join(map(repr, others[:5]))})"
+            raise InputError(f"{where}: there is no column {names}; columns seen: {', '.join(row) or 'none'}.")
+    path = _known(row, "path")
     if not isinstance(path, str) or not path.strip():
         raise InputError(f"{where} has no path.")
-    if labelled and "label" not in row:
-        raise InputError(f"{where}: there is no column {_alternatives('label')}; columns seen: {columns}.")
-    label = class_name(cell_text(row.get("label"), "label", where) or "") if labelled else None
-    if label == "":
-        raise InputError(f"{where} ('{path}') has no label; give one or remove the row.")
-    return Example(
-        Path(path),
-        label,
-        shown(path),
-        group=cell_text(row.get("group"), "group", where),
-        split=split_named(cell_text(row.get("split"), "split", where), where),
-    )
+    label, group, split = described(row, f"{where} ('{path}')", labelled)
+    return Example(Path(path), label, shown(path), group, split)
 
 
-def _alternatives(column: str) -> str:
-    first, *others = COLUMNS[column]
-    return f"'{first}' (or {', '.join(map(repr, others[:5]))})"
+def _known(row: Row, column: str) -> object:
+    """What a row has in a column, by any of the column's names; None for nothing."""
+    return next((row[name] for name in COLUMNS[column] if row.get(name) is not None), None)
 
 
-def cell_text(value: object, column: str, where: str) -> str | None:
+def _text(row: Row, column: str, where: str) -> str | None:
     """The text of a cell, fit to be stored; None if it is empty. Integers become text, anything else is refused."""
+    value = _known(row, column)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
@@ -204,16 +178,12 @@ def split_named(name: str | None, where: str) -> str | None:
 
 def described(row: Row, name: str, labelled: bool) -> tuple[str | None, str | None, str | None]:
     """Label, group and split of a row; without a label it is an error, unless none is asked for."""
-    label = None
-    if labelled:
-        told = next((row[column] for column in COLUMNS["label"] if row.get(column) is not None), None)
-        label = class_name(cell_text(told, "label", name) or "")
-        if not label:
-            raise InputError(
-                f"{name} has no label; expected a column label, or a .cls, .txt or .json file beside an image."
-            )
-    group = cell_text(row.get("group"), "group", name)
-    return label, group, split_named(cell_text(row.get("split"), "split", name), name)
+    label = class_name(_text(row, "label", name) or "") if labelled else None
+    if label == "":
+        raise InputError(
+            f"{name} has no label. Add one (a column, or a .cls, .txt or .json file in WebDataset), or leave it out."
+        )
+    return label, _text(row, "group", name), split_named(_text(row, "split", name), name)
 
 
 FOLDERS = ("", "images", "jpg")  # where the published data sets keep their images, from the file's folder on

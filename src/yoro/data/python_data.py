@@ -19,6 +19,7 @@ from PIL import Image
 from yoro import limits
 from yoro.data.archive_members import Member
 from yoro.data.examples import SPLITS, Dataset, Example, Later, Picture, class_name, shown, storable
+from yoro.data.lists import split_named
 from yoro.errors import ImageError, InputError
 
 Label: TypeAlias = str | int  # of a class, as it was given: names, or whole numbers
@@ -157,9 +158,7 @@ def _table(data: Any, labelled: bool) -> Iterator[Example]:
     for number, picture in enumerate(images):
         example = _example(picture, labels and labels[number], number, labelled)
         group, split = (str(more[key][number]) if key in more else None for key in ("group", "split"))
-        if split is not None and split.lower() not in SPLITS:
-            raise InputError(f"Row {number}: split is {split!r}, expected one of {', '.join(SPLITS)}.")
-        yield replace(example, group=group and storable(group), split=split and SPLITS[split.lower()])
+        yield replace(example, group=group and storable(group), split=split_named(split, f"Row {number}"))
 
 
 def _is_hugging_face(data: object) -> bool:

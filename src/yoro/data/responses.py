@@ -116,20 +116,11 @@ class ResponseFile:
                 refuse_non_finite(block)
             except InputError as error:
                 raise type(error)(f"{self.path}, rows {start} to {stop - 1}: {error}") from None
-            yield ResponseBatch(
-                block,
-                None if self.labels is None else self.labels[start:stop].tolist(),
-                None if self.groups is None else self.groups[start:stop].tolist(),
-                row_digests(block),
-                self._names(start, stop),
-                None if self.splits is None else self.splits[start:stop].tolist(),
-            )
+            columns = (self.labels, self.groups, self.splits, self.names)
+            labels, groups, splits, named = (None if c is None else c[start:stop].tolist() for c in columns)
+            names = named or [f"{self.path.name}#{i}" for i in range(start, stop)]
+            yield ResponseBatch(block, labels, groups, row_digests(block), names, splits)
             start = stop
-
-    def _names(self, start: int, stop: int) -> list[str]:
-        if self.names is not None:
-            return list(self.names[start:stop].tolist())
-        return [f"{self.path.name}#{i}" for i in range(start, stop)]
 
     def _blocks(self, rows: int) -> Iterator[NDArray[np.floating]]:
         head = self._header

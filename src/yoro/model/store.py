@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -337,7 +337,8 @@ def origin_table(origin: Origin) -> Json:
 
 def checked_origin(config: Json, prompt_arrays: Arrays) -> Origin:
     """Where responses come from; what images would go through must be sound before one comes."""
-    transform, prompt, made_by = (_table_or_none(config.get(key)) for key in ("transform", "prompt", "responses_of"))
+    told = (config.get(key) for key in ("transform", "prompt", "responses_of"))
+    transform, prompt, made_by = (None if value is None else _table(value) for value in told)
     origin = Origin(_table(config["source"]), transform, prompt, prompt_arrays, made_by)
     if origin.images:
         Geometry.from_config(transform or {})
@@ -377,26 +378,28 @@ def _mapping(arrays: Arrays, config: Json) -> AffineMapping:
     return AffineMapping(weights.astype(np.float64), bias.astype(np.float64), tuple(classes))
 
 
-def _table(value: object) -> Json:
-    if not isinstance(value, dict):
-        raise InputError(f"config.json holds {reprlib.repr(value)} where a table is expected.")
+def _checked(value: Any, sound: bool, expected: str) -> Any:
+    """A value of config.json that is what was expected."""
+    if not sound:
+        raise InputError(f"config.json holds {reprlib.repr(value)}; expected {expected}.")
     return value
 
 
-def _table_or_none(value: object) -> Json | None:
-    return None if value is None else _table(value)
+def _table(value: object) -> Json:
+    return cast(Json, _checked(value, isinstance(value, dict), "a table"))
 
 
 def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise InputError(f"config.json holds {reprlib.repr(value)} where a list is expected.")
-    return value
+    return cast("list[object]", _checked(value, isinstance(value, list), "a list"))
 
 
 def _one_of(value: object, known: Sequence[str]) -> str:
-    if value not in known:
-        raise InputError(f"config.json holds {reprlib.repr(value)} where one of {', '.join(known)} is expected.")
-    return str(value)
+    return str(_checked(value, value in known, f"one of {', '.join(known)}"))
+
+
+def _number(value: object, low: float, high: float) -> float:
+    sound = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+    return float(_checked(value, sound, f"a number from {low} to {high}"))
 
 
 def _prior(value: object, classes: tuple[str, ...]) -> Prior:
@@ -407,9 +410,3 @@ def _prior(value: object, classes: tuple[str, ...]) -> Prior:
     if set(weights) != set(classes):
         raise InputError("the prior does not fit the classes.")
     return weights
-
-
-def _number(value: object, low: float, high: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise InputError(f"config.json holds {reprlib.repr(value)} where a number from {low} to {high} is expected.")
-    return float(value)
