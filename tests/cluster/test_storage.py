@@ -4,12 +4,12 @@ import pytest
 
 from yoro.cluster.storage import Storage
 from yoro.cluster.tables import table_name
-from yoro.cluster.tree import Node
+from yoro.cluster.tree import TreeNode
 from yoro.errors import StoreError
 
 pytest.importorskip("fsspec", reason="the extra ray is not installed")
 
-A, B = Node(0, 0, "a" * 64).name, table_name(1, "b" * 64)
+A, B = TreeNode(0, 0, "a" * 64).name, table_name(1, "b" * 64)
 THEIRS = ("notes.txt", "north.stats", "photos-2024.parquet")
 
 

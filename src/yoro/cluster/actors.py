@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from yoro.cluster.block_decoding import Columns, Facts, failed, unpacked
+from yoro.cluster.block_decoding import BlockRows, Columns, failed, unpacked
 from yoro.cluster.storage import Storage
 from yoro.cluster.tree import TreeNode
 from yoro.data.responses import ResponseBatch
@@ -57,7 +57,7 @@ class Opening:
 class BlockWork(Protocol):
     """What an actor does with the responses to a block."""
 
-    def file_of(self, facts: Facts, batches: Iterator[ResponseBatch]) -> tuple[str, bytes]:
+    def file_of(self, facts: BlockRows, batches: Iterator[ResponseBatch]) -> tuple[str, bytes]:
         """A file's name and content."""
         ...
 
@@ -72,7 +72,7 @@ class Gathering:
     seed: int
     noting: bool
 
-    def file_of(self, facts: Facts, batches: Iterator[ResponseBatch]) -> tuple[str, bytes]:
+    def file_of(self, facts: BlockRows, batches: Iterator[ResponseBatch]) -> tuple[str, bytes]:
         """The statistics, ledger and sample of a block."""
         gathered = Gathered.empty(self.reservoir, self.seed, self.layout, noting=self.noting)
         gathered.add(list(batches))
@@ -101,7 +101,7 @@ class Actor:
         told = {"index": facts.index, "images": len(facts.positions), "skipped": len(facts.failures), "error": error}
         return {"told": np.array([json.dumps(told)])}
 
-    def _batches(self, facts: Facts, array: NDArray[np.generic]) -> Iterator[ResponseBatch]:
+    def _batches(self, facts: BlockRows, array: NDArray[np.generic]) -> Iterator[ResponseBatch]:
         if self._pipeline is None and self._opening is not None:
             self._pipeline = self._opening.open()
         size = self._opening.batch_size if self._opening is not None else max(1, len(array))

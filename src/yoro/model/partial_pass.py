@@ -30,7 +30,7 @@ NAME = 32  # hex digits of the name of a part
 
 
 @dataclass(frozen=True)
-class Share:
+class DataShare:
     """The `index`-th of `of` shares of the data, in their order; the first is number 1."""
 
     index: int = 1
@@ -44,8 +44,8 @@ class Share:
     def parse(cls, text: str) -> Self:
         """The share that is written as I/N.
 
-        >>> Share.parse("3/8")
-        Share(index=3, of=8)
+        >>> DataShare.parse("3/8")
+        DataShare(index=3, of=8)
         """
         index, _, of = text.partition("/")
         if not (index.strip().isdecimal() and of.strip().isdecimal()):
@@ -55,7 +55,7 @@ class Share:
     def rows(self, count: int) -> range:
         """The rows of this share of so many: all shares together have each row once.
 
-        >>> [list(Share(i, 3).rows(8)) for i in (1, 2, 3)]
+        >>> [list(DataShare(i, 3).rows(8)) for i in (1, 2, 3)]
         [[0, 1], [2, 3, 4], [5, 6, 7]]
         """
         rows = range(count * (self.index - 1) // self.of, count * self.index // self.of)
@@ -67,7 +67,7 @@ class Share:
         return rows
 
 
-WHOLE = Share()
+WHOLE = DataShare()
 
 
 INSIDE = 1 - 1e-12  # rounding must not lead beyond the length
@@ -109,7 +109,7 @@ class ShardPass:
 def gather_shard(
     data: object,
     settings: FitSettings,
-    share: Share = WHOLE,
+    share: DataShare = WHOLE,
     *,
     sums_only: bool = False,
     pipeline: Pipeline | None = None,
@@ -151,7 +151,7 @@ def part_name(gathered: Gathered) -> str:
     return hasher.hexdigest()[:NAME]
 
 
-def _shared(parts: Sequence[Part], share: Share, settings: FitSettings) -> list[Part]:
+def _shared(parts: Sequence[Part], share: DataShare, settings: FitSettings) -> list[Part]:
     """What the share has of the parts, in their order."""
     sized = [part for part in parts if not isinstance(part, RowFiles)]
     total, start = sum(map(len, sized)), 0
