@@ -230,7 +230,7 @@ def test_images_of_a_dataset_with_known_labels_are_read_once_and_not_kept(photos
         (lambda x, y, p: [7], "expected a pair"),
         (lambda x, y, p: [(7, "cat")], "is int; expected a path"),
         (lambda x, y, p: [(io.StringIO("text"), "cat")], "open as text"),
-        (lambda x, y, p: x[0], "single image came without a label"),
+        (lambda x, y, p: x[0], "single image has no label"),
         (lambda x, y, p: (("a.jpg", "cat"), ("b.jpg", "dog")), "Two tuples of two"),
         (lambda x, y, p: pd.DataFrame({"a": p, "b": y, "c": 1}), "No column holds the images; there are a, b, c"),
         (lambda x, y, p: pd.DataFrame({"path": p, "b": y, "c": 1}), "No column holds the labels"),

@@ -67,7 +67,7 @@ def test_models_and_statistics_merge_in_any_mix(work):
         (["stats", "all.npz", "--out", "x.stats", "--part", "9/8"], 1, "expected I/N"),
         (["stats", "all.npz", "--out", "x.stats", "--part", "1/700"], 1, "Make at most 600 parts"),
         (["stats", "all.npz", "--out", "1.stats"], 1, "exists already"),
-        (["stats", "--out", "x.stats"], 2, "No data came"),
+        (["stats", "--out", "x.stats"], 2, "No data"),
         (["inspect", "1.stats", "--prompt", "x.png"], 2, "needs a model"),
     ],
 )

@@ -116,7 +116,7 @@ def test_an_existing_output_is_kept_unless_forced(saved, digits):
     classifier.save(saved, force=True)
     assert yoro.load(saved).model.statistics.total == 100
     (saved.parent / "photos.yoro").mkdir()
-    with pytest.raises(StoreError, match="is no model, so it is not replaced"):
+    with pytest.raises(StoreError, match="is not a model, so it is not replaced"):
         classifier.save(saved.parent / "photos.yoro", force=True)
     with pytest.raises(StoreError, match=r"ends in \.yoro"):
         classifier.save(saved.parent / "plain")

@@ -81,7 +81,7 @@ class Plots:
             return self._classifier.evaluate(data, labels)
         evaluation = self._classifier.left_out()
         if evaluation is None:
-            raise InputError("No fitted example can be left out, so there is nothing to draw. Give labelled data.")
+            raise InputError("No leave-one-out estimate to draw: too few images. Give labelled data.")
         return evaluation
 
 

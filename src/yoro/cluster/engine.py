@@ -46,7 +46,7 @@ class RayEngine:
         need_ray()
         refuse_endpoint(settings.pipeline.source)
         if settings.refine:
-            raise InputError("A prompt is trained on one machine: leave --refine or --ray out.")
+            raise InputError("A prompt is trained on one machine: use --refine or --ray, not both.")
 
     def gather(self, parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
         """See `Engine`; responses that are in no Parquet file are added up here."""
@@ -99,7 +99,7 @@ def kept_in(settings: FitSettings) -> Iterator[Storage]:
         yield Storage(given if "://" in given else str(Path(given).absolute()))
         return
     if chosen.ray != LOCAL:
-        raise InputError("Other machines need a place that all of them can write to: give ray_storage or checkpoint.")
+        raise InputError("A Ray cluster needs storage that all machines can write to: give ray_storage or checkpoint.")
     with tempfile.TemporaryDirectory(prefix="yoro-shards-") as folder:
         yield Storage(folder)
 
@@ -113,13 +113,15 @@ def begin(storage: Storage, note: Path | None, run: str, *, resume: bool) -> Non
         try:
             known = json.loads(read_bounded(note / PLAN, limits.MODEL_CONFIG_BYTES))["run"]
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{note} is damaged. Start anew without --resume.") from error
+            raise StoreError(f"{note} is damaged. Start over without --resume.") from error
         if known != run:
             raise StoreError(
-                f"{note} belongs to another run: other images, settings or source. Start anew without --resume."
+                f"{note} belongs to another run: other images, settings or backbone. Start over without --resume."
             )
     elif resume and note is not None and note.exists():
-        raise StoreError(f"{note} is of a run without --ray. Resume it without, or start anew without --resume.")
+        raise StoreError(
+            f"{note} belongs to a run without --ray. Resume it without --ray, or start over without --resume."
+        )
     elif not resume:
         if note is not None:
             remove_folder(note)
@@ -130,9 +132,9 @@ def begin(storage: Storage, note: Path | None, run: str, *, resume: bool) -> Non
 
 
 def finished_before(done: int, of: int, tell: Tell) -> None:
-    """Say what need not be read again."""
+    """Report the blocks that are not read again."""
     if done:
-        tell(f"{counted(done, 'block')} of {of:,} {'was' if done == 1 else 'were'} finished before: not read again.")
+        tell(f"{counted(done, 'block')} of {of:,} already finished; only the rest is read.")
 
 
 def gather_blocks(blocks: Sequence[Block], crew: Crew, settings: FitSettings) -> Gathered:

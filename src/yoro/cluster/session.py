@@ -47,8 +47,8 @@ def refuse_endpoint(source: str) -> None:
     """Raise if a source is not run here but asked over the network."""
     if source.startswith(ASKED):
         raise InputError(
-            f"{source!r} is asked over the network: more processes here make it no quicker, and each would have a "
-            "budget of its own. Leave --ray out; `concurrency` in its file says how many calls run at once."
+            f"{source!r} runs on a remote host: Ray would not make it faster, and every process would have its own "
+            "budget. Remove --ray; `concurrency` in the source's file sets how many calls run at once."
         )
 
 
@@ -185,7 +185,7 @@ def _room(settings: ClusterSettings) -> int:
     room = max(1, found // settings.ray_threads)
     if settings.ray_actors is not None and settings.ray_actors > room:
         raise YoroError(
-            f"{settings.ray_actors} actors of {settings.ray_threads} threads were asked for, and this Ray has {found} "
+            f"{settings.ray_actors} actors of {settings.ray_threads} threads were requested, and this Ray has {found} "
             f"cores: room for {room}. Ask for fewer (--ray-actors, --ray-threads)."
         )
     return settings.ray_actors or room

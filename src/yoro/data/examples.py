@@ -112,7 +112,7 @@ class Dataset:
         chosen = tuple(example for example in self.examples if example.split == wanted)
         if not chosen:
             found = ", ".join(self.splits) or "no split at all"
-            raise InputError(f"The data has no split '{split}'; found: {found}. Name it by a folder or column.")
+            raise InputError(f"The data has no split '{split}'; found: {found}. Splits are folders or a column.")
         return replace(self, examples=chosen)
 
     def from_here(self) -> Dataset:

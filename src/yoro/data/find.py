@@ -91,14 +91,14 @@ def _refuse_responses(place: str) -> None:
 
 def _no_data(path: Path) -> str:
     if is_other_archive(path):
-        return "is an archive of a kind that is not read: unpack it, or pack it as .zip or .tar.gz"
+        return "is an unsupported kind of archive: unpack it, or repack it as .zip or .tar.gz"
     if path.suffix.lower() in SPREADSHEETS:
         return "is a spreadsheet: save it as 'CSV UTF-8', with the columns path and label"
     if path.suffix.lower() == ".npz":
-        return "holds responses, which are given alone and not beside other data"
+        return "holds responses, which cannot be combined with other data"
     if path.suffix.lower() == ".yoro":
         return "is a model, not data"
-    return "is no folder, image, .zip or .tar archive, .csv, .tsv or .jsonl list or .json split"
+    return "is not a folder, image, .zip or .tar archive, .csv, .tsv or .jsonl list, or .json split"
 
 
 def _joined(given: Sequence[str], labelled: bool, known: Collection[str]) -> Dataset:

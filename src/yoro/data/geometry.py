@@ -54,7 +54,7 @@ class Geometry:
         """The geometry that `config` describes; every key must be there and no other."""
         expected = {field.name for field in fields(cls)}
         if not isinstance(config, Mapping) or set(config) != expected:
-            raise InputError(f"A geometry has the keys {sorted(expected)}, but {config!r} came.")
+            raise InputError(f"A geometry has the keys {sorted(expected)}; got {config!r}.")
         return cls(**config)  # type: ignore[arg-type]
 
 

@@ -55,9 +55,7 @@ def listed_rows(path: Path) -> Iterator[tuple[str, Row]]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield from rows(file, path)
     except UnicodeDecodeError:
-        raise InputError(
-            f"'{shown(path)}' is not in UTF-8. Expected UTF-8: save it so, in a spreadsheet as 'CSV UTF-8'."
-        ) from None
+        raise InputError(f"'{shown(path)}' is not UTF-8; save it as UTF-8 (in a spreadsheet: 'CSV UTF-8').") from None
     except (csv.Error, json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"'{shown(path)}' cannot be read as a list: {error}. Expected UTF-8 CSV or JSONL.") from error
 
@@ -80,13 +78,11 @@ def _folder_of(examples: Sequence[Example], path: Path) -> tuple[Path, tuple[str
         if _is_file(beside / image):
             return beside, ()
         if _is_file(here / image):
-            return here, (
-                f"The paths in '{shown(path)}' are read from the working directory, where they lead to files.",
-            )
+            return here, (f"The paths in '{shown(path)}' are relative to the working directory.",)
     nowhere = (
-        f"None of the images that '{shown(path)}' lists is there, such as '{examples[0].name}'. Paths are read from "
-        f"the list's own folder, '{shown(beside.resolve())}', or from the working directory: mend the paths, or put "
-        "the list where they lead to files."
+        f"None of the images listed in '{shown(path)}' exists, such as '{examples[0].name}'. Paths are relative to "
+        f"the list's own folder, '{shown(beside.resolve())}', or to the working directory: correct the paths, or move "
+        "the list."
     )
     return beside, (nowhere,)
 
@@ -209,9 +205,9 @@ def find_coop(path: Path) -> Dataset:
     examples, missing = locate(rows, [path.parent / folder for folder in FOLDERS])
     if missing:
         raise InputError(
-            f"{len(missing):,} of the {len(rows):,} images of '{shown(path)}' are not there, such as "
-            f"{missing[0].place!r}. They are looked for beside the file, and in 'images' and 'jpg' beside it; "
-            "put the file into the folder of the data set."
+            f"{len(missing):,} of the {len(rows):,} images of '{shown(path)}' are missing, such as "
+            f"{missing[0].place!r}. They are searched for next to the file, and in 'images' and 'jpg' next to it; "
+            "move the file into the dataset's folder."
         )
     return Dataset(tuple(examples))
 
@@ -225,7 +221,7 @@ def read_split(path: Path) -> list[SplitRow]:
     splits = {key: rows for key, rows in content.items() if key in SPLITS} if isinstance(content, dict) else {}
     if not splits:
         raise InputError(
-            f"'{shown(path)}' is no split file: expected {{\"train\": [[path, number, class], ...], ...}}, "
+            f"'{shown(path)}' is not a split file; expected {{\"train\": [[path, number, class], ...], ...}}, "
             "or CoOp's few-shot index."
         )
     return [
@@ -262,7 +258,7 @@ def _pairs(rows: object, split: str, path: Path) -> list[tuple[str, str]]:
     """(path, class) of each row of either layout."""
     items = rows.get("data") if isinstance(rows, dict) else rows
     if not isinstance(items, list):
-        raise InputError(f"'{shown(path)}': the split {split!r} is no list of images.")
+        raise InputError(f"'{shown(path)}': the split {split!r} is not a list of images.")
     result = []
     for number, item in enumerate(items):
         place, label = None, None

@@ -70,7 +70,7 @@ def accept(data: object, *, labelled: bool = True) -> Dataset:
             examples = tuple(examples_of(data, labelled))
             break
     else:
-        raise InputError(f"Data of type {type(data).__name__} came; expected {ACCEPTED}.")
+        raise InputError(f"Cannot read data of type {type(data).__name__}; expected {ACCEPTED}.")
     if not examples and labelled:
         raise InputError("The data given are empty; expected at least one (image, label).")
     whole = bool(examples) and all(isinstance(example.label, _Whole) for example in examples)
@@ -111,7 +111,7 @@ def _is_single(data: object) -> bool:
 
 def _single(data: object, labelled: bool) -> Iterator[Example]:
     if labelled:
-        raise InputError(f"A single image came without a label; expected {ACCEPTED}.")
+        raise InputError(f"A single image has no label; expected {ACCEPTED}.")
     yield _example(data, None, 0, False)
 
 
@@ -124,7 +124,7 @@ def _pair(data: Any, labelled: bool) -> Iterator[Example]:
     given, labels = data
     if isinstance(given, tuple) and isinstance(labels, tuple) and len(given) == len(labels) == 2:
         raise InputError(
-            "Two tuples of two came, which may be two pairs or images and labels. Give a list of pairs "
+            "Two tuples of two items are ambiguous: two pairs, or images and labels? Give a list of pairs "
             "[(image, label), ...], or lists ([images], [labels])."
         )
     images = _stack(given) if _shape(given) else list(cast("Iterable[object]", given))
@@ -229,7 +229,7 @@ def _is_stack(data: object) -> bool:
 
 def _stacked(data: object, labelled: bool) -> Iterator[Example]:
     if labelled:
-        raise InputError(f"An array of shape {_shape(data)} came without labels; expected {ACCEPTED}.")
+        raise InputError(f"An array of shape {_shape(data)} has no labels; expected {ACCEPTED}.")
     for number, image in enumerate(_stack(data)):
         yield _example(image, None, number, False)
 
@@ -323,7 +323,7 @@ def _later(read: Callable[[int], object], number: int) -> Later:
     def fetch() -> bytes | Image.Image | NDArray[np.generic] | Path:
         picture = _picture(read(number), number)[0]
         if isinstance(picture, Later | Member | OSError):
-            raise ImageError("it is no image")
+            raise ImageError("it is not an image")
         return picture
 
     return Later(fetch, f"item {number}")
@@ -418,7 +418,7 @@ def _stack(data: Any) -> list[object]:
         return _values(data)
     if len(shape) not in (3, 4):
         raise InputError(
-            f"An array of shape {shape} came; expected images (n, height, width[, channels]), or responses (n, width) "
+            f"The array has shape {shape}; expected images (n, height, width[, channels]), or responses (n, width) "
             "as floating-point numbers."
         )
     return list(data)

@@ -42,7 +42,7 @@ class ResponseBatch:
         return len(self.names)
 
     def take(self, rows: Sequence[int]) -> ResponseBatch:
-        """Some of them."""
+        """The rows with these numbers."""
         labels, groups, splits = (c and [c[i] for i in rows] for c in (self.labels, self.groups, self.splits))
         digests, names = [self.digests[i] for i in rows], [self.names[i] for i in rows]
         return ResponseBatch(self.responses[rows], labels, groups, digests, names, splits)
@@ -150,7 +150,7 @@ class ResponseFile:
             return None
         info = self._find(name)
         if info.file_size > limits.ARCHIVE_COLUMN_BYTES:
-            raise InputError(f"{self.path}: the array {name!r} has {info.file_size:,} bytes, which is beyond all use.")
+            raise InputError(f"{self.path}: the array {name!r} has {info.file_size:,} bytes, which is too large.")
         with _reading(self.path, name), self._archive.open(info) as stream:
             column = npy.read_array(stream, allow_pickle=False)
         if column.dtype.kind not in "USiu":
@@ -176,7 +176,7 @@ class ResponseFile:
                 raise ValueError(f"it has {info.file_size:,} bytes")
             value = json.loads(str(npy.read_array(stream, allow_pickle=False)))
         if not isinstance(value, dict):
-            raise InputError(f"{self.path}: what it says of its source is no table.")
+            raise InputError(f"{self.path}: the description of its source is not a JSON object.")
         return value
 
     def _splits(self) -> NDArray[np.str_] | None:
@@ -212,7 +212,7 @@ def _open_archive(path: Path) -> zipfile.ZipFile:
     except Exception as error:  # see `_reading`
         reason = f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
         raise InputError(
-            f"{path} is no response file{reason}; expected an .npz archive with the arrays 'responses' and 'labels'."
+            f"{path} is not a response file{reason}; expected an .npz archive with the arrays 'responses' and 'labels'."
         ) from None
 
 

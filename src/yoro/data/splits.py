@@ -123,4 +123,4 @@ def _hold_groups(
 def _check_lengths(labels: Sequence[str], **others: Sequence[object] | None) -> None:
     for what, values in others.items():
         if values is not None and len(values) != len(labels):
-            raise InputError(f"{len(values)} {what} came for {len(labels)} labels; expected one each.")
+            raise InputError(f"{len(values)} {what} for {len(labels)} labels; expected one each.")

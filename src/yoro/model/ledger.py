@@ -71,7 +71,7 @@ class Ledger:
         self._extend(content, codes, used)
 
     def merge(self, other: Ledger) -> Ledger:
-        """Both together."""
+        """The entries of both, this one first."""
         result = Ledger()
         for part in (self, other):
             names = dict(enumerate(part._names))
@@ -79,7 +79,6 @@ class Ledger:
         return result
 
     def copy(self) -> Ledger:
-        """An independent copy."""
         return self.merge(Ledger())
 
     def rename(self, names: Mapping[str, str]) -> None:
@@ -124,11 +123,11 @@ class Ledger:
         """A ledger from `to_arrays`, checked as if a stranger had written it."""
         digests, codes = arrays.get("digests"), arrays.get("digest_labels")
         if digests is None or codes is None:
-            raise InputError("The list of fitted contents is missing.")
+            raise InputError("The image hashes are missing.")
         sound = digests.dtype == np.uint8 and digests.ndim == 2 and digests.shape[1:] == (DIGEST,)
         sound = sound and codes.dtype == np.int32 and codes.shape == digests.shape[:1]
         if not sound or (len(codes) and (codes.min() < 0 or codes.max() >= len(names))):
-            raise InputError("The list of fitted contents is damaged.")
+            raise InputError("The image hashes are damaged.")
         result = cls()
         result._extend(digests.astype(np.uint8), codes.astype(np.int32), {i: str(n) for i, n in enumerate(names)})
         return result

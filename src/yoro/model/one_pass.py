@@ -153,7 +153,7 @@ def plan_pass(data: object, val: object | None, settings: FitSettings, *, listed
         return _plan_responses(data, val, settings)
     named, rule = set(settings.sentences.classes), settings.solve.shrinkage
     if data is None and (settings.shots != 0 or not named):
-        raise InputError("No data came. Give labelled images, or shots=0 and the classes by name (--classes FILE).")
+        raise InputError("No data given. Give labelled images, or shots=0 and the classes by name (--classes FILE).")
     if settings.shots == 0:
         named |= set(find(data).classes if data is not None else ())
         return PassPlan([], [], [f"{counted(len(named), 'class')} by name; no image is fitted."], named)
@@ -207,7 +207,7 @@ def in_views(
     with waiting("comparing one view with two", settings.progress):
         pipeline, gathered = choose_views(read_by, gathered, settings.solve)
     if pipeline.layout.views == 1:
-        settings.tell("Mirror images are left out: by leave-one-out they do not help here.")
+        settings.tell("Mirror images are not used: leave-one-out shows no gain.")
     return pipeline, gathered, {"views": 2}
 
 
@@ -230,7 +230,7 @@ def stream_of(part: Part, read_by: Pipeline | Origin, loading: Loading) -> Respo
     if isinstance(part, Rows):
         return part.stream()
     if not isinstance(read_by, Pipeline) or not isinstance(part, list):
-        raise InputError("The model was fitted on responses, and images came; give responses.")
+        raise InputError("This model was fitted on responses; give responses, not images.")
     return read_by.stream(part, loading)
 
 
@@ -312,7 +312,7 @@ def few_images(model: Model) -> list[str]:
     named = ", ".join(f"{name!r} ({n:g})" for n, name in few[:SHOWN])
     more = f" and {counted(len(few) - SHOWN, 'more class')}" if len(few) > SHOWN else ""
     told = f"{counted(len(few), 'class')} of one or two images: {named}{more}."
-    return [f"{told} So few teach little, and leave-one-out says little of them: add images."]
+    return [f"{told} Too few to learn from or evaluate reliably; add images."]
 
 
 def _duplicates(examples: Sequence[Example], gathered: Gathered) -> tuple[list[str], list[str]]:

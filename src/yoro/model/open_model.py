@@ -125,7 +125,7 @@ class OpenModel:
 
     @property
     def opened(self) -> Pipeline | None:
-        """The same, if it was needed yet."""
+        """The pipeline, if it was opened already."""
         return self._pipeline
 
     def answers(
@@ -293,12 +293,12 @@ class OpenModel:
         odd = difference(mine, theirs)
         if odd:
             raise InputError(
-                f"{data} holds responses of another source than this model's: they differ in {odd}. "
-                "Make the file again with the model's source, or fit a model on it."
+                f"{data} holds responses of another backbone than this model's: they differ in {odd}. "
+                "Create the file again with the model's backbone, or fit a model on it."
             )
         if mine is None or theirs is not None or not isinstance(data, str | Path):
             return []
-        return [f"{data} does not say where its responses come from; they are taken for this model's."]
+        return [f"{data} does not say where its responses come from; assuming this model's backbone."]
 
     def _stream(self, part: Part, loading: Loading) -> ResponseStream:
         return part.stream() if isinstance(part, Rows) else self.pipeline.stream(part, loading)
@@ -316,8 +316,8 @@ class OpenModel:
     def _lost(self, gathered: Gathered) -> list[str]:
         """What there is to say of classes that have no example any more."""
         lost = sorted(set(self.names) - set(gathered.statistics.classes))
-        then = "the class is gone" if self._model.words is None else "it is known by its sentences alone"
-        return [f"No example of {', '.join(map(repr, lost))} is left, so {then}."] if lost else []
+        then = "the class is removed" if self._model.words is None else "it is known by its sentences alone"
+        return [f"No examples of {', '.join(map(repr, lost))} are left, so {then}."] if lost else []
 
     def _settle(
         self,

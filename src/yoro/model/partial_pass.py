@@ -49,7 +49,7 @@ class DataShare:
         """
         index, _, of = text.partition("/")
         if not (index.strip().isdecimal() and of.strip().isdecimal()):
-            raise InputError(f"{text!r} is no part of the data; expected I/N, such as 3/8 for the third of eight.")
+            raise InputError(f"{text!r} is not a part of the data; expected I/N, such as 3/8 for the third of eight.")
         return cls(int(index), int(of))
 
     def rows(self, count: int) -> range:

@@ -83,7 +83,7 @@ def check_output(target: Path, *, force: bool) -> None:
     if not force:
         raise StoreError(f"{target} exists already. Choose another name, or replace it with --force (force=True).")
     if target.suffix == ".yoro" and not (target / "config.json").is_file():
-        raise StoreError(f"{target} exists and is no model, so it is not replaced. Choose another name.")
+        raise StoreError(f"{target} exists and is not a model, so it is not replaced. Choose another name.")
 
 
 def read_model(path: str | Path) -> Model:
@@ -235,7 +235,7 @@ def _read_config(folder: Path) -> Json:
             "Upgrade: fetch newer sources and install them as you installed these."
         )
     if config["format"] < 1:
-        raise StoreError(f"{folder} has format {config['format']}, which never existed.")
+        raise StoreError(f"{folder} has format {config['format']}, which is not a valid format.")
     if config.get("digest") != _config_digest(config):
         raise StoreError(f"{file} was changed after it was written. To rename classes use `yoro relabel`.")
     return cast(Json, config)
@@ -247,7 +247,7 @@ def _read_parts(folder: Path, config: Json) -> dict[str, tuple[Arrays, Json]]:
         raise StoreError(f"{folder} is damaged: its config.json lists no tensor files.")
     odd = sorted(set(digests) - set(KINDS) - {BANK})
     if odd:
-        raise StoreError(f"{folder} lists a file {odd[0]!r} that is no part of a model.")
+        raise StoreError(f"{folder} lists a file {odd[0]!r} that is not part of a model.")
     parts: dict[str, tuple[Arrays, Json]] = {}
     for name, digest in digests.items():
         try:
@@ -306,7 +306,7 @@ def _choice(config: Json, layout: Layout | None) -> Choice:
     whole = replace(_tried(rule, config | selection), alpha=_number(config.get("alpha", 0.0), 0, 1e300))
     parts = [_table(part) for part in _list(selection.get("parts", []))]
     if [part["name"] for part in parts] != (list(layout.names) if layout and len(layout.readings) > 1 else []):
-        raise InputError("what was chosen does not fit the readings.")
+        raise InputError("the choices do not match the layers.")
     return replace(whole, parts=tuple(_one_part(rule, part) for part in parts))
 
 
@@ -325,7 +325,7 @@ def _tried(rule: str, table: Json) -> Choice:
         tuple(_number(x, -1e300, 1e300) for x in _list(table["scores"])),
     )  # fmt: skip
     if len(choice.candidates) != len(choice.scores):
-        raise InputError("the shrinkages that were tried do not fit their scores.")
+        raise InputError("the numbers of candidates and scores differ.")
     return choice
 
 
@@ -358,9 +358,9 @@ def _words(config: Json, parts: dict[str, tuple[Arrays, Json]], statistics: Join
         int(_number(facts["seed"], -limits.SEED, limits.SEED)),
     )
     if vectors.dtype != np.float32 or vectors.shape != (len(bank.flat()[0]), statistics.width):
-        raise InputError("the vectors of the bank do not fit its sentences.")
+        raise InputError("the vectors of the bank do not match its sentences.")
     if not set(statistics.classes) <= set(bank.classes) or any(not items for items in bank.sentences.values()):
-        raise InputError("the bank does not fit the classes.")
+        raise InputError("the bank does not match the classes.")
     words = EncodedBank(bank, vectors.astype(np.float32), _number(facts["scale"], 1e-9, 1e9), bool(facts["votes"]))
     words.descriptions  # noqa: B018  # refuses vectors that are not finite
     return words
@@ -374,7 +374,7 @@ def _mapping(arrays: Arrays, config: Json) -> AffineMapping:
         raise InputError("the mapping holds NaN or infinity.")
     classes = [name for name in _list(config["classes"]) if isinstance(name, str) and name]
     if len(classes) != len(_list(config["classes"])) or len(classes) > limits.MODEL_CLASSES:
-        raise InputError("the classes are no list of names.")
+        raise InputError("the classes are not a list of names.")
     return AffineMapping(weights.astype(np.float64), bias.astype(np.float64), tuple(classes))
 
 
@@ -408,5 +408,5 @@ def _prior(value: object, classes: tuple[str, ...]) -> Prior:
         return _one_of(value, ("empirical", "uniform"))
     weights = {name: _number(weight, 0, 1e300) for name, weight in _table(value).items()}
     if set(weights) != set(classes):
-        raise InputError("the prior does not fit the classes.")
+        raise InputError("the prior does not match the classes.")
     return weights
