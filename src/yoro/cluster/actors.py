@@ -98,7 +98,7 @@ class Actor:
                 self._storage.write(name, content)
             except (YoroError, OSError) as problem:
                 error = failed(facts.index, facts.digest, problem).error
-        told = {"index": facts.index, "images": len(facts.positions), "skipped": len(facts.failures), "error": error}
+        told = {"index": facts.index, "images": len(facts.positions) + len(facts.failures), "error": error}
         return {"told": np.array([json.dumps(told)])}
 
     def _batches(self, facts: BlockRows, array: NDArray[np.generic]) -> Iterator[ResponseBatch]:

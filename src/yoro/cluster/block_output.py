@@ -95,7 +95,7 @@ def _write(blocks: list[Block], task: BlockOutput, opening: Opening, work: Block
     with shown as bar, ray_session(task.cluster, opening.settings.source) as actors:
         crew = Crew(actors, task.cluster.ray_threads, opening, work, storage, decoding)
         for done in run_blocks(todo, crew):
-            bar.update(done.images + done.skipped)
+            bar.update(done.images)
     return _put_in_place([unfinished / name for name in names], task)
 
 

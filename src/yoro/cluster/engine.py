@@ -151,7 +151,7 @@ def gather_blocks(blocks: Sequence[Block], crew: Crew, settings: FitSettings) ->
     total = sum(len(blocks[i].examples) for i in todo) or None
     with tqdm(total=total, desc="fitting", unit="img", disable=None if settings.progress else True, leave=False) as bar:
         for finished in run_blocks([blocks[i] for i in todo], crew):
-            bar.update(finished.images + finished.skipped)
+            bar.update(finished.images)
             merging.finished(levels[0][finished.index])
     merging.complete()
     return Shard.from_bytes(storage.read(root.name), root.name).gathered

@@ -22,8 +22,7 @@ class Done:
     """A block whose file is written."""
 
     index: int
-    images: int
-    skipped: int
+    images: int  # those that could not be read included
 
 
 @dataclass(frozen=True)
@@ -79,4 +78,4 @@ def _wave(blocks: Sequence[Block], crew: Crew) -> Iterator[Done]:
         done = json.loads(str(row["told"]))
         if done["error"] is not None:
             raise raised(done["error"])
-        yield Done(done["index"], done["images"], done["skipped"])
+        yield Done(done["index"], done["images"])

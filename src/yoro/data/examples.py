@@ -31,15 +31,10 @@ Picture: TypeAlias = (
     Path | Member | bytes | Image.Image | NDArray[np.generic] | Later | OSError  # the last: why it is not to be had
 )
 
-SPLITS = {
-    "train": "train",
-    "training": "train",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "dev": "val",
-    "test": "test",
-    "testing": "test",
+SPLITS = {  # the spellings of each split
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
+    **dict.fromkeys(("test", "testing"), "test"),
 }
 
 

@@ -288,19 +288,14 @@ def write_responses(
         told = [name for name, column in columns.items() if any(column) and (labelled or name != "labels")]
         rows.seek(0)
         with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-            _copy(archive, rows, (count, width))
+            with archive.open("responses.npy", "w", force_zip64=True) as member:
+                npy.write_array_header_1_0(member, {"descr": "<f4", "fortran_order": False, "shape": (count, width)})
+                shutil.copyfileobj(rows, member, 1 << 20)
             for name in told:
                 _add(archive, name, np.array(columns[name], dtype=np.str_))
             if identity is not None:
                 _add(archive, "identity", np.array(json.dumps(identity, ensure_ascii=False), dtype=np.str_))
     return count
-
-
-def _copy(archive: zipfile.ZipFile, rows: IO[bytes], shape: tuple[int, int]) -> None:
-    with archive.open("responses.npy", "w", force_zip64=True) as member:
-        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-        npy.write_array_header_1_0(member, header)
-        shutil.copyfileobj(rows, member, 1 << 20)
 
 
 def _add(archive: zipfile.ZipFile, name: str, column: NDArray[np.str_]) -> None:
