@@ -144,7 +144,7 @@ def truncated(folder):
         (["guess"], 2, "Unknown command"),
         (["predict", "m.yoro", "narrow.npz"], 1, "takes (n, 64)"),
         (["predict", "m.yoro", "some.npz", "--format", "xml"], 2, "xml"),
-        (["predict", "train.npz", "some.npz"], 1, "is no model"),
+        (["predict", "train.npz", "some.npz"], 1, "is not a model"),
         (["evaluate", "m.yoro", "stranger.npz"], 1, "'cat', which the model does not know"),
         (["forget", "m.yoro", "stranger.npz"], 1, "cannot be removed"),
         (["forget", "m.yoro", "twice.npz"], 1, "cannot be removed"),

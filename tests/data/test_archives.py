@@ -172,7 +172,7 @@ def test_encrypted_strangely_packed_and_damaged_members_are_named(tmp_path: Path
 @pytest.mark.parametrize("name", ["a.rar", "a.7z", "a.tar.xz"])
 def test_archives_that_are_not_read_say_what_to_do(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"x")
-    with pytest.raises(InputError, match="unpack it, or pack it as"):
+    with pytest.raises(InputError, match="unpack it, or repack it as"):
         find(tmp_path / name)
 
 

@@ -1,4 +1,4 @@
-"""Actors: each holds the source, answers to blocks of pixels, and writes what became of a block as one file."""
+"""Actors: each holds a copy of the backbone, reads blocks of pixels, and writes one file per block."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Opening:
     origin: Origin | None = None  # of a model, where that says how images are read
 
     def open(self) -> Pipeline:
-        """The pipeline, which must be the one that was asked for."""
+        """The pipeline; one that differs from that of the calling process is an error."""
         refuse_telemetry()
         if self.origin is not None:
             return reopen_pipeline(self.origin, self.settings.source, device=self.settings.device, threads=self.threads)
@@ -58,8 +58,7 @@ class BlockWork(Protocol):
     """What an actor does with the responses to a block."""
 
     def file_of(self, facts: BlockRows, batches: Iterator[ResponseBatch]) -> tuple[str, bytes]:
-        """A file's name and content."""
-        ...
+        """The name and content of the file of one block."""
 
 
 @dataclass(frozen=True)

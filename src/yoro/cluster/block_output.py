@@ -29,7 +29,7 @@ from yoro.trust.answering import Answerer
 
 @dataclass(frozen=True)
 class Written:
-    """What came of it: rows, and what could not be read."""
+    """How many rows were written, and what could not be read."""
 
     rows: int
     skipped: list[tuple[str, str]]
@@ -56,7 +56,7 @@ class BlockOutput:
 def predict_on_ray(
     classifier: OpenModel, data: object, task: BlockOutput, answerer: Answerer, source: str | None = None
 ) -> Written:
-    """Rows of answers to images; `source` tells where the model's source is now, if it has moved."""
+    """Rows of answers to images; `source` is the location of the backbone, if it has moved."""
     pipeline, origin = classifier.pipeline, classifier.model.origin
     work = AnswerWork(answerer)
     described: dict[str, object] = {**pipeline.describe(), "work": work.digest()}

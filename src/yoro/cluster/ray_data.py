@@ -1,4 +1,4 @@
-"""Blocks through Ray Data: tasks read them, a pool of actors answers, and the caller is told of each as it is done."""
+"""Blocks through Ray Data: tasks read them, a pool of actors processes them, and each is reported when it is done."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from yoro.cluster.blocks import Block
 from yoro.cluster.session import READ_SHARE
 from yoro.cluster.storage import Storage
 
-WAVE = 4096  # blocks that Ray is told of at once; it keeps a record of each until all of them are done
+WAVE = 4096  # blocks submitted to Ray at once; it keeps a record of each until all of them are done
 
 
 @dataclass(frozen=True)

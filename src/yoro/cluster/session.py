@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LOCAL = "local"
 STORE_BYTES = 2_000_000_000  # of a local object store, which holds pixels on their way; less where memory is small
 STORE_SHARE = 0.3  # of the memory that is free
-QUIET = {  # Ray talks to the terminal, and keeps a bar for every stage, unless it is told not to
+QUIET = {  # without these Ray writes to the terminal and shows a bar for every stage
     "RAY_DEDUP_LOGS": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a worker without a GPU sees what the machine has
@@ -178,7 +178,7 @@ def _store_bytes() -> int:
 
 
 def _room(settings: ClusterSettings) -> int:
-    """Actors that are asked for, or as many as the cluster's cores have room for."""
+    """The number of actors requested, or as many as the cluster's cores have room for."""
     import ray
 
     found = int(ray.cluster_resources().get("CPU", 1))

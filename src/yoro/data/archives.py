@@ -35,7 +35,7 @@ INDEX_ENTRIES, INDEX_BYTES = 4, 5  # places in what zipfile knows of the end of 
 LEADS_OUT = "Ignored, a path that leads out of the archive"
 NOT_REGULAR = "Ignored, not a regular file in the archive (such as a link)"
 
-Found = tuple[str, Picture | None]  # a name, and what to read; None for what is no file
+Found = tuple[str, Picture | None]  # a name, and what to read; None for what is not a regular file
 
 
 def is_archive(path: Path) -> bool:
@@ -137,7 +137,7 @@ def tar_files(plain: Path, keep: object = None, start: int = 0) -> Iterator[Foun
 
 
 class _Headers:
-    """A file of which only headers are read: a tar may declare one of any length."""
+    """A tar file from which only headers of a bounded length can be read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

@@ -95,7 +95,7 @@ class Augmentation:
     shorter_first: bool = False
 
     def draw(self, numbers: Sequence[int], size: Size, geometry: Geometry) -> View:
-        """The view of an image of some size by lot; it depends on the numbers and the size and on nothing else."""
+        """A random view of an image; it depends on the numbers (the seed) and the size only."""
         rng = np.random.default_rng(list(numbers))
         mirrored = bool(rng.random() < 0.5) and self.flip
         first = shorter_to(geometry.side, size) if self.shorter_first else None

@@ -17,7 +17,7 @@ from yoro.data.folders import is_image
 from yoro.errors import InputError
 from yoro.files.reading import read_json
 
-DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # of which the one most frequent in the header is meant
+DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # the one most frequent in the header is used
 COLUMNS = {  # names of columns as people give them, the first of each being ours
     "path": (
         "path", "file_name", "filename", "file", "filepath", "file_path", "image", "image_path", "image_name", "img",
@@ -173,7 +173,7 @@ def split_named(name: str | None, where: str) -> str | None:
 
 
 def described(row: Row, name: str, labelled: bool) -> tuple[str | None, str | None, str | None]:
-    """Label, group and split of a row; without a label it is an error, unless none is asked for."""
+    """Label, group and split of a row; a missing label is an error if `labelled`."""
     label = class_name(_text(row, "label", name) or "") if labelled else None
     if label == "":
         raise InputError(

@@ -26,15 +26,13 @@ Label: TypeAlias = str | int  # of a class, as it was given: names, or whole num
 
 
 class Numbered(Protocol):
-    """A dataset of torch or of Hugging Face: so many items, each by its number."""
+    """A dataset of torch or of Hugging Face: items by number."""
 
     def __len__(self) -> int:
-        """How many items."""
-        ...
+        """The number of items."""
 
     def __getitem__(self, number: Any, /) -> Any:
-        """The item of a number."""
-        ...
+        """One item, by its number."""
 
 
 class Table(Protocol):
@@ -43,11 +41,9 @@ class Table(Protocol):
     @property
     def columns(self) -> Any:
         """The names of the columns."""
-        ...
 
     def __getitem__(self, column: Any, /) -> Any:
-        """One column."""
-        ...
+        """One column, by its name."""
 
 
 Data: TypeAlias = str | os.PathLike[str] | Iterable[object] | NDArray[np.generic] | Image.Image | Numbered | Table
@@ -62,7 +58,7 @@ ACCEPTED = (
 
 
 def accept(data: object, *, labelled: bool = True) -> Dataset:
-    """Examples of anything but a path, in the order given; without labels if none are asked for."""
+    """Examples of anything but a path, in the order given; without labels if `labelled` is False."""
     if isinstance(data, Dataset):
         return data
     for fits, examples_of in KINDS:
@@ -279,7 +275,7 @@ KINDS: tuple[tuple[Callable[[object], bool], Callable[[Any, bool], Iterator[Exam
 
 
 def _example(image: object, label: object, number: int, labelled: bool) -> Example:
-    """An example of an image in any form; its label is not looked at where none is asked for."""
+    """An example of an image in any form; its label is ignored unless `labelled`."""
     picture, name = _picture(image, number)
     return Example(picture, _text(label, number) if labelled else None, name)
 

@@ -161,7 +161,7 @@ class ResponseFile:
             )
         with _reading(self.path, name):
             text = np.char.decode(column, "utf-8") if column.dtype.kind == "S" else column.astype(np.str_)
-            text.tolist()  # numpy itself accepts numbers that are no characters
+            text.tolist()  # numpy itself accepts invalid code points
         if name == "labels":
             return checked_labels(text, str(self.path))
         return np.array([storable(item) for item in text.tolist()], dtype=np.str_)

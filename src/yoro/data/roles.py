@@ -211,7 +211,7 @@ def _by_mark(data: object, known: Collection[str] = ()) -> tuple[dict[str, Part]
 def _unmarked(found: Dataset) -> list[str]:
     """Where some images are marked and some are not, which are which."""
     odd = sum(example.split is None for example in found) if found.splits else 0
-    return [f"{counted(odd, 'image')} without a split: taken for training."] if odd else []
+    return [f"{counted(odd, 'image')} without a split, used for training."] if odd else []
 
 
 def _serving(role: str, data: object, known: Collection[str]) -> tuple[Part, list[str]]:

@@ -105,14 +105,14 @@ def folder_names(classes: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Undone:
-    """How many files were taken out, and which were left because they are no longer what was put there."""
+    """How many files were removed, and which were kept because they were changed since."""
 
     removed: int
     left: list[str]
 
 
 def undo_sorting(folder: Path) -> Undone:
-    """Take out what was sorted into a folder; what was changed since, or came otherwise, stays."""
+    """Remove the files that were sorted into a folder, except those that were changed since."""
     manifest = folder / MANIFEST
     if not manifest.is_file():
         raise InputError(f"YORO sorted nothing into '{shown(folder)}': it has no {MANIFEST}.")
@@ -139,7 +139,7 @@ def undo_sorting(folder: Path) -> Undone:
 
 
 def _entries(manifest: Path) -> Iterator[dict[str, str]]:
-    """What a manifest lists; a stranger's must not lead out of its folder."""
+    """The entries of a manifest; an untrusted one must not lead out of its folder."""
     with manifest.open(encoding="utf-8", errors="replace") as file:
         while line := file.readline(limits.LIST_LINE):
             try:

@@ -1,4 +1,4 @@
-"""Files of strangers, read whole if they are not too large and checked before they are used."""
+"""Untrusted files: read whole if they are not too large, and checked before they are used."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def data_frame(rows: Sequence[Row]) -> DataFrame:
 
 
 def _tamed(row: Row) -> Row:
-    """A row for a terminal, which must not obey what a stranger named a file."""
+    """A row that is safe to print on a terminal: control characters in file names are escaped."""
     return {key: plain(value) if isinstance(value, str) else value for key, value in row.items()}
 
 

@@ -37,7 +37,7 @@ class Gathered:
 
     @classmethod
     def empty(cls, capacity: int, seed: int, layout: Layout | None = None, *, noting: bool = True) -> Self:
-        """Nothing yet, with room for so many individual responses; none are kept without room."""
+        """Nothing gathered yet, with a reservoir of this capacity; none if the capacity is 0."""
         return cls(JointStatistics(layout), reservoir=Reservoir(capacity, seed) if capacity else None, noting=noting)
 
     @property
@@ -47,7 +47,7 @@ class Gathered:
 
     @property
     def whole(self) -> bool:
-        """Whether the response of every example is kept, so that all can be computed anew."""
+        """Whether the response of every example is kept, so that everything can be computed again."""
         return self.reservoir is not None and len(self.reservoir) == len(self.ledger)
 
     def contains(self, entries: Sequence[Entry]) -> list[bool]:
@@ -131,7 +131,7 @@ class Gathered:
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str) -> tuple[Self, Metadata, Arrays]:
-        """What `to_bytes` wrote, with all facts and the other arrays, checked as if a stranger had written it.
+        """What `to_bytes` wrote, with all facts and the other arrays, checked as untrusted input.
 
         `name` is shown in errors.
         """
@@ -161,7 +161,7 @@ class Gathered:
         return cls(statistics, ledger, reservoir, skipped, facts["noting"])
 
     def _summed(self) -> JointStatistics | None:
-        """Statistics anew from the responses kept, in the order of the ledger; None unless all are kept."""
+        """Statistics recomputed from the responses kept, in the order of the ledger; None unless all are kept."""
         if self.reservoir is None or not self.whole or not len(self.ledger):
             return None
         members, places = self.reservoir.members(), dict[Entry, list[int]]()

@@ -120,7 +120,7 @@ class Ledger:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[np.generic]], names: Sequence[object]) -> Self:
-        """A ledger from `to_arrays`, checked as if a stranger had written it."""
+        """A ledger from `to_arrays`, checked as untrusted input."""
         digests, codes = arrays.get("digests"), arrays.get("digest_labels")
         if digests is None or codes is None:
             raise InputError("The image hashes are missing.")

@@ -42,7 +42,7 @@ Part = list[Example] | Rows | RowFiles
 
 
 class Engine(Protocol):
-    """Where a pass runs."""
+    """Where a pass runs: in this process, or on a cluster."""
 
     @property
     def lists_files(self) -> bool:
@@ -96,7 +96,7 @@ class PassPlan:
 
 @dataclass(frozen=True)
 class PassResult:
-    """What came of a pass: the model, how images are read, and what there is to know besides."""
+    """The outcome of a pass: the model, how images are read, and notes for the user."""
 
     model: Model
     pipeline: Pipeline | None = None
@@ -148,7 +148,7 @@ def fit_model(data: object, val: object | None, settings: FitSettings, engine: E
 
 
 def plan_pass(data: object, val: object | None, settings: FitSettings, *, listed: bool = True) -> PassPlan:
-    """What is fitted and what is validated on; what cannot be fitted as it was asked for is refused."""
+    """What is fitted and what is validated on; settings that do not suit the data are refused."""
     if is_response_data(data) and not settings.refine:
         return _plan_responses(data, val, settings)
     named, rule = set(settings.sentences.classes), settings.solve.shrinkage
@@ -185,7 +185,7 @@ def _plan_responses(data: object, val: object | None, settings: FitSettings) -> 
 
 
 def _sentences(pipeline: Pipeline, names: set[str], settings: FitSettings, notes: list[str]) -> EncodedBank | None:
-    """The sentences that speak for classes, of an image-text source; what is odd about them is told, and noted."""
+    """The class descriptions of an image-text backbone; notes on them are told to the user and added to `notes`."""
     chosen = replace(settings.sentences, zero_shot=settings.sentences.zero_shot and not settings.solve.paper)
     asked = settings.sentences.asked(settings.shots)
     words, odd = encoded_bank_of(
@@ -221,7 +221,7 @@ def gather_parts(parts: Sequence[Part], read_by: Pipeline | Origin, settings: Fi
 
 
 def origin_of(read_by: Pipeline | Origin) -> Origin:
-    """What a model records of it."""
+    """The origin that a model records: that of the pipeline, or the one given."""
     return read_by.origin() if isinstance(read_by, Pipeline) else read_by
 
 
@@ -255,11 +255,7 @@ def waiting(what: str, shown: bool) -> Iterator[None]:
 
 
 def gather(
-    gathered: Gathered,
-    stream: ResponseStream,
-    *,
-    progress: bool = False,
-    checkpoint: Checkpoint | None = None,
+    gathered: Gathered, stream: ResponseStream, *, progress: bool = False, checkpoint: Checkpoint | None = None
 ) -> None:
     """Add a stream to what was gathered."""
     done, skipped = 0, 0  # examples dealt with and passed over, as far as they are in the statistics
@@ -292,7 +288,7 @@ def hold(stream: ResponseStream, gathered: Gathered, progress: bool) -> Validati
 
 
 def nothing_yet(settings: FitSettings, layout: Layout | None) -> Gathered:
-    """What a pass starts with."""
+    """Nothing gathered yet, as the settings want it."""
     return Gathered.empty(settings.solve.reservoir, settings.solve.seed, layout, noting=settings.ledger)
 
 

@@ -38,7 +38,7 @@ class DataShare:
 
     def __post_init__(self) -> None:
         if not 1 <= self.index <= self.of:
-            raise InputError(f"Part {self.index} of {self.of} was asked for; expected I/N with I from 1 to N.")
+            raise InputError(f"Part {self.index} of {self.of} does not exist; expected I/N with I from 1 to N.")
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -53,7 +53,7 @@ class DataShare:
         return cls(int(index), int(of))
 
     def rows(self, count: int) -> range:
-        """The rows of this share of so many: all shares together have each row once.
+        """The rows of this share of `count` rows: each row belongs to exactly one share.
 
         >>> [list(DataShare(i, 3).rows(8)) for i in (1, 2, 3)]
         [[0, 1], [2, 3, 4], [5, 6, 7]]
@@ -100,7 +100,7 @@ class Clip:
 
 @dataclass(frozen=True)
 class ShardPass:
-    """What came of the pass, and what could not be read, with the reasons."""
+    """The shard that a pass gathered, and the images that could not be read, with the reasons."""
 
     shard: Shard
     skipped: tuple[tuple[str, str], ...] = ()

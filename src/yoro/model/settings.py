@@ -167,8 +167,7 @@ class ClusterSettings:
         ),
     ] = None
     ray_actors: Annotated[
-        int | None,
-        Option("Copies of the backbone.", "By default one for every `ray_threads` cores.", expert=True),
+        int | None, Option("Copies of the backbone.", "By default one for every `ray_threads` cores.", expert=True)
     ] = None
     ray_threads: Annotated[int, Option("Threads of each copy.", expert=True)] = 1
     ray_block: Annotated[
@@ -245,8 +244,7 @@ class FitSettings:
     tell: Annotated[
         Tell,
         Option(
-            "Function called with each message as soon as it is known; by default the logger `yoro`.",
-            python_only=True,
+            "Function called with each message as soon as it is known; by default the logger `yoro`.", python_only=True
         ),
     ] = silence
     ledger: Annotated[

@@ -37,7 +37,7 @@ class Shard:
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str) -> Shard:
-        """What `to_bytes` gave, checked as if a stranger had written it; `name` is shown in errors."""
+        """What `to_bytes` gave, checked as untrusted input; `name` is shown in errors."""
         gathered, more, prompt = Gathered.from_bytes(content, name)
         with refuse_damaged(name):
             table, parts, facts = more["origin"], more["parts"], more["facts"]
@@ -95,7 +95,7 @@ def parts_of(history: Sequence[Json]) -> list[str]:
 
 
 def missing_shares(shard: Shard) -> list[str]:
-    """Sentences on data of which some shares are here and some are not."""
+    """Notes on data whose shares are only partly present."""
     shares, notes = shard.facts.get(SHARES), []
     for entry in shares.values() if isinstance(shares, dict) else ():
         of, have = (entry.get("of"), entry.get("have")) if isinstance(entry, dict) else (None, None)

@@ -115,11 +115,11 @@ def _read(folder: Path, said: Path) -> Model:
     """The model in a folder, which the user calls `said`."""
     if not folder.exists():
         near = said.with_name(f"{said.name}.yoro")
-        hint = f"Did you mean {near}?" if near.is_dir() else "A model is what `yoro fit --out NAME.yoro` writes."
+        hint = f"Did you mean {near}?" if near.is_dir() else "Models are written by `yoro fit --out NAME.yoro`."
         raise StoreError(f"{said} does not exist. {hint}")
     if not (folder / "config.json").is_file():
         raise StoreError(
-            f"{said} is no model: it has no config.json. A model is what `yoro fit --out NAME.yoro` writes."
+            f"{said} is not a model: it has no config.json. Models are written by `yoro fit --out NAME.yoro`."
         )
     try:
         config = _read_config(folder)

@@ -71,7 +71,7 @@ def make_receipt(before: Model, after: Model, removed: Sequence[Entry]) -> Recei
 
 
 def read_receipt(path: str | Path) -> Receipt:
-    """A receipt from its file, checked as if a stranger had written it."""
+    """A receipt from its file, checked as untrusted input."""
     value = cast(Any, read_table(Path(path), KIND, FORMAT, limits.RECEIPT_BYTES))
     if value.get("digest") != _digest({key: part for key, part in value.items() if key != "digest"}):
         raise StoreError(f"'{shown(Path(path))}' was changed after it was written: its digest does not match.")
@@ -99,7 +99,7 @@ def uncertainties(model: Model, removed: Sequence[bytes]) -> tuple[str, ...]:
         reasons.append("No individual responses are kept, so what was chosen stays as it was.")
     elif model.reservoir is not None and not model.gathered.whole:
         kept, all_ = f"{len(model.reservoir):,}", counted(len(model.ledger), "example")
-        reasons.append(f"Chosen anew on the {kept} responses kept of {all_}; a fresh fit would keep others.")
+        reasons.append(f"Chosen again on the {kept} responses kept of {all_}; a fresh fit would keep others.")
     if any(entry.get("verb") == "refine" for entry in model.history):
         reasons.append("The prompt may have been trained on these images; refine again to be rid of them.")
     if asked_views(model) == 2:
