@@ -127,7 +127,7 @@ def truncated(folder):
     ("words", "code", "message"),
     [
         (["fit", "no.npz", "--out", "x.yoro"], 1, "does not exist"),
-        (["fit", "text.npz", "--out", "x.yoro"], 1, "no response file"),
+        (["fit", "text.npz", "--out", "x.yoro"], 1, "not a response file"),
         (["fit", "lengths.npz", "--out", "x.yoro"], 1, "5 responses but labels of shape"),
         (["fit", "nan.npz", "--out", "x.yoro"], 1, "1 of 4 responses contain NaN"),
         (["fit", "one.npz", "--out", "x.yoro"], 1, "needs at least 2"),

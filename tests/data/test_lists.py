@@ -60,7 +60,7 @@ def test_paths_from_where_one_stands_are_found_and_said(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     found = find(path)
     assert found.examples[0].image == Path("photos/a.png")
-    assert any("read from the working directory" in note for note in found.notes)
+    assert any("relative to the working directory" in note for note in found.notes)
     save(tmp_path / "lists" / "photos" / "gone.png")
     again = find(path)
     assert again.examples[0].image == tmp_path / "lists" / "photos" / "a.png"
@@ -128,5 +128,5 @@ def test_a_bad_jsonl_is_refused_with_its_place(tmp_path: Path, text: str, messag
 
 
 def test_a_list_in_another_encoding_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="Expected UTF-8: save it so"):
+    with pytest.raises(InputError, match="not UTF-8; save it as UTF-8"):
         find(written(tmp_path, "path,label\nä.jpg,x\n", encoding="latin-1"))

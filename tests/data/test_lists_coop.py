@@ -59,7 +59,7 @@ def test_missing_images_are_counted_and_nothing_is_left_out(dataset):
     [
         ([], "is not a split file"),
         ({"classes": []}, "is not a split file"),
-        ({"train": 3}, "'train' is no list"),
+        ({"train": 3}, "'train' is not a list"),
         ({"train": [["a.jpg", 0]]}, "image 0 of 'train'"),
         ({"train": {"data": [{"impath": "a.jpg"}]}}, "image 0 of 'train'"),
     ],
