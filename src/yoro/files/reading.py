@@ -57,9 +57,9 @@ def refuse_damaged(path: Path | str) -> Iterator[None]:
         raise StoreError(f"'{plain(str(path))}' is damaged: {said}") from error
 
 
-def json_digest(value: object) -> str:
-    """The sha256 of a JSON value, independent of the order of its keys."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+def json_digest(value: object, *, ascii_only: bool = True) -> str:
+    """The sha256 of a JSON value, independent of the order of its keys; `ascii_only` escapes other characters first."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=ascii_only).encode()).hexdigest()
 
 
 def _refuse(constant: str) -> float:

@@ -23,7 +23,7 @@ from yoro.discriminant.rules import RULES
 from yoro.environment import __version__
 from yoro.errors import InputError, StoreError, one_line
 from yoro.files.atomic import check_writable, drafted_folder, recovered, write_file
-from yoro.files.reading import read_bounded, read_json
+from yoro.files.reading import json_digest, read_bounded, read_json
 from yoro.files.tensors import parse_tensors, write_tensors
 from yoro.mappings.affine import AffineMapping
 from yoro.model.card import model_card
@@ -218,7 +218,7 @@ def _part(choice: Choice) -> Json:
 
 def _config_digest(config: Json) -> str:
     plain = {key: value for key, value in config.items() if key != "digest"}
-    return hashlib.sha256(json.dumps(plain, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    return json_digest(plain, ascii_only=False)
 
 
 def _read_config(folder: Path) -> Json:
