@@ -62,7 +62,7 @@ class BlockWork(Protocol):
 
 
 @dataclass(frozen=True)
-class Gathering:
+class GatherWork:
     """The work of a fit: a shard a block."""
 
     origin: Origin

@@ -14,7 +14,7 @@ from yoro.cluster.engine import begin, finished_before, whole_batches
 from yoro.cluster.ray_data import Crew, run_blocks
 from yoro.cluster.session import ray_session
 from yoro.cluster.storage import Storage, is_ours
-from yoro.cluster.tables import AnswerWork, Responding, counted_rows, join_tables, table_name
+from yoro.cluster.tables import AnswerWork, ResponseWork, counted_rows, join_tables, table_name
 from yoro.cluster.tree import joined
 from yoro.data.examples import SPLITS, Dataset
 from yoro.data.find import find
@@ -73,7 +73,7 @@ def respond_on_ray(
     """Rows of responses to images."""
     pipeline = make_pipeline(chosen)
     opening = Opening(chosen, task.cluster.ray_threads, task.loading.batch_size, pipeline.describe())
-    work = Responding(pipeline.source.width, pipeline.origin().identity() or {}, labelled)
+    work = ResponseWork(pipeline.source.width, pipeline.origin().identity() or {}, labelled)
     described: dict[str, object] = {**pipeline.describe(), "labelled": labelled}
     blocks = _blocks(data, task, described, labelled=labelled, split=split)
     decoding = Decoding(dict(pipeline.geometry.config()), task.loading.strict, labelled)

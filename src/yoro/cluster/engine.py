@@ -12,7 +12,7 @@ from typing import Any
 from tqdm import tqdm
 
 from yoro import limits
-from yoro.cluster.actors import Gathering, Opening
+from yoro.cluster.actors import GatherWork, Opening
 from yoro.cluster.block_decoding import Decoding
 from yoro.cluster.blocks import Block, cut, of_parts
 from yoro.cluster.ray_data import Crew, run_blocks
@@ -27,7 +27,7 @@ from yoro.files.atomic import remove_folder, write_file
 from yoro.files.reading import read_bounded
 from yoro.model.gathered import Gathered
 from yoro.model.model import Origin
-from yoro.model.one_pass import Part, ThisProcess, facts_of, origin_of
+from yoro.model.one_pass import DataPart, ThisProcess, facts_of, origin_of
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import FitSettings, Tell
 from yoro.model.shards import Shard, merged
@@ -48,7 +48,7 @@ class RayEngine:
         if settings.refine:
             raise InputError("A prompt is trained on one machine: use --refine or --ray, not both.")
 
-    def gather(self, parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
+    def gather(self, parts: Sequence[DataPart], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
         """See `Engine`; responses that are in no Parquet file are added up here."""
         facts = facts_of(read_by, settings)
         blocks = blocks_of(parts, whole_batches(settings), facts)
@@ -60,7 +60,7 @@ class RayEngine:
             both, batch = isinstance(read_by, BothViews), settings.loading.batch_size
             opening = Opening(settings.pipeline, threads, batch, read_by.describe(), both_views=both)
             geometry = dict(read_by.geometry.config())
-        work = Gathering(origin_of(read_by), read_by.layout, solving.reservoir, solving.seed, settings.ledger)
+        work = GatherWork(origin_of(read_by), read_by.layout, solving.reservoir, solving.seed, settings.ledger)
         decoding = Decoding(geometry, settings.loading.strict)
         with ray_session(settings.cluster, settings.pipeline.source) as actors, kept_in(settings) as storage:
             return gather_blocks(blocks, Crew(actors, threads, opening, work, storage, decoding), settings)
@@ -72,7 +72,7 @@ def whole_batches(settings: FitSettings) -> int:
     return max(1, settings.cluster.ray_block // batch) * batch
 
 
-def blocks_of(parts: Sequence[Part], size: int, facts: Mapping[str, object]) -> list[Block] | None:
+def blocks_of(parts: Sequence[DataPart], size: int, facts: Mapping[str, object]) -> list[Block] | None:
     """The blocks of images, or of files that are not listed; None of what has none."""
     if not parts:
         return None

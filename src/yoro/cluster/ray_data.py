@@ -18,7 +18,7 @@ WAVE = 4096  # blocks submitted to Ray at once; it keeps a record of each until 
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedBlock:
     """A block whose file is written."""
 
     index: int
@@ -37,7 +37,7 @@ class Crew:
     decoding: Decoding
 
 
-def run_blocks(blocks: Sequence[Block], crew: Crew) -> Iterator[Done]:
+def run_blocks(blocks: Sequence[Block], crew: Crew) -> Iterator[FinishedBlock]:
     """Each block as it is done, in any order; a block of a worker that died is done by another."""
     _prepare()
     for start in range(0, len(blocks), WAVE):
@@ -56,7 +56,7 @@ def _prepare() -> None:
     logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 
-def _wave(blocks: Sequence[Block], crew: Crew) -> Iterator[Done]:
+def _wave(blocks: Sequence[Block], crew: Crew) -> Iterator[FinishedBlock]:
     import ray
 
     decoding = crew.decoding
@@ -78,4 +78,4 @@ def _wave(blocks: Sequence[Block], crew: Crew) -> Iterator[Done]:
         done = json.loads(str(row["told"]))
         if done["error"] is not None:
             raise raised(done["error"])
-        yield Done(done["index"], done["images"])
+        yield FinishedBlock(done["index"], done["images"])

@@ -61,7 +61,7 @@ class AnswerWork:
 
 
 @dataclass(frozen=True)
-class Responding:
+class ResponseWork:
     """The work of `respond`: rows of responses, which a fit takes as data."""
 
     width: int

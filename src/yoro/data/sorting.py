@@ -26,7 +26,7 @@ PART = ".part"  # what a file is called until it is whole
 
 
 @dataclass
-class Sorted:
+class SortedFolder:
     """A folder that is being filled; what is put into it is first written down in its manifest."""
 
     folder: Path
@@ -77,11 +77,11 @@ def check_sortable(folder: Path, link: bool, pictures: Iterable[Picture]) -> Non
         raise InputError("Images in an archive cannot be linked to; without --link they are copied.")
 
 
-def begin_sorting(folder: Path, classes: Iterable[str], *, link: bool) -> Sorted:
+def begin_sorting(folder: Path, classes: Iterable[str], *, link: bool) -> SortedFolder:
     """A folder to sort into; one that was sorted into before is added to."""
     folder.mkdir(exist_ok=True)
     manifest = (folder / MANIFEST).open("a", encoding="utf-8")
-    return Sorted(folder, folder_names(classes), link, manifest)
+    return SortedFolder(folder, folder_names(classes), link, manifest)
 
 
 def folder_names(classes: Iterable[str]) -> dict[str, str]:

@@ -38,7 +38,7 @@ SHOWN = 5  # sentences of one kind in the notes
 
 FITTED = ("", "train", "val")  # the splits that are fitted where none is held out
 
-Part = list[Example] | Rows | RowFiles
+DataPart = list[Example] | Rows | RowFiles
 
 
 class Engine(Protocol):
@@ -48,7 +48,7 @@ class Engine(Protocol):
     def lists_files(self) -> bool:
         """Whether Parquet and WebDataset files are listed before they are read, as all that draws or splits needs."""
 
-    def gather(self, parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
+    def gather(self, parts: Sequence[DataPart], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
         """What a fit keeps of all parts: images that a pipeline reads, or responses that come from an origin."""
 
 
@@ -59,7 +59,7 @@ class ThisProcess:
     change: Callable[[ResponseBatch], ResponseBatch] | None = None
     lists_files: bool = True
 
-    def gather(self, parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
+    def gather(self, parts: Sequence[DataPart], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
         """See `Engine`; images from the start or from a checkpoint."""
         gathered, done, checkpoint = nothing_yet(settings, read_by.layout), 0, None
         if not isinstance(read_by, Pipeline):
@@ -82,7 +82,7 @@ class ThisProcess:
 class PassPlan:
     """What a pass reads, known before the first of it is read."""
 
-    train: list[Part]
+    train: list[DataPart]
     held: list[Example] | Rows  # to validate on
     notes: list[str]
     names: set[str] | None = None  # of the classes; None where the data tell once they are read
@@ -198,7 +198,7 @@ def _sentences(pipeline: Pipeline, names: set[str], settings: FitSettings, notes
 
 
 def in_views(
-    parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings, engine: Engine
+    parts: Sequence[DataPart], read_by: Pipeline | Origin, settings: FitSettings, engine: Engine
 ) -> tuple[Pipeline | Origin, Gathered, dict[str, object]]:
     """What a pass gathered, with the pipeline of one view or of two, and what the history says of it."""
     if not isinstance(read_by, Pipeline) or read_by.layout.views != 2 or settings.shots == 0:
@@ -211,7 +211,9 @@ def in_views(
     return pipeline, gathered, {"views": 2}
 
 
-def gather_parts(parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings, engine: Engine) -> Gathered:
+def gather_parts(
+    parts: Sequence[DataPart], read_by: Pipeline | Origin, settings: FitSettings, engine: Engine
+) -> Gathered:
     """What the engine gathered; an error if no image could be read."""
     gathered = engine.gather(parts, read_by, settings)
     if isinstance(read_by, Pipeline) and gathered.images == 0 and gathered.skipped:
@@ -225,7 +227,7 @@ def origin_of(read_by: Pipeline | Origin) -> Origin:
     return read_by.origin() if isinstance(read_by, Pipeline) else read_by
 
 
-def stream_of(part: Part, read_by: Pipeline | Origin, loading: Loading) -> ResponseStream:
+def stream_of(part: DataPart, read_by: Pipeline | Origin, loading: Loading) -> ResponseStream:
     """One traversal of a part."""
     if isinstance(part, Rows):
         return part.stream()

@@ -19,7 +19,7 @@ from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, counted
 from yoro.model.gathered import Gathered
 from yoro.model.model import Json, Origin
-from yoro.model.one_pass import Part, ThisProcess, gather_parts, origin_of, plan_pass
+from yoro.model.one_pass import DataPart, ThisProcess, gather_parts, origin_of, plan_pass
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings
 from yoro.model.shards import SHARES, Shard
@@ -151,11 +151,11 @@ def part_name(gathered: Gathered) -> str:
     return hasher.hexdigest()[:NAME]
 
 
-def _shared(parts: Sequence[Part], share: DataShare, settings: FitSettings) -> list[Part]:
+def _shared(parts: Sequence[DataPart], share: DataShare, settings: FitSettings) -> list[DataPart]:
     """What the share has of the parts, in their order."""
     sized = [part for part in parts if not isinstance(part, RowFiles)]
     total, start = sum(map(len, sized)), 0
-    rows, taken = share.rows(total), list[Part]()
+    rows, taken = share.rows(total), list[DataPart]()
     if share.of > 1:
         settings.tell(f"Part {share.index} of {share.of}: {len(rows):,} of {counted(total, 'example')}.")
     for part in sized:
@@ -174,7 +174,7 @@ def _refuse_sentences(pipeline: Pipeline) -> None:
         )
 
 
-def _whole_name(parts: Sequence[Part]) -> str:
+def _whole_name(parts: Sequence[DataPart]) -> str:
     """A name of all the data, by which shares of the same are known."""
     hasher = hashlib.sha256()
     for part in parts:

@@ -84,11 +84,6 @@ class PipelineSettings:
     ] = None
 
 
-def check_seed(seed: int) -> None:
-    """Raise if a seed is larger than the random generators accept."""
-    check_range("seed", seed, -limits.SEED, limits.SEED)
-
-
 def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise if a value is not among the choices."""
     if value not in choices:
@@ -136,7 +131,7 @@ class SolveSettings:
         check_prior(self.prior)
         if isinstance(self.prior, Mapping):  # of classes that may be whole numbers
             object.__setattr__(self, "prior", {str(name): weight for name, weight in self.prior.items()})
-        check_seed(self.seed)
+        check_range("seed", self.seed, -limits.SEED, limits.SEED)
         check_range("reservoir", self.reservoir, 0, limits.RESERVOIR_CAPACITY)
         check_choice("protocol", self.protocol, PROTOCOLS)
         if not self.paper:
