@@ -219,14 +219,14 @@ def test_images_of_a_dataset_with_known_labels_are_read_once_and_not_kept(photos
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (lambda x, y, p: x, "without labels"),
+        (lambda x, y, p: x, "has no labels"),
         (lambda x, y, p: (x, y[:-1]), "18 images but 17 labels"),
         (lambda x, y, p: (x.reshape(len(x), -1), y), "expected images"),
         (lambda x, y, p: (x, np.linspace(0, 1, len(x))), "expected text or an integer"),
         (lambda x, y, p: (x, [True] * len(x)), "expected text or an integer"),
         (lambda x, y, p: [], "are empty"),
-        (lambda x, y, p: 7, "Data of type int came"),
-        (lambda x, y, p: {"cat": x}, "Data of type dict came"),
+        (lambda x, y, p: 7, "data of type int"),
+        (lambda x, y, p: {"cat": x}, "data of type dict"),
         (lambda x, y, p: [7], "expected a pair"),
         (lambda x, y, p: [(7, "cat")], "is int; expected a path"),
         (lambda x, y, p: [(io.StringIO("text"), "cat")], "open as text"),

@@ -109,7 +109,7 @@ def test_what_is_no_prior_is_refused(classifier, digits, prior, said):
 def test_a_prior_is_typed_by_names_whatever_they_hold():
     assert parse_prior("a=0.25,b, c=0.5,d=e=0.25") == {"a": 0.25, "b, c": 0.5, "d=e": 0.25}
     assert [parse_prior(text) for text in (None, "uniform", "empirical")] == [None, "uniform", "empirical"]
-    for text, said in {"a": "no prior", "a=0.1,b": "no prior", "a=x": "'x'", "a=0.1,a=0.9": "twice"}.items():
+    for text, said in {"a": "nknown prior", "a=0.1,b": "nknown prior", "a=x": "'x'", "a=0.1,a=0.9": "twice"}.items():
         with pytest.raises(InputError, match=said):
             parse_prior(text)
 
