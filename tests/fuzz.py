@@ -46,7 +46,7 @@ from yoro.errors import YoroError
 from yoro.model.card import model_card
 from yoro.model.merging import solve_shards
 from yoro.model.onnx_export import checked_export
-from yoro.model.partial_pass import Share, gather_shard
+from yoro.model.partial_pass import DataShare, gather_shard
 from yoro.model.settings import FitSettings
 from yoro.model.shards import Shard
 from yoro.model.store import write_model
@@ -364,7 +364,7 @@ def _statistics() -> list[bytes]:
         with tempfile.TemporaryDirectory() as temporary:
             place = Path(temporary) / "z.npz"
             np.savez(place, responses=rng.normal(size=(12, 6)), labels=np.array(["red", "dark", "bright"] * 4))
-            made.append(gather_shard(place, FitSettings(), Share(1, 2), sums_only=sums_only).shard.to_bytes())
+            made.append(gather_shard(place, FitSettings(), DataShare(1, 2), sums_only=sums_only).shard.to_bytes())
     return made
 
 

@@ -225,7 +225,7 @@ def test_features_need_no_sentences(folder, new):
 def test_what_cannot_be_says_why(folder, options, error, message):
     with pytest.raises(error, match=message):
         yoro.fit(folder, **options)
-    with pytest.raises(InputError, match="No data came"):
+    with pytest.raises(InputError, match="No data"):
         yoro.fit(source=CONSE)
 
 

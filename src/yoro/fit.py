@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FitOutcome:
-    """The classifier, and what there is to know besides."""
+    """The classifier, and notes for the user."""
 
     classifier: OpenModel
     notes: list[str] = field(default_factory=list)  # sentences on what was found and done
@@ -82,7 +82,7 @@ def _taken(given: object, labels: object) -> object:
 
 
 def run_fit(data: object, val: object | None, settings: FitSettings) -> FitOutcome:
-    """`fit` with its options in groups, and with all that came of it."""
+    """`fit` with its options in groups; the outcome has all notes."""
     from yoro.model.one_pass import fit_model
     from yoro.model.open_model import OpenModel
 

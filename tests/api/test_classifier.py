@@ -182,7 +182,7 @@ def test_a_classifier_is_exported(fitted, tmp_path):
         ({"device": "gpu"}, "gpu"),
         ({"shots": -1}, "0 or more"),
         ({"shots": "3"}, "shots"),
-        ({"batch_size": 0}, "at least 1"),
+        ({"batch_size": 0}, "batch_size is 0"),
         ({"reservoir": -1}, "expected 0"),
         ({"shots": 2, "classes": ["blue"]}, "--classes"),
         ({"surce": "x"}, "Did you mean 'source'"),

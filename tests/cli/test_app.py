@@ -127,7 +127,7 @@ def truncated(folder):
     ("words", "code", "message"),
     [
         (["fit", "no.npz", "--out", "x.yoro"], 1, "does not exist"),
-        (["fit", "text.npz", "--out", "x.yoro"], 1, "no response file"),
+        (["fit", "text.npz", "--out", "x.yoro"], 1, "not a response file"),
         (["fit", "lengths.npz", "--out", "x.yoro"], 1, "5 responses but labels of shape"),
         (["fit", "nan.npz", "--out", "x.yoro"], 1, "1 of 4 responses contain NaN"),
         (["fit", "one.npz", "--out", "x.yoro"], 1, "needs at least 2"),
@@ -144,7 +144,7 @@ def truncated(folder):
         (["guess"], 2, "Unknown command"),
         (["predict", "m.yoro", "narrow.npz"], 1, "takes (n, 64)"),
         (["predict", "m.yoro", "some.npz", "--format", "xml"], 2, "xml"),
-        (["predict", "train.npz", "some.npz"], 1, "is no model"),
+        (["predict", "train.npz", "some.npz"], 1, "is not a model"),
         (["evaluate", "m.yoro", "stranger.npz"], 1, "'cat', which the model does not know"),
         (["forget", "m.yoro", "stranger.npz"], 1, "cannot be removed"),
         (["forget", "m.yoro", "twice.npz"], 1, "cannot be removed"),

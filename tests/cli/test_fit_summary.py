@@ -97,7 +97,7 @@ def test_one_image_a_class_has_no_accuracy_and_says_what_to_do(work: Path) -> No
 def test_evaluate_on_what_was_fitted_says_so(work: Path) -> None:
     run("fit", "first.npz", "--out", "m.yoro", cwd=work)
     done = run("evaluate", "m.yoro", "first.npz", cwd=work)
-    assert "WARNING: the model was fitted on every one of these (60 images)" in done.stderr
+    assert "WARNING: all 60 images were used to fit" in done.stderr
     assert done.stdout.startswith("accuracy, fitted ")
     assert "WARNING" not in run("evaluate", "m.yoro", "second.npz", cwd=work).stderr
 
@@ -112,7 +112,7 @@ def test_evaluate_counts_unseen_images_apart_and_first(work: Path) -> None:
     assert next(iter(found)) == "unseen"
     assert found["unseen"] == alone
     assert (found["n"], found["fitted"], alone["fitted"], alone["unseen"]) == (60, 30, 0, None)
-    assert "fitted on 30 of the 60 images: trust the figures of the 30 unseen images alone." in done.stderr
+    assert "30 of the 60 images were used to fit this model; trust only" in done.stderr
     first, second = run("evaluate", "m.yoro", "both.npz", cwd=work).stdout.splitlines()[:2]
     assert first.startswith("accuracy, unseen ")
     assert "n = 30)" in first

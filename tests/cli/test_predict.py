@@ -109,7 +109,7 @@ def test_an_archive_is_sorted_too_but_not_linked_to(work):
 
 def test_what_cannot_be_sorted_into_is_found_before_the_first_image(work):
     done = run("predict", "m.yoro", "new", "--sort-into", "new/cat", cwd=work, code=1)
-    assert "holds other things" in done.stderr
+    assert "did not put there" in done.stderr
     assert "goes with --sort-into" in run("predict", "m.yoro", "new", "--undo", cwd=work, code=2).stderr
     assert "goes with --sort-into" in run("predict", "m.yoro", "new", "--link", cwd=work, code=2).stderr
 

@@ -59,7 +59,7 @@ def test_models_and_statistics_merge_in_any_mix(work):
         (["merge", "all.yoro", "all.yoro", "--out", "x.yoro", "--prior", "uniform"], 2, "need .stats"),
         (["merge", "1.stats", "2.stats", "--out", "x.yoro", "--shrinkage", "best"], 1, "shrinkage rule"),
         (["merge", "1.stats", "2.stats", "--out", "x.yoro", "--shrinkage", "validation"], 1, "validation data"),
-        (["merge", "1.stats", "all.npz", "--out", "x.yoro"], 1, "is no model"),
+        (["merge", "1.stats", "all.npz", "--out", "x.yoro"], 1, "is not a model"),
         (["merge", "1.stats", "none.stats", "--out", "x.yoro"], 1, "none.stats"),
         (["merge", "1.stats", "2.stats", "--out", "x"], 1, "ends in .yoro"),
         (["stats", "all.npz", "--out", "x.npz"], 2, "ending in .stats"),

@@ -101,5 +101,5 @@ def test_nothing_in_the_working_directory_is_executed(tmp_path):
 
 @pytest.mark.parametrize("source", ["http://127.0.0.1:9/v1", "https://h.example", "endpoint:paid.toml"])
 def test_a_source_on_the_network_is_not_asked_by_many_processes(source):
-    with pytest.raises(InputError, match="Leave --ray out"), session.ray_session(ClusterSettings(ray="local"), source):
+    with pytest.raises(InputError, match="Remove --ray"), session.ray_session(ClusterSettings(ray="local"), source):
         pass

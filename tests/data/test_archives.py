@@ -119,7 +119,7 @@ def test_an_archive_that_unpacks_beyond_proportion_is_refused(tmp_path: Path) ->
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for i in range(60):
             archive.writestr(f"a/{i}.png", bytes(10**6))
-    with pytest.raises(InputError, match=r"beyond all use.*unpack it"):
+    with pytest.raises(InputError, match=r"would unpack to.*unpack it"):
         find(tmp_path / "bomb.zip")
 
 
@@ -128,7 +128,7 @@ def test_a_packed_tar_is_refused_as_soon_as_it_grows_beyond_proportion(tmp_path:
     with gzip.open(tmp_path / "bomb.tar.gz", "wb") as file:
         for _ in range(60):
             file.write(bytes(10**6))
-    with pytest.raises(InputError, match="beyond all use"):
+    with pytest.raises(InputError, match="would unpack to"):
         find(tmp_path / "bomb.tar.gz")
 
 
@@ -136,7 +136,7 @@ def test_limits_of_members_and_names(tmp_path: Path, monkeypatch: pytest.MonkeyP
     many = of_members(tmp_path / "many.zip", {f"a/{i}.png": b"x" for i in range(20)})
     deep = of_members(tmp_path / "deep.zip", {"/".join(["d"] * 30)[1:].lstrip("/") + ".png": b"x"})
     long = of_members(tmp_path / "long.zip", {"n" * 5000 + ".png": b"x"})
-    with pytest.raises(InputError, match="names beyond all use"):
+    with pytest.raises(InputError, match="names that are too long"):
         find(long)
     monkeypatch.setattr(limits, "PACKED_MEMBERS", 15)
     for archive in (many, deep):
@@ -148,7 +148,7 @@ def test_a_tar_that_declares_a_huge_header_is_refused(tmp_path: Path) -> None:
     entry = tarfile.TarInfo("././@LongLink")
     entry.type, entry.size = tarfile.GNUTYPE_LONGNAME, 2**33
     (tmp_path / "a.tar").write_bytes(entry.tobuf(tarfile.GNU_FORMAT) + bytes(2048))
-    with pytest.raises(InputError, match="beyond all use"):
+    with pytest.raises(InputError, match="too long"):
         find(tmp_path / "a.tar")
 
 
@@ -172,7 +172,7 @@ def test_encrypted_strangely_packed_and_damaged_members_are_named(tmp_path: Path
 @pytest.mark.parametrize("name", ["a.rar", "a.7z", "a.tar.xz"])
 def test_archives_that_are_not_read_say_what_to_do(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"x")
-    with pytest.raises(InputError, match="unpack it, or pack it as"):
+    with pytest.raises(InputError, match="unpack it, or repack it as"):
         find(tmp_path / name)
 
 

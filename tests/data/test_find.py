@@ -286,7 +286,7 @@ def test_single_image_is_for_prediction_only(flowers: Path) -> None:
     assert len(find(path, labelled=False)) == 1
     with pytest.raises(InputError, match="without a label"):
         find(path)
-    with pytest.raises(InputError, match="no folder, image, "):
+    with pytest.raises(InputError, match="not a folder, image, "):
         find(Path(__file__))
 
 

@@ -60,7 +60,7 @@ def test_paths_from_where_one_stands_are_found_and_said(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     found = find(path)
     assert found.examples[0].image == Path("photos/a.png")
-    assert any("read from the working directory" in note for note in found.notes)
+    assert any("relative to the working directory" in note for note in found.notes)
     save(tmp_path / "lists" / "photos" / "gone.png")
     again = find(path)
     assert again.examples[0].image == tmp_path / "lists" / "photos" / "a.png"
@@ -99,7 +99,7 @@ def test_a_list_without_labels_is_for_prediction(tmp_path: Path) -> None:
         ("path,label\na.jpg,x\nb.jpg,\n", r"row 3 \('b.jpg'\) has no label"),
         ("path,label\n,x\n", r"row 2 has no path"),
         ("path,label\na.jpg\n", r"row 2 has 1 fields, the header 2"),
-        ("path,label,split\na.jpg,x,holdout\n", r"row 2: split is 'holdout', expected one of train"),
+        ("path,label,split\na.jpg,x,holdout\n", r"row 2 .*: split is 'holdout', expected one of train"),
         ("path,label\n", "lists no image"),
         ("", "lists no image"),
         ('path,label\n"a.jpg,x\n', "cannot be read as a list"),
@@ -128,5 +128,5 @@ def test_a_bad_jsonl_is_refused_with_its_place(tmp_path: Path, text: str, messag
 
 
 def test_a_list_in_another_encoding_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="Expected UTF-8: save it so"):
+    with pytest.raises(InputError, match="not UTF-8; save it as UTF-8"):
         find(written(tmp_path, "path,label\nä.jpg,x\n", encoding="latin-1"))

@@ -57,9 +57,9 @@ def test_missing_images_are_counted_and_nothing_is_left_out(dataset):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([], "is no split file"),
-        ({"classes": []}, "is no split file"),
-        ({"train": 3}, "'train' is no list"),
+        ([], "is not a split file"),
+        ({"classes": []}, "is not a split file"),
+        ({"train": 3}, "'train' is not a list"),
         ({"train": [["a.jpg", 0]]}, "image 0 of 'train'"),
         ({"train": {"data": [{"impath": "a.jpg"}]}}, "image 0 of 'train'"),
     ],

@@ -81,12 +81,12 @@ def test_missing_foreign_and_truncated_files_are_errors(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         read(tmp_path / "no.npz")
     (tmp_path / "text.npz").write_text("hello")
-    with pytest.raises(InputError, match="is no response file"):
+    with pytest.raises(InputError, match="is not a response file"):
         read(tmp_path / "text.npz")
     np.savez_compressed(tmp_path / "z.npz", responses=RESPONSES, labels=LABELS)
     content = (tmp_path / "z.npz").read_bytes()
     (tmp_path / "cut.npz").write_bytes(content[: len(content) // 2])
-    with pytest.raises(InputError, match="is no response file"):
+    with pytest.raises(InputError, match="is not a response file"):
         read(tmp_path / "cut.npz")
     damaged = bytearray(content)
     damaged[2000:2100] = bytes(100)

@@ -221,7 +221,7 @@ def test_a_test_split_alone_is_never_fitted(place, verb):
 
 
 def test_a_test_split_alone_is_never_validated_on(place):
-    with pytest.raises(InputError, match="test images are only ever tested on"):
+    with pytest.raises(InputError, match="only a test split"):
         to_fit(place / "plain", place / "tests", rule="validation", seed=0)
     assert len(find_roles("compare", place / "plain", test=place / "tests").test) == 12
 

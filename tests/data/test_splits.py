@@ -117,7 +117,7 @@ def test_senseless_requests_are_refused() -> None:
             hold_out(["a"], fraction, 0)
     with pytest.raises(InputError, match="at least one"):
         few_shot(["a"], 0, 0)
-    with pytest.raises(InputError, match="1 groups came for 2 labels"):
+    with pytest.raises(InputError, match="1 groups for 2 labels"):
         hold_out(["a", "a"], 0.5, 0, ["g"])
     assert len(few_shot([], 1, 0)) == 0
 

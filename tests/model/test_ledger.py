@@ -81,7 +81,7 @@ def test_a_damaged_list_of_contents_is_refused(damage):
         "shape": {**arrays, "digests": arrays["digests"][:, :8]},
         "type": {**arrays, "digest_labels": np.array([0], dtype=np.int64)},
     }[damage]
-    with pytest.raises(InputError, match="fitted contents"):
+    with pytest.raises(InputError, match="image hashes"):
         Ledger.from_arrays(changed, names)
 
 

@@ -69,7 +69,7 @@ def test_response_files_of_another_source_of_the_same_width_are_refused(place):
     for verb in ("predict", "evaluate", "update", "forget"):
         ended = invoke(verb, "r.yoro", "other.npz", *(["--out", "x.csv"] if verb == "predict" else []))
         assert ended.code == 1, verb
-        assert "holds responses of another source than this model's" in ended.stderr
+        assert "holds responses of another backbone" in ended.stderr
     assert invoke("evaluate", "r.yoro", "same.npz").code == 0
     assert "differ in" in invoke("fit", "same.npz", "--val", "other.npz", "--out", "x.yoro").stderr
     assert "come from different sources" in invoke("compare", "same.npz", "--test", "other.npz").stderr

@@ -18,7 +18,7 @@ from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.solve import solve_mapping
 from yoro.discriminant.statistics import ResponseStatistics
-from yoro.errors import InputError, SourceError, WidthError
+from yoro.errors import SourceError
 from yoro.mappings.affine import AffineMapping
 from yoro.model.onnx_export import TOLERANCE, export_onnx, verify_export
 from yoro.model.pipeline import Pipeline
@@ -331,33 +331,6 @@ def test_the_card_is_told_and_the_metadata_of_the_source_are_not(tmp_path):
     assert set(told) == {"yoro.format", "yoro.classes", "yoro.input", "yoro.source", "licence"}
     assert tuple(json.loads(told["yoro.classes"])) == classes
     assert told["licence"] == "CC0-1.0"
-    for bad in ({"yoro.classes": "[]"}, {"n": 3}):
-        with pytest.raises(InputError, match="card"):
-            export_onnx(
-                Pipeline(source, plain(source), Geometry(12), layout_of(source)), linear_mapping(), 1.0, card=bad
-            )
-
-
-def test_parts_that_do_not_belong_together_are_refused(tmp_path):
-    source = open_source(write_linear(tmp_path / "m.onnx"))
-    prompt, mapping = plain(source), linear_mapping()
-    other = make_prompt("watermark", 13, mean=source.mean, std=source.std)
-    with pytest.raises(InputError, match="canvas of 13"):
-        export_onnx(Pipeline(source, other, Geometry(13), layout_of(source)), mapping, 1.0)
-    with pytest.raises(InputError, match="images of 11"):
-        export_onnx(Pipeline(source, prompt, Geometry(11), layout_of(source)), mapping, 1.0)
-    with pytest.raises(WidthError, match="width 2"):
-        export_onnx(
-            Pipeline(source, prompt, Geometry(12), layout_of(source)),
-            AffineMapping(np.eye(2), np.zeros(2), ("a", "b")),
-            1.0,
-        )
-    for temperature in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(InputError, match="temperature"):
-            export_onnx(Pipeline(source, prompt, Geometry(12), layout_of(source)), mapping, temperature)
-    for bias in ([-np.inf] * 3, [np.nan, 0, 0], [np.inf, 0, 0]):
-        with pytest.raises(InputError, match="NaN or infinity"):
-            export_onnx(Pipeline(source, prompt, Geometry(12), layout_of(source)), linear_mapping(bias=bias), 1.0)
 
 
 def test_a_source_without_a_graph_says_so_itself(tmp_path, monkeypatch):
@@ -395,10 +368,8 @@ def test_an_export_that_gives_other_probabilities_is_refused(small):
         verify_export(model, images, expected + 2e-4)
     with pytest.raises(SourceError, match="differ by nan"):
         verify_export(model, images, expected * np.nan)
-    with pytest.raises(SourceError, match=r"\(11, 2\) was expected"):
+    with pytest.raises(SourceError, match=r"expected \(11, 2\)"):
         verify_export(model, images, expected[:, :2])
-    with pytest.raises(InputError, match="one for each"):
-        verify_export(model, images[:3], expected)
     with pytest.raises(SourceError, match="failed on images"):
         verify_export(model, images[:, :5], expected)
 

@@ -13,7 +13,7 @@ from photos import write_folder
 from yoro.errors import InputError, StatisticsError
 from yoro.model.merging import shard_of, solve_shards
 from yoro.model.model import Model
-from yoro.model.partial_pass import Share, gather_shard
+from yoro.model.partial_pass import DataShare, gather_shard
 from yoro.model.settings import FitSettings, PipelineSettings, SolveSettings
 from yoro.model.shards import Shard, merged, missing_shares, read_shard, write_shard
 from yoro.trust.unlearning import largest_difference, verify
@@ -35,7 +35,7 @@ def rows(tmp_path_factory, digits) -> Path:
 
 def shards_of(data: object, n: int, settings: FitSettings | None = None, **options: bool) -> list[Shard]:
     chosen = settings or FitSettings()
-    return [gather_shard(data, chosen, Share(i, n), **options).shard for i in range(1, n + 1)]
+    return [gather_shard(data, chosen, DataShare(i, n), **options).shard for i in range(1, n + 1)]
 
 
 def same(one: Model, two: Model) -> None:
@@ -58,16 +58,16 @@ def same(one: Model, two: Model) -> None:
 def test_all_shares_together_have_every_row_once_and_in_order(count, of):
     if of > count:
         with pytest.raises(InputError, match=r"is empty|Make at most"):
-            [Share(i, of).rows(count) for i in range(1, of + 1)]
+            [DataShare(i, of).rows(count) for i in range(1, of + 1)]
         return
-    met = [row for i in range(1, of + 1) for row in Share(i, of).rows(count)]
+    met = [row for i in range(1, of + 1) for row in DataShare(i, of).rows(count)]
     assert met == list(range(count))
 
 
 @pytest.mark.parametrize("text", ["3", "0/4", "5/4", "a/b", "1/0", "-1/3", "1/2/3", ""])
 def test_what_is_no_share_is_said(text):
     with pytest.raises(InputError, match="expected I/N"):
-        Share.parse(text)
+        DataShare.parse(text)
 
 
 def test_three_shares_of_photos_merge_into_the_fit_of_all(photos, tmp_path):

@@ -92,9 +92,9 @@ def test_a_prior_that_fits_the_data_measures_better(classifier, digits):
 @pytest.mark.parametrize(
     ("prior", "said"),
     [
-        ({"0": 0.5, "1": 0.5}, "says nothing of the class '2'"),
+        ({"0": 0.5, "1": 0.5}, "no share for class '2'"),
         (dict.fromkeys("0123456789", 0.2), "add up to 2; expected 1"),
-        (dict.fromkeys("0123456789", 0.1) | {"10": 0.0}, "'10', which is no class of the model. Did you mean"),
+        (dict.fromkeys("0123456789", 0.1) | {"10": 0.0}, "'10', which is not a class of the model. Did you mean"),
         (dict.fromkeys("0123456789", 0.1) | {"4": -0.1}, "'4' is -0.1"),
         (dict.fromkeys("0123456789", 0.1) | {"4": float("nan")}, "'4' is nan"),
         (dict.fromkeys("0123456789", 0.1) | {"4": "many"}, "'4' is 'many'"),
@@ -109,7 +109,7 @@ def test_what_is_no_prior_is_refused(classifier, digits, prior, said):
 def test_a_prior_is_typed_by_names_whatever_they_hold():
     assert parse_prior("a=0.25,b, c=0.5,d=e=0.25") == {"a": 0.25, "b, c": 0.5, "d=e": 0.25}
     assert [parse_prior(text) for text in (None, "uniform", "empirical")] == [None, "uniform", "empirical"]
-    for text, said in {"a": "unknown prior", "a=0.1,b": "unknown prior", "a=x": "'x'", "a=0.1,a=0.9": "twice"}.items():
+    for text, said in {"a": "nknown prior", "a=0.1,b": "nknown prior", "a=x": "'x'", "a=0.1,a=0.9": "twice"}.items():
         with pytest.raises(InputError, match=said):
             parse_prior(text)
 
@@ -127,5 +127,5 @@ def test_the_commands_answer_by_another_prior(tmp_path, classifier, digits):
     run("evaluate", *words, "uniform", "--html", tmp_path / "page.html")
     ended = invoke("predict", *words, "0=0.5,11=0.5")
     assert ended.code == 1
-    assert "'11', which is no class of the model. Did you mean '1'" in ended.stderr
+    assert "'11', which is not a class of the model. Did you mean '1'" in ended.stderr
     assert invoke("predict", *words, "uniform", "--coverage", "0.9").code == 2

@@ -27,7 +27,7 @@ def test_options_find_their_group():
         ({"protocol": "mine"}, "Unknown protocol 'mine'"),
         ({"protocol": "paper", "read": "features"}, "reads the logits"),
         ({"protocol": "paper", "prior": "uniform"}, "remove the options shrinkage and prior"),
-        ({"batch_size": 0}, "batch size is 0"),
+        ({"batch_size": 0}, "batch_size is 0"),
         ({"workers": -1}, "workers is -1"),
         ({"shots": -1}, "expected 0 or more"),
         ({"refine": -1}, "expected 0 or more"),

@@ -85,7 +85,7 @@ def test_mirror_images_that_hurt_are_left_out(tmp_path):
     told = []
     classifier = yoro.fit(pairs, source=SOURCE, views=2, tell=told.append)
     assert classifier.model.statistics.layout.views == 1
-    assert any("Mirror images are left out" in note for note in told)
+    assert any("Mirror images are not used" in note for note in told)
     assert classifier.evaluate(pairs).accuracy > 0.9
 
 

@@ -96,14 +96,14 @@ def test_json_bombs_and_other_files_are_errors(saved, tmp_path):
         yoro.load(saved)
     with pytest.raises(StoreError, match="does not exist"):
         yoro.load(tmp_path / "nothing.yoro")
-    with pytest.raises(StoreError, match="is no model"):
+    with pytest.raises(StoreError, match="is not a model"):
         yoro.load(tmp_path)
 
 
 def test_a_name_without_its_ending_leads_to_the_model(saved, tmp_path):
     with pytest.raises(StoreError, match=re.escape(f"does not exist. Did you mean {saved}?")):
         yoro.load(saved.with_suffix(""))
-    with pytest.raises(StoreError, match="A model is what `yoro fit --out"):
+    with pytest.raises(StoreError, match="yoro fit --out"):
         yoro.load(tmp_path / "gone.yoro")
 
 
@@ -116,7 +116,7 @@ def test_an_existing_output_is_kept_unless_forced(saved, digits):
     classifier.save(saved, force=True)
     assert yoro.load(saved).model.statistics.total == 100
     (saved.parent / "photos.yoro").mkdir()
-    with pytest.raises(StoreError, match="is no model, so it is not replaced"):
+    with pytest.raises(StoreError, match="is not a model, so it is not replaced"):
         classifier.save(saved.parent / "photos.yoro", force=True)
     with pytest.raises(StoreError, match=r"ends in \.yoro"):
         classifier.save(saved.parent / "plain")

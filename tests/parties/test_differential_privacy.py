@@ -15,7 +15,7 @@ from parties_cases import dealt, key, play, solved
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout, Reading
 from yoro.errors import InputError
-from yoro.model.noise_facts import noise_told
+from yoro.model.card import noise_told
 from yoro.model.partial_pass import Clip
 from yoro.parties.differential_privacy import (
     Noise,

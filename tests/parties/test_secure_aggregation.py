@@ -12,7 +12,7 @@ from parties_cases import EIGHT, begin, dealt, key, play, pooled, solved, summed
 from photos import write_folder
 from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, StoreError
-from yoro.model.partial_pass import Share, gather_shard
+from yoro.model.partial_pass import DataShare, gather_shard
 from yoro.model.settings import FitSettings, PipelineSettings
 from yoro.parties.agreement import FILE
 from yoro.parties.fixed_point import BITS, encode, subtract
@@ -52,7 +52,7 @@ def test_eight_parties_equal_the_pooled_fit(tmp_path, eight, digits, rule):
 def responses_of_photos(folder, read):
     photos = write_folder(folder / "photos", count=10)
     settings = FitSettings(pipeline=PipelineSettings(read=read))
-    return [gather_shard(photos, settings, Share(i, 8), sums_only=True).shard for i in range(1, 9)], photos
+    return [gather_shard(photos, settings, DataShare(i, 8), sums_only=True).shard for i in range(1, 9)], photos
 
 
 @pytest.mark.parametrize("read", ["features", pytest.param("all", marks=pytest.mark.long)])

@@ -356,7 +356,7 @@ def test_what_was_skipped_and_what_is_there_twice_is_on_the_page(tmp_path):
     assert "'dark/bad.png' cannot be read as an image" in words
     assert "'dark/0.png' and 'light/copy.png' are the same image, once labelled 'dark' and once 'light'." in words
     assert "Twice in their class (1)" in words
-    assert "the model was fitted on every one of these (14 images)" in words
+    assert "all 14 images were used to fit" in words
     assert "Accuracy, fitted" in words
     done = run("inspect", "m.yoro", "--prompt", "prompt.png", cwd=tmp_path, code=1)
     assert "never trained" in done.stderr

@@ -52,7 +52,7 @@ EXACT = 17  # digits of a probability that is not rounded
 def load(path: str | Path, *, source: str | None = None, device: str = "auto") -> Classifier:
     """Load a saved classifier; nothing in it is executed.
 
-    `source` tells where the model's source is now, if it has moved, and is needed for a source
+    `source` is the location of the backbone, if it has moved, and is needed for a backbone
     that runs code (`callable:...`).
     """
     return Classifier(read_model(path), source=source, device=device)
@@ -169,7 +169,7 @@ class Classifier(OpenModel):
             return Report(page, measured)
         evaluation, about = self.left_out(), fit_report(self, ())
         if evaluation is None or about is None:
-            raise InputError("No fitted example can be left out, so there is nothing to measure. Give labelled data.")
+            raise InputError("No leave-one-out estimate: too few images. Give labelled data.")
         return Report(about, evaluation)
 
     def issues(self, data: object, labels: object = None, *, loading: Loading = HERE) -> Issues:
@@ -209,7 +209,7 @@ class Classifier(OpenModel):
         return [list(answer.labels or ()) for answer in self._ask(data, question, loading)]
 
     def typicality(self, data: Data, *, loading: Loading = HERE) -> NDArray[np.float64]:
-        """The share of fitted images at least as strange as each image, (n,): small for what is of no known class."""
+        """The fraction of training images at least as unusual as each image, (n,); small if out of distribution."""
         found = self._ask(data, Question(unknown=0.0), loading)
         return np.array([answer.typicality for answer in found], dtype=np.float64)
 

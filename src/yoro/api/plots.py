@@ -64,7 +64,7 @@ class Plots:
     def mistakes(self, data: object, labels: object = None, *, most: int = 12) -> Figure:
         """The wrong answers that were most certain; some may be wrong labels."""
         if most < 1:
-            raise InputError(f"{most} mistakes were asked for; expected 1 or more.")
+            raise InputError(f"The number of mistakes to show is {most}; expected 1 or more.")
         evaluation, found = measured_mistakes(self._classifier, joined(data, labels))
         wrong = sorted(found, key=lambda mistake: -mistake.probability)[:most]
         rows = max(1, -(-len(wrong) // ACROSS))
@@ -81,7 +81,7 @@ class Plots:
             return self._classifier.evaluate(data, labels)
         evaluation = self._classifier.left_out()
         if evaluation is None:
-            raise InputError("No fitted example can be left out, so there is nothing to draw. Give labelled data.")
+            raise InputError("No leave-one-out estimate to draw: too few images. Give labelled data.")
         return evaluation
 
 

@@ -231,8 +231,8 @@ def text(model: Model) -> str:
 
 
 def _noise(model: Model) -> list[str]:
+    from yoro.model.card import noise_told
     from yoro.model.merging import shard_facts_of
-    from yoro.model.noise_facts import noise_told
 
     return [f"noise        {told.removeprefix('Noise: ')}" for told in noise_told(shard_facts_of(model))]
 

@@ -31,7 +31,7 @@ from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.model.model import Json, Model
-    from yoro.model.partial_pass import ShardPass, Share
+    from yoro.model.partial_pass import DataShare, ShardPass
     from yoro.model.shards import Shard
 
 STATS = ".stats"  # how the name of a statistics file ends
@@ -83,7 +83,7 @@ def stats(
     Merging the statistics of all parts gives the same model as `yoro fit` on the whole.
     """
     from yoro.files.atomic import remove_folder
-    from yoro.model.partial_pass import WHOLE, Share
+    from yoro.model.partial_pass import WHOLE, DataShare
     from yoro.model.shards import write_shard
 
     if kept.clip is not None and kept.noise is None:
@@ -94,7 +94,7 @@ def stats(
         return
     check_stats(out, force=output.force or (settings.resume and unfinished.exists()))
     settings = replace(settings, checkpoint=unfinished, progress=not quiet, tell=output.tell)
-    share = Share.parse(kept.part) if kept.part is not None else WHOLE
+    share = DataShare.parse(kept.part) if kept.part is not None else WHOLE
     with resumable(unfinished), spoken_warnings(quiet):
         made = _passed(given(data, kept.label_from), settings, share, kept)
     write_shard(made.shard, out)
@@ -195,7 +195,7 @@ def shard_text(shard: Shard) -> str:
 
 def revealed(shard: Shard) -> list[str]:
     """What the file reveals about the images, in sentences."""
-    from yoro.model.noise_facts import noise_told
+    from yoro.model.card import noise_told
 
     gathered, statistics = shard.gathered, shard.gathered.statistics
     if noise := noise_told(shard.facts):
@@ -216,7 +216,7 @@ def revealed(shard: Shard) -> list[str]:
     return told
 
 
-def _passed(data: object, settings: FitSettings, share: Share, reading: StatsOptions) -> ShardPass:
+def _passed(data: object, settings: FitSettings, share: DataShare, reading: StatsOptions) -> ShardPass:
     """The statistics of the data, with noise if asked for."""
     from yoro.data.response_streams import identity_of, is_response_data
     from yoro.discriminant.readings import Layout

@@ -1,4 +1,4 @@
-"""Actors: each holds the source, answers to blocks of pixels, and writes what became of a block as one file."""
+"""Actors: each holds a copy of the backbone, reads blocks of pixels, and writes one file per block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from yoro.cluster.block_decoding import Columns, Facts, failed, unpacked
+from yoro.cluster.block_decoding import BlockRows, Columns, failed, unpacked
 from yoro.cluster.storage import Storage
 from yoro.cluster.tree import TreeNode
 from yoro.data.responses import ResponseBatch
@@ -39,7 +39,7 @@ class Opening:
     origin: Origin | None = None  # of a model, where that says how images are read
 
     def open(self) -> Pipeline:
-        """The pipeline, which must be the one that was asked for."""
+        """The pipeline; one that differs from that of the calling process is an error."""
         refuse_telemetry()
         if self.origin is not None:
             return reopen_pipeline(self.origin, self.settings.source, device=self.settings.device, threads=self.threads)
@@ -57,13 +57,12 @@ class Opening:
 class BlockWork(Protocol):
     """What an actor does with the responses to a block."""
 
-    def file_of(self, facts: Facts, batches: Iterator[ResponseBatch]) -> tuple[str, bytes]:
-        """A file's name and content."""
-        ...
+    def file_of(self, facts: BlockRows, batches: Iterator[ResponseBatch]) -> tuple[str, bytes]:
+        """The name and content of the file of one block."""
 
 
 @dataclass(frozen=True)
-class Gathering:
+class GatherWork:
     """The work of a fit: a shard a block."""
 
     origin: Origin
@@ -72,7 +71,7 @@ class Gathering:
     seed: int
     noting: bool
 
-    def file_of(self, facts: Facts, batches: Iterator[ResponseBatch]) -> tuple[str, bytes]:
+    def file_of(self, facts: BlockRows, batches: Iterator[ResponseBatch]) -> tuple[str, bytes]:
         """The statistics, ledger and sample of a block."""
         gathered = Gathered.empty(self.reservoir, self.seed, self.layout, noting=self.noting)
         gathered.add(list(batches))
@@ -98,10 +97,10 @@ class Actor:
                 self._storage.write(name, content)
             except (YoroError, OSError) as problem:
                 error = failed(facts.index, facts.digest, problem).error
-        told = {"index": facts.index, "images": len(facts.positions), "skipped": len(facts.failures), "error": error}
+        told = {"index": facts.index, "images": len(facts.positions) + len(facts.failures), "error": error}
         return {"told": np.array([json.dumps(told)])}
 
-    def _batches(self, facts: Facts, array: NDArray[np.generic]) -> Iterator[ResponseBatch]:
+    def _batches(self, facts: BlockRows, array: NDArray[np.generic]) -> Iterator[ResponseBatch]:
         if self._pipeline is None and self._opening is not None:
             self._pipeline = self._opening.open()
         size = self._opening.batch_size if self._opening is not None else max(1, len(array))

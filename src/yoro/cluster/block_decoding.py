@@ -29,8 +29,8 @@ class Decoding:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What is known of the rows of an array, besides it."""
+class BlockRows:
+    """The rows of a block that could be read, without their pixels or responses, and those that could not."""
 
     index: int
     digest: str
@@ -53,7 +53,7 @@ class Facts:
 
 
 def read_block(text: str, decoding: Decoding) -> Columns:
-    """Read a block; what is wrong with it as a whole is told, not raised, so that its text reaches the user."""
+    """Read a block; an error of the whole block is returned, not raised, so that its text reaches the user."""
     block = Block.from_text(text)
     try:
         facts, array = _responses(block) if decoding.geometry is None else _pixels(block, decoding)
@@ -62,30 +62,30 @@ def read_block(text: str, decoding: Decoding) -> Columns:
     return packed(facts, array)
 
 
-def packed(facts: Facts, array: NDArray[np.generic]) -> Columns:
+def packed(facts: BlockRows, array: NDArray[np.generic]) -> Columns:
     """One row of columns; an empty array has a row that does not count, because columns of nothing have no shape."""
     kept = array if len(array) else np.zeros((1, *array.shape[1:]), dtype=array.dtype)
     return {"facts": np.array([json.dumps(asdict(facts))]), "array": kept[None]}
 
 
-def unpacked(columns: Columns) -> tuple[Facts, NDArray[np.generic]]:
-    """What `packed` took."""
-    facts = Facts(**json.loads(str(columns["facts"][0])))
+def unpacked(columns: Columns) -> tuple[BlockRows, NDArray[np.generic]]:
+    """The rows and the array that `packed` was given."""
+    facts = BlockRows(**json.loads(str(columns["facts"][0])))
     return facts, np.asarray(columns["array"][0])[: len(facts.positions)]
 
 
-def failed(index: int, digest: str, error: Exception) -> Facts:
-    """Of a block that ends the run."""
-    return Facts(index, digest, error=(type(error).__name__, str(error)))
+def failed(index: int, digest: str, error: Exception) -> BlockRows:
+    """A block whose error ends the run."""
+    return BlockRows(index, digest, error=(type(error).__name__, str(error)))
 
 
 def raised(told: tuple[str, str]) -> YoroError:
-    """The error that another process told of."""
+    """The error of another process, by its kind and text."""
     kind = getattr(errors, told[0], None)
     return kind(told[1]) if isinstance(kind, type) and issubclass(kind, YoroError) else YoroError(told[1])
 
 
-def _pixels(block: Block, decoding: Decoding) -> tuple[Facts, NDArray[np.generic]]:
+def _pixels(block: Block, decoding: Decoding) -> tuple[BlockRows, NDArray[np.generic]]:
     part = block.part
     examples = list(block.examples) if part is None else part.examples(labelled=decoding.labelled)
     names = [example.name for example in examples]
@@ -94,19 +94,19 @@ def _pixels(block: Block, decoding: Decoding) -> tuple[Facts, NDArray[np.generic
     if failures and decoding.strict:
         raise ImageError(failures[0][1])
     chosen = [examples[at] for at in good]
-    return Facts(
+    return BlockRows(
         block.index, block.digest, good, [e.name for e in chosen], [e.label or "" for e in chosen],
         [e.group or "" for e in chosen], [e.split or "" for e in chosen], digests,
         [(names[at], why) for at, why in failures],
     ), pixels  # fmt: skip
 
 
-def _responses(block: Block) -> tuple[Facts, NDArray[np.generic]]:
+def _responses(block: Block) -> tuple[BlockRows, NDArray[np.generic]]:
     assert block.part is not None
     batches = [batch for batch in block.part.responses() if len(batch)]
     if not batches:
-        return Facts(block.index, block.digest), np.zeros((0, 1), dtype=np.float32)
-    facts = Facts(block.index, block.digest)
+        return BlockRows(block.index, block.digest), np.zeros((0, 1), dtype=np.float32)
+    facts = BlockRows(block.index, block.digest)
     for batch in batches:
         facts.names.extend(batch.names)
         facts.labels.extend(batch.labels or [])

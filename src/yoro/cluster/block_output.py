@@ -14,7 +14,7 @@ from yoro.cluster.engine import begin, finished_before, whole_batches
 from yoro.cluster.ray_data import Crew, run_blocks
 from yoro.cluster.session import ray_session
 from yoro.cluster.storage import Storage, is_ours
-from yoro.cluster.tables import AnswerWork, Responding, counted_rows, join_tables, table_name
+from yoro.cluster.tables import AnswerWork, ResponseWork, counted_rows, join_tables, table_name
 from yoro.cluster.tree import joined
 from yoro.data.examples import SPLITS, Dataset
 from yoro.data.find import find
@@ -29,7 +29,7 @@ from yoro.trust.answering import Answerer
 
 @dataclass(frozen=True)
 class Written:
-    """What came of it: rows, and what could not be read."""
+    """How many rows were written, and what could not be read."""
 
     rows: int
     skipped: list[tuple[str, str]]
@@ -56,7 +56,7 @@ class BlockOutput:
 def predict_on_ray(
     classifier: OpenModel, data: object, task: BlockOutput, answerer: Answerer, source: str | None = None
 ) -> Written:
-    """Rows of answers to images; `source` tells where the model's source is now, if it has moved."""
+    """Rows of answers to images; `source` is the location of the backbone, if it has moved."""
     pipeline, origin = classifier.pipeline, classifier.model.origin
     work = AnswerWork(answerer)
     described: dict[str, object] = {**pipeline.describe(), "work": work.digest()}
@@ -73,7 +73,7 @@ def respond_on_ray(
     """Rows of responses to images."""
     pipeline = make_pipeline(chosen)
     opening = Opening(chosen, task.cluster.ray_threads, task.loading.batch_size, pipeline.describe())
-    work = Responding(pipeline.source.width, pipeline.origin().identity() or {}, labelled)
+    work = ResponseWork(pipeline.source.width, pipeline.origin().identity() or {}, labelled)
     described: dict[str, object] = {**pipeline.describe(), "labelled": labelled}
     blocks = _blocks(data, task, described, labelled=labelled, split=split)
     decoding = Decoding(dict(pipeline.geometry.config()), task.loading.strict, labelled)
@@ -95,7 +95,7 @@ def _write(blocks: list[Block], task: BlockOutput, opening: Opening, work: Block
     with shown as bar, ray_session(task.cluster, opening.settings.source) as actors:
         crew = Crew(actors, task.cluster.ray_threads, opening, work, storage, decoding)
         for done in run_blocks(todo, crew):
-            bar.update(done.images + done.skipped)
+            bar.update(done.images)
     return _put_in_place([unfinished / name for name in names], task)
 
 

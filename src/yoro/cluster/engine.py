@@ -12,7 +12,7 @@ from typing import Any
 from tqdm import tqdm
 
 from yoro import limits
-from yoro.cluster.actors import Gathering, Opening
+from yoro.cluster.actors import GatherWork, Opening
 from yoro.cluster.block_decoding import Decoding
 from yoro.cluster.blocks import Block, cut, of_parts
 from yoro.cluster.ray_data import Crew, run_blocks
@@ -27,7 +27,7 @@ from yoro.files.atomic import remove_folder, write_file
 from yoro.files.reading import read_bounded
 from yoro.model.gathered import Gathered
 from yoro.model.model import Origin
-from yoro.model.one_pass import Part, ThisProcess, facts_of, origin_of
+from yoro.model.one_pass import DataPart, ThisProcess, facts_of, origin_of
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import FitSettings, Tell
 from yoro.model.shards import Shard, merged
@@ -46,9 +46,9 @@ class RayEngine:
         need_ray()
         refuse_endpoint(settings.pipeline.source)
         if settings.refine:
-            raise InputError("A prompt is trained on one machine: leave --refine or --ray out.")
+            raise InputError("A prompt is trained on one machine: use --refine or --ray, not both.")
 
-    def gather(self, parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
+    def gather(self, parts: Sequence[DataPart], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
         """See `Engine`; responses that are in no Parquet file are added up here."""
         facts = facts_of(read_by, settings)
         blocks = blocks_of(parts, whole_batches(settings), facts)
@@ -60,7 +60,7 @@ class RayEngine:
             both, batch = isinstance(read_by, BothViews), settings.loading.batch_size
             opening = Opening(settings.pipeline, threads, batch, read_by.describe(), both_views=both)
             geometry = dict(read_by.geometry.config())
-        work = Gathering(origin_of(read_by), read_by.layout, solving.reservoir, solving.seed, settings.ledger)
+        work = GatherWork(origin_of(read_by), read_by.layout, solving.reservoir, solving.seed, settings.ledger)
         decoding = Decoding(geometry, settings.loading.strict)
         with ray_session(settings.cluster, settings.pipeline.source) as actors, kept_in(settings) as storage:
             return gather_blocks(blocks, Crew(actors, threads, opening, work, storage, decoding), settings)
@@ -72,7 +72,7 @@ def whole_batches(settings: FitSettings) -> int:
     return max(1, settings.cluster.ray_block // batch) * batch
 
 
-def blocks_of(parts: Sequence[Part], size: int, facts: Mapping[str, object]) -> list[Block] | None:
+def blocks_of(parts: Sequence[DataPart], size: int, facts: Mapping[str, object]) -> list[Block] | None:
     """The blocks of images, or of files that are not listed; None of what has none."""
     if not parts:
         return None
@@ -99,7 +99,7 @@ def kept_in(settings: FitSettings) -> Iterator[Storage]:
         yield Storage(given if "://" in given else str(Path(given).absolute()))
         return
     if chosen.ray != LOCAL:
-        raise InputError("Other machines need a place that all of them can write to: give ray_storage or checkpoint.")
+        raise InputError("A Ray cluster needs storage that all machines can write to: give ray_storage or checkpoint.")
     with tempfile.TemporaryDirectory(prefix="yoro-shards-") as folder:
         yield Storage(folder)
 
@@ -113,13 +113,15 @@ def begin(storage: Storage, note: Path | None, run: str, *, resume: bool) -> Non
         try:
             known = json.loads(read_bounded(note / PLAN, limits.MODEL_CONFIG_BYTES))["run"]
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{note} is damaged. Start anew without --resume.") from error
+            raise StoreError(f"{note} is damaged. Start over without --resume.") from error
         if known != run:
             raise StoreError(
-                f"{note} belongs to another run: other images, settings or source. Start anew without --resume."
+                f"{note} belongs to another run: other images, settings or backbone. Start over without --resume."
             )
     elif resume and note is not None and note.exists():
-        raise StoreError(f"{note} is of a run without --ray. Resume it without, or start anew without --resume.")
+        raise StoreError(
+            f"{note} belongs to a run without --ray. Resume it without --ray, or start over without --resume."
+        )
     elif not resume:
         if note is not None:
             remove_folder(note)
@@ -130,9 +132,9 @@ def begin(storage: Storage, note: Path | None, run: str, *, resume: bool) -> Non
 
 
 def finished_before(done: int, of: int, tell: Tell) -> None:
-    """Say what need not be read again."""
+    """Report the blocks that are not read again."""
     if done:
-        tell(f"{counted(done, 'block')} of {of:,} {'was' if done == 1 else 'were'} finished before: not read again.")
+        tell(f"{counted(done, 'block')} of {of:,} already finished; only the rest is read.")
 
 
 def gather_blocks(blocks: Sequence[Block], crew: Crew, settings: FitSettings) -> Gathered:
@@ -149,7 +151,7 @@ def gather_blocks(blocks: Sequence[Block], crew: Crew, settings: FitSettings) ->
     total = sum(len(blocks[i].examples) for i in todo) or None
     with tqdm(total=total, desc="fitting", unit="img", disable=None if settings.progress else True, leave=False) as bar:
         for finished in run_blocks([blocks[i] for i in todo], crew):
-            bar.update(finished.images + finished.skipped)
+            bar.update(finished.images)
             merging.finished(levels[0][finished.index])
     merging.complete()
     return Shard.from_bytes(storage.read(root.name), root.name).gathered

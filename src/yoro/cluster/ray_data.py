@@ -1,4 +1,4 @@
-"""Blocks through Ray Data: tasks read them, a pool of actors answers, and the caller is told of each as it is done."""
+"""Blocks through Ray Data: tasks read them, a pool of actors processes them, and each is reported when it is done."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from yoro.cluster.blocks import Block
 from yoro.cluster.session import READ_SHARE
 from yoro.cluster.storage import Storage
 
-WAVE = 4096  # blocks that Ray is told of at once; it keeps a record of each until all of them are done
+WAVE = 4096  # blocks submitted to Ray at once; it keeps a record of each until all of them are done
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedBlock:
     """A block whose file is written."""
 
     index: int
-    images: int
-    skipped: int
+    images: int  # those that could not be read included
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Crew:
     decoding: Decoding
 
 
-def run_blocks(blocks: Sequence[Block], crew: Crew) -> Iterator[Done]:
+def run_blocks(blocks: Sequence[Block], crew: Crew) -> Iterator[FinishedBlock]:
     """Each block as it is done, in any order; a block of a worker that died is done by another."""
     _prepare()
     for start in range(0, len(blocks), WAVE):
@@ -57,7 +56,7 @@ def _prepare() -> None:
     logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 
-def _wave(blocks: Sequence[Block], crew: Crew) -> Iterator[Done]:
+def _wave(blocks: Sequence[Block], crew: Crew) -> Iterator[FinishedBlock]:
     import ray
 
     decoding = crew.decoding
@@ -79,4 +78,4 @@ def _wave(blocks: Sequence[Block], crew: Crew) -> Iterator[Done]:
         done = json.loads(str(row["told"]))
         if done["error"] is not None:
             raise raised(done["error"])
-        yield Done(done["index"], done["images"], done["skipped"])
+        yield FinishedBlock(done["index"], done["images"])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LOCAL = "local"
 STORE_BYTES = 2_000_000_000  # of a local object store, which holds pixels on their way; less where memory is small
 STORE_SHARE = 0.3  # of the memory that is free
-QUIET = {  # Ray talks to the terminal, and keeps a bar for every stage, unless it is told not to
+QUIET = {  # without these Ray writes to the terminal and shows a bar for every stage
     "RAY_DEDUP_LOGS": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a worker without a GPU sees what the machine has
@@ -47,8 +47,8 @@ def refuse_endpoint(source: str) -> None:
     """Raise if a source is not run here but asked over the network."""
     if source.startswith(ASKED):
         raise InputError(
-            f"{source!r} is asked over the network: more processes here make it no quicker, and each would have a "
-            "budget of its own. Leave --ray out; `concurrency` in its file says how many calls run at once."
+            f"{source!r} runs on a remote host: Ray would not make it faster, and every process would have its own "
+            "budget. Remove --ray; `concurrency` in the source's file sets how many calls run at once."
         )
 
 
@@ -178,14 +178,14 @@ def _store_bytes() -> int:
 
 
 def _room(settings: ClusterSettings) -> int:
-    """Actors that are asked for, or as many as the cluster's cores have room for."""
+    """The number of actors requested, or as many as the cluster's cores have room for."""
     import ray
 
     found = int(ray.cluster_resources().get("CPU", 1))
     room = max(1, found // settings.ray_threads)
     if settings.ray_actors is not None and settings.ray_actors > room:
         raise YoroError(
-            f"{settings.ray_actors} actors of {settings.ray_threads} threads were asked for, and this Ray has {found} "
+            f"{settings.ray_actors} actors of {settings.ray_threads} threads were requested, and this Ray has {found} "
             f"cores: room for {room}. Ask for fewer (--ray-actors, --ray-threads)."
         )
     return settings.ray_actors or room

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from yoro.cluster.block_decoding import Facts
+from yoro.cluster.block_decoding import BlockRows
+from yoro.data.parquet_files import IDENTITY
 from yoro.data.responses import ResponseBatch
 from yoro.errors import InputError
 from yoro.files.atomic import drafted_file
@@ -20,7 +21,6 @@ from yoro.model.question import Question
 from yoro.trust.answering import Answerer
 
 SKIPPED = b"yoro.skipped"
-IDENTITY = b"yoro.identity"
 
 
 def table_name(index: int, digest: str) -> str:
@@ -44,7 +44,7 @@ class AnswerWork:
             hasher.update(np.ascontiguousarray(array).tobytes())
         return hasher.hexdigest()
 
-    def file_of(self, facts: Facts, batches: Iterator[ResponseBatch]) -> tuple[str, bytes]:
+    def file_of(self, facts: BlockRows, batches: Iterator[ResponseBatch]) -> tuple[str, bytes]:
         """The answers to a block."""
         import pyarrow as arrow
 
@@ -61,14 +61,14 @@ class AnswerWork:
 
 
 @dataclass(frozen=True)
-class Responding:
+class ResponseWork:
     """The work of `respond`: rows of responses, which a fit takes as data."""
 
     width: int
     identity: Mapping[str, object] = field(default_factory=dict)
     labelled: bool = True
 
-    def file_of(self, facts: Facts, batches: Iterator[ResponseBatch]) -> tuple[str, bytes]:
+    def file_of(self, facts: BlockRows, batches: Iterator[ResponseBatch]) -> tuple[str, bytes]:
         """The responses to a block."""
         import pyarrow as arrow
 
@@ -86,7 +86,7 @@ class Responding:
         return table_name(facts.index, facts.digest), _bytes(arrow.table(columns), facts, told)
 
 
-def _bytes(table: Any, facts: Facts, told: Mapping[bytes, bytes]) -> bytes:
+def _bytes(table: Any, facts: BlockRows, told: Mapping[bytes, bytes]) -> bytes:
     from pyarrow import parquet
 
     content = io.BytesIO()

@@ -17,7 +17,7 @@ from typing import IO, cast
 from yoro import limits
 from yoro.data.archive_members import DEFLATED, STORED, Member
 from yoro.data.examples import Ignored, Picture, shown
-from yoro.data.file_trees import Packed
+from yoro.data.file_trees import Node
 from yoro.errors import InputError, one_line
 
 PACKINGS: dict[str, Callable[[Path], IO[bytes]] | None] = {  # by suffix; None: nothing is packed as a whole
@@ -32,10 +32,10 @@ OTHER = (".rar", ".7z", ".tar.xz", ".txz", ".tar.zst", ".gz", ".xz", ".zst", ".b
 CHUNK = 1 << 20
 INDEX_ENTRIES, INDEX_BYTES = 4, 5  # places in what zipfile knows of the end of an archive
 
-LEADS_OUT = "Ignored, a name that leads out of the archive"
-NOT_REGULAR = "Ignored, a link or another thing in the archive that is no file"
+LEADS_OUT = "Ignored, a path that leads out of the archive"
+NOT_REGULAR = "Ignored, not a regular file in the archive (such as a link)"
 
-Found = tuple[str, Picture | None]  # a name, and what to read; None for what is no file
+Found = tuple[str, Picture | None]  # a name, and what to read; None for what is not a regular file
 
 
 def is_archive(path: Path) -> bool:
@@ -44,21 +44,21 @@ def is_archive(path: Path) -> bool:
 
 
 def is_other_archive(path: Path) -> bool:
-    """Whether it has that of one that cannot."""
+    """Whether a file name has the suffix of an archive that cannot be read."""
     return path.name.lower().endswith(OTHER)
 
 
-def read_tree(path: Path, ignored: Ignored) -> Packed:
+def read_tree(path: Path, ignored: Ignored) -> Node:
     """The folders and files of an archive; no file is unpacked yet.
 
     What the archive declares is bounded by `limits` before memory is taken for it.
     """
-    root, nodes, letters = Packed("", "", folder=True), 0, 0
+    root, nodes, letters = Node("", "", folder=True), 0, 0
     try:
         for name, picture in archive_files(path):
             letters += len(name)
             if len(name) > limits.PACKED_NAME or letters > limits.PACKED_INDEX_BYTES:
-                raise InputError(f"'{shown(path)}' holds names beyond all use, such as '{shown(name[:60])}...'.")
+                raise InputError(f"'{shown(path)}' has file names that are too long, such as '{shown(name[:60])}...'.")
             parts = name.replace("\\", "/").split("/")
             if ".." in parts or parts[0] == "" or ":" in parts[0]:
                 ignored.add(LEADS_OUT, shown(name))
@@ -101,9 +101,9 @@ def _in_zip(path: Path) -> Iterator[Found]:
     with path.open("rb") as file:
         end = zipfile._EndRecData(file)  # type: ignore[attr-defined]  # the very record that ZipFile goes by
         if end is None:
-            raise InputError(f"'{shown(path)}' is no zip archive, or only a part of one; fetch it again.")
+            raise InputError(f"'{shown(path)}' is not a zip archive, or is incomplete; download it again.")
         if end[INDEX_BYTES] > limits.PACKED_INDEX_BYTES or end[INDEX_ENTRIES] > limits.PACKED_MEMBERS:
-            raise InputError(f"'{shown(path)}' declares more than {limits.PACKED_MEMBERS:,} files, or too many names.")
+            raise InputError(f"'{shown(path)}' lists more than {limits.PACKED_MEMBERS:,} files, or too long names.")
         with zipfile.ZipFile(file) as archive:
             entries = archive.infolist()
     _check_total(path, sum(entry.file_size for entry in entries), size)
@@ -116,9 +116,9 @@ def _picture_in_zip(path: Path, entry: zipfile.ZipInfo) -> Picture | None:
     if mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG):
         return None
     if entry.flag_bits & 1:
-        return OSError("it is encrypted in its archive; unpack that with its password")
+        return OSError("it is encrypted; unpack the archive with its password")
     if entry.compress_type not in (STORED, DEFLATED):
-        return OSError(f"it is packed by method {entry.compress_type}, which is not read; unpack the archive")
+        return OSError(f"it uses compression method {entry.compress_type}, which is not supported; unpack the archive")
     return Member(
         path, entry.header_offset, entry.compress_size, entry.file_size, entry.compress_type, entry.CRC
     )  # fmt: skip
@@ -137,7 +137,7 @@ def tar_files(plain: Path, keep: object = None, start: int = 0) -> Iterator[Foun
 
 
 class _Headers:
-    """A file of which only headers are read: a tar may declare one of any length."""
+    """A tar file from which only headers of a bounded length can be read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -146,7 +146,7 @@ class _Headers:
     def read(self, size: int = -1) -> bytes:
         """The bytes, if they are few."""
         if not 0 <= size <= CHUNK:
-            raise InputError("The archive declares a name or a header beyond all use.")
+            raise InputError("The archive has a name or a header that is too long.")
         return self._file.read(size)
 
 
@@ -176,9 +176,9 @@ class Spool:
 
 
 def _check_total(path: Path, total: int, size: int) -> None:
-    """Refuse an archive that unpacks to beyond all proportion; a small one may be well packed."""
+    """Refuse a decompression bomb; a small archive may have any ratio."""
     if total > limits.PACKED_BYTES or total > limits.PACKED_RATIO * size + limits.IMAGE_FILE_BYTES:
         raise InputError(
-            f"'{shown(path)}' has {size:,} bytes and unpacks to {total:,} or more, which is beyond all use. "
-            "If you trust it, unpack it and give the folder."
+            f"'{shown(path)}' has {size:,} bytes but would unpack to {total:,} or more. "
+            "If you trust it, unpack it yourself and give the folder."
         )

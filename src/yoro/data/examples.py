@@ -28,18 +28,13 @@ class Later:
 
 
 Picture: TypeAlias = (
-    Path | Member | bytes | Image.Image | NDArray[np.generic] | Later | OSError  # the last: why it is not to be had
+    Path | Member | bytes | Image.Image | NDArray[np.generic] | Later | OSError  # the last: why it cannot be read
 )
 
-SPLITS = {
-    "train": "train",
-    "training": "train",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "dev": "val",
-    "test": "test",
-    "testing": "test",
+SPLITS = {  # the spellings of each split
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
+    **dict.fromkeys(("test", "testing"), "test"),
 }
 
 
@@ -93,7 +88,7 @@ class Dataset:
 
     examples: tuple[Example, ...]
     notes: tuple[str, ...] = ()
-    before: str = ""  # what stands before a name that is no absolute path so that it can be found from here
+    before: str = ""  # prefix that makes a relative name a path from the working directory
     integers: bool = False  # whether the labels were given as whole numbers
 
     @property
@@ -112,7 +107,7 @@ class Dataset:
         chosen = tuple(example for example in self.examples if example.split == wanted)
         if not chosen:
             found = ", ".join(self.splits) or "no split at all"
-            raise InputError(f"The data has no split '{split}'; found: {found}. Name it by a folder or column.")
+            raise InputError(f"The data has no split '{split}'; found: {found}. Splits are folders or a column.")
         return replace(self, examples=chosen)
 
     def from_here(self) -> Dataset:
@@ -156,7 +151,7 @@ def shown(path: str | os.PathLike[str]) -> str:
 
 
 def storable(text: str) -> str:
-    """Text that can be printed and stored: what is no character, such as an undecodable byte, is written out."""
+    """Text that can be printed and stored: invalid characters, such as undecodable bytes, are escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8", "replace")
 
 

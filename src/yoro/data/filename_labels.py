@@ -1,4 +1,4 @@
-"""Labels told by the names of files, as in `cat_001.jpg`."""
+"""Labels from file names, as in `cat_001.jpg`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _field(name: str) -> str:
 
 
 def _label(name: str, pattern: str, rule: re.Pattern[str]) -> str:
-    """The class that a name tells; empty if it does not follow the pattern."""
+    """The class in a file name; empty if the name does not follow the pattern."""
     path = PurePosixPath(name)
     depth = pattern.count("/") + 1
     found = rule.fullmatch("/".join(path.with_suffix("").parts[-depth:]))

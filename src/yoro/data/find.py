@@ -9,7 +9,7 @@ from pathlib import Path
 
 from yoro.data.archives import is_archive, is_other_archive, read_tree
 from yoro.data.examples import Dataset, Example, Ignored, class_name, listed, shown
-from yoro.data.file_trees import Node, on_disk
+from yoro.data.file_trees import on_disk
 from yoro.data.folders import EXPECTED, find_class, find_labelled, find_unlabelled, is_class_folder, is_image
 from yoro.data.lists import find_coop, find_listed, is_coop, is_list
 from yoro.data.python_data import accept
@@ -59,7 +59,7 @@ def _find_at(place: str, labelled: bool, known: Collection[str]) -> Dataset:
         return replace(found, notes=(*found.notes, f"'{shown(path)}' is read as images of the class {label!r}."))
     if path.is_dir() or is_archive(path):
         ignored = Ignored()
-        root: Node = on_disk(path) if path.is_dir() else read_tree(path, ignored)
+        root = on_disk(path) if path.is_dir() else read_tree(path, ignored)
         found = find_labelled(root, shown(path), known) if labelled else find_unlabelled(root, shown(path))
         return replace(found, notes=(*found.notes, *ignored.sentences()), before=f"{shown(path)}/")
     if is_list(path):
@@ -91,14 +91,14 @@ def _refuse_responses(place: str) -> None:
 
 def _no_data(path: Path) -> str:
     if is_other_archive(path):
-        return "is an archive of a kind that is not read: unpack it, or pack it as .zip or .tar.gz"
+        return "is an unsupported kind of archive: unpack it, or repack it as .zip or .tar.gz"
     if path.suffix.lower() in SPREADSHEETS:
         return "is a spreadsheet: save it as 'CSV UTF-8', with the columns path and label"
     if path.suffix.lower() == ".npz":
-        return "holds responses, which are given alone and not beside other data"
+        return "holds responses, which cannot be combined with other data"
     if path.suffix.lower() == ".yoro":
         return "is a model, not data"
-    return "is no folder, image, .zip or .tar archive, .csv, .tsv or .jsonl list or .json split"
+    return "is not a folder, image, .zip or .tar archive, .csv, .tsv or .jsonl list, or .json split"
 
 
 def _joined(given: Sequence[str], labelled: bool, known: Collection[str]) -> Dataset:

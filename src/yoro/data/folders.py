@@ -68,8 +68,8 @@ def find_labelled(root: Node, called: str, known: Collection[str] = ()) -> Datas
     if not examples:
         loose = any(is_image(entry.name) for entry in entries if not entry.folder)
         hint = (
-            " Its images lie in no class folder: give the folder above it, a list, or --label-from "
-            "'{label}_{n}.jpg' if their names tell the class."
+            " Its images are not in class folders: give the folder above it, a list, or --label-from "
+            "'{label}_{n}.jpg' if the file names contain the class."
         )
         if called.endswith(".yoro"):
             raise InputError(f"'{called}' is a saved model, not data; {EXPECTED}.")
@@ -194,7 +194,7 @@ def _classes_under(folder: Node, root: Node, split: str | None, ignored: Ignored
             continue
         label = class_name(entry.name)
         if not label:
-            raise InputError(f"The class folder {entry.shown!r} has a name that cannot be seen; give it another.")
+            raise InputError(f"The class folder {entry.shown!r} has an invisible name; rename it.")
         if label in labels:
             remarks.append(f"Two folders are named {label!r}, spelled in two ways; both are taken for that class.")
         labels.add(label)

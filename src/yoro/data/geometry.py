@@ -54,7 +54,7 @@ class Geometry:
         """The geometry that `config` describes; every key must be there and no other."""
         expected = {field.name for field in fields(cls)}
         if not isinstance(config, Mapping) or set(config) != expected:
-            raise InputError(f"A geometry has the keys {sorted(expected)}, but {config!r} came.")
+            raise InputError(f"A geometry has the keys {sorted(expected)}; got {config!r}.")
         return cls(**config)  # type: ignore[arg-type]
 
 
@@ -95,7 +95,7 @@ class Augmentation:
     shorter_first: bool = False
 
     def draw(self, numbers: Sequence[int], size: Size, geometry: Geometry) -> View:
-        """The view of an image of some size by lot; it depends on the numbers and the size and on nothing else."""
+        """A random view of an image; it depends on the numbers (the seed) and the size only."""
         rng = np.random.default_rng(list(numbers))
         mirrored = bool(rng.random() < 0.5) and self.flip
         first = shorter_to(geometry.side, size) if self.shorter_first else None

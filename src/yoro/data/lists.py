@@ -17,24 +17,15 @@ from yoro.data.folders import is_image
 from yoro.errors import InputError
 from yoro.files.reading import read_json
 
-DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # of which the one most frequent in the header is meant
+DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # the one most frequent in the header is used
 COLUMNS = {  # names of columns as people give them, the first of each being ours
     "path": (
-        "path",
-        "file_name",
-        "filename",
-        "file",
-        "filepath",
-        "file_path",
-        "image",
-        "image_path",
-        "image_name",
-        "img",
+        "path", "file_name", "filename", "file", "filepath", "file_path", "image", "image_path", "image_name", "img",
     ),
     "label": ("label", "class", "target", "labels", "class_name", "classname", "label_name", "category"),
     "split": ("split", "set", "subset"),
     "group": ("group",),
-}
+}  # fmt: skip
 JSON_LINES = frozenset({".jsonl", ".ndjson"})
 
 Row = Mapping[str, object]
@@ -50,7 +41,7 @@ def find_listed(path: Path, *, labelled: bool = True) -> Dataset:
     examples = [_example(row, where, labelled) for where, row in listed_rows(path)]
     if not examples:
         raise InputError(f"'{shown(path)}' lists no image; expected a header path,label[,split][,group] and rows.")
-    examples = _with_slashes(examples, path)
+    examples = [replace(e, image=_slashed(cast("Path", e.image), (path.parent, Path()))) for e in examples]
     folder, notes = _folder_of(examples, path)
     examples.sort(key=lambda example: (example.label or "", example.name))
     before = f"{shown(folder)}/" if folder != Path() else ""
@@ -64,19 +55,13 @@ def listed_rows(path: Path) -> Iterator[tuple[str, Row]]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield from rows(file, path)
     except UnicodeDecodeError:
-        raise InputError(
-            f"'{shown(path)}' is not in UTF-8. Expected UTF-8: save it so, in a spreadsheet as 'CSV UTF-8'."
-        ) from None
+        raise InputError(f"'{shown(path)}' is not UTF-8; save it as UTF-8 (in a spreadsheet: 'CSV UTF-8').") from None
     except (csv.Error, json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"'{shown(path)}' cannot be read as a list: {error}. Expected UTF-8 CSV or JSONL.") from error
 
 
-def _with_slashes(examples: Sequence[Example], path: Path) -> list[Example]:
-    """Examples whose paths have slashes where the list has the backslashes of Windows and no file by that name."""
-    return [replace(e, image=_slashed(cast("Path", e.image), (path.parent, Path()))) for e in examples]
-
-
 def _slashed(image: Path, folders: Sequence[Path]) -> Path:
+    """A path with slashes where the list has Windows' backslashes and there is no file of that very name."""
     if "\\" not in str(image) or any(_is_file(folder / image) for folder in folders):
         return image
     return Path(str(image).replace("\\", "/"))
@@ -93,21 +78,13 @@ def _folder_of(examples: Sequence[Example], path: Path) -> tuple[Path, tuple[str
         if _is_file(beside / image):
             return beside, ()
         if _is_file(here / image):
-            return here, (
-                f"The paths in '{shown(path)}' are read from the working directory, where they lead to files.",
-            )
+            return here, (f"The paths in '{shown(path)}' are relative to the working directory.",)
     nowhere = (
-        f"None of the images that '{shown(path)}' lists is there, such as '{examples[0].name}'. Paths are read from "
-        f"the list's own folder, '{shown(beside.resolve())}', or from the working directory: mend the paths, or put "
-        "the list where they lead to files."
+        f"None of the images listed in '{shown(path)}' exists, such as '{examples[0].name}'. Paths are relative to "
+        f"the list's own folder, '{shown(beside.resolve())}', or to the working directory: correct the paths, or move "
+        "the list."
     )
     return beside, (nowhere,)
-
-
-def _ours(row: Row) -> Row:
-    """A row with our names of its columns."""
-    found = {ours: next((name for name in names if name in row), None) for ours, names in COLUMNS.items()}
-    return {**row, **{ours: row[name] for ours, name in found.items() if name is not None}}
 
 
 def _csv_rows(file: TextIO, path: Path) -> Iterator[tuple[str, Row]]:
@@ -158,34 +135,27 @@ def _lines(file: TextIO, path: Path) -> Iterator[str]:
         yield line
 
 
-def _example(given: Row, where: str, labelled: bool) -> Example:
-    columns, row = ", ".join(given) or "none", _ours(given)
-    if "path" not in row:
-        raise InputError(f"{where}: there is no column {_alternatives('path')}; columns seen: {columns}.")
-    path = row["path"]
+def _example(row: Row, where: str, labelled: bool) -> Example:
+    for column in ("path", "label") if labelled else ("path",):
+        if not set(COLUMNS[column]) & set(row):
+            first, *others = COLUMNS[column]
+            names = f"{first!r} (or {', '.join(map(repr, others[:5]))})"
+            raise InputError(f"{where}: there is no column {names}; columns seen: {', '.join(row) or 'none'}.")
+    path = _known(row, "path")
     if not isinstance(path, str) or not path.strip():
         raise InputError(f"{where} has no path.")
-    if labelled and "label" not in row:
-        raise InputError(f"{where}: there is no column {_alternatives('label')}; columns seen: {columns}.")
-    label = class_name(cell_text(row.get("label"), "label", where) or "") if labelled else None
-    if label == "":
-        raise InputError(f"{where} ('{path}') has no label; give one or remove the row.")
-    return Example(
-        Path(path),
-        label,
-        shown(path),
-        group=cell_text(row.get("group"), "group", where),
-        split=split_named(cell_text(row.get("split"), "split", where), where),
-    )
+    label, group, split = described(row, f"{where} ('{path}')", labelled)
+    return Example(Path(path), label, shown(path), group, split)
 
 
-def _alternatives(column: str) -> str:
-    first, *others = COLUMNS[column]
-    return f"'{first}' (or {', '.join(map(repr, others[:5]))})"
+def _known(row: Row, column: str) -> object:
+    """What a row has in a column, by any of the column's names; None for nothing."""
+    return next((row[name] for name in COLUMNS[column] if row.get(name) is not None), None)
 
 
-def cell_text(value: object, column: str, where: str) -> str | None:
+def _text(row: Row, column: str, where: str) -> str | None:
     """The text of a cell, fit to be stored; None if it is empty. Integers become text, anything else is refused."""
+    value = _known(row, column)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
@@ -203,17 +173,13 @@ def split_named(name: str | None, where: str) -> str | None:
 
 
 def described(row: Row, name: str, labelled: bool) -> tuple[str | None, str | None, str | None]:
-    """Label, group and split of a row; without a label it is an error, unless none is asked for."""
-    label = None
-    if labelled:
-        told = next((row[column] for column in COLUMNS["label"] if row.get(column) is not None), None)
-        label = class_name(cell_text(told, "label", name) or "")
-        if not label:
-            raise InputError(
-                f"{name} has no label; expected a column label, or a .cls, .txt or .json file beside an image."
-            )
-    group = cell_text(row.get("group"), "group", name)
-    return label, group, split_named(cell_text(row.get("split"), "split", name), name)
+    """Label, group and split of a row; a missing label is an error if `labelled`."""
+    label = class_name(_text(row, "label", name) or "") if labelled else None
+    if label == "":
+        raise InputError(
+            f"{name} has no label. Add one (a column, or a .cls, .txt or .json file in WebDataset), or leave it out."
+        )
+    return label, _text(row, "group", name), split_named(_text(row, "split", name), name)
 
 
 FOLDERS = ("", "images", "jpg")  # where the published data sets keep their images, from the file's folder on
@@ -239,9 +205,9 @@ def find_coop(path: Path) -> Dataset:
     examples, missing = locate(rows, [path.parent / folder for folder in FOLDERS])
     if missing:
         raise InputError(
-            f"{len(missing):,} of the {len(rows):,} images of '{shown(path)}' are not there, such as "
-            f"{missing[0].place!r}. They are looked for beside the file, and in 'images' and 'jpg' beside it; "
-            "put the file into the folder of the data set."
+            f"{len(missing):,} of the {len(rows):,} images of '{shown(path)}' are missing, such as "
+            f"{missing[0].place!r}. They are searched for next to the file, and in 'images' and 'jpg' next to it; "
+            "move the file into the dataset's folder."
         )
     return Dataset(tuple(examples))
 
@@ -255,7 +221,7 @@ def read_split(path: Path) -> list[SplitRow]:
     splits = {key: rows for key, rows in content.items() if key in SPLITS} if isinstance(content, dict) else {}
     if not splits:
         raise InputError(
-            f"'{shown(path)}' is no split file: expected {{\"train\": [[path, number, class], ...], ...}}, "
+            f"'{shown(path)}' is not a split file; expected {{\"train\": [[path, number, class], ...], ...}}, "
             "or CoOp's few-shot index."
         )
     return [
@@ -292,7 +258,7 @@ def _pairs(rows: object, split: str, path: Path) -> list[tuple[str, str]]:
     """(path, class) of each row of either layout."""
     items = rows.get("data") if isinstance(rows, dict) else rows
     if not isinstance(items, list):
-        raise InputError(f"'{shown(path)}': the split {split!r} is no list of images.")
+        raise InputError(f"'{shown(path)}': the split {split!r} is not a list of images.")
     result = []
     for number, item in enumerate(items):
         place, label = None, None

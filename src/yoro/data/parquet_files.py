@@ -47,7 +47,7 @@ def open_parquet(place: str) -> Iterator[Any]:
 
 
 def count_rows(place: str) -> int:
-    """Rows of a file."""
+    """How many rows a file has; a number that its size cannot hold is an error."""
     size = int(stamp_of(place).split()[0])
     with open_parquet(place) as file:
         count = int(file.metadata.num_rows)
@@ -133,7 +133,7 @@ def _read_image(place: str, number: int) -> Path | bytes | NDArray[np.uint8]:
 
 
 class _Cursor:
-    """A place in a file: images are mostly asked for in their order, and a row can only be reached from above."""
+    """A position in a file: images are mostly read in order, and a row can only be reached from the rows before it."""
 
     def __init__(self, place: str) -> None:
         self._place, self._lock = place, threading.Lock()

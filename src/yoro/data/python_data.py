@@ -19,21 +19,20 @@ from PIL import Image
 from yoro import limits
 from yoro.data.archive_members import Member
 from yoro.data.examples import SPLITS, Dataset, Example, Later, Picture, class_name, shown, storable
+from yoro.data.lists import split_named
 from yoro.errors import ImageError, InputError
 
 Label: TypeAlias = str | int  # of a class, as it was given: names, or whole numbers
 
 
 class Numbered(Protocol):
-    """A dataset of torch or of Hugging Face: so many items, each by its number."""
+    """A dataset of torch or of Hugging Face: items by number."""
 
     def __len__(self) -> int:
-        """How many items."""
-        ...
+        """The number of items."""
 
     def __getitem__(self, number: Any, /) -> Any:
-        """The item of a number."""
-        ...
+        """One item, by its number."""
 
 
 class Table(Protocol):
@@ -42,11 +41,9 @@ class Table(Protocol):
     @property
     def columns(self) -> Any:
         """The names of the columns."""
-        ...
 
     def __getitem__(self, column: Any, /) -> Any:
-        """One column."""
-        ...
+        """One column, by its name."""
 
 
 Data: TypeAlias = str | os.PathLike[str] | Iterable[object] | NDArray[np.generic] | Image.Image | Numbered | Table
@@ -61,7 +58,7 @@ ACCEPTED = (
 
 
 def accept(data: object, *, labelled: bool = True) -> Dataset:
-    """Examples of anything but a path, in the order given; without labels if none are asked for."""
+    """Examples of anything but a path, in the order given; without labels if `labelled` is False."""
     if isinstance(data, Dataset):
         return data
     for fits, examples_of in KINDS:
@@ -69,7 +66,7 @@ def accept(data: object, *, labelled: bool = True) -> Dataset:
             examples = tuple(examples_of(data, labelled))
             break
     else:
-        raise InputError(f"Data of type {type(data).__name__} came; expected {ACCEPTED}.")
+        raise InputError(f"Cannot read data of type {type(data).__name__}; expected {ACCEPTED}.")
     if not examples and labelled:
         raise InputError("The data given are empty; expected at least one (image, label).")
     whole = bool(examples) and all(isinstance(example.label, _Whole) for example in examples)
@@ -110,7 +107,7 @@ def _is_single(data: object) -> bool:
 
 def _single(data: object, labelled: bool) -> Iterator[Example]:
     if labelled:
-        raise InputError(f"A single image came without a label; expected {ACCEPTED}.")
+        raise InputError(f"A single image has no label; expected {ACCEPTED}.")
     yield _example(data, None, 0, False)
 
 
@@ -123,7 +120,7 @@ def _pair(data: Any, labelled: bool) -> Iterator[Example]:
     given, labels = data
     if isinstance(given, tuple) and isinstance(labels, tuple) and len(given) == len(labels) == 2:
         raise InputError(
-            "Two tuples of two came, which may be two pairs or images and labels. Give a list of pairs "
+            "Two tuples of two items are ambiguous: two pairs, or images and labels? Give a list of pairs "
             "[(image, label), ...], or lists ([images], [labels])."
         )
     images = _stack(given) if _shape(given) else list(cast("Iterable[object]", given))
@@ -157,9 +154,7 @@ def _table(data: Any, labelled: bool) -> Iterator[Example]:
     for number, picture in enumerate(images):
         example = _example(picture, labels and labels[number], number, labelled)
         group, split = (str(more[key][number]) if key in more else None for key in ("group", "split"))
-        if split is not None and split.lower() not in SPLITS:
-            raise InputError(f"Row {number}: split is {split!r}, expected one of {', '.join(SPLITS)}.")
-        yield replace(example, group=group and storable(group), split=split and SPLITS[split.lower()])
+        yield replace(example, group=group and storable(group), split=split_named(split, f"Row {number}"))
 
 
 def _is_hugging_face(data: object) -> bool:
@@ -230,7 +225,7 @@ def _is_stack(data: object) -> bool:
 
 def _stacked(data: object, labelled: bool) -> Iterator[Example]:
     if labelled:
-        raise InputError(f"An array of shape {_shape(data)} came without labels; expected {ACCEPTED}.")
+        raise InputError(f"An array of shape {_shape(data)} has no labels; expected {ACCEPTED}.")
     for number, image in enumerate(_stack(data)):
         yield _example(image, None, number, False)
 
@@ -280,7 +275,7 @@ KINDS: tuple[tuple[Callable[[object], bool], Callable[[Any, bool], Iterator[Exam
 
 
 def _example(image: object, label: object, number: int, labelled: bool) -> Example:
-    """An example of an image in any form; its label is not looked at where none is asked for."""
+    """An example of an image in any form; its label is ignored unless `labelled`."""
     picture, name = _picture(image, number)
     return Example(picture, _text(label, number) if labelled else None, name)
 
@@ -324,7 +319,7 @@ def _later(read: Callable[[int], object], number: int) -> Later:
     def fetch() -> bytes | Image.Image | NDArray[np.generic] | Path:
         picture = _picture(read(number), number)[0]
         if isinstance(picture, Later | Member | OSError):
-            raise ImageError("it is no image")
+            raise ImageError("it is not an image")
         return picture
 
     return Later(fetch, f"item {number}")
@@ -419,7 +414,7 @@ def _stack(data: Any) -> list[object]:
         return _values(data)
     if len(shape) not in (3, 4):
         raise InputError(
-            f"An array of shape {shape} came; expected images (n, height, width[, channels]), or responses (n, width) "
+            f"The array has shape {shape}; expected images (n, height, width[, channels]), or responses (n, width) "
             "as floating-point numbers."
         )
     return list(data)

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from yoro import limits
 from yoro.data.examples import Later, shown
-from yoro.data.file_trees import Packed
+from yoro.data.file_trees import Node
 from yoro.environment import install
 from yoro.errors import ImageError, InputError, YoroError, one_line
 
@@ -81,7 +81,7 @@ def remote_image(url: str, stamp: str = "") -> Later:
     return Later(partial(fetch, url), url, stamp, () if here else ("url", url))
 
 
-def remote_tree(url: str) -> Packed:
+def remote_tree(url: str) -> Node:
     """The folders and files below a URL; a URL of one file is a tree that has a picture itself."""
     system, root = file_system(url)
     try:
@@ -93,7 +93,7 @@ def remote_tree(url: str) -> Packed:
     if len(found) > limits.PACKED_MEMBERS:
         raise InputError(f"{url} holds more than {limits.PACKED_MEMBERS:,} files.")
     top, before = root.rstrip("/"), url.rstrip("/").rpartition("/")[2]
-    tree = Packed(before, "", folder=True)
+    tree = Node(before, "", folder=True)
     for path, facts in found.items():
         here = tree
         for step in str(path).removeprefix(top).strip("/").split("/"):

@@ -61,12 +61,12 @@ class Collected:
         return len(self.labels)
 
     def take(self, rows: NDArray[np.intp]) -> Collected:
-        """Some of it."""
+        """The rows with these numbers."""
         groups, names, digests = (tuple(c[i] for i in rows.tolist()) for c in (self.groups, self.names, self.digests))
         return Collected(self.responses[rows], self.labels[rows], groups, names, digests)
 
     def batch(self) -> ResponseBatch:
-        """All of it as one batch."""
+        """Everything as one batch."""
         labels, groups, names = self.labels.tolist(), list(self.groups), list(self.names)
         return ResponseBatch(self.responses, labels, groups, list(self.digests), names)
 

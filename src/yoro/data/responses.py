@@ -42,7 +42,7 @@ class ResponseBatch:
         return len(self.names)
 
     def take(self, rows: Sequence[int]) -> ResponseBatch:
-        """Some of them."""
+        """The rows with these numbers."""
         labels, groups, splits = (c and [c[i] for i in rows] for c in (self.labels, self.groups, self.splits))
         digests, names = [self.digests[i] for i in rows], [self.names[i] for i in rows]
         return ResponseBatch(self.responses[rows], labels, groups, digests, names, splits)
@@ -116,20 +116,11 @@ class ResponseFile:
                 refuse_non_finite(block)
             except InputError as error:
                 raise type(error)(f"{self.path}, rows {start} to {stop - 1}: {error}") from None
-            yield ResponseBatch(
-                block,
-                None if self.labels is None else self.labels[start:stop].tolist(),
-                None if self.groups is None else self.groups[start:stop].tolist(),
-                row_digests(block),
-                self._names(start, stop),
-                None if self.splits is None else self.splits[start:stop].tolist(),
-            )
+            columns = (self.labels, self.groups, self.splits, self.names)
+            labels, groups, splits, named = (None if c is None else c[start:stop].tolist() for c in columns)
+            names = named or [f"{self.path.name}#{i}" for i in range(start, stop)]
+            yield ResponseBatch(block, labels, groups, row_digests(block), names, splits)
             start = stop
-
-    def _names(self, start: int, stop: int) -> list[str]:
-        if self.names is not None:
-            return list(self.names[start:stop].tolist())
-        return [f"{self.path.name}#{i}" for i in range(start, stop)]
 
     def _blocks(self, rows: int) -> Iterator[NDArray[np.floating]]:
         head = self._header
@@ -159,7 +150,7 @@ class ResponseFile:
             return None
         info = self._find(name)
         if info.file_size > limits.ARCHIVE_COLUMN_BYTES:
-            raise InputError(f"{self.path}: the array {name!r} has {info.file_size:,} bytes, which is beyond all use.")
+            raise InputError(f"{self.path}: the array {name!r} has {info.file_size:,} bytes, which is too large.")
         with _reading(self.path, name), self._archive.open(info) as stream:
             column = npy.read_array(stream, allow_pickle=False)
         if column.dtype.kind not in "USiu":
@@ -170,7 +161,7 @@ class ResponseFile:
             )
         with _reading(self.path, name):
             text = np.char.decode(column, "utf-8") if column.dtype.kind == "S" else column.astype(np.str_)
-            text.tolist()  # numpy itself accepts numbers that are no characters
+            text.tolist()  # numpy itself accepts invalid code points
         if name == "labels":
             return checked_labels(text, str(self.path))
         return np.array([storable(item) for item in text.tolist()], dtype=np.str_)
@@ -185,7 +176,7 @@ class ResponseFile:
                 raise ValueError(f"it has {info.file_size:,} bytes")
             value = json.loads(str(npy.read_array(stream, allow_pickle=False)))
         if not isinstance(value, dict):
-            raise InputError(f"{self.path}: what it says of its source is no table.")
+            raise InputError(f"{self.path}: the description of its source is not a JSON object.")
         return value
 
     def _splits(self) -> NDArray[np.str_] | None:
@@ -221,7 +212,7 @@ def _open_archive(path: Path) -> zipfile.ZipFile:
     except Exception as error:  # see `_reading`
         reason = f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
         raise InputError(
-            f"{path} is no response file{reason}; expected an .npz archive with the arrays 'responses' and 'labels'."
+            f"{path} is not a response file{reason}; expected an .npz archive with the arrays 'responses' and 'labels'."
         ) from None
 
 
@@ -297,19 +288,14 @@ def write_responses(
         told = [name for name, column in columns.items() if any(column) and (labelled or name != "labels")]
         rows.seek(0)
         with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-            _copy(archive, rows, (count, width))
+            with archive.open("responses.npy", "w", force_zip64=True) as member:
+                npy.write_array_header_1_0(member, {"descr": "<f4", "fortran_order": False, "shape": (count, width)})
+                shutil.copyfileobj(rows, member, 1 << 20)
             for name in told:
                 _add(archive, name, np.array(columns[name], dtype=np.str_))
             if identity is not None:
                 _add(archive, "identity", np.array(json.dumps(identity, ensure_ascii=False), dtype=np.str_))
     return count
-
-
-def _copy(archive: zipfile.ZipFile, rows: IO[bytes], shape: tuple[int, int]) -> None:
-    with archive.open("responses.npy", "w", force_zip64=True) as member:
-        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-        npy.write_array_header_1_0(member, header)
-        shutil.copyfileobj(rows, member, 1 << 20)
 
 
 def _add(archive: zipfile.ZipFile, name: str, column: NDArray[np.str_]) -> None:

@@ -211,7 +211,7 @@ def _by_mark(data: object, known: Collection[str] = ()) -> tuple[dict[str, Part]
 def _unmarked(found: Dataset) -> list[str]:
     """Where some images are marked and some are not, which are which."""
     odd = sum(example.split is None for example in found) if found.splits else 0
-    return [f"{counted(odd, 'image')} without a split: taken for training."] if odd else []
+    return [f"{counted(odd, 'image')} without a split, used for training."] if odd else []
 
 
 def _serving(role: str, data: object, known: Collection[str]) -> tuple[Part, list[str]]:
@@ -220,7 +220,7 @@ def _serving(role: str, data: object, known: Collection[str]) -> tuple[Part, lis
     chosen = next((split for split in SERVES[role] if len(parts[split])), None)
     if chosen is None:
         raise InputError(
-            f"The data given to {PURPOSE[role]} hold a test split alone, and test images are only ever tested on. "
+            f"The data given to {PURPOSE[role]} have only a test split, and test images are used for testing only. "
             "Give other images."
         )
     rest = [f"{len(part):,} {CALLED[split]}" for split, part in parts.items() if split != chosen and len(part)]

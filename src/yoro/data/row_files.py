@@ -43,12 +43,10 @@ class FilePart:
         return cls(place, stamp, start, stop, None if marks is None else tuple(marks))
 
     def examples(self, *, labelled: bool) -> list[Example]:
-        """The images of the part."""
         found = _list_file(self.place, ShardReader(), labelled, self.start, self.stop)
         return [example for example in found if self.marks is None or (example.split or "") in self.marks]
 
     def responses(self) -> list[ResponseBatch]:
-        """The responses of the part, with labels."""
         found = response_batches(self.place, labelled=True, start=self.start, stop=self.stop)
         return [batch if self.marks is None else batch.marked(self.marks) for batch in found]
 
@@ -107,7 +105,7 @@ def places_of(data: object) -> list[str] | None:
 
 
 def response_places(data: object) -> list[str] | None:
-    """The same if they are Parquet files of responses."""
+    """The files that data name, if they are Parquet files of responses; else None."""
     places = places_of(data)
     if places is None or places[0].startswith(WEBDATASET) or not holds_responses(places[0]):
         return None
@@ -122,22 +120,11 @@ def _holds_rows(item: str) -> bool:
     try:
         if item.lower().endswith(".tar"):
             return is_shard(Path(next(_named(item), item)))
-        return _is_folder_of_parquet(item)
-    except (OSError, ValueError):  # no name that a file can have, or a folder that cannot be opened
+        with os.scandir(item) as entries:
+            names = (entry.name.lower() for entry in entries if not entry.name.startswith("."))
+            return next(names, "").endswith(PARQUET) and all(name.endswith(PARQUET) for name in names)
+    except (OSError, ValueError):  # not a folder, one that cannot be opened, or no name that a file can have
         return False
-
-
-def _is_folder_of_parquet(folder: str) -> bool:
-    if not Path(folder).is_dir():
-        return False
-    found = False
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not entry.name.startswith("."):
-                if not entry.name.lower().endswith(PARQUET):
-                    return False
-                found = True
-    return found
 
 
 def _spelled(item: str) -> Iterator[str]:

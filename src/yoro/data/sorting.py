@@ -26,7 +26,7 @@ PART = ".part"  # what a file is called until it is whole
 
 
 @dataclass
-class Sorted:
+class SortedFolder:
     """A folder that is being filled; what is put into it is first written down in its manifest."""
 
     folder: Path
@@ -42,7 +42,9 @@ class Sorted:
         target = _free(self.folder / group, _file_name(example.name))
         place = f"{group}/{target.name}"
         if self.link:
-            aim = str(Path(os.path.abspath(_path(example.image))))  # noqa: PTH100  # a link is not followed
+            if not isinstance(example.image, Path):
+                raise InputError("Only images in files can be linked to.")
+            aim = os.path.abspath(example.image)  # noqa: PTH100  # a link is not followed
             self._note({"file": place, "link": aim})
             target.symlink_to(aim)
         else:
@@ -58,7 +60,6 @@ class Sorted:
         self.manifest.flush()
 
     def close(self) -> None:
-        """Nothing more is added."""
         self.manifest.close()
 
 
@@ -68,19 +69,19 @@ def check_sortable(folder: Path, link: bool, pictures: Iterable[Picture]) -> Non
         raise StoreError(f"'{shown(folder)}' is a file; give a folder to sort into.")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
         raise StoreError(
-            f"'{shown(folder)}' holds other things than sorted images; give a folder that is new or empty, "
-            "or one that was sorted into before."
+            f"'{shown(folder)}' contains files that YORO did not put there; give a new or empty folder, "
+            "or one that YORO sorted into before."
         )
     check_writable(folder)
     if link and not all(isinstance(picture, Path | OSError) for picture in pictures):
-        raise InputError("Images in an archive cannot be linked to; leave --link away, and they are copied.")
+        raise InputError("Images in an archive cannot be linked to; without --link they are copied.")
 
 
-def begin_sorting(folder: Path, classes: Iterable[str], *, link: bool) -> Sorted:
+def begin_sorting(folder: Path, classes: Iterable[str], *, link: bool) -> SortedFolder:
     """A folder to sort into; one that was sorted into before is added to."""
     folder.mkdir(exist_ok=True)
     manifest = (folder / MANIFEST).open("a", encoding="utf-8")
-    return Sorted(folder, folder_names(classes), link, manifest)
+    return SortedFolder(folder, folder_names(classes), link, manifest)
 
 
 def folder_names(classes: Iterable[str]) -> dict[str, str]:
@@ -104,17 +105,17 @@ def folder_names(classes: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Undone:
-    """How many files were taken out, and which were left because they are no longer what was put there."""
+    """How many files were removed, and which were kept because they were changed since."""
 
     removed: int
     left: list[str]
 
 
 def undo_sorting(folder: Path) -> Undone:
-    """Take out what was sorted into a folder; what was changed since, or came otherwise, stays."""
+    """Remove the files that were sorted into a folder, except those that were changed since."""
     manifest = folder / MANIFEST
     if not manifest.is_file():
-        raise InputError(f"Nothing was sorted into '{shown(folder)}': it has no list of what was put there.")
+        raise InputError(f"YORO sorted nothing into '{shown(folder)}': it has no {MANIFEST}.")
     removed, left, groups = 0, list[str](), set[Path]()
     for entry in _entries(manifest):
         target = folder / entry["file"]
@@ -138,7 +139,7 @@ def undo_sorting(folder: Path) -> Undone:
 
 
 def _entries(manifest: Path) -> Iterator[dict[str, str]]:
-    """What a manifest lists; a stranger's must not lead out of its folder."""
+    """The entries of a manifest; an untrusted one must not lead out of its folder."""
     with manifest.open(encoding="utf-8", errors="replace") as file:
         while line := file.readline(limits.LIST_LINE):
             try:
@@ -177,12 +178,6 @@ def _free(folder: Path, name: str) -> Path:
         number += 1
         target = folder / f"{Path(name).stem} ({number}){Path(name).suffix}"
     return target
-
-
-def _path(image: Picture) -> Path:
-    if not isinstance(image, Path):
-        raise InputError("Only images in files can be linked to.")
-    return image
 
 
 def _bytes(image: Picture) -> bytes:

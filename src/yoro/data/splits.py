@@ -88,7 +88,7 @@ def _generator(seed: int, label: str) -> np.random.Generator:
 
 
 def _members(labels: Sequence[str], names: Sequence[str] | None) -> dict[str, list[int]]:
-    """Indices of each class, in the order of the names, or as they came."""
+    """Indices of each class, in the order of the names, or in the order given."""
     order = range(len(labels)) if names is None else sorted(range(len(labels)), key=names.__getitem__)
     members: dict[str, list[int]] = {}
     for index in order:
@@ -123,4 +123,4 @@ def _hold_groups(
 def _check_lengths(labels: Sequence[str], **others: Sequence[object] | None) -> None:
     for what, values in others.items():
         if values is not None and len(values) != len(labels):
-            raise InputError(f"{len(values)} {what} came for {len(labels)} labels; expected one each.")
+            raise InputError(f"{len(values)} {what} for {len(labels)} labels; expected one each.")

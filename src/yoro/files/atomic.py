@@ -304,7 +304,7 @@ def _move_into_place(draft: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swap two directories atomically (Linux renameat2); False where that is not to be had."""
+    """Swap two directories atomically (Linux renameat2); False where that is not available."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):  # no C library that has it

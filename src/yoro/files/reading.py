@@ -1,4 +1,4 @@
-"""Files of strangers, read whole if they are not too large and checked before they are used."""
+"""Untrusted files: read whole if they are not too large, and checked before they are used."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def read_table(path: Path, kind: str, form: int, most: int) -> dict[str, object]
 
 
 @contextmanager
-def refuse_damaged(path: Path) -> Iterator[None]:
-    """Turn whatever missing or odd fields of a table raise into a StoreError."""
+def refuse_damaged(path: Path | str) -> Iterator[None]:
+    """Turn whatever missing or odd fields of a file raise into a StoreError that names it."""
     try:
         yield
-    except MemoryError:
+    except (StoreError, MemoryError):
         raise
     except Exception as error:  # a hostile file may hold anything in place of anything
         said = f"{type(error).__name__}: {one_line(error)[:200]}"
         raise StoreError(f"'{plain(str(path))}' is damaged: {said}") from error
 
 
-def json_digest(value: object) -> str:
-    """The sha256 of a JSON value, independent of the order of its keys."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+def json_digest(value: object, *, ascii_only: bool = True) -> str:
+    """The sha256 of a JSON value, independent of the order of its keys; `ascii_only` escapes other characters first."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=ascii_only).encode()).hexdigest()
 
 
 def _refuse(constant: str) -> float:

@@ -22,11 +22,20 @@ FORMULA = frozenset("=+-@\t\r")  # with these a spreadsheet begins to compute
 
 def write_rows(rows: Iterator[Row], kind: str, path: Path | None) -> int:
     """Write every row and return their number; a file appears whole or not at all."""
+    count = 0
+
+    def counted() -> Iterator[Row]:
+        nonlocal count
+        for row in rows:
+            count += 1
+            yield row
+
     if path is None:
-        shown = map(_tamed, rows) if sys.stdout.isatty() else rows
-        return FORMATS[kind](iter(shown), sys.stdout)
-    with drafted_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
-        return FORMATS[kind](rows, file)
+        FORMATS[kind](map(_tamed, counted()) if sys.stdout.isatty() else counted(), sys.stdout)
+    else:
+        with drafted_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+            FORMATS[kind](counted(), file)
+    return count
 
 
 def data_frame(rows: Sequence[Row]) -> DataFrame:
@@ -39,19 +48,17 @@ def data_frame(rows: Sequence[Row]) -> DataFrame:
 
 
 def _tamed(row: Row) -> Row:
-    """A row for a terminal, which must not obey what a stranger named a file."""
+    """A row that is safe to print on a terminal: control characters in file names are escaped."""
     return {key: plain(value) if isinstance(value, str) else value for key, value in row.items()}
 
 
-def _csv(rows: Iterator[Row], file: TextIO) -> int:
-    count, writer = 0, None
+def _csv(rows: Iterator[Row], file: TextIO) -> None:
+    writer = None
     for row in rows:
-        count += 1
         if writer is None:
             writer = csv.DictWriter(file, list(row), lineterminator="\n")
             writer.writeheader()
         writer.writerow({key: _cell(value) for key, value in row.items()})
-    return count
 
 
 def _cell(value: object) -> object:
@@ -61,35 +68,28 @@ def _cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value
 
 
-def _json(rows: Iterator[Row], file: TextIO) -> int:
-    count = 0
-    file.write("[")
+def _json(rows: Iterator[Row], file: TextIO) -> None:
+    before = "[\n"
     for row in rows:
-        count += 1
-        file.write(("\n" if count == 1 else ",\n") + json.dumps(row, ensure_ascii=False))
-    file.write("\n]\n")
-    return count
+        file.write(before + json.dumps(row, ensure_ascii=False))
+        before = ",\n"
+    file.write("[\n]\n" if before == "[\n" else "\n]\n")
 
 
-def _jsonl(rows: Iterator[Row], file: TextIO) -> int:
-    count = 0
+def _jsonl(rows: Iterator[Row], file: TextIO) -> None:
     for row in rows:
-        count += 1
         file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    return count
 
 
-def _parquet(rows: Iterator[Row], file: TextIO) -> int:
+def _parquet(rows: Iterator[Row], file: TextIO) -> None:
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
         raise StoreError(f"Parquet needs pyarrow: {install('bench')}.") from None
-    table = pyarrow.Table.from_pylist(list(rows))
-    parquet.write_table(table, file.buffer)
-    return int(table.num_rows)
+    parquet.write_table(pyarrow.Table.from_pylist(list(rows)), file.buffer)
 
 
-FORMATS: dict[str, Callable[[Iterator[Row], TextIO], int]] = {
+FORMATS: dict[str, Callable[[Iterator[Row], TextIO], None]] = {
     "csv": _csv, "json": _json, "jsonl": _jsonl, "parquet": _parquet,
 }  # fmt: skip

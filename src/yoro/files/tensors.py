@@ -1,4 +1,4 @@
-"""Safetensors files: written atomically, read as if a stranger had made them."""
+"""Safetensors files: written atomically, read as untrusted input."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def parse_tensors(content: bytes, kind: str, name: str) -> tuple[Arrays, Metadat
     try:
         arrays = load(content)
         metadata = {key: json.loads(value) for key, value in _header(content).items()}
-        json.dumps(metadata, ensure_ascii=False).encode()  # an escape may stand for half a character, which is no text
+        json.dumps(metadata, ensure_ascii=False).encode()  # refuses an escape for half a character
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(f"{name} is damaged or not a safetensors file ({error}).") from error
     if metadata.get("kind") != kind:

@@ -30,8 +30,8 @@ class Answers:
     labels: list[str] | None = None
     digests: Sequence[bytes] = ()  # of their contents
     responses: NDArray[np.floating] | None = None  # that they are made of, where there are any
-    typicality: Array | None = None  # (n,) the share of fitted images that are as unusual, where that was asked for
-    sets: NDArray[np.bool_] | None = None  # (n, classes) which labels may be right, where that was asked for
+    typicality: Array | None = None  # (n,) the fraction of training images at least as unusual, if requested
+    sets: NDArray[np.bool_] | None = None  # (n, classes) conformal prediction sets, if requested
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ImageAnswer:
         return row | self.measured(digits)
 
     def measured(self, digits: int = DIGITS) -> Json:
-        """Typicality and conformal prediction set, where they were asked for."""
+        """Typicality and conformal prediction set, if requested."""
         typical = {} if self.typicality is None else {"typicality": round(self.typicality, digits)}
         return typical | ({} if self.labels is None else {"labels": list(self.labels)})
 

@@ -1,11 +1,39 @@
-"""The model card: what a person wants to know of a saved model, as Markdown."""
+"""The model card: what a person wants to know about a saved model, as Markdown."""
 
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping
 from typing import cast
 
-from yoro.model.noise_facts import noise_told
+NOISE = "noise"  # the fact of a shard: a table of its parts to epsilon, delta and clip
+CARD = """\
+# A YORO classifier
+
+{summary}
+
+```python
+import yoro
+classifier = yoro.load("THIS_FOLDER.yoro")
+classifier.predict({data})
+```
+
+## How it was made
+
+{facts}
+
+## History
+
+| when | verb | images | passes | seconds | peak memory (MB) |
+| --- | --- | --- | --- | --- | --- |
+{history}
+
+## Classes
+
+| class | images |
+| --- | --- |
+{classes}
+"""
 
 
 def model_card(config: dict[str, object]) -> str:
@@ -14,71 +42,52 @@ def model_card(config: dict[str, object]) -> str:
     counts = cast("dict[str, float]", config["counts"])
     history = cast("list[dict[str, object]]", config["history"])
     source = cast("dict[str, object]", config["source"])
-    return "\n".join(
-        [
-            "# A YORO classifier",
-            "",
-            (
-                f"{len(classes)} classes, {sum(counts.values()):g} fitted images, one linear mapping on the responses "
-                f"of `{_cell(str(source.get('name')))}` ({config['width']} numbers an image). Nothing was trained: "
-                "the mapping is solved from class counts, means and one covariance."
-            ),
-            "",
-            *_use(source),
-            "## How it was made",
-            "",
-            *_facts(config, source),
-            "",
-            "## History",
-            "",
-            "| when | verb | images | passes | seconds | peak memory (MB) |",
-            "| --- | --- | --- | --- | --- | --- |",
-            *(_event(event) for event in history),
-            "",
-            "## Classes",
-            "",
-            "| class | images |",
-            "| --- | --- |",
-            *(f"| {_cell(name)} | {counts.get(name, 0):g} |" for name in classes),
-            "",
-        ]
+    return CARD.format(
+        summary=(
+            f"{len(classes)} classes, {sum(counts.values()):g} fitted images, one linear mapping on the responses "
+            f"of `{_cell(str(source.get('name')))}` ({config['width']} numbers per image). Nothing was trained: "
+            "the mapping is solved from class counts, means and one covariance."
+        ),
+        data='"new.npz"' if source.get("name") == "responses" else '["new.jpg"]',
+        facts="\n".join(_facts(config, source)),
+        history="\n".join(map(_event, history)),
+        classes="\n".join(f"| {_cell(name)} | {counts.get(name, 0):g} |" for name in classes),
     )
 
 
-def _use(source: dict[str, object]) -> list[str]:
-    data = '"new.npz"' if source.get("name") == "responses" else '["new.jpg"]'
-    return [
-        "```python",
-        "import yoro",
-        'classifier = yoro.load("THIS_FOLDER.yoro")',
-        f"classifier.predict({data})",
-        "```",
-        "",
-    ]
+def noise_told(facts: Mapping[str, object]) -> list[str]:
+    """Sentences on the noise in the sums, one for each privacy guarantee; `yoro.parties` adds the noise."""
+    noise, promises = facts.get(NOISE), dict[str, int]()
+    for entry in noise.values() if isinstance(noise, dict) else ():
+        numbers = [entry.get(key) for key in ("epsilon", "delta", "clip")] if isinstance(entry, dict) else []
+        if numbers and all(isinstance(number, int | float) for number in numbers):
+            epsilon, delta, clip = numbers
+            told = f"epsilon {epsilon:g}, delta {delta:g} for adding or removing one image, clipped to {clip:g}"
+            promises[told] = promises.get(told, 0) + 1
+    return [f"Noise: {told}{f'; {n} parts' if n > 1 else ''}." for told, n in promises.items()]
 
 
 def _facts(config: dict[str, object], source: dict[str, object]) -> list[str]:
     selection = cast("dict[str, object]", config["selection"])
-    parts = cast("list[dict[str, object]]", selection.get("parts", []))
-    rows = [
-        (
-            f"- Shrinkage {config['shrinkage']:g}, chosen by `{selection['rule']}`; "
-            f"temperature {config['temperature']:.3g}; prior {_prior(config['prior'])}; protocol {config['protocol']}."
-        ),
-    ]
+    prior = config["prior"] if isinstance(config["prior"], str) else "given by the user"
+    settings, parts = f"prior {prior}; protocol {config['protocol']}.", selection.get("parts")
     if parts:
-        shares = (
-            f"{_cell(str(part['name']))} {part['weight']:.0%} at shrinkage {part['shrinkage']:g}" for part in parts
-        )
-        rows = [
-            f"- Discriminants of {len(parts)} readings, by their share in the answer: {'; '.join(shares)}.",
-            f"- Chosen by `{selection['rule']}`; prior {_prior(config['prior'])}; protocol {config['protocol']}.",
+        shares = [
+            f"{_cell(str(part['name']))} {part['weight']:.0%} at shrinkage {part['shrinkage']:g}"
+            for part in cast("list[dict[str, object]]", parts)
         ]
+        rows = [
+            f"- Ensemble of {len(shares)} layers, with their weights: {'; '.join(shares)}.",
+            f"- Chosen by `{selection['rule']}`; {settings}",
+        ]
+    else:
+        chosen = f"Shrinkage {config['shrinkage']:g}, chosen by `{selection['rule']}`"
+        rows = [f"- {chosen}; temperature {config['temperature']:.3g}; {settings}"]
     if "bank" in config:
         bank = cast("dict[str, object]", config["bank"])
         rows.append(
             f"- Responses are similarities to the sentences of `bank.json` (from {_cell(str(bank['origin']))}); "
-            f"the zero-shot head counts {config['alpha']:.3g}."
+            f"the zero-shot head has weight {config['alpha']:.3g}."
         )
     for event in cast("list[dict[str, object]]", config["history"]):
         facts = event.get("facts")
@@ -86,16 +95,12 @@ def _facts(config: dict[str, object], source: dict[str, object]) -> list[str]:
     if config["delta"]:
         rows.append(f"- A diagonal shift of {config['delta']:g} was needed for a stable solution.")
     if source.get("licence"):
-        rows.append(f"- Licence of the source's weights: {_cell(str(source['licence']))}.")
+        rows.append(f"- Licence of the backbone's weights: {_cell(str(source['licence']))}.")
     if config["prompt"]:
         prompt = cast("dict[str, object]", config["prompt"])
         rows.append(f"- Visual prompt: {_cell(str(prompt.get('prompt')))}.")
     versions = ", ".join(f"{name} {version}" for name, version in cast("dict[str, str]", config["versions"]).items())
     return [*rows, f"- Written by {versions}."]
-
-
-def _prior(prior: object) -> str:
-    return prior if isinstance(prior, str) else "given by the user"
 
 
 def _event(event: dict[str, object]) -> str:
@@ -104,6 +109,6 @@ def _event(event: dict[str, object]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A stranger's text that stays text: no HTML, no table, no line of its own, nothing that cannot be seen."""
+    """Untrusted text made safe for a cell: no HTML, no Markdown, no line breaks, nothing invisible."""
     seen = "".join(c if c.isprintable() else " " for c in text)
     return html.escape(seen, quote=False).replace("|", "\\|").replace("`", "\\`").replace("[", "\\[")

@@ -71,11 +71,11 @@ class Checkpoint:
             gathered, facts, _ = Gathered.from_bytes(file.read_bytes(), str(file))
             self._done = int(str(facts["position"]))
         except (KeyError, ValueError, OSError) as error:
-            raise StoreError(f"{self.folder} is damaged ({error}). Fit without --resume to start anew.") from error
+            raise StoreError(f"{self.folder} is damaged ({error}). Fit without --resume to start over.") from error
         if facts.get("fingerprint") != self._fingerprint:
             raise StoreError(
                 f"{self.folder} belongs to another run: other images, settings or source. "
-                "Fit without --resume to start anew."
+                "Fit without --resume to start over."
             )
         return gathered, self._done
 
@@ -85,7 +85,7 @@ def fingerprint(examples: Sequence[Example], settings: Mapping[str, object]) -> 
     hasher = hashlib.sha256(json.dumps(dict(settings), sort_keys=True, default=str).encode())
     for example in examples:
         stamp: object = None
-        with suppress(OSError, ValueError):  # what cannot be reached is no more than its name
+        with suppress(OSError, ValueError):  # an unreachable file counts by its name only
             if isinstance(example.image, Path):
                 found = example.image.stat()
                 stamp = found.st_size, found.st_mtime_ns

@@ -7,18 +7,15 @@ from dataclasses import dataclass, field
 from typing import Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from yoro.data.responses import ResponseBatch
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.reservoir import Reservoir
-from yoro.errors import InputError, StoreError, one_line
-from yoro.files.tensors import pack_tensors, parse_tensors
+from yoro.errors import InputError, StoreError
+from yoro.files.reading import refuse_damaged
+from yoro.files.tensors import Arrays, Metadata, pack_tensors, parse_tensors
 from yoro.model.ledger import Entry, Ledger
-
-Arrays = dict[str, NDArray[np.generic]]
-Facts = dict[str, object]
 
 KIND = "yoro-shard"
 FORMAT = 1
@@ -40,7 +37,7 @@ class Gathered:
 
     @classmethod
     def empty(cls, capacity: int, seed: int, layout: Layout | None = None, *, noting: bool = True) -> Self:
-        """Nothing yet, with room for so many individual responses; none are kept without room."""
+        """Nothing gathered yet, with a reservoir of this capacity; none if the capacity is 0."""
         return cls(JointStatistics(layout), reservoir=Reservoir(capacity, seed) if capacity else None, noting=noting)
 
     @property
@@ -50,7 +47,7 @@ class Gathered:
 
     @property
     def whole(self) -> bool:
-        """Whether the response of every example is kept, so that all can be computed anew."""
+        """Whether the response of every example is kept, so that everything can be computed again."""
         return self.reservoir is not None and len(self.reservoir) == len(self.ledger)
 
     def contains(self, entries: Sequence[Entry]) -> list[bool]:
@@ -117,24 +114,24 @@ class Gathered:
         """The sums alone: no individual response, no digest of a content, no name of a file."""
         return Gathered(self.statistics.folded(), noting=False)
 
-    def to_bytes(self, facts: Facts, arrays: Arrays | None = None) -> bytes:
+    def to_bytes(self, facts: Metadata, arrays: Arrays | None = None) -> bytes:
         """The content of a file that `from_bytes` reads, with whatever else its maker wants to keep in it."""
         ledger, names = self.ledger.to_arrays()
         kept, table = self.reservoir.to_arrays() if self.reservoir is not None else ({}, None)
         mine = dict(zip(PARTS, (self.statistics.to_arrays(), ledger, kept), strict=True))
         packed = {f"{part}.{key}": array for part, group in mine.items() for key, array in group.items()}
-        gathered: Facts = {
+        gathered: Metadata = {
             "classes": list(self.statistics.classes), "names": names, "images": self.images, "skipped": self.skipped,
             "noting": self.noting, **({} if table is None else {"reservoir": table}),
         }  # fmt: skip
-        own: Facts = {
+        own: Metadata = {
             "kind": KIND, "format": FORMAT, "gathered": gathered, "readings": self.statistics.layout.config(),
         }  # fmt: skip
         return pack_tensors(packed | (arrays or {}), own | facts)
 
     @classmethod
-    def from_bytes(cls, content: bytes, name: str) -> tuple[Self, Facts, Arrays]:
-        """What `to_bytes` wrote, with all facts and the other arrays, checked as if a stranger had written it.
+    def from_bytes(cls, content: bytes, name: str) -> tuple[Self, Metadata, Arrays]:
+        """What `to_bytes` wrote, with all facts and the other arrays, checked as untrusted input.
 
         `name` is shown in errors.
         """
@@ -146,21 +143,17 @@ class Gathered:
             part, _, rest = key.partition(".")
             if part in parts:
                 parts[part][rest] = arrays.pop(key)
-        try:
-            gathered = cls._of(parts, cast(Facts, facts["gathered"]), Layout.from_config(facts["readings"]))
-        except (StoreError, MemoryError):
-            raise
-        except Exception as error:  # a hostile file may hold anything in place of anything
-            raise StoreError(f"{name} is damaged: {one_line(error)}") from error
-        return gathered, facts, arrays
+        with refuse_damaged(name):
+            gathered = cls._of(parts, cast(Metadata, facts["gathered"]), Layout.from_config(facts["readings"]))
+            return gathered, facts, arrays
 
     @classmethod
-    def _of(cls, parts: dict[str, Arrays], facts: Facts, layout: Layout) -> Self:
+    def _of(cls, parts: dict[str, Arrays], facts: Metadata, layout: Layout) -> Self:
         statistics = JointStatistics.from_arrays(parts["statistics"], cast("list[object]", facts["classes"]), layout)
         ledger = Ledger.from_arrays(parts["ledger"], cast("list[object]", facts["names"]))
         reservoir = None
         if "reservoir" in facts:
-            reservoir = Reservoir.from_arrays(parts["reservoir"], cast(Facts, facts["reservoir"]), statistics.width)
+            reservoir = Reservoir.from_arrays(parts["reservoir"], cast(Metadata, facts["reservoir"]), statistics.width)
         named = cast("list[tuple[object, object]]", facts["skipped"])
         if not isinstance(facts["noting"], bool):
             raise InputError("it does not say whether it lists its contents.")
@@ -168,7 +161,7 @@ class Gathered:
         return cls(statistics, ledger, reservoir, skipped, facts["noting"])
 
     def _summed(self) -> JointStatistics | None:
-        """Statistics anew from the responses kept, in the order of the ledger; None unless all are kept."""
+        """Statistics recomputed from the responses kept, in the order of the ledger; None unless all are kept."""
         if self.reservoir is None or not self.whole or not len(self.ledger):
             return None
         members, places = self.reservoir.members(), dict[Entry, list[int]]()

@@ -71,7 +71,7 @@ class Ledger:
         self._extend(content, codes, used)
 
     def merge(self, other: Ledger) -> Ledger:
-        """Both together."""
+        """The entries of both, this one first."""
         result = Ledger()
         for part in (self, other):
             names = dict(enumerate(part._names))
@@ -79,7 +79,6 @@ class Ledger:
         return result
 
     def copy(self) -> Ledger:
-        """An independent copy."""
         return self.merge(Ledger())
 
     def rename(self, names: Mapping[str, str]) -> None:
@@ -121,14 +120,14 @@ class Ledger:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[np.generic]], names: Sequence[object]) -> Self:
-        """A ledger from `to_arrays`, checked as if a stranger had written it."""
+        """A ledger from `to_arrays`, checked as untrusted input."""
         digests, codes = arrays.get("digests"), arrays.get("digest_labels")
         if digests is None or codes is None:
-            raise InputError("The list of fitted contents is missing.")
+            raise InputError("The image hashes are missing.")
         sound = digests.dtype == np.uint8 and digests.ndim == 2 and digests.shape[1:] == (DIGEST,)
         sound = sound and codes.dtype == np.int32 and codes.shape == digests.shape[:1]
         if not sound or (len(codes) and (codes.min() < 0 or codes.max() >= len(names))):
-            raise InputError("The list of fitted contents is damaged.")
+            raise InputError("The image hashes are damaged.")
         result = cls()
         result._extend(digests.astype(np.uint8), codes.astype(np.int32), {i: str(n) for i, n in enumerate(names)})
         return result

@@ -20,7 +20,7 @@ WITHOUT_RESPONSES = "oas"  # the rule where nothing can be left out: it needs th
 
 @dataclass(frozen=True)
 class Merged:
-    """The model of all, and sentences on how it came about."""
+    """The merged model, and notes for the user."""
 
     model: Model
     notes: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ def solve_shards(shards: Sequence[Shard], rule: str | float | None, prior: str, 
 
 
 def _with_views(origin: Origin, layout: Layout, views: int) -> Origin:
-    """Where responses come from that are read with so many views."""
+    """The origin of responses that are read with this number of views."""
     mine = replace(layout, views=views)
     source = {key: value for key, value in origin.source.items() if key != "readings"}
     return replace(origin, source=source if mine.plain else source | {"readings": mine.config()})

@@ -19,10 +19,10 @@ Array = NDArray[np.float64]
 
 BINS = 15  # of confidence, for the calibration error
 ALL_FITTED = (
-    "WARNING: the model was fitted on every one of these ({}), so the figures say how well it remembers, "
-    "not how good it is. Measure on other images, or go by the leave-one-out accuracy that `fit` tells."
+    "WARNING: all {} were used to fit this model, so these figures show how well it remembers, not how accurate it "
+    "is. Evaluate on other images, or use the leave-one-out accuracy that `fit` reports."
 )
-SOME_FITTED = "WARNING: the model was fitted on {} of the {}: trust the figures of the {} alone."
+SOME_FITTED = "WARNING: {} of the {} were used to fit this model; trust only the figures for the {}."
 NORMAL_95 = 1.959963984540054  # the 97.5 % point of the normal distribution
 
 
@@ -190,13 +190,13 @@ def refuse_strangers(labels: set[str], classes: tuple[str, ...]) -> None:
     unknown = sorted(labels - set(classes))
     if unknown:
         raise InputError(
-            f"The data hold class {unknown[0]!r}, which the model does not know. "
+            f"The data contain class {unknown[0]!r}, which the model does not know. "
             f"It knows {len(classes)} classes, from {classes[0]!r} to {classes[-1]!r}."
         )
 
 
 def wilson_interval(share: float, n: int, quantile: float = NORMAL_95) -> tuple[float, float]:
-    """The interval of a share of n, 95 % unless told, which stays within 0 and 1 and is honest near them."""
+    """The interval of a share of n, 95 % by default, which stays within 0 and 1 and is honest near them."""
     z2 = quantile**2
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = quantile / (1 + z2 / n) * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))

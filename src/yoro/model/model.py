@@ -201,7 +201,7 @@ def _of_reading(
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb at work on a model: what it is called, when it began, how many images it moved, and what came before."""
+    """An entry of a model's history in the making: name and start of a verb, its images, and the history before."""
 
     name: str
     images: int = 0

@@ -38,17 +38,17 @@ SHOWN = 5  # sentences of one kind in the notes
 
 FITTED = ("", "train", "val")  # the splits that are fitted where none is held out
 
-Part = list[Example] | Rows | RowFiles
+DataPart = list[Example] | Rows | RowFiles
 
 
 class Engine(Protocol):
-    """Where a pass runs."""
+    """Where a pass runs: in this process, or on a cluster."""
 
     @property
     def lists_files(self) -> bool:
         """Whether Parquet and WebDataset files are listed before they are read, as all that draws or splits needs."""
 
-    def gather(self, parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
+    def gather(self, parts: Sequence[DataPart], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
         """What a fit keeps of all parts: images that a pipeline reads, or responses that come from an origin."""
 
 
@@ -59,7 +59,7 @@ class ThisProcess:
     change: Callable[[ResponseBatch], ResponseBatch] | None = None
     lists_files: bool = True
 
-    def gather(self, parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
+    def gather(self, parts: Sequence[DataPart], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
         """See `Engine`; images from the start or from a checkpoint."""
         gathered, done, checkpoint = nothing_yet(settings, read_by.layout), 0, None
         if not isinstance(read_by, Pipeline):
@@ -82,7 +82,7 @@ class ThisProcess:
 class PassPlan:
     """What a pass reads, known before the first of it is read."""
 
-    train: list[Part]
+    train: list[DataPart]
     held: list[Example] | Rows  # to validate on
     notes: list[str]
     names: set[str] | None = None  # of the classes; None where the data tell once they are read
@@ -96,7 +96,7 @@ class PassPlan:
 
 @dataclass(frozen=True)
 class PassResult:
-    """What came of a pass: the model, how images are read, and what there is to know besides."""
+    """The outcome of a pass: the model, how images are read, and notes for the user."""
 
     model: Model
     pipeline: Pipeline | None = None
@@ -147,12 +147,12 @@ def fit_model(data: object, val: object | None, settings: FitSettings, engine: E
 
 
 def plan_pass(data: object, val: object | None, settings: FitSettings, *, listed: bool = True) -> PassPlan:
-    """What is fitted and what is validated on; what cannot be fitted as it was asked for is refused."""
+    """What is fitted and what is validated on; settings that do not suit the data are refused."""
     if is_response_data(data) and not settings.refine:
         return _plan_responses(data, val, settings)
     named, rule = set(settings.sentences.classes), settings.solve.shrinkage
     if data is None and (settings.shots != 0 or not named):
-        raise InputError("No data came. Give labelled images, or shots=0 and the classes by name (--classes FILE).")
+        raise InputError("No data given. Give labelled images, or shots=0 and the classes by name (--classes FILE).")
     if settings.shots == 0:
         named |= set(find(data).classes if data is not None else ())
         return PassPlan([], [], [f"{counted(len(named), 'class')} by name; no image is fitted."], named)
@@ -184,7 +184,7 @@ def _plan_responses(data: object, val: object | None, settings: FitSettings) -> 
 
 
 def _sentences(pipeline: Pipeline, names: set[str], settings: FitSettings, notes: list[str]) -> EncodedBank | None:
-    """The sentences that speak for classes, of an image-text source; what is odd about them is told, and noted."""
+    """The class descriptions of an image-text backbone; notes on them are told to the user and added to `notes`."""
     chosen = replace(settings.sentences, zero_shot=settings.sentences.zero_shot and not settings.solve.paper)
     asked = settings.sentences.asked(settings.shots)
     words, odd = encoded_bank_of(
@@ -197,7 +197,7 @@ def _sentences(pipeline: Pipeline, names: set[str], settings: FitSettings, notes
 
 
 def in_views(
-    parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings, engine: Engine
+    parts: Sequence[DataPart], read_by: Pipeline | Origin, settings: FitSettings, engine: Engine
 ) -> tuple[Pipeline | Origin, Gathered, dict[str, object]]:
     """What a pass gathered, with the pipeline of one view or of two, and what the history says of it."""
     if not isinstance(read_by, Pipeline) or read_by.layout.views != 2 or settings.shots == 0:
@@ -206,11 +206,13 @@ def in_views(
     with waiting("comparing one view with two", settings.progress):
         pipeline, gathered = choose_views(read_by, gathered, settings.solve)
     if pipeline.layout.views == 1:
-        settings.tell("Mirror images are left out: by leave-one-out they do not help here.")
+        settings.tell("Mirror images are not used: leave-one-out shows no gain.")
     return pipeline, gathered, {"views": 2}
 
 
-def gather_parts(parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings, engine: Engine) -> Gathered:
+def gather_parts(
+    parts: Sequence[DataPart], read_by: Pipeline | Origin, settings: FitSettings, engine: Engine
+) -> Gathered:
     """What the engine gathered; an error if no image could be read."""
     gathered = engine.gather(parts, read_by, settings)
     if isinstance(read_by, Pipeline) and gathered.images == 0 and gathered.skipped:
@@ -220,16 +222,16 @@ def gather_parts(parts: Sequence[Part], read_by: Pipeline | Origin, settings: Fi
 
 
 def origin_of(read_by: Pipeline | Origin) -> Origin:
-    """What a model records of it."""
+    """The origin that a model records: that of the pipeline, or the one given."""
     return read_by.origin() if isinstance(read_by, Pipeline) else read_by
 
 
-def stream_of(part: Part, read_by: Pipeline | Origin, loading: Loading) -> ResponseStream:
+def stream_of(part: DataPart, read_by: Pipeline | Origin, loading: Loading) -> ResponseStream:
     """One traversal of a part."""
     if isinstance(part, Rows):
         return part.stream()
     if not isinstance(read_by, Pipeline) or not isinstance(part, list):
-        raise InputError("The model was fitted on responses, and images came; give responses.")
+        raise InputError("This model was fitted on responses; give responses, not images.")
     return read_by.stream(part, loading)
 
 
@@ -254,11 +256,7 @@ def waiting(what: str, shown: bool) -> Iterator[None]:
 
 
 def gather(
-    gathered: Gathered,
-    stream: ResponseStream,
-    *,
-    progress: bool = False,
-    checkpoint: Checkpoint | None = None,
+    gathered: Gathered, stream: ResponseStream, *, progress: bool = False, checkpoint: Checkpoint | None = None
 ) -> None:
     """Add a stream to what was gathered."""
     done, skipped = 0, 0  # examples dealt with and passed over, as far as they are in the statistics
@@ -291,7 +289,7 @@ def hold(stream: ResponseStream, gathered: Gathered, progress: bool) -> Validati
 
 
 def nothing_yet(settings: FitSettings, layout: Layout | None) -> Gathered:
-    """What a pass starts with."""
+    """Nothing gathered yet, as the settings want it."""
     return Gathered.empty(settings.solve.reservoir, settings.solve.seed, layout, noting=settings.ledger)
 
 
@@ -311,7 +309,7 @@ def few_images(model: Model) -> list[str]:
     named = ", ".join(f"{name!r} ({n:g})" for n, name in few[:SHOWN])
     more = f" and {counted(len(few) - SHOWN, 'more class')}" if len(few) > SHOWN else ""
     told = f"{counted(len(few), 'class')} of one or two images: {named}{more}."
-    return [f"{told} So few teach little, and leave-one-out says little of them: add images."]
+    return [f"{told} Too few to learn from or evaluate reliably; add images."]
 
 
 def _duplicates(examples: Sequence[Example], gathered: Gathered) -> tuple[list[str], list[str]]:

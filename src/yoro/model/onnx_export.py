@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, compose, helper, numpy_helper
@@ -19,22 +17,18 @@ from yoro.data.decoding import BACKGROUND, MARGIN
 from yoro.data.geometry import Geometry
 from yoro.discriminant.readings import Layout
 from yoro.environment import __version__
-from yoro.errors import InputError, SourceError, WidthError
+from yoro.errors import SourceError, one_line
 from yoro.mappings.affine import AffineMapping
 from yoro.model.answers import log_answers
 from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.prompts.prompt import Prompt, image_square
 from yoro.sources.graph_builder import opset_of
-from yoro.sources.protocol import ResponseSource
 from yoro.sources.runtime import BATCH_SIZE, open_session
 
 FORMAT = "1"  # raise it when the metadata or the tensors change
-OURS = "yoro."  # how the names of our metadata begin
 PREFIX = "backbone/"  # set before every name of the source's graph, so that ours cannot clash with them
 TOLERANCE = 1e-4  # of a probability: the backbone's float32 noise alone was measured to move it by up to 2e-5
-
-Array = npt.NDArray[np.generic]
 
 
 @dataclass
@@ -45,7 +39,7 @@ class Chain:
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: list[onnx.TensorProto] = field(default_factory=list)
 
-    def then(self, kind: str, output: str, operand: Array | None = None, **attributes: object) -> None:
+    def then(self, kind: str, output: str, operand: NDArray[np.generic] | None = None, **attributes: object) -> None:
         inputs = [self.tensor]
         if operand is not None:
             inputs.append(f"{output}_operand")
@@ -69,8 +63,6 @@ def export_onnx(
     metadata of the source's own file are left out: its classes and its input are not the classifier's.
     """
     source, prompt, geometry = pipeline.source, pipeline.prompt, pipeline.geometry
-    _check_parts(source, prompt, geometry, mapping, temperature)
-    metadata = _metadata(geometry, mapping.classes, card or {})
     model = compose.add_prefix(source.onnx_model(), PREFIX)
     graph = model.graph
     front = _front(prompt, opset_of(model), pipeline.layout.views)
@@ -85,45 +77,42 @@ def export_onnx(
     graph.output.append(helper.make_tensor_value_info("label", TensorProto.INT64, ["n"]))
     graph.name, graph.doc_string, model.doc_string = "yoro-classifier", "", ""
     model.producer_name, model.producer_version = "yoro", __version__
-    helper.set_model_props(model, metadata)
+    helper.set_model_props(model, {
+        **(card or {}),
+        "yoro.format": FORMAT,
+        "yoro.classes": json.dumps(mapping.classes, ensure_ascii=False),
+        "yoro.input": json.dumps(_preparation(geometry)),
+    })  # fmt: skip
     _check_size(model, source.name)
     return model
 
 
-def verify_export(
-    model: onnx.ModelProto,
-    images: npt.NDArray[np.uint8],
-    expected: npt.NDArray[np.floating],
-    *,
-    tolerance: float = TOLERANCE,
-) -> float:
+def verify_export(model: onnx.ModelProto, images: NDArray[np.uint8], expected: NDArray[np.floating]) -> float:
     """Largest difference between the graph's probabilities and the `expected` ones, (n, classes).
 
     The graph is run as it is, by ONNX Runtime, on images (n, s, s, 3). A difference above the tolerance, or
     another best class where the two best are further apart than the tolerance could mend, is a SourceError.
     """
-    if not len(images) or len(expected) != len(images):
-        raise InputError(f"{len(images)} images and {len(expected)} expected answers came; expected one for each.")
     probabilities, labels = run_graph(model, images, ["probabilities", "label"])
     if probabilities.shape != expected.shape:
-        raise SourceError(f"The exported graph answers {probabilities.shape}; {expected.shape} was expected.")
+        raise SourceError(f"The exported graph's output has shape {probabilities.shape}; expected {expected.shape}.")
     difference = float(np.abs(probabilities - expected).max())
-    if not difference <= tolerance:  # so that NaN is refused too
+    if not difference <= TOLERANCE:  # so that NaN is refused too
         raise SourceError(
             f"The exported graph's probabilities differ by {difference:.1e} from the classifier's on {len(images)} "
-            f"images; at most {tolerance:.0e} was expected. It could not be trusted, so it was not kept."
+            f"images; at most {TOLERANCE:.0e} was expected. The export was discarded."
         )
     own = np.take_along_axis(expected, labels[:, None], axis=1)[:, 0]
-    others = int((expected.max(axis=1) - own > 2 * tolerance).sum())
+    others = int((expected.max(axis=1) - own > 2 * TOLERANCE).sum())
     if others:
         raise SourceError(
             f"The exported graph names another class than the classifier for {others} of {len(images)} images. "
-            "It could not be trusted, so it was not kept."
+            "The export was discarded."
         )
     return difference
 
 
-def run_graph(model: onnx.ModelProto, images: npt.NDArray[np.uint8], outputs: list[str]) -> list[npt.NDArray[Any]]:
+def run_graph(model: onnx.ModelProto, images: NDArray[np.uint8], outputs: list[str]) -> list[NDArray[Any]]:
     """Outputs of an exported graph by name, a few images at a time."""
     session = open_session(model, None, "The exported graph")
     parts = []
@@ -131,8 +120,9 @@ def run_graph(model: onnx.ModelProto, images: npt.NDArray[np.uint8], outputs: li
         try:
             parts.append(session.run(outputs, {"images": images[start : start + BATCH_SIZE]}))
         except Exception as error:  # ONNX Runtime's errors share no base but Exception
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise SourceError(f"The exported graph failed on images of shape {images.shape}: {reason}") from error
+            raise SourceError(
+                f"The exported graph failed on images of shape {images.shape}: {one_line(error)}"
+            ) from error
     return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 
@@ -219,22 +209,6 @@ def _back(layout: Layout, mapping: AffineMapping, temperature: float) -> Chain:
     return chain
 
 
-def _metadata(geometry: Geometry, classes: tuple[str, ...], card: Mapping[str, str]) -> dict[str, str]:
-    """The metadata of the graph; a card that would overwrite ours is refused."""
-    ours = {
-        f"{OURS}format": FORMAT,
-        f"{OURS}classes": json.dumps(classes, ensure_ascii=False),
-        f"{OURS}input": json.dumps(_preparation(geometry)),
-    }
-    clash = sorted(set(ours) & set(card))
-    if clash:
-        raise InputError(f"The card holds {clash[0]!r}, which the export writes itself; choose another key.")
-    odd = [key for key, value in card.items() if not isinstance(key, str) or not isinstance(value, str)]
-    if odd:
-        raise InputError(f"The card's {odd[0]!r} holds {card[odd[0]]!r}; metadata are text only.")
-    return ours | dict(card)
-
-
 def _preparation(geometry: Geometry) -> dict[str, object]:
     """How an image becomes the graph's input: values for programs, and the same in words."""
     side, draft = geometry.side, draft_side(geometry)
@@ -276,26 +250,6 @@ def _preparation(geometry: Geometry) -> dict[str, object]:
 def draft_side(geometry: Geometry) -> int | None:
     """The side that a JPEG decoded reduced must keep; None if none is decoded so."""
     return MARGIN * geometry.side if geometry.reduced else None
-
-
-def _check_parts(
-    source: ResponseSource, prompt: Prompt, geometry: Geometry, mapping: AffineMapping, temperature: float
-) -> None:
-    """Refuse parts that do not belong together."""
-    if prompt.side != source.side:
-        raise InputError(
-            f"The prompt has a canvas of {prompt.side}, but {source.name!r} takes images of {source.side}."
-        )
-    if geometry.side != prompt.image_side:
-        raise InputError(f"The geometry makes images of {geometry.side}, but the prompt takes {prompt.image_side}.")
-    if mapping.width != source.width:
-        raise WidthError(f"The mapping takes responses of width {mapping.width}; {source.name!r} gives {source.width}.")
-    if not (math.isfinite(temperature) and temperature > 0):
-        raise InputError(f"The temperature is {temperature!r}, expected a positive number.")
-    known = np.isfinite(mapping.bias)
-    sound = np.isneginf(mapping.bias[~known]).all() and np.isfinite(mapping.weights[:, known]).all()
-    if not (known.any() and sound):
-        raise InputError("The mapping holds NaN or infinity, or no class of which anything is known.")
 
 
 def _check_size(model: onnx.ModelProto, name: str) -> None:

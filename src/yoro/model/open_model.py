@@ -85,8 +85,8 @@ def tell_nobody(_: Change | Evaluation) -> None:
 def load(path: str | Path, *, source: str | None = None, device: str = "auto", calls: Calls = FREE) -> OpenModel:
     """Load a saved classifier; nothing in it is executed.
 
-    `source` tells where the model's source is now, if it has moved, and is needed for a source
-    that runs code (`callable:...`) or asks a host. `calls` says how much may be asked of that.
+    `source` is the location of the backbone, if it has moved, and is needed for a backbone that
+    runs code (`callable:...`) or calls a host. `calls` limits the calls to it.
     """
     return OpenModel(read_model(path), source=source, device=device, calls=calls)
 
@@ -125,7 +125,7 @@ class OpenModel:
 
     @property
     def opened(self) -> Pipeline | None:
-        """The same, if it was needed yet."""
+        """The pipeline, if it was opened already."""
         return self._pipeline
 
     def answers(
@@ -207,8 +207,8 @@ class OpenModel:
     def forget(self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False) -> Change:
         """Take labelled data back out, as if they had never been fitted; only what was fitted can be.
 
-        All that was chosen with them is chosen anew. `change.receipt.save("receipt.json")` keeps a receipt, which
-        `verify` takes.
+        Everything that was chosen with them is chosen again. `change.receipt.save("receipt.json")` keeps a receipt for
+        `verify`.
         """
         need_ledger(self._model, "forget")
         verb, before, data = self._verb("forget"), self._model, joined(data, labels)
@@ -276,7 +276,7 @@ class OpenModel:
         self._model = replace(self._model, gathered=replace(self._model.gathered, reservoir=None))
 
     def __getstate__(self) -> dict[str, object]:
-        """For pickle and deepcopy: without the open network, which is opened anew when it is needed."""
+        """For pickle and deepcopy: without the open network, which is reopened when it is needed."""
         opened = self._pipeline is not None and self._model.origin.images
         named = self._model.origin.name if opened else None  # it was opened with the user's consent
         return self.__dict__ | {"_pipeline": None, "_source": self._source or named}
@@ -293,12 +293,12 @@ class OpenModel:
         odd = difference(mine, theirs)
         if odd:
             raise InputError(
-                f"{data} holds responses of another source than this model's: they differ in {odd}. "
-                "Make the file again with the model's source, or fit a model on it."
+                f"{data} holds responses of another backbone than this model's: they differ in {odd}. "
+                "Create the file again with the model's backbone, or fit a model on it."
             )
         if mine is None or theirs is not None or not isinstance(data, str | Path):
             return []
-        return [f"{data} does not say where its responses come from; they are taken for this model's."]
+        return [f"{data} does not say where its responses come from; assuming this model's backbone."]
 
     def _stream(self, part: Part, loading: Loading) -> ResponseStream:
         return part.stream() if isinstance(part, Rows) else self.pipeline.stream(part, loading)
@@ -316,8 +316,8 @@ class OpenModel:
     def _lost(self, gathered: Gathered) -> list[str]:
         """What there is to say of classes that have no example any more."""
         lost = sorted(set(self.names) - set(gathered.statistics.classes))
-        then = "the class is gone" if self._model.words is None else "it is known by its sentences alone"
-        return [f"No example of {', '.join(map(repr, lost))} is left, so {then}."] if lost else []
+        then = "the class is removed" if self._model.words is None else "it is known by its sentences alone"
+        return [f"No examples of {', '.join(map(repr, lost))} are left, so {then}."] if lost else []
 
     def _settle(
         self,
@@ -328,7 +328,7 @@ class OpenModel:
         words: EncodedBank | None = None,
         prior: Prior | None = None,
     ) -> Change:
-        """Solve anew from what was gathered, by the rule of the fit where it still can be asked."""
+        """Solve again from what was gathered, by the rule of the fit where that is still possible."""
         model = self._model
         settings, keep = settings_of(model, gathered)
         if keep is not None:

@@ -19,7 +19,7 @@ from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, counted
 from yoro.model.gathered import Gathered
 from yoro.model.model import Json, Origin
-from yoro.model.one_pass import Part, ThisProcess, gather_parts, origin_of, plan_pass
+from yoro.model.one_pass import DataPart, ThisProcess, gather_parts, origin_of, plan_pass
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings
 from yoro.model.shards import SHARES, Shard
@@ -30,7 +30,7 @@ NAME = 32  # hex digits of the name of a part
 
 
 @dataclass(frozen=True)
-class Share:
+class DataShare:
     """The `index`-th of `of` shares of the data, in their order; the first is number 1."""
 
     index: int = 1
@@ -38,24 +38,24 @@ class Share:
 
     def __post_init__(self) -> None:
         if not 1 <= self.index <= self.of:
-            raise InputError(f"Part {self.index} of {self.of} was asked for; expected I/N with I from 1 to N.")
+            raise InputError(f"Part {self.index} of {self.of} does not exist; expected I/N with I from 1 to N.")
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """The share that is written as I/N.
 
-        >>> Share.parse("3/8")
-        Share(index=3, of=8)
+        >>> DataShare.parse("3/8")
+        DataShare(index=3, of=8)
         """
         index, _, of = text.partition("/")
         if not (index.strip().isdecimal() and of.strip().isdecimal()):
-            raise InputError(f"{text!r} is no part of the data; expected I/N, such as 3/8 for the third of eight.")
+            raise InputError(f"{text!r} is not a part of the data; expected I/N, such as 3/8 for the third of eight.")
         return cls(int(index), int(of))
 
     def rows(self, count: int) -> range:
-        """The rows of this share of so many: all shares together have each row once.
+        """The rows of this share of `count` rows: each row belongs to exactly one share.
 
-        >>> [list(Share(i, 3).rows(8)) for i in (1, 2, 3)]
+        >>> [list(DataShare(i, 3).rows(8)) for i in (1, 2, 3)]
         [[0, 1], [2, 3, 4], [5, 6, 7]]
         """
         rows = range(count * (self.index - 1) // self.of, count * self.index // self.of)
@@ -67,7 +67,7 @@ class Share:
         return rows
 
 
-WHOLE = Share()
+WHOLE = DataShare()
 
 
 INSIDE = 1 - 1e-12  # rounding must not lead beyond the length
@@ -100,7 +100,7 @@ class Clip:
 
 @dataclass(frozen=True)
 class ShardPass:
-    """What came of the pass, and what could not be read, with the reasons."""
+    """The shard that a pass gathered, and the images that could not be read, with the reasons."""
 
     shard: Shard
     skipped: tuple[tuple[str, str], ...] = ()
@@ -109,7 +109,7 @@ class ShardPass:
 def gather_shard(
     data: object,
     settings: FitSettings,
-    share: Share = WHOLE,
+    share: DataShare = WHOLE,
     *,
     sums_only: bool = False,
     pipeline: Pipeline | None = None,
@@ -151,11 +151,11 @@ def part_name(gathered: Gathered) -> str:
     return hasher.hexdigest()[:NAME]
 
 
-def _shared(parts: Sequence[Part], share: Share, settings: FitSettings) -> list[Part]:
+def _shared(parts: Sequence[DataPart], share: DataShare, settings: FitSettings) -> list[DataPart]:
     """What the share has of the parts, in their order."""
     sized = [part for part in parts if not isinstance(part, RowFiles)]
     total, start = sum(map(len, sized)), 0
-    rows, taken = share.rows(total), list[Part]()
+    rows, taken = share.rows(total), list[DataPart]()
     if share.of > 1:
         settings.tell(f"Part {share.index} of {share.of}: {len(rows):,} of {counted(total, 'example')}.")
     for part in sized:
@@ -174,7 +174,7 @@ def _refuse_sentences(pipeline: Pipeline) -> None:
         )
 
 
-def _whole_name(parts: Sequence[Part]) -> str:
+def _whole_name(parts: Sequence[DataPart]) -> str:
     """A name of all the data, by which shares of the same are known."""
     hasher = hashlib.sha256()
     for part in parts:

@@ -98,7 +98,7 @@ class Pipeline:
         }
 
     def origin(self) -> Origin:
-        """What a model records of it."""
+        """The origin that a model records."""
         return Origin(**self.describe(), prompt_arrays=dict(self.prompt.arrays()))
 
 

@@ -41,7 +41,7 @@ def prior_shift(model: Model, prior: Prior | None) -> Array | None:
     if isinstance(prior, Mapping):
         prior = _checked({str(name): _share(share, str(name)) for name, share in prior.items()}, classes)
         if not any(prior[name] for name, there in zip(classes, known, strict=True) if there):
-            raise InputError("The prior gives all to classes of which the model knows nothing; give others a share.")
+            raise InputError("The prior is zero for every class that the model can predict; give one of them a share.")
     new = log_prior(np.where(known, _counts(model), 0.0), classes, prior)
     shift = np.full(len(classes), -np.inf)
     shift[known] = new[known] - old[known]
@@ -66,7 +66,7 @@ def parse_prior(text: str | None) -> Prior | None:
         return text
     found = list(re.finditer(r"(.+?)=([^=,]+)(?:,|$)", text))
     if not found or "".join(match[0] for match in found) != text:
-        raise InputError(f"unknown prior {text!r}; use empirical, uniform, or shares such as cat=0.2,dog=0.8.")
+        raise InputError(f"Unknown prior {text!r}; expected empirical, uniform, or shares such as cat=0.2,dog=0.8.")
     table: dict[str, float] = {}
     for match in found:
         name = match[1].strip()
@@ -96,10 +96,11 @@ def _checked(table: Mapping[str, float], classes: tuple[str, ...]) -> dict[str, 
     """Shares of all classes that add up to one, or an error."""
     for name in table:
         if name not in classes:
-            raise InputError(f"The prior names {name!r}, which is no class of the model. {did_you_mean(name, classes)}")
+            hint = did_you_mean(name, classes)
+            raise InputError(f"The prior names {name!r}, which is not a class of the model. {hint}")
     lacking = [name for name in classes if name not in table]
     if lacking:
-        raise InputError(f"The prior says nothing of the class {lacking[0]!r}; give every class a share.")
+        raise InputError(f"The prior has no share for class {lacking[0]!r}; give every class one.")
     total = math.fsum(table.values())
     if abs(total - 1.0) > WHOLE:
         raise InputError(f"The shares of the prior add up to {total:g}; expected 1.")

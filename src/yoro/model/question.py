@@ -52,7 +52,7 @@ class Question:
 
     def __post_init__(self) -> None:
         if self.top < 1:
-            raise InputError(f"The {self.top} best classes were asked for; expected 1 or more.")
+            raise InputError(f"The number of best classes is {self.top}; expected 1 or more.")
         if not 0.0 <= self.threshold <= 1.0:
             raise InputError(f"The threshold is {self.threshold:g}; expected a probability from 0 to 1.")
         if self.unknown is not None and not 0.0 <= self.unknown < 1.0:

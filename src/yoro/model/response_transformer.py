@@ -73,7 +73,7 @@ class Responses(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.array([f"response{i}" for i in range(self.width_)], dtype=object)
 
     def __getstate__(self) -> dict[str, object]:
-        """For pickle: without the open network, which is opened anew when it is needed."""
+        """For pickle: without the open network, which is reopened when it is needed."""
         return {key: value for key, value in super().__getstate__().items() if key != "_opened"}
 
     def _open(self) -> Pipeline:

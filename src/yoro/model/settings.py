@@ -18,6 +18,13 @@ PRESETS = ("default", "fast", "best")
 LARGER = ("embedded:lite2?side=320", "embedded:lite0?side=288")  # for "best": the first whose weights are installed
 
 
+def check_range(option: str, value: int | None, least: int, most: int | None = None) -> None:
+    """Raise if an option's number is out of range; None is always fine."""
+    if value is not None and (value < least or (most is not None and value > most)):
+        expected = f"{least:,} or more" if most is None else f"{least:,} to {most:,}"
+        raise InputError(f"The option {option} is {value:,}; expected {expected}.")
+
+
 @dataclass(frozen=True)
 class Loading:
     """How image files are read: settings that affect speed, never results."""
@@ -33,10 +40,8 @@ class Loading:
     strict: Annotated[bool, Option("Stop at the first image that cannot be read.")] = False
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise InputError(f"The batch size is {self.batch_size}; expected at least 1.")
-        if self.workers is not None and self.workers < 0:
-            raise InputError(f"The number of workers is {self.workers}; expected 0 or more.")
+        check_range("batch_size", self.batch_size, 1)
+        check_range("workers", self.workers, 0)
 
 
 HERE = Loading(workers=0)  # a library starts no process by itself
@@ -77,12 +82,6 @@ class PipelineSettings:
     budget: Annotated[
         int | None, Option("Maximum number of API calls, failures included.", "None is no limit.", metavar="N")
     ] = None
-
-
-def check_seed(seed: int) -> None:
-    """Raise if a seed is larger than the random generators accept."""
-    if abs(seed) > limits.SEED:
-        raise InputError(f"The seed is {seed}; expected a whole number between -{limits.SEED} and {limits.SEED}.")
 
 
 def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
@@ -132,10 +131,8 @@ class SolveSettings:
         check_prior(self.prior)
         if isinstance(self.prior, Mapping):  # of classes that may be whole numbers
             object.__setattr__(self, "prior", {str(name): weight for name, weight in self.prior.items()})
-        check_seed(self.seed)
-        if not 0 <= self.reservoir <= limits.RESERVOIR_CAPACITY:
-            most = f"{limits.RESERVOIR_CAPACITY:,}"
-            raise InputError(f"The reservoir size is {self.reservoir}; expected 0 to {most}.")
+        check_range("seed", self.seed, -limits.SEED, limits.SEED)
+        check_range("reservoir", self.reservoir, 0, limits.RESERVOIR_CAPACITY)
         check_choice("protocol", self.protocol, PROTOCOLS)
         if not self.paper:
             return
@@ -165,8 +162,7 @@ class ClusterSettings:
         ),
     ] = None
     ray_actors: Annotated[
-        int | None,
-        Option("Copies of the backbone.", "By default one for every `ray_threads` cores.", expert=True),
+        int | None, Option("Copies of the backbone.", "By default one for every `ray_threads` cores.", expert=True)
     ] = None
     ray_threads: Annotated[int, Option("Threads of each copy.", expert=True)] = 1
     ray_block: Annotated[
@@ -189,11 +185,9 @@ class ClusterSettings:
     ] = None
 
     def __post_init__(self) -> None:
-        for name, value in (("actors", self.ray_actors), ("threads", self.ray_threads), ("block", self.ray_block)):
-            if value is not None and value < 1:
-                raise InputError(f"The option ray_{name} is {value}; expected at least 1.")
-        if self.ray_block > limits.CLUSTER_BLOCK:
-            raise InputError(f"The option ray_block is {self.ray_block:,}; expected at most {limits.CLUSTER_BLOCK:,}.")
+        check_range("ray_actors", self.ray_actors, 1)
+        check_range("ray_threads", self.ray_threads, 1)
+        check_range("ray_block", self.ray_block, 1, limits.CLUSTER_BLOCK)
 
 
 def silence(_: str) -> None:
@@ -245,8 +239,7 @@ class FitSettings:
     tell: Annotated[
         Tell,
         Option(
-            "Function called with each message as soon as it is known; by default the logger `yoro`.",
-            python_only=True,
+            "Function called with each message as soon as it is known; by default the logger `yoro`.", python_only=True
         ),
     ] = silence
     ledger: Annotated[
@@ -271,10 +264,8 @@ class FitSettings:
             raise InputError("The paper's protocol reads the logits of one view; remove the options read and views.")
         if self.pipeline.read == "all" and (self.solve.paper or self.refine):  # a prompt is trained for one reading
             object.__setattr__(self, "pipeline", replace(self.pipeline, read="logits"))
-        if self.shots is not None and self.shots < 0:
-            raise InputError(f"The option shots is {self.shots}; expected 0 or more.")
-        if self.refine < 0:
-            raise InputError(f"The option refine is {self.refine}; expected 0 or more.")
+        check_range("shots", self.shots, 0)
+        check_range("refine", self.refine, 0)
 
     @classmethod
     def of(cls, **options: object) -> Self:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from yoro import limits
-from yoro.errors import InputError, StoreError, one_line
+from yoro.errors import InputError, StoreError
 from yoro.files.atomic import write_file
-from yoro.files.reading import read_bounded
+from yoro.files.reading import read_bounded, refuse_damaged
 from yoro.model.gathered import Gathered
 from yoro.model.model import Json, Origin
 from yoro.model.store import checked_origin, origin_table
@@ -37,20 +37,16 @@ class Shard:
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str) -> Shard:
-        """What `to_bytes` gave, checked as if a stranger had written it; `name` is shown in errors."""
+        """What `to_bytes` gave, checked as untrusted input; `name` is shown in errors."""
         gathered, more, prompt = Gathered.from_bytes(content, name)
-        try:
+        with refuse_damaged(name):
             table, parts, facts = more["origin"], more["parts"], more["facts"]
             if not isinstance(table, dict) or not isinstance(facts, dict):
                 raise InputError("its facts are not tables.")
             if not isinstance(parts, list) or len(set(map(str, parts))) != len(parts):
                 raise InputError("the parts of the data that it covers are not a list of different names.")
             origin = checked_origin(table, {key.partition(".")[2]: array for key, array in prompt.items()})
-        except (StoreError, MemoryError):
-            raise
-        except Exception as error:  # a hostile file may hold anything in place of anything
-            raise StoreError(f"{name} is damaged: {one_line(error)}") from error
-        return cls(gathered, origin, tuple(map(str, parts)), facts)
+            return cls(gathered, origin, tuple(map(str, parts)), facts)
 
 
 def write_shard(shard: Shard, path: Path) -> None:
@@ -99,7 +95,7 @@ def parts_of(history: Sequence[Json]) -> list[str]:
 
 
 def missing_shares(shard: Shard) -> list[str]:
-    """Sentences on data of which some shares are here and some are not."""
+    """Notes on data whose shares are only partly present."""
     shares, notes = shard.facts.get(SHARES), []
     for entry in shares.values() if isinstance(shares, dict) else ():
         of, have = (entry.get("of"), entry.get("have")) if isinstance(entry, dict) else (None, None)

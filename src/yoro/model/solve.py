@@ -58,7 +58,7 @@ def solve(
 
 
 def settings_of(model: Model, gathered: Gathered) -> tuple[SolveSettings, Choice | None]:
-    """How a model was solved, to solve what was gathered anew; and its choice, where that cannot be made anew."""
+    """The settings a model was solved with; and its choice of shrinkage, where that cannot be made again."""
     rule, kept = model.choice.asked, gathered.reservoir
     lacks = isinstance(rule, str) and RULES[rule] == MEMBERS and kept is None
     capacity, seed = (0, 0) if kept is None else (kept.capacity, kept.seed)

@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from yoro.discriminant.rules import RULES
 from yoro.environment import __version__
 from yoro.errors import InputError, StoreError, one_line
 from yoro.files.atomic import check_writable, drafted_folder, recovered, write_file
-from yoro.files.reading import read_bounded, read_json
+from yoro.files.reading import json_digest, read_bounded, read_json
 from yoro.files.tensors import parse_tensors, write_tensors
 from yoro.mappings.affine import AffineMapping
 from yoro.model.card import model_card
@@ -83,7 +83,7 @@ def check_output(target: Path, *, force: bool) -> None:
     if not force:
         raise StoreError(f"{target} exists already. Choose another name, or replace it with --force (force=True).")
     if target.suffix == ".yoro" and not (target / "config.json").is_file():
-        raise StoreError(f"{target} exists and is no model, so it is not replaced. Choose another name.")
+        raise StoreError(f"{target} exists and is not a model, so it is not replaced. Choose another name.")
 
 
 def read_model(path: str | Path) -> Model:
@@ -115,11 +115,11 @@ def _read(folder: Path, said: Path) -> Model:
     """The model in a folder, which the user calls `said`."""
     if not folder.exists():
         near = said.with_name(f"{said.name}.yoro")
-        hint = f"Did you mean {near}?" if near.is_dir() else "A model is what `yoro fit --out NAME.yoro` writes."
+        hint = f"Did you mean {near}?" if near.is_dir() else "Models are written by `yoro fit --out NAME.yoro`."
         raise StoreError(f"{said} does not exist. {hint}")
     if not (folder / "config.json").is_file():
         raise StoreError(
-            f"{said} is no model: it has no config.json. A model is what `yoro fit --out NAME.yoro` writes."
+            f"{said} is not a model: it has no config.json. Models are written by `yoro fit --out NAME.yoro`."
         )
     try:
         config = _read_config(folder)
@@ -218,7 +218,7 @@ def _part(choice: Choice) -> Json:
 
 def _config_digest(config: Json) -> str:
     plain = {key: value for key, value in config.items() if key != "digest"}
-    return hashlib.sha256(json.dumps(plain, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    return json_digest(plain, ascii_only=False)
 
 
 def _read_config(folder: Path) -> Json:
@@ -235,7 +235,7 @@ def _read_config(folder: Path) -> Json:
             "Upgrade: fetch newer sources and install them as you installed these."
         )
     if config["format"] < 1:
-        raise StoreError(f"{folder} has format {config['format']}, which never existed.")
+        raise StoreError(f"{folder} has format {config['format']}, which is not a valid format.")
     if config.get("digest") != _config_digest(config):
         raise StoreError(f"{file} was changed after it was written. To rename classes use `yoro relabel`.")
     return cast(Json, config)
@@ -247,7 +247,7 @@ def _read_parts(folder: Path, config: Json) -> dict[str, tuple[Arrays, Json]]:
         raise StoreError(f"{folder} is damaged: its config.json lists no tensor files.")
     odd = sorted(set(digests) - set(KINDS) - {BANK})
     if odd:
-        raise StoreError(f"{folder} lists a file {odd[0]!r} that is no part of a model.")
+        raise StoreError(f"{folder} lists a file {odd[0]!r} that is not part of a model.")
     parts: dict[str, tuple[Arrays, Json]] = {}
     for name, digest in digests.items():
         try:
@@ -306,7 +306,7 @@ def _choice(config: Json, layout: Layout | None) -> Choice:
     whole = replace(_tried(rule, config | selection), alpha=_number(config.get("alpha", 0.0), 0, 1e300))
     parts = [_table(part) for part in _list(selection.get("parts", []))]
     if [part["name"] for part in parts] != (list(layout.names) if layout and len(layout.readings) > 1 else []):
-        raise InputError("what was chosen does not fit the readings.")
+        raise InputError("the choices do not match the layers.")
     return replace(whole, parts=tuple(_one_part(rule, part) for part in parts))
 
 
@@ -325,7 +325,7 @@ def _tried(rule: str, table: Json) -> Choice:
         tuple(_number(x, -1e300, 1e300) for x in _list(table["scores"])),
     )  # fmt: skip
     if len(choice.candidates) != len(choice.scores):
-        raise InputError("the shrinkages that were tried do not fit their scores.")
+        raise InputError("the numbers of candidates and scores differ.")
     return choice
 
 
@@ -337,7 +337,8 @@ def origin_table(origin: Origin) -> Json:
 
 def checked_origin(config: Json, prompt_arrays: Arrays) -> Origin:
     """Where responses come from; what images would go through must be sound before one comes."""
-    transform, prompt, made_by = (_table_or_none(config.get(key)) for key in ("transform", "prompt", "responses_of"))
+    told = (config.get(key) for key in ("transform", "prompt", "responses_of"))
+    transform, prompt, made_by = (None if value is None else _table(value) for value in told)
     origin = Origin(_table(config["source"]), transform, prompt, prompt_arrays, made_by)
     if origin.images:
         Geometry.from_config(transform or {})
@@ -357,9 +358,9 @@ def _words(config: Json, parts: dict[str, tuple[Arrays, Json]], statistics: Join
         int(_number(facts["seed"], -limits.SEED, limits.SEED)),
     )
     if vectors.dtype != np.float32 or vectors.shape != (len(bank.flat()[0]), statistics.width):
-        raise InputError("the vectors of the bank do not fit its sentences.")
+        raise InputError("the vectors of the bank do not match its sentences.")
     if not set(statistics.classes) <= set(bank.classes) or any(not items for items in bank.sentences.values()):
-        raise InputError("the bank does not fit the classes.")
+        raise InputError("the bank does not match the classes.")
     words = EncodedBank(bank, vectors.astype(np.float32), _number(facts["scale"], 1e-9, 1e9), bool(facts["votes"]))
     words.descriptions  # noqa: B018  # refuses vectors that are not finite
     return words
@@ -373,30 +374,32 @@ def _mapping(arrays: Arrays, config: Json) -> AffineMapping:
         raise InputError("the mapping holds NaN or infinity.")
     classes = [name for name in _list(config["classes"]) if isinstance(name, str) and name]
     if len(classes) != len(_list(config["classes"])) or len(classes) > limits.MODEL_CLASSES:
-        raise InputError("the classes are no list of names.")
+        raise InputError("the classes are not a list of names.")
     return AffineMapping(weights.astype(np.float64), bias.astype(np.float64), tuple(classes))
 
 
-def _table(value: object) -> Json:
-    if not isinstance(value, dict):
-        raise InputError(f"config.json holds {reprlib.repr(value)} where a table is expected.")
+def _checked(value: Any, sound: bool, expected: str) -> Any:
+    """A value of config.json that is what was expected."""
+    if not sound:
+        raise InputError(f"config.json holds {reprlib.repr(value)}; expected {expected}.")
     return value
 
 
-def _table_or_none(value: object) -> Json | None:
-    return None if value is None else _table(value)
+def _table(value: object) -> Json:
+    return cast(Json, _checked(value, isinstance(value, dict), "a table"))
 
 
 def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise InputError(f"config.json holds {reprlib.repr(value)} where a list is expected.")
-    return value
+    return cast("list[object]", _checked(value, isinstance(value, list), "a list"))
 
 
 def _one_of(value: object, known: Sequence[str]) -> str:
-    if value not in known:
-        raise InputError(f"config.json holds {reprlib.repr(value)} where one of {', '.join(known)} is expected.")
-    return str(value)
+    return str(_checked(value, value in known, f"one of {', '.join(known)}"))
+
+
+def _number(value: object, low: float, high: float) -> float:
+    sound = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+    return float(_checked(value, sound, f"a number from {low} to {high}"))
 
 
 def _prior(value: object, classes: tuple[str, ...]) -> Prior:
@@ -405,11 +408,5 @@ def _prior(value: object, classes: tuple[str, ...]) -> Prior:
         return _one_of(value, ("empirical", "uniform"))
     weights = {name: _number(weight, 0, 1e300) for name, weight in _table(value).items()}
     if set(weights) != set(classes):
-        raise InputError("the prior does not fit the classes.")
+        raise InputError("the prior does not match the classes.")
     return weights
-
-
-def _number(value: object, low: float, high: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise InputError(f"config.json holds {reprlib.repr(value)} where a number from {low} to {high} is expected.")
-    return float(value)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +16,7 @@ from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.environment import __version__
 from yoro.errors import StoreError, counted
 from yoro.files.atomic import write_file
-from yoro.files.reading import read_table, refuse_damaged
+from yoro.files.reading import json_digest, read_table, refuse_damaged
 from yoro.mappings.batches import DIGEST
 from yoro.model.ledger import Entry
 from yoro.model.model import Json, Model
@@ -56,7 +55,7 @@ class Receipt:
             "after": self.after,
             "uncertain": list(self.uncertain),
         }
-        return plain | {"digest": _digest(plain)}
+        return plain | {"digest": json_digest(plain, ascii_only=False)}
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the receipt as JSON, atomically."""
@@ -71,9 +70,10 @@ def make_receipt(before: Model, after: Model, removed: Sequence[Entry]) -> Recei
 
 
 def read_receipt(path: str | Path) -> Receipt:
-    """A receipt from its file, checked as if a stranger had written it."""
+    """A receipt from its file, checked as untrusted input."""
     value = cast(Any, read_table(Path(path), KIND, FORMAT, limits.RECEIPT_BYTES))
-    if value.get("digest") != _digest({key: part for key, part in value.items() if key != "digest"}):
+    signed = {key: part for key, part in value.items() if key != "digest"}
+    if value.get("digest") != json_digest(signed, ascii_only=False):
         raise StoreError(f"'{shown(Path(path))}' was changed after it was written: its digest does not match.")
     with refuse_damaged(Path(path)):
         removed = tuple((_content(entry["digest"]), str(entry["label"])) for entry in value["removed"])
@@ -84,7 +84,8 @@ def read_receipt(path: str | Path) -> Receipt:
 
 def digest_of(removed: Iterable[Entry]) -> str:
     """One digest of all that was removed, whatever its order; a model's history has it too."""
-    return _digest({"removed": sorted([digest.hex(), label] for digest, label in removed)})
+    table = {"removed": sorted([digest.hex(), label] for digest, label in removed)}
+    return json_digest(table, ascii_only=False)
 
 
 def uncertainties(model: Model, removed: Sequence[bytes]) -> tuple[str, ...]:
@@ -99,7 +100,7 @@ def uncertainties(model: Model, removed: Sequence[bytes]) -> tuple[str, ...]:
         reasons.append("No individual responses are kept, so what was chosen stays as it was.")
     elif model.reservoir is not None and not model.gathered.whole:
         kept, all_ = f"{len(model.reservoir):,}", counted(len(model.ledger), "example")
-        reasons.append(f"Chosen anew on the {kept} responses kept of {all_}; a fresh fit would keep others.")
+        reasons.append(f"Chosen again on the {kept} responses kept of {all_}; a fresh fit would keep others.")
     if any(entry.get("verb") == "refine" for entry in model.history):
         reasons.append("The prompt may have been trained on these images; refine again to be rid of them.")
     if asked_views(model) == 2:
@@ -124,10 +125,6 @@ def _chosen(choice: Choice) -> Json:
     if choice.parts:
         facts["readings"] = {part.name: {"weight": part.weight, "shrinkage": part.shrinkage} for part in choice.parts}
     return facts
-
-
-def _digest(plain: Mapping[str, object]) -> str:
-    return hashlib.sha256(json.dumps(plain, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def _content(text: object) -> bytes:

@@ -53,7 +53,7 @@ def choose_views(pipeline: Pipeline, gathered: Gathered, solving: SolveSettings)
 
 
 def preferred_views(layout: Layout, gathered: Gathered, solving: SolveSettings) -> tuple[int, Gathered]:
-    """How many views leave-one-out prefers, and what was gathered with so many; `layout` is that of the pipeline."""
+    """How many views leave-one-out prefers, and what was gathered with them; `layout` is that of the pipeline."""
     both = parted(gathered, layout)
     if solving.shrinkage == "validation":
         solving = replace(solving, shrinkage="loo")

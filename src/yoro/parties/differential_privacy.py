@@ -23,9 +23,9 @@ from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
+from yoro.model.card import NOISE
 from yoro.model.gathered import Gathered
 from yoro.model.model import Json
-from yoro.model.noise_facts import NOISE
 from yoro.model.shards import Shard
 from yoro.parties.moments import length, split_vector, to_vector
 

@@ -18,9 +18,9 @@ import numpy as np
 from yoro.discriminant.joint import JointStatistics
 from yoro.errors import InputError, StoreError
 from yoro.files.reading import json_digest
+from yoro.model.card import NOISE
 from yoro.model.gathered import Gathered
 from yoro.model.model import Json
-from yoro.model.noise_facts import NOISE
 from yoro.model.shards import Shard
 from yoro.parties import keys, messages
 from yoro.parties.agreement import FEW, Agreement, read_agreement
