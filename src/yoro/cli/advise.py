@@ -25,8 +25,9 @@ from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.trust.active_learning import NextToLabel
-    from yoro.trust.advice import Advice, Point
+    from yoro.trust.advice import Advice
     from yoro.trust.backbone_trial import Tried
+    from yoro.trust.learning_curve import CurvePoint
 
 MOST_NEEDY = 5  # classes that are named
 MOST_SHOWN = 10  # images to label next that are shown where no list is written
@@ -125,7 +126,7 @@ def advice_lines(advice: Advice) -> list[str]:
     return [*lines, *advice.notes]
 
 
-def _worth(now: Point, twice: Point) -> str:
+def _worth(now: CurvePoint, twice: CurvePoint) -> str:
     gain = 100 * (twice.accuracy - now.accuracy)
     if gain < 1:
         return f"Twice as many images would gain about {gain:.1f} points: more images alone will not help much."
@@ -163,5 +164,5 @@ def _next_lines(chosen: NextToLabel) -> list[str]:
     return [*lines, f"  ... and {rest:,} more."] if rest > 0 else lines
 
 
-def _shown(point: Point) -> str:
+def _shown(point: CurvePoint) -> str:
     return f"{point.accuracy:.1%} (90 %: {point.low:.1%} to {point.high:.1%})"

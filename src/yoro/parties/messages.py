@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -81,11 +80,6 @@ def read_message(path: Path, sender: PublicKeys, context: str, length: int) -> M
     _check(message.party, message.context, sender, context, path)
     sender.verify(facts, message.facts(), path)
     return message
-
-
-def write_confirmation(confirmation: Confirmation, path: Path, secret: PrivateKeys) -> None:
-    """Write a signed confirmation."""
-    write_file(path, json.dumps(secret.signed(confirmation.facts()), indent=1).encode())
 
 
 def read_confirmation(path: Path, sender: PublicKeys, context: str) -> Confirmation:

@@ -242,7 +242,7 @@ LEAST = 1e-4  # seconds: anything faster stands here
 
 
 @dataclass(frozen=True)
-class Point:
+class CostPoint:
     """A method: seconds to fit, accuracy and its deviation as shares of one; ours is drawn in colour."""
 
     title: str
@@ -252,7 +252,7 @@ class Point:
     ours: bool = False
 
 
-def cost_plot(points: Sequence[Point], title: str = "seconds to fit") -> Markup:
+def cost_plot(points: Sequence[CostPoint], title: str = "seconds to fit") -> Markup:
     """Accuracy over seconds as SVG; names stand in a column beside it, each tied to its point.
 
     So that the best can be told apart, the axis ends where few are left: methods below stand at its foot.
@@ -290,7 +290,7 @@ def _decades(seconds: Sequence[float]) -> Axis:
     return logarithmic_axis([10.0**low, 10.0 ** max(math.ceil(max(logs)), low + 1)])
 
 
-def _mark(point: Point, chart: Chart, end: Place) -> list[Markup]:
+def _mark(point: CostPoint, chart: Chart, end: Place) -> list[Markup]:
     """A point with its bar of one deviation, its name in the column, and a line between the two."""
     ours = " ours" if point.ours else ""
     x, y = chart.x(point.seconds), chart.y(point.accuracy)

@@ -270,10 +270,12 @@ def _facts(shared: SharedResponses, task: FitTask, tested: int, shots: int | Non
 def comparison_html(comparison: Comparison, title: str = "Comparison of methods") -> str:
     """A self-contained HTML page: accuracy against cost, and the table."""
     from yoro.reports.page import render
-    from yoro.reports.svg import Point, cost_plot
+    from yoro.reports.svg import CostPoint, cost_plot
 
     points = [
-        Point(row.method, row.fit_seconds or 0.0, row.accuracy or 0.0, row.deviation or 0.0, ours=row.method == OURS)
+        CostPoint(
+            row.method, row.fit_seconds or 0.0, row.accuracy or 0.0, row.deviation or 0.0, ours=row.method == OURS
+        )
         for row in comparison.ran
     ]
     return render(

@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 Score = Callable[[NDArray[np.floating]], Array]  # responses (n, width) to numbers (n,)
 
 FINEST = 32  # cells to a side, so that a map costs at most about a thousand passes
-TOGETHER = 64  # covered images that are read at a time
+BATCH_SIZE = 64  # covered images that are read at a time
 
 
 def passes(grid: int, views: int = 1) -> int:
@@ -46,8 +46,8 @@ def _covered(image: NDArray[np.uint8], grid: int) -> Iterator[NDArray[np.uint8]]
     edges = np.linspace(0, len(image), grid + 1).round().astype(int)
     colour = image.reshape(-1, 3).mean(axis=0).round().astype(np.uint8)
     cells = [(i, j) for i in range(grid) for j in range(grid)]
-    for start in range(0, len(cells), TOGETHER):
-        some = cells[start : start + TOGETHER]
+    for start in range(0, len(cells), BATCH_SIZE):
+        some = cells[start : start + BATCH_SIZE]
         images = np.repeat(image[None], len(some), axis=0)
         for one, (i, j) in zip(images, some, strict=True):
             one[edges[i] : edges[i + 1], edges[j] : edges[j + 1]] = colour

@@ -192,7 +192,9 @@ def _text(name: str, value: object) -> str:
     return value
 
 
-def _number(low: float, high: float, *, whole: bool = False) -> Check:
+def number_check(low: float, high: float, *, whole: bool = False) -> Check:
+    """A check that a setting is a number, or a whole number, in a range."""
+
     def check(name: str, value: object) -> float:
         kinds: tuple[type, ...] = (int,) if whole else (int, float)
         if type(value) not in kinds or not isinstance(value, int | float):
@@ -204,7 +206,9 @@ def _number(low: float, high: float, *, whole: bool = False) -> Check:
     return check
 
 
-def _among(*words: str) -> Check:
+def choice_check(*words: str) -> Check:
+    """A check that a setting is one of these words."""
+
     def check(name: str, value: object) -> str:
         if value not in words:
             raise SourceError(f"{name} is {str(value)[:60]!r}; expected {' or '.join(words)}.")
@@ -261,21 +265,21 @@ def _file(name: str, value: object) -> Path:
 
 _CHECKS: dict[str, Check] = {
     "url": check_url,
-    "method": _among("POST", "PUT"),
+    "method": choice_check("POST", "PUT"),
     "headers": _headers,
     "body": check_template,
     "form": _text,
     "answer": _place,
-    "side": _number(1, limits.CANVAS_SIDE, whole=True),
-    "encoding": _among("png", "jpeg"),
-    "quality": _number(1, 100, whole=True),
-    "width": _number(1, limits.RESPONSE_WIDTH, whole=True),
-    "concurrency": _number(1, limits.ENDPOINT_CONCURRENCY, whole=True),
+    "side": number_check(1, limits.CANVAS_SIDE, whole=True),
+    "encoding": choice_check("png", "jpeg"),
+    "quality": number_check(1, 100, whole=True),
+    "width": number_check(1, limits.RESPONSE_WIDTH, whole=True),
+    "concurrency": number_check(1, limits.ENDPOINT_CONCURRENCY, whole=True),
     "rate": _rate,
-    "timeout": _number(0.01, 3600),
-    "retries": _number(0, 100, whole=True),
-    "longest_wait": _number(0, 86_400),
-    "price": _number(0, 1e6),
+    "timeout": number_check(0.01, 3600),
+    "retries": number_check(0, 100, whole=True),
+    "longest_wait": number_check(0, 86_400),
+    "price": number_check(0, 1e6),
     "currency": _text,
     "journal": _file,
     "proxy": check_url,

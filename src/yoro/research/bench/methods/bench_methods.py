@@ -82,7 +82,7 @@ class FewPassOptions:
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
+class LabelMappingOptions:
     """A label mapping that is trained with a prompt, on a classifier.
 
     select : the images that choose the epoch: "validation", or "test" as in the published numbers.
@@ -218,7 +218,7 @@ def _all_methods() -> dict[str, BenchMethod]:
     ]
     for method in LABEL_MAPPINGS:
         run, about = partial(_run_trained, "run_label_mapping", method), f"{method.upper()}, trained with its prompt"
-        listed.append(BenchMethod(method, run, TrainingOptions, trains=True, about=about))
+        listed.append(BenchMethod(method, run, LabelMappingOptions, trains=True, about=about))
     for method in CLIP_METHODS:
         name = f"clip-{method}" if method in LABEL_MAPPINGS else method
         train, about = partial(_run_trained, "run_clip", method), f"{method} for image-text models, trained"
