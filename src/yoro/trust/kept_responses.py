@@ -34,7 +34,7 @@ def responses_of(
     rest = [example for example, content in zip(examples, known, strict=True) if content not in kept]
     if rest and not classifier.model.origin.images:
         raise InputError(
-            f"The model does not store the response of {rest[0].name!r}, and was fitted on responses, so it cannot read "
+            f"The model does not store the response of {rest[0].name!r} and was fitted on responses, so it cannot read "
             "images. Give the responses to `yoro forget` and `yoro update` instead."
         )
     stream = classifier.pipeline.stream(rest, loading) if rest else None

@@ -93,10 +93,10 @@ def test_what_failed_is_listed_with_its_error(tmp_path):
     plan = plan_of(show=ALL)
     page = bench_html(plan, *filled(plan, tmp_path, lambda e: "the disk is full" if e.seed else trained(e)))
     checked(page)
-    assert "Runs that failed" in page
+    assert "Failed runs" in page
     assert "YORO-FP on SVHN, seed 1: the disk is full" in page
     assert "4 of 8 finished, 4 failed, 0 missing" in page
-    assert "Not drawn, for lack of runs: YORO, YORO-FP." in page
+    assert "runs are missing: YORO, YORO-FP." in page
 
 
 def test_a_page_of_nothing_is_still_a_page(tmp_path):
