@@ -51,8 +51,8 @@ KINDS = {
     "http": ENDPOINT,
     "https": ENDPOINT,
     "endpoint": ENDPOINT,
-    "timm": Kind(network="torch.timm_models:timm_network", package="timm"),
-    "torchvision": Kind(network="torch.torchvision_models:torchvision_network", package="torchvision"),
+    "timm": Kind(network="torch.zoo:timm_network", package="timm"),
+    "torchvision": Kind(network="torch.zoo:torchvision_network", package="torchvision"),
     "open_clip": Kind(network="torch.open_clip_models:open_clip_network", package="open_clip"),
 }
 

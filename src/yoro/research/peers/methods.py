@@ -13,10 +13,8 @@ from yoro.research.peers.gda import GDA, TIMO, TIMO_S
 from yoro.research.peers.lpplusplus import LP_PLUS_PLUS
 from yoro.research.peers.method import Method
 from yoro.research.peers.nearest_mean import NEAREST_MEAN, NEAREST_NEIGHBOURS
-from yoro.research.peers.proker import PROKER
 from yoro.research.peers.prompt_ensembles import PROMPT_ENSEMBLES
-from yoro.research.peers.ranpac import RANPAC
-from yoro.research.peers.ridge import RIDGE
+from yoro.research.peers.ridge import PROKER, RANPAC, RIDGE
 from yoro.research.peers.scikit_learn import LOGISTIC, SKLEARN_LDA
 from yoro.research.peers.tip_adapter import TIP_ADAPTER, TIP_ADAPTER_F
 from yoro.user_code import import_here
