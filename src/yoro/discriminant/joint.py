@@ -28,7 +28,6 @@ class JointStatistics:
 
     @classmethod
     def of(cls, statistics: ResponseStatistics) -> Self:
-        """Those of one reading."""
         return cls(Layout.of(statistics.width) if statistics.width else None, [statistics])
 
     @property
@@ -44,17 +43,14 @@ class JointStatistics:
 
     @property
     def counts(self) -> NDArray[np.float64]:
-        """Responses of each class, or the sum of their weights."""
         return self.parts[0].counts
 
     @property
     def total(self) -> float:
-        """Number of responses, or the sum of their weights."""
         return self.parts[0].total
 
     @property
     def degrees(self) -> float:
-        """Degrees of freedom of a scatter."""
         return self.parts[0].degrees
 
     @property

@@ -64,12 +64,10 @@ class Layout:
 
     @classmethod
     def of(cls, width: int, name: str = LOGITS) -> Layout:
-        """One reading, as it is."""
         return cls((Reading(name, width),))
 
     @property
     def width(self) -> int:
-        """Coordinates of a whole response."""
         return sum(reading.width for reading in self.readings)
 
     @property
@@ -78,7 +76,6 @@ class Layout:
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """Where each reading stands."""
         ends = list(accumulate(reading.width for reading in self.readings))
         return tuple(slice(end - reading.width, end) for end, reading in zip(ends, self.readings, strict=True))
 

@@ -75,12 +75,10 @@ class Agreement:
 
     @property
     def length(self) -> int:
-        """How many numbers a message has."""
         return length(len(self.classes), self.layout)
 
     @property
     def about(self) -> Array:
-        """The shift as an array (width,)."""
         return np.array(self.shift) if self.shift else np.zeros(self.layout.width)
 
     def to_json(self) -> Json:

@@ -52,7 +52,6 @@ class Confirmation:
     lost: dict[str, bytes]  # keys of the masks shared with parties that dropped out
 
     def facts(self) -> Json:
-        """The content that is signed."""
         return {
             "kind": CONFIRMED, "format": FORMAT, "party": self.party, "context": self.context,
             "messages": self.messages, "own": self.own.hex(),

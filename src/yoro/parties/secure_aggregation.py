@@ -44,7 +44,6 @@ class Participants:
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know about it."""
         notes = [f"Without {', '.join(self.lost)}, who sent no message."] if self.lost else []
         if len(self.added) <= FEW:
             notes.append(
@@ -70,7 +69,6 @@ class Session:
         return tuple(party for party in self.agreement.parties if self.place(party, what).is_file())
 
     def joined(self) -> dict[str, PublicKeys]:
-        """The public keys of those who have joined."""
         return {
             party: keys.read_public(self.place(party, "public"), self.agreement, party) for party in self.have("public")
         }

@@ -95,7 +95,6 @@ class Chart:
         return self.frame.foot - self.up.share(value) * (self.frame.foot - self.frame.head)
 
     def places(self, points: Iterable[tuple[float, float]]) -> list[Place]:
-        """Where pairs of values stand."""
         return [(self.x(value), self.y(figure)) for value, figure in points]
 
     def ground(self, across: str, up: str) -> Markup:

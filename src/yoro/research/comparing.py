@@ -112,11 +112,9 @@ class Comparison:
 
     @property
     def ran(self) -> tuple[ComparisonRow, ...]:
-        """The rows of methods that ran."""
         return tuple(row for row in self.rows if row.accuracy is not None)
 
     def to_frame(self) -> DataFrame:
-        """The rows as a pandas DataFrame."""
         return data_frame([row.to_json() for row in self.rows])
 
 
@@ -141,23 +139,12 @@ def compare_methods(
     scale: float | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Fit and test every method at every seed.
+    """Fit and test methods (all by default) at the seeds 0, 1, ..., each with its own hold-out, few-shot draw and
+    random numbers.
 
-    Parameters
-    ----------
-    shared
-        The responses, from `read_responses`.
-    methods
-        Names; None is all of them.
-    seeds
-        Repetitions, with the seeds 0, 1, ...: each has its own hold-out, few-shot draw and random numbers.
-    shots
-        Training images per class; None is all.
-    texts, scale
-        Text vectors (m, width) of each class and the scale of their cosines (default 100), where the responses are
-        image vectors of an image-text model; by default those of `shared`. Methods that need texts fail without.
-    tell
-        Called with the seed and the name of each method before it runs.
+    `texts` are vectors (m, width) of each class and `scale` that of their cosines (default 100), where the responses
+    are image vectors of an image-text model; by default those of `shared`. Methods that need texts fail without.
+    `tell` is called with the seed and the name of each method before it runs.
 
     Accuracies depend on the data and the seeds alone. Methods run one after the other with one
     thread for linear algebra, so that their seconds can be compared.

@@ -106,7 +106,6 @@ class Identity:
     interpolation: str = "bilinear"
 
     def as_dict(self) -> dict[str, object]:
-        """The identity as JSON-able values."""
         return {
             "name": self.name,
             "read": self.read,

@@ -40,7 +40,6 @@ class CellInputs:
     sentences: int = EACH
 
     def limits(self) -> dict[str, int]:
-        """The limit by split."""
         return {part.split("=")[0]: int(part.split("=")[1]) for part in self.limit.split(",") if part}
 
 
@@ -77,7 +76,6 @@ class BenchCell:
 
     @classmethod
     def from_key(cls, key: Mapping[str, Any]) -> BenchCell:
-        """The cell of a key."""
         try:
             fields = dict(key)
             options, reading = dict(fields.pop("options")), fields.pop("reading")

@@ -84,7 +84,6 @@ class Plan:
         ]
 
     def setting(self, name: str) -> Setting:
-        """The setting of a name."""
         return next(setting for setting in self.settings if setting.name == name)
 
     def only(self, settings: Sequence[str] = (), datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> Plan:

@@ -64,7 +64,6 @@ class Progress:
 
     @property
     def dealt_with(self) -> int:
-        """Cells that are done with in this run."""
         return self.found + self.computed + self.failed
 
     def line(self, entry: PlanEntry, what: str) -> str:
@@ -77,7 +76,6 @@ class Progress:
         return f"[{self.dealt_with} of {self.total}] {place}: {what}{rest}"
 
     def to_json(self) -> dict[str, object]:
-        """The counts as JSON values."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def __str__(self) -> str:
@@ -106,7 +104,6 @@ class _CellJob:
 
     @property
     def images(self) -> list[Example]:
-        """All images of the cell."""
         return [*self.drawn.train, *self.drawn.val, *self.drawn.test]
 
 
@@ -119,7 +116,6 @@ class _Run:
         self.progress = progress
 
     def dataset(self, mine: Sequence[PlanEntry]) -> None:
-        """All cells of one dataset."""
         name = mine[0].cell.dataset
         self._draws = {}
         try:

@@ -92,7 +92,6 @@ class FitTask:
         return np.random.default_rng([self.seed, purpose])
 
     def needed_texts(self) -> Texts:
-        """The texts, or an error if there are none."""
         if self.texts is None:
             raise InputError("it needs texts of an image-text model")
         return self.texts

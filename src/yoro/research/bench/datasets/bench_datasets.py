@@ -113,7 +113,6 @@ class _Listed:
     legacy_side: int = BenchDataset.legacy_side
 
     def dataset(self) -> BenchDataset:
-        """The dataset with its finder."""
         where = f"{self.where} {self.hint}".strip()
         finder: FolderFinder | SplitFileFinder
         if self.read is not None:

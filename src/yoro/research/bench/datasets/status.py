@@ -53,7 +53,6 @@ class StatusItem:
 
     @property
     def present(self) -> bool:
-        """Whether it is there, whole."""
         return self.state == "present"
 
 

@@ -70,7 +70,6 @@ class Summed:
         return self.grid.all_runs(self.settings, self.method)
 
     def accuracy(self) -> TableCell:
-        """The mean accuracy."""
         averages = self.grid.by_setting(self.settings, self.method)
         if averages is None:
             return self.cell("percent", "accuracy")
@@ -78,7 +77,6 @@ class Summed:
         return self.cell("percent", "accuracy", value, deviation=deviation)
 
     def gain(self) -> TableCell:
-        """The mean accuracy less that of the baseline."""
         ours, theirs = (self.grid.by_setting(self.settings, name) for name in (self.method, self.grid.plan.baseline))
         if ours is None or theirs is None:
             return self.cell("points", "delta")
@@ -133,7 +131,6 @@ class Summed:
         return self.cell("share", "retained", 100 * mean(shares)) if len(shares) == len(self.runs) else None
 
     def passes(self) -> TableCell:
-        """The mean number of passes over the training images."""
         return self.cell("number", "passes", *([mean([run.passes for run in self.runs])] if self.runs else []))
 
     def relative_time(self) -> TableCell:

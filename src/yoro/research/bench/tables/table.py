@@ -72,12 +72,10 @@ class ResultsTable:
 
     @property
     def beside_paper(self) -> bool:
-        """Whether any cell has a number of the paper."""
         return any(cell is not None and cell.paper for row in self.rows for cell in row.cells)
 
     @property
     def told(self) -> tuple[str, ...]:
-        """Everything printed below the table."""
         return (*self.notes, *self.gaps, *(f"({letter}) {sentence}" for letter, sentence in self.marks))
 
 
