@@ -52,7 +52,7 @@ def test_a_class_of_mixed_labels_needs_images_most(digits):
 def test_two_images_a_class_have_no_curve_and_one_no_advice(digits):
     advice = yoro.fit(some(digits, 3)).advice()
     assert advice.curve == ()
-    assert "no learning curve" in advice.notes[0]
+    assert "No learning curve" in advice.notes[0]
     with pytest.warns(UserWarning, match="image"), pytest.raises(InputError, match="nothing to advise by"):
         yoro.fit(some(digits, 1)).advice()
 

@@ -178,6 +178,9 @@ class IdentifiedSource(SourceDefaults):
     def describe(self) -> dict[str, object]:
         return self._identity.as_dict()
 
+    def onnx_model(self) -> onnx.ModelProto:
+        raise SourceError(f"{self.name!r} is not a graph, so it cannot be exported to ONNX.")
+
     def _probe(self) -> int:
         """The width, from a grey image."""
         grey = np.full((1, self.side, self.side, 3), 127, np.uint8)

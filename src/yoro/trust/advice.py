@@ -185,7 +185,7 @@ def try_source(model: Model, examples: Sequence[Example], source: str, settings:
     if model.reservoir is None:
         raise InputError("This model stores no responses to compare with. Fit again without --no-reservoir.")
     classes = len({example.label for example in examples})
-    sample = draw_few(list(examples), max(FEWEST_TRIED, SAMPLE // classes), 0)
+    sample = draw_few(list(examples), max(FEWEST, SAMPLE // classes), 0)
     other = fit_model(sample, None, replace(settings, pipeline=replace(settings.pipeline, source=source))).model
     members, wanted = model.reservoir.members(), set(other.ledger.digests())
     rows = np.flatnonzero([digest in wanted for digest in members.digests])

@@ -17,7 +17,7 @@ from yoro.research.peers.prompt_ensembles import PROMPT_ENSEMBLES
 from yoro.research.peers.ridge import PROKER, RANPAC, RIDGE
 from yoro.research.peers.scikit_learn import LOGISTIC, SKLEARN_LDA
 from yoro.research.peers.tip_adapter import TIP_ADAPTER, TIP_ADAPTER_F
-from yoro.user_code import import_here
+from yoro.user_code import import_attribute
 
 METHODS: dict[str, Method] = {
     method.name: method
@@ -40,10 +40,6 @@ def find_methods(names: Sequence[str] | None = None) -> list[Method]:
 
 def import_method(name: str) -> Method:
     """A user's own method, `module:ATTRIBUTE`, under that name."""
-    module, colon, attribute = name.partition(":")
-    if not colon:
+    if ":" not in name:
         raise InputError(f"Unknown method {name!r}. {did_you_mean(name, METHODS)}")
-    found: object = getattr(import_here(module, name, InputError), attribute, None)
-    if not isinstance(found, Method):
-        raise InputError(f"{name!r} is {type(found).__name__}; expected a Method of yoro.research.peers.method.")
-    return replace(found, name=name)
+    return replace(import_attribute(name, Method), name=name)
