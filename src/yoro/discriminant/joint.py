@@ -101,7 +101,7 @@ class JointStatistics:
     def from_arrays(
         cls, arrays: Mapping[str, NDArray[np.generic]], classes: Sequence[object], layout: Layout | None
     ) -> Self:
-        """Statistics from `to_arrays`, checked as if a stranger had written them; without a layout, of one reading."""
+        """Statistics from `to_arrays`; the input is checked, not trusted; without a layout, of one reading."""
         if layout is None:
             return cls.of(ResponseStatistics.from_arrays(dict(arrays), classes))
         if len(layout.readings) == 1:

@@ -109,7 +109,7 @@ class Layout:
 
     @classmethod
     def from_config(cls, config: object) -> Layout:
-        """The layout that `config` describes, checked as if a stranger had written it."""
+        """The layout that `config` describes; the input is checked, not trusted."""
         if not isinstance(config, Mapping) or set(config) != {"views", "of"} or not isinstance(config["of"], list):
             raise InputError("A model's readings are a table of 'views' and 'of'.")
         keys = {"name", "width", "transform"}

@@ -118,7 +118,7 @@ def write_agreement(agreement: Agreement, folder: Path) -> None:
 
 
 def read_agreement(folder: Path) -> Agreement:
-    """The agreement in a folder, checked like any file of a stranger."""
+    """The agreement in a folder, checked, not trusted."""
     file = folder / FILE
     if not file.is_file():
         raise StoreError(f"{folder} has no {FILE}. `yoro parties agree FOLDER` writes one.")

@@ -119,7 +119,7 @@ def drawing(kind: str, size: tuple[float, float], parts: Iterable[Markup], about
 
 
 def element(tag: str, *content: object, **attributes: object) -> Markup:
-    """An element: numbers with one decimal, a stranger's text made safe, attributes of None left out.
+    """An element: numbers with one decimal, untrusted text made safe, attributes of None left out.
 
     Names of attributes lose a `_` at the end, and others become `-`.
     """

@@ -108,7 +108,7 @@ def torch_network(name: str, read: Reading, side: int | None = None) -> tuple[So
 
 
 def needs_consent(name: str) -> str | None:
-    """What opening the source would do that a stranger's file must not decide alone; None if it is harmless."""
+    """What opening the source would do that needs the user's consent; None if it is harmless."""
     if name.startswith("callable:"):
         return "runs code"
     if name.startswith(("http:", "https:", "endpoint:")):

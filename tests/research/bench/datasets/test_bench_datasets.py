@@ -584,7 +584,7 @@ def test_a_user_writes_a_dataset_in_python(tmp_path, monkeypatch):
     for name, message in (
         ("my_bench_sets:OTHER", "is int; expected"),
         ("my_bench_sets:GONE", "is NoneType; expected"),
-        ("no_such_module_here:X", "cannot be imported"),
+        ("no_such_module_here:X", "cannot import"),
         ("my_bench_sets:", "is incomplete"),
     ):
         with pytest.raises(InputError, match=message):
