@@ -39,7 +39,7 @@ def new():
 def test_it_shows_what_it_is(fitted):
     assert repr(fitted).startswith("<yoro.Classifier: 3 classes from 30 examples of onnx:")
     page = fitted._repr_html_()
-    for words in ("bright", "10 examples", "leave-one-out of 30", "Source"):
+    for words in ("bright", "10 examples", "leave-one-out on 30", "Backbone"):
         assert words in page
     accuracy = f"{100 * fitted.left_out().accuracy:.1f}"
     assert accuracy in page

@@ -287,7 +287,7 @@ def _shares(counts: Counts) -> NDArray[np.float64]:
 
 def _facts(model: Model) -> dict[str, str]:
     facts = {
-        "Source": f"{model.origin.name}, width {model.statistics.width}",
+        "Backbone": f"{model.origin.name}, width {model.statistics.width}",
         "Prompt": str((model.origin.prompt or {}).get("prompt", "none")),
         "Classes": f"{len(model.mapping.classes):,}",
         "Fitted examples": f"{model.statistics.total:,.0f}",

@@ -242,7 +242,7 @@ def _facts(shared: SharedResponses, task: FitTask, tested: int, shots: int | Non
     if texts and shared.words:
         texts += f" ({shared.words.bank.origin})"
     return {
-        "Source": shared.source,
+        "Backbone": shared.source,
         "Response width": f"{shared.width:,}",
         "Classes": f"{len(task.classes):,}",
         **({"Sentences": texts} if texts else {}),
