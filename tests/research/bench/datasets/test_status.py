@@ -150,7 +150,7 @@ def test_a_published_index_is_found_and_draws_its_images(tmp_path):
     assert [example.name for example in (*drawn.train, *drawn.val)] == ["image_00001.jpg", "image_00008.jpg"]
     assert len(drawn.test) == COUNTS["test"]
     content["train"]["data"][0]["classname"] = "ant"
-    with pytest.raises(InputError, match=r"of class 'ant', which is of class 'bee' there"):
+    with pytest.raises(InputError, match=r"of class 'ant', which is of class 'bee' in"):
         draw_published(dataset, write(file, content))
     content["train"]["data"][0]["impath"] = "image_00009.jpg"  # a test image
     with pytest.raises(InputError, match=r"which is not in the dataset"):
