@@ -50,10 +50,10 @@ def test_a_look_at_a_loaded_model_solves_nothing(fitted, tmp_path):
     fitted.save(tmp_path / "m.yoro")
     loaded = yoro.load(tmp_path / "m.yoro", source=SOURCE)
     assert "shrinkage" in repr(loaded)
-    assert "left_out() measures it" in loaded._repr_html_()
+    assert "call left_out()" in loaded._repr_html_()
     assert loaded.model.found_left_out is None
     loaded.left_out()
-    assert "leave-one-out of 30" in loaded._repr_html_()
+    assert "leave-one-out on 30" in loaded._repr_html_()
 
 
 def test_a_strangers_class_name_does_no_harm_in_a_notebook():
@@ -157,7 +157,7 @@ def test_methods_are_compared_on_the_same_images(fitted, new):
     assert (table["accuracy"] > 0.6).all()
     for options, message in (
         ({"methods": ["bmd"]}, "Did you mean"),
-        ({"seed": 1}, "no option 'seed'"),
+        ({"seed": 1}, "option 'seed'"),
         ({"seeds": 0}, "at"),
     ):
         with pytest.raises(InputError, match=message):

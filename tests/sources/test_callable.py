@@ -88,7 +88,7 @@ def test_a_changing_width_is_refused(black_box):
 
 
 def test_what_a_black_box_cannot_do_is_said(black_box):
-    with pytest.raises(SourceError, match="cannot be imported"):
+    with pytest.raises(SourceError, match="cannot import"):
         open_source("callable:no_such_module_here:function")
     with pytest.raises(SourceError, match="cannot be read at 'features'"):
         open_source(f"callable:{black_box}:colours", read="features")

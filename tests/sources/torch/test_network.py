@@ -209,7 +209,7 @@ def test_an_absent_device_is_refused(folder, tiny):
     with pytest.raises(SourceError, match="not a device"):
         open_source(name, device="abacus")
     if not torch.cuda.is_available():
-        with pytest.raises(SourceError, match="finds none here"):
+        with pytest.raises(SourceError, match="no device"):
             open_source(name, device="cuda")
 
 
