@@ -97,10 +97,10 @@ def cases(data: Data, images: int, draws: int) -> Iterator[Case]:
 
 def judge(found: list[Case]) -> list[str]:
     """Mean absolute error, mean error and coverage of forecasts, in percent."""
-    shares = [forecast(case.images, case.judged, case.classes, [case.times])[0][1] for case in found]
-    errors = np.array([share.value - case.truth for share, case in zip(shares, found, strict=True)])
+    points = [forecast(case.images, case.judged, case.classes, [case.times])[0] for case in found]
+    errors = np.array([point.accuracy - case.truth for point, case in zip(points, found, strict=True)])
     naive = np.array([case.judged.accuracy - case.truth for case in found])
-    held = [share.low <= case.truth <= share.high for share, case in zip(shares, found, strict=True)]
+    held = [point.low <= case.truth <= point.high for point, case in zip(points, found, strict=True)]
     figures = (np.abs(errors).mean(), errors.mean(), np.abs(naive).mean(), np.mean(held))
     return [str(len(found)), *(f"{100 * figure:.1f}" for figure in figures)]
 

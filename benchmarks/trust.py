@@ -27,7 +27,7 @@ from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import FitSettings, SolveSettings
 from yoro.model.solve import solve
 from yoro.trust.conformal_sets import FULL, WAYS, left_out_sets
-from yoro.trust.out_of_distribution import strangeness, tell_apart
+from yoro.trust.out_of_distribution import detection_metrics, out_of_distribution_score
 
 COVERAGE = 0.9
 LOST = 0.05  # of the known images, by --unknown
@@ -83,12 +83,12 @@ def sets(drawn: Drawn, test: np.ndarray, way: str) -> list[float]:
 
 def unknown(drawn: Drawn, test: np.ndarray, hidden: np.ndarray, others: Sequence[np.ndarray]) -> list[float]:
     """AUROC against the hidden classes, the least against other data, and the share of known images accepted."""
-    measure = strangeness(drawn.model)
+    measure = out_of_distribution_score(drawn.model)
     known = drawn.responses[test]
     strange = measure(known)
-    outside = [tell_apart(strange, measure(rows)).auroc for rows in others]
+    outside = [detection_metrics(strange, measure(rows)).auroc for rows in others]
     accepted = float((measure.typicality(known) > LOST).mean())
-    hard = tell_apart(strange, measure(drawn.responses[hidden])).auroc
+    hard = detection_metrics(strange, measure(drawn.responses[hidden])).auroc
     return [hard, min(outside, default=float("nan")), accepted]
 
 

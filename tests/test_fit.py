@@ -308,7 +308,7 @@ def test_a_strangers_folder_runs_and_says_what_it_skipped(odd, tmp_path):
     assert sorted(summary["skipped"]) == ["cat/cut.jpg", "cat/text.jpg", "cat/zero.jpg"]
     assert summary["examples"] == 38
     assert "lönely one" in summary["classes"]
-    for words in ("hidden", "'empty'", "link back", "3 images could not be read", "Twice in their class"):
+    for words in ("hidden", "'empty'", "link back", "3 images could not be read", "Duplicates"):
         assert words in done.stderr
     done = run("predict", tmp_path / "m.yoro", odd, code=1)
     rows = list(csv.DictReader(io.StringIO(done.stdout)))

@@ -6,8 +6,11 @@ import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
 
-from yoro.errors import YoroError
+from yoro.errors import InputError, YoroError
+
+T = TypeVar("T")
 
 
 def import_here(module: str, said: str, error: type[YoroError]) -> ModuleType:
@@ -21,3 +24,14 @@ def import_here(module: str, said: str, error: type[YoroError]) -> ModuleType:
         raise error(
             f"{said!r}: cannot import module {module!r} from {here}: {type(cause).__name__}: {cause}"
         ) from cause
+
+
+def import_attribute(name: str, kind: type[T]) -> T:
+    """The user's own object `module:ATTRIBUTE`, which must be of this kind."""
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise InputError(f"{name!r} is incomplete; write module:ATTRIBUTE.")
+    found: object = getattr(import_here(module, name, InputError), attribute, None)
+    if not isinstance(found, kind):
+        raise InputError(f"{name!r} is {type(found).__name__}; expected a {kind.__name__} of {kind.__module__}.")
+    return found

@@ -39,7 +39,7 @@ def new():
 def test_it_shows_what_it_is(fitted):
     assert repr(fitted).startswith("<yoro.Classifier: 3 classes from 30 examples of onnx:")
     page = fitted._repr_html_()
-    for words in ("bright", "10 examples", "leave-one-out of 30", "Source"):
+    for words in ("bright", "10 examples", "leave-one-out on 30", "Backbone"):
         assert words in page
     accuracy = f"{100 * fitted.left_out().accuracy:.1f}"
     assert accuracy in page
@@ -50,10 +50,10 @@ def test_a_look_at_a_loaded_model_solves_nothing(fitted, tmp_path):
     fitted.save(tmp_path / "m.yoro")
     loaded = yoro.load(tmp_path / "m.yoro", source=SOURCE)
     assert "shrinkage" in repr(loaded)
-    assert "left_out() measures it" in loaded._repr_html_()
+    assert "call left_out()" in loaded._repr_html_()
     assert loaded.model.found_left_out is None
     loaded.left_out()
-    assert "leave-one-out of 30" in loaded._repr_html_()
+    assert "leave-one-out on 30" in loaded._repr_html_()
 
 
 def test_a_strangers_class_name_does_no_harm_in_a_notebook():

@@ -23,6 +23,6 @@ def test_the_notebook_runs_and_shows_what_its_cells_end_with(tmp_path):
                 for form in ("_repr_html_", "_repr_png_"):
                     shown.append(getattr(value, form)()) if hasattr(value, form) else None
     assert (tmp_path / "report.html").is_file()
-    assert any("leave-one-out of 24" in page for page in shown if isinstance(page, str))
+    assert any("leave-one-out on 24" in page for page in shown if isinstance(page, str))
     assert sum(isinstance(picture, bytes) for picture in shown) == 3
     assert all(cell["outputs"] == [] for cell in cells)  # what a cell shows is made anew, not kept

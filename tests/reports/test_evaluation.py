@@ -149,7 +149,7 @@ def test_names_that_are_no_text_or_far_too_long_are_tamed():
 def test_what_a_template_prints_is_tamed_without_asking():
     rule = "<u>\x00" + "r" * 100_000
     html = page(["cat", "dog"], Choice(rule, 0.1, 1.0, (0.1,), (1.0,)))
-    assert f"under the rule &lt;u&gt;\ufffd{'r' * 56}…{'r' * 60};" in html
+    assert f"All candidates, by &lt;u&gt;\ufffd{'r' * 56}…{'r' * 60};" in html
     for template in resources.files("yoro.reports").joinpath("templates").iterdir():
         assert not re.search(r"\|\s*safe|autoescape", template.read_text()), template.name
 
@@ -187,7 +187,7 @@ def test_worst_class_comes_first():
 def test_perfect_answers_have_no_confusions():
     tally = Tally(("a", "b"))
     tally.update(np.log(np.array([[0.9, 0.1], [0.1, 0.9]])), ["a", "b"])
-    assert "Nothing was confused" in report_html("t", tally.result(), None, [], {}, basis="two images")
+    assert "No confusions" in report_html("t", tally.result(), None, [], {}, basis="two images")
 
 
 def test_many_classes_make_a_picture_and_not_a_page_of_cells():
@@ -346,17 +346,17 @@ def test_what_was_skipped_and_what_is_there_twice_is_on_the_page(tmp_path):
     assert "Report written to fit.html" in done.stderr
     words = Page((tmp_path / "fit.html").read_text()).text
     assert "'dark/bad.png' cannot be read as an image" in words
-    assert "One image under two labels (1)" in words
+    assert "Same image, different labels (1)" in words
     assert "'dark/0.png' and 'light/copy.png' are the same image, once labelled 'dark' and once 'light'." in words
-    assert "Twice in their class (1)" in words
+    assert "Duplicates (1)" in words
     assert "true: light" in words
     assert "light/copy.png" in words.split("Worst mistakes")[1].split("Classes")[0]
     run("evaluate", "m.yoro", "data", "--html", "eval.html", "--source", source, cwd=tmp_path, code=1)
     words = Page((tmp_path / "eval.html").read_text()).text
     assert "'dark/bad.png' cannot be read as an image" in words
     assert "'dark/0.png' and 'light/copy.png' are the same image, once labelled 'dark' and once 'light'." in words
-    assert "Twice in their class (1)" in words
-    assert "all 14 images were used to fit" in words
+    assert "Duplicates (1)" in words
+    assert "14 images" in words
     assert "Accuracy, fitted" in words
     done = run("inspect", "m.yoro", "--prompt", "prompt.png", cwd=tmp_path, code=1)
     assert "never trained" in done.stderr

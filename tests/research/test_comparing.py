@@ -77,7 +77,7 @@ def test_a_method_that_needs_texts_has_its_reason(on_photos):
     assert (row["reason"], row["accuracy"]) == ("it needs texts of an image-text model", None)
     assert row["needs"] == ["features", "texts", "stored data", "validation"]
     assert rows[-1] == row
-    assert "Could not run" in page
+    assert "could not run" in page
     assert "needs texts" in page
 
 

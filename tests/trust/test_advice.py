@@ -52,8 +52,8 @@ def test_a_class_of_mixed_labels_needs_images_most(digits):
 def test_two_images_a_class_have_no_curve_and_one_no_advice(digits):
     advice = yoro.fit(some(digits, 3)).advice()
     assert advice.curve == ()
-    assert "no learning curve" in advice.notes[0]
-    with pytest.warns(UserWarning, match="image"), pytest.raises(InputError, match="nothing to advise by"):
+    assert "No learning curve" in advice.notes[0]
+    with pytest.warns(UserWarning, match="image"), pytest.raises(InputError, match="no advice"):
         yoro.fit(some(digits, 1)).advice()
 
 
@@ -81,5 +81,5 @@ def test_the_verb_speaks_plainly_and_lists_what_to_label(tmp_path):
     assert [row["path"] for row in found["next"]] == [row["path"] for row in rows]
     assert len(found["forecast"]) == 3
     assert len(found["readings"]) == 5
-    assert "fitted already" in run("advise", folder, "--more", folder, "--workers", 0, code=1).stderr
+    assert "already in the model" in run("advise", folder, "--more", folder, "--workers", 0, code=1).stderr
     assert invoke("advise", folder, "--out", tmp_path / "x.csv").code == 2

@@ -6,11 +6,11 @@ import pytest
 
 from command_line import invoke, run
 from photos import write_folder
-from yoro.trust.backbone_trial import Tried
+from yoro.trust.advice import BackboneTrial
 
 
 def tried(gained, lost):
-    return Tried("x", 100, 0.5, 0.5, gained, lost, 0.1, 0.1)
+    return BackboneTrial("x", 100, 0.5, 0.5, gained, lost, 0.1, 0.1)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_the_command_gives_sets_as_a_list(tmp_path, digits):
     few = run(*words, "--calibrate", tmp_path / "new.npz", "--format", "json")
     assert len(json.loads(few.stdout)) == 30
     many = run(*words[:-1], 0.99, "--calibrate", tmp_path / "new.npz")
-    assert "set holds all classes" in many.stderr
+    assert "contains all classes" in many.stderr
     assert "such as 0.9" in run(*words[:-1], 2, code=2).stderr
     assert run(*words, "--sets-by", "jackknife+", "--allow-empty", "--format", "json").stdout
     assert "Did you mean 'jackknife+'" in run(*words, "--sets-by", "jackknife", code=2).stderr

@@ -221,7 +221,7 @@ def test_unnamed_responses_have_numbers(digits):
     (best, value), *_ = strongest(one.parts, 1)[0]
     assert best == f"logits {int(one.parts[0].contributions.argmax())}"
     assert value == one.parts[0].contributions.max()
-    with pytest.raises(InputError, match=r"no class of the model\. Did you mean '1'"):
+    with pytest.raises(InputError, match=r"no class '.*Did you mean '1'"):
         classifier.explain_classes("11")
 
 
@@ -268,7 +268,7 @@ def test_the_map_of_a_black_box_shows_what_it_looks_at_for_the_passes_stated(pho
     assert np.abs(one.occlusion[2:]).max() < 1e-9
     assert np.abs(one.occlusion[:, 2:]).max() < 1e-9
     for grid in (1, 33):
-        with pytest.raises(InputError, match="expected 2 to 32"):
+        with pytest.raises(InputError, match="2 to 32"):
             classifier.explain([photos / "new" / "coffee" / "000.jpg"], occlusion=grid)
 
 

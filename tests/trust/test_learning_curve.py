@@ -15,18 +15,18 @@ MARGINS = arrays(np.float64, st.integers(1, 60), elements=st.floats(-1e6, 1e6))
 
 @given(MARGINS, st.floats(1, 1000), st.integers(2, 2000))
 def test_more_images_never_promise_less_and_bounds_hold_the_value(margins, images, classes):
-    shares = [share for _, share in forecast(images, Judged(margins), classes)]
-    values = [share.value for share in shares]
+    points = forecast(images, Judged(margins), classes)
+    values = [point.accuracy for point in points]
     assert values == sorted(values)
-    assert all(0 <= share.low <= share.value <= share.high <= 1 for share in shares)
+    assert all(0 <= point.low <= point.accuracy <= point.high <= 1 for point in points)
 
 
 @given(st.integers(1, 500), st.data())
 def test_a_measured_share_lies_within_wilsons_wider_interval(n, data):
     right = data.draw(st.integers(0, n))
-    share = measured(right / n, n)
+    point = measured(1.0, right / n, n)
     low, high = wilson_interval(right / n, n)  # 95 %
-    assert low - 1e-12 <= share.low <= share.value <= share.high <= high + 1e-12
+    assert low - 1e-12 <= point.low <= point.accuracy <= point.high <= high + 1e-12
     assert QUANTILE < 1.96
 
 

@@ -11,17 +11,17 @@ import yoro
 from command_line import run
 from photos import write_folder
 from yoro.errors import InputError
-from yoro.trust.out_of_distribution import strangeness, tell_apart
+from yoro.trust.out_of_distribution import detection_metrics, out_of_distribution_score
 
 
 def test_distances_of_the_fitted_are_those_of_a_fit_without_them(digits):
     responses, labels = digits[0][:120], digits[1][:120]
     fitted = yoro.fit((responses, labels), shrinkage=0.2)
-    measure = strangeness(fitted.model)
+    measure = out_of_distribution_score(fitted.model)
     alone = []
     for row in range(0, 120, 7):
         rest = yoro.fit((np.delete(responses, row, 0), np.delete(labels, row)), shrinkage=0.2)
-        without = strangeness(rest.model)
+        without = out_of_distribution_score(rest.model)
         alone.append(measure_with(without, measure, responses[row : row + 1]))
     gaps = [np.abs(measure.fitted - value).min() for value in alone]
     assert max(gaps) < 1e-8
@@ -37,9 +37,9 @@ def test_groups_are_left_out_whole(digits, tmp_path):
     responses, labels = digits[0][:120], digits[1][:120]
     groups = np.array([f"g{i // 3}" for i in range(120)])
     np.savez(tmp_path / "z.npz", responses=responses, labels=labels, groups=groups)
-    measure = strangeness(yoro.fit(tmp_path / "z.npz", shrinkage=0.2).model)
+    measure = out_of_distribution_score(yoro.fit(tmp_path / "z.npz", shrinkage=0.2).model)
     keep = groups != "g5"
-    without = strangeness(yoro.fit((responses[keep], labels[keep]), shrinkage=0.2).model)
+    without = out_of_distribution_score(yoro.fit((responses[keep], labels[keep]), shrinkage=0.2).model)
     for row in np.flatnonzero(~keep):
         value = measure_with(without, measure, responses[row : row + 1])
         assert np.abs(measure.fitted - value).min() < 1e-8
@@ -49,7 +49,7 @@ def test_of_new_images_of_known_classes_the_share_asked_for_is_refused(digits):
     rng = np.random.default_rng(0)
     order = rng.permutation(1797)
     fitted, new = order[:700], order[700:]
-    measure = strangeness(yoro.fit((digits[0][fitted], digits[1][fitted])).model)
+    measure = out_of_distribution_score(yoro.fit((digits[0][fitted], digits[1][fitted])).model)
     for share in (0.05, 0.1, 0.2):
         assert abs((measure.typicality(digits[0][new]) <= share).mean() - share) < 0.02
 
@@ -57,7 +57,7 @@ def test_of_new_images_of_known_classes_the_share_asked_for_is_refused(digits):
 def test_noise_and_hidden_classes_are_strange(digits):
     known = np.isin(digits[1], list("0123456"))
     train = np.flatnonzero(known)[:700]
-    measure = strangeness(yoro.fit((digits[0][train], digits[1][train])).model)
+    measure = out_of_distribution_score(yoro.fit((digits[0][train], digits[1][train])).model)
     usual, hidden = measure(digits[0][known][700:]), measure(digits[0][~known])
     assert (usual[:, None] < hidden[None]).mean() > 0.85  # AUROC
     noise = np.random.default_rng(0).uniform(0, 16, (50, 64))
@@ -66,7 +66,7 @@ def test_noise_and_hidden_classes_are_strange(digits):
 
 def test_wide_responses_are_measured_outside_their_span_too(digits):
     wide = digits[0][:40] @ np.random.default_rng(0).normal(size=(64, 300))
-    measure = strangeness(yoro.fit((wide, digits[1][:40]), shrinkage=0.5).model)
+    measure = out_of_distribution_score(yoro.fit((wide, digits[1][:40]), shrinkage=0.5).model)
     assert measure.within.spectrum.basis.shape[1] < 300
     odd = wide[:1] + 1000 * np.random.default_rng(1).normal(size=(1, 300))
     assert measure.typicality(odd)[0] == pytest.approx(1 / (1 + len(measure.fitted)))
@@ -76,13 +76,13 @@ def test_without_responses_it_says_what_is_missing(digits):
     fitted = yoro.fit((digits[0][:100], digits[1][:100]))
     fitted.drop_reservoir()
     with pytest.raises(InputError, match="--no-reservoir"):
-        strangeness(fitted.model)
+        out_of_distribution_score(fitted.model)
 
 
 def test_auroc_and_false_positives_are_those_of_scikit_learn():
     rng = np.random.default_rng(0)
     known, outside = rng.normal(size=200).round(1), rng.normal(1.5, size=150).round(1)
-    told = tell_apart(known, outside)
+    told = detection_metrics(known, outside)
     truth = np.repeat([0, 1], [200, 150])
     assert told.auroc == pytest.approx(roc_auc_score(truth, np.concatenate([known, outside])))
     assert told.fpr95 == (outside <= np.sort(known)[189]).mean()

@@ -19,7 +19,7 @@ from browser import INSECURE, Page, browser, chromium, served
 from command_line import run
 from conftest import fetch, once
 from photos import PHOTOS, crops, write_folder
-from yoro.trust.out_of_distribution import strangeness
+from yoro.trust.out_of_distribution import out_of_distribution_score
 
 READY = "document.documentElement.dataset.state === 'ready'"
 LONG = pytest.mark.long
@@ -84,7 +84,7 @@ def answered(page: Page, files: list[Path]) -> list[dict]:
 def assert_equal_to_python(page: Page, model: Path, files: list[Path]) -> None:
     """The same labels, and probabilities and strangeness that differ by the noise of float32 alone."""
     classifier = yoro.load(model)
-    measure = strangeness(classifier.model)
+    measure = out_of_distribution_score(classifier.model)
     found = answered(page, files)
     assert [one["path"] for one in found] == [file.name for file in files]
     batches = list(classifier.answers([str(file) for file in files]))

@@ -14,7 +14,7 @@ from photos import PHOTOS, crops
 from yoro.environment import __version__
 from yoro.errors import InputError, StoreError
 from yoro.model.onnx_export import checked_export, run_graph
-from yoro.trust.out_of_distribution import strangeness
+from yoro.trust.out_of_distribution import out_of_distribution_score
 from yoro.web.browser_runtime import FILES, find_runtime
 from yoro.web.out_of_distribution_graph import OUTPUT, add_strangeness
 from yoro.web.page_export import FACTS, GRAPH, PAGE, export_web
@@ -75,7 +75,7 @@ def test_the_page_asks_nobody_and_sets_no_html():
 
 def test_the_graph_finds_images_as_strange_as_the_measure_does(classifier):
     model = onnx.load_from_string(checked_export(classifier)[0])
-    measure = strangeness(classifier.model)
+    measure = out_of_distribution_score(classifier.model)
     add_strangeness(model, measure)
     onnx.checker.check_model(model)
     side = classifier.pipeline.prompt.image_side
@@ -100,7 +100,7 @@ def test_the_graph_measures_responses_that_fill_their_space():
         ir_version=8,
     )
     responses = rng.normal(size=(60, 3)) + np.arange(60)[:, None] % 3
-    measure = strangeness(yoro.fit(responses, labels).model)
+    measure = out_of_distribution_score(yoro.fit(responses, labels).model)
     add_strangeness(model, measure)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     new = rng.normal(size=(9, 3)) * 3

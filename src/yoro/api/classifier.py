@@ -34,7 +34,14 @@ from yoro.reports.page import render
 from yoro.trust.active_learning import COUNT, NextToLabel, choose_next
 from yoro.trust.advice import Advice, advise
 from yoro.trust.answering import make_answerer
-from yoro.trust.explanations import NEAR, Asked, ClassReasons, Explanation, ExplanationStream, explain_classes
+from yoro.trust.explanations import (
+    NEAR,
+    ClassReasons,
+    Explanation,
+    ExplanationRequest,
+    ExplanationStream,
+    explain_classes,
+)
 from yoro.trust.label_cleaning import clean, write_undo
 from yoro.trust.label_issues import Issues, find_issues
 from yoro.trust.unlearning import Verification, verify
@@ -221,7 +228,7 @@ class Classifier(OpenModel):
         With the `near` most similar fitted images, named if these are given again as `fitted`; and with a map of
         `occlusion` by `occlusion` cells, each of which costs a forward pass.
         """
-        asked = Asked(near, fitted, occlusion)
+        asked = ExplanationRequest(near, fitted, occlusion)
         return list(ExplanationStream(self, data, asked, loading=replace(loading, strict=True)))
 
     def explain_classes(self, *labels: Label) -> list[ClassReasons]:

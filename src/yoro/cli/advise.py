@@ -25,8 +25,8 @@ from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.trust.active_learning import NextToLabel
-    from yoro.trust.advice import Advice, Point
-    from yoro.trust.backbone_trial import Tried
+    from yoro.trust.advice import Advice, BackboneTrial
+    from yoro.trust.learning_curve import CurvePoint
 
 MOST_NEEDY = 5  # classes that are named
 MOST_SHOWN = 10  # images to label next that are shown where no list is written
@@ -66,7 +66,7 @@ def advise(
     from yoro.fit import run_fit
     from yoro.trust.active_learning import COUNT, choose_next
     from yoro.trust.advice import advise as from_model
-    from yoro.trust.backbone_trial import try_source
+    from yoro.trust.advice import try_source
 
     if wanted.more is None and wanted.out is not None:
         raise UsageError("--out needs unlabelled images: give them with --more.")
@@ -125,7 +125,7 @@ def advice_lines(advice: Advice) -> list[str]:
     return [*lines, *advice.notes]
 
 
-def _worth(now: Point, twice: Point) -> str:
+def _worth(now: CurvePoint, twice: CurvePoint) -> str:
     gain = 100 * (twice.accuracy - now.accuracy)
     if gain < 1:
         return f"Twice as many images would gain about {gain:.1f} points: more images alone will not help much."
@@ -148,7 +148,7 @@ def _reading_lines(advice: Advice) -> list[str]:
     return lines
 
 
-def _tried_line(tried: Tried) -> str:
+def _tried_line(tried: BackboneTrial) -> str:
     """How another backbone compares."""
     compared = f"{tried.accuracy:.1%} against {tried.present:.1%} on {counted(tried.images, 'image')}"
     took = f"{1000 * tried.seconds:.0f} ms per image against {1000 * tried.present_seconds:.0f}"
@@ -163,5 +163,5 @@ def _next_lines(chosen: NextToLabel) -> list[str]:
     return [*lines, f"  ... and {rest:,} more."] if rest > 0 else lines
 
 
-def _shown(point: Point) -> str:
+def _shown(point: CurvePoint) -> str:
     return f"{point.accuracy:.1%} (90 %: {point.low:.1%} to {point.high:.1%})"

@@ -81,10 +81,10 @@ def _explain_images(
     classifier: OpenModel, data: object, wanted: ExplainOptions, reading: ReadingOptions, output: ReportOptions
 ) -> None:
     from yoro.reports.explanations_page import ImagesPage
-    from yoro.trust.explanations import Asked, ExplanationStream
+    from yoro.trust.explanations import ExplanationRequest, ExplanationStream
     from yoro.trust.occlusion import passes
 
-    asked = Asked(wanted.near, wanted.data, wanted.occlusion)
+    asked = ExplanationRequest(wanted.near, wanted.data, wanted.occlusion)
     stream = ExplanationStream(classifier, data, asked, loading=reading, progress=not output.quiet)
     for note in stream.answers.notes:
         say(note, output.quiet)

@@ -159,7 +159,7 @@ def draw(model: Model, file: Path, output: WriteOptions) -> None:
     from yoro.errors import InputError
     from yoro.files.atomic import write_file
     from yoro.prompts.prompt import restore_prompt
-    from yoro.reports.refinement import is_trained, prompt_html, prompt_picture
+    from yoro.reports.refinement import prompt_html, prompt_picture
 
     origin = model.origin
     if file.suffix.lower() not in (".png", ".html"):
@@ -167,7 +167,7 @@ def draw(model: Model, file: Path, output: WriteOptions) -> None:
     if origin.prompt is None:
         raise InputError("This model was fitted on responses, so it has no visual prompt.")
     own = restore_prompt(origin.prompt, origin.prompt_arrays)
-    if not is_trained(own):
+    if own.program is None:
         raise InputError(
             "This model's prompt was never trained, so there is nothing to draw. Train one with `yoro refine`."
         )

@@ -299,9 +299,9 @@ def evaluate(
         say(note, output.quiet)
     apart = None
     if wanted.outside is not None:
-        from yoro.trust.out_of_distribution import measure_outside
+        from yoro.trust.out_of_distribution import evaluate_detection
 
-        apart = measure_outside(classifier, measured, wanted.outside, loading=reading, progress=not output.quiet)
+        apart = evaluate_detection(classifier, measured, wanted.outside, loading=reading, progress=not output.quiet)
     if output.as_json:
         print_json(evaluation.to_json() | ({} if apart is None else {"outside": asdict(apart)}))
     else:

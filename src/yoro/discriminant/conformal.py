@@ -123,7 +123,6 @@ class FullConformalRanks:
         self._truth = self._augmented[0].truth
 
     def __len__(self) -> int:
-        """How many training responses there are to rank among."""
         return len(self._truth)
 
     def beaten(self, responses: NDArray[np.floating], logs: Array) -> Array:

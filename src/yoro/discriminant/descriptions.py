@@ -44,7 +44,6 @@ class Descriptions:
 
     @property
     def dimension(self) -> int:
-        """Coordinates of a vector."""
         return int(self.vectors.shape[1])
 
     def means(self, classes: Sequence[str]) -> Array:

@@ -28,7 +28,6 @@ class JointStatistics:
 
     @classmethod
     def of(cls, statistics: ResponseStatistics) -> Self:
-        """Those of one reading."""
         return cls(Layout.of(statistics.width) if statistics.width else None, [statistics])
 
     @property
@@ -44,17 +43,14 @@ class JointStatistics:
 
     @property
     def counts(self) -> NDArray[np.float64]:
-        """Responses of each class, or the sum of their weights."""
         return self.parts[0].counts
 
     @property
     def total(self) -> float:
-        """Number of responses, or the sum of their weights."""
         return self.parts[0].total
 
     @property
     def degrees(self) -> float:
-        """Degrees of freedom of a scatter."""
         return self.parts[0].degrees
 
     @property
@@ -105,7 +101,7 @@ class JointStatistics:
     def from_arrays(
         cls, arrays: Mapping[str, NDArray[np.generic]], classes: Sequence[object], layout: Layout | None
     ) -> Self:
-        """Statistics from `to_arrays`, checked as if a stranger had written them; without a layout, of one reading."""
+        """Statistics from `to_arrays`; the input is checked, not trusted; without a layout, of one reading."""
         if layout is None:
             return cls.of(ResponseStatistics.from_arrays(dict(arrays), classes))
         if len(layout.readings) == 1:

@@ -64,12 +64,10 @@ class Layout:
 
     @classmethod
     def of(cls, width: int, name: str = LOGITS) -> Layout:
-        """One reading, as it is."""
         return cls((Reading(name, width),))
 
     @property
     def width(self) -> int:
-        """Coordinates of a whole response."""
         return sum(reading.width for reading in self.readings)
 
     @property
@@ -78,7 +76,6 @@ class Layout:
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """Where each reading stands."""
         ends = list(accumulate(reading.width for reading in self.readings))
         return tuple(slice(end - reading.width, end) for end, reading in zip(ends, self.readings, strict=True))
 
@@ -112,7 +109,7 @@ class Layout:
 
     @classmethod
     def from_config(cls, config: object) -> Layout:
-        """The layout that `config` describes, checked as if a stranger had written it."""
+        """The layout that `config` describes; the input is checked, not trusted."""
         if not isinstance(config, Mapping) or set(config) != {"views", "of"} or not isinstance(config["of"], list):
             raise InputError("A model's readings are a table of 'views' and 'of'.")
         keys = {"name", "width", "transform"}

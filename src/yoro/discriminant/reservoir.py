@@ -164,7 +164,7 @@ class Reservoir:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[np.generic]], facts: dict[str, object], width: int) -> Self:
-        """A reservoir from `to_arrays`, checked as if a stranger had written it."""
+        """A reservoir from `to_arrays`; the input is checked, not trusted."""
         try:
             names, groups = [np.array(facts[key], dtype=np.str_) for key in ("classes", "group_names")]
             capacity, seed, threshold = (int(str(facts[key])) for key in ("capacity", "seed", "threshold"))

@@ -160,7 +160,6 @@ class _CandidateSearch:
         return any(candidate.shrinkage == rho for candidate in self._plain)
 
     def add(self, rho: float, answers: Scored) -> None:
-        """Try a candidate."""
         start = self._plain[-1].temperature if self._plain else 1.0
         temperature = fit_temperature(answers.scores, answers.truth, answers.weights, start=start)
         self._plain.append(_candidate(self._rule, answers, rho, temperature, 0.0))

@@ -45,7 +45,6 @@ class Spectrum:
 
     @property
     def trace(self) -> float:
-        """Trace of the covariance."""
         return float(self.values.sum())
 
     @property

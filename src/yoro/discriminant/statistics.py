@@ -221,7 +221,7 @@ class ResponseStatistics:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[np.generic]], classes: Sequence[object]) -> Self:
-        """Statistics from `to_arrays`, checked as if a stranger had written them."""
+        """Statistics from `to_arrays`; the input is checked, not trusted."""
         form = "rows" if "rows" in arrays else "scatter"
         missing = {"counts", "means", form} - set(arrays)
         if missing:

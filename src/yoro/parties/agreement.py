@@ -75,12 +75,10 @@ class Agreement:
 
     @property
     def length(self) -> int:
-        """How many numbers a message has."""
         return length(len(self.classes), self.layout)
 
     @property
     def about(self) -> Array:
-        """The shift as an array (width,)."""
         return np.array(self.shift) if self.shift else np.zeros(self.layout.width)
 
     def to_json(self) -> Json:
@@ -120,7 +118,7 @@ def write_agreement(agreement: Agreement, folder: Path) -> None:
 
 
 def read_agreement(folder: Path) -> Agreement:
-    """The agreement in a folder, checked like any file of a stranger."""
+    """The agreement in a folder, checked, not trusted."""
     file = folder / FILE
     if not file.is_file():
         raise StoreError(f"{folder} has no {FILE}. `yoro parties agree FOLDER` writes one.")

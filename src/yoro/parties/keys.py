@@ -152,9 +152,9 @@ def read_secret(path: Path, agreement: Agreement) -> PrivateKeys:
     return secret
 
 
-def write_public(public: PublicKeys, path: Path, secret: PrivateKeys) -> None:
-    """Write the public keys, signed by themselves."""
-    write_file(path, json.dumps(secret.signed(public.to_json()), indent=1).encode())
+def write_signed(table: Json, path: Path, secret: PrivateKeys) -> None:
+    """Write a table as JSON, signed by a party."""
+    write_file(path, json.dumps(secret.signed(table), indent=1).encode())
 
 
 def read_public(path: Path, agreement: Agreement, party: str) -> PublicKeys:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -53,7 +52,6 @@ class Confirmation:
     lost: dict[str, bytes]  # keys of the masks shared with parties that dropped out
 
     def facts(self) -> Json:
-        """The content that is signed."""
         return {
             "kind": CONFIRMED, "format": FORMAT, "party": self.party, "context": self.context,
             "messages": self.messages, "own": self.own.hex(),
@@ -81,11 +79,6 @@ def read_message(path: Path, sender: PublicKeys, context: str, length: int) -> M
     _check(message.party, message.context, sender, context, path)
     sender.verify(facts, message.facts(), path)
     return message
-
-
-def write_confirmation(confirmation: Confirmation, path: Path, secret: PrivateKeys) -> None:
-    """Write a signed confirmation."""
-    write_file(path, json.dumps(secret.signed(confirmation.facts()), indent=1).encode())
 
 
 def read_confirmation(path: Path, sender: PublicKeys, context: str) -> Confirmation:

@@ -44,7 +44,6 @@ class Participants:
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know about it."""
         notes = [f"Without {', '.join(self.lost)}, who sent no message."] if self.lost else []
         if len(self.added) <= FEW:
             notes.append(
@@ -70,7 +69,6 @@ class Session:
         return tuple(party for party in self.agreement.parties if self.place(party, what).is_file())
 
     def joined(self) -> dict[str, PublicKeys]:
-        """The public keys of those who have joined."""
         return {
             party: keys.read_public(self.place(party, "public"), self.agreement, party) for party in self.have("public")
         }
@@ -107,7 +105,7 @@ def join(session: Session, party: str, key: Path) -> PublicKeys:
         if path.exists():
             raise StoreError(f"{path} exists already: {party} has joined. A second key would not match the first.")
     keys.write_secret(secret, key)
-    keys.write_public(secret.public, place, secret)
+    keys.write_signed(secret.public.to_json(), place, secret)
     return secret.public
 
 
@@ -118,7 +116,8 @@ def send(session: Session, statistics: JointStatistics, key: Path) -> Message:
     would reveal their difference.
     """
     secret = _own(session, key)
-    _refuse_without(session, secret.party)
+    if any(secret.party not in one.messages for one in session.confirmations()):
+        raise InputError(f"The others confirmed without {secret.party}, so its message would come too late. {AGAIN}")
     agreement = session.agreement
     vector = to_vector(statistics, agreement.classes, agreement.about)
     if agreement.noise is not None:
@@ -127,8 +126,9 @@ def send(session: Session, statistics: JointStatistics, key: Path) -> Message:
         vector = noisy(vector, classes, layout, agreement.noise, drawn)
     limbs = encode(vector, agreement.bits, len(agreement.parties))
     mask(limbs, own_key(secret, session.context), sign=1)
-    for other in _others(session, secret.party):
-        mask(limbs, pair_key(secret, session.publics[other], session.context), sign=pair_sign(secret.party, other))
+    for other, public in session.publics.items():
+        if other != secret.party:
+            mask(limbs, pair_key(secret, public, session.context), sign=pair_sign(secret.party, other))
     message = Message(secret.party, session.context, limbs)
     if secret.masked not in (None, message.digest):
         raise InputError(
@@ -160,7 +160,7 @@ def confirm(session: Session, key: Path) -> Participants:
         if other.messages != digests:
             raise InputError(f"{other.party} has confirmed other messages than those in {session.folder}. {AGAIN}")
     keys.write_secret(replace(secret, confirmed=participants.added), key)
-    messages.write_confirmation(made, session.place(secret.party, "confirmed"), secret)
+    keys.write_signed(made.facts(), session.place(secret.party, "confirmed"), secret)
     return participants
 
 
@@ -218,16 +218,6 @@ def _participants(session: Session, added: Sequence[str]) -> Participants:
             f"{len(added)} of {len(parties)} parties have sent messages; the agreement requires at least {least}."
         )
     return Participants(tuple(sorted(added)), tuple(party for party in parties if party not in set(added)))
-
-
-def _refuse_without(session: Session, party: str) -> None:
-    """Raise if others have confirmed without this party, so that its message would come too late."""
-    if any(party not in one.messages for one in session.confirmations()):
-        raise InputError(f"The others have confirmed without {party}, so its message would come too late. {AGAIN}")
-
-
-def _others(session: Session, party: str) -> list[str]:
-    return [other for other in session.agreement.parties if other != party]
 
 
 def _named(parties: Sequence[str], what: str) -> str:

@@ -69,7 +69,6 @@ class RefinementInputs:
     skipped: list[tuple[str, str]]
 
     def images(self, examples: Sequence[Example]) -> LabelledImages:
-        """Examples to train or to validate on."""
         return LabelledImages(examples, self.first.mapping.classes, self.pipeline.geometry)
 
     def mapping(self, statistics: ResponseStatistics) -> AffineMapping:

@@ -174,7 +174,6 @@ class LinearHead(LearnedHead):
 
     @property
     def mapping(self) -> AffineMapping:
-        """The matrix as it is now, as an affine mapping."""
         weights = self._matrix.detach().cpu().numpy().T.astype(np.float64)
         return AffineMapping(weights, np.zeros(len(self.classes)), self.classes)
 

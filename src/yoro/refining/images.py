@@ -41,7 +41,6 @@ class LabelledImages:
 
     @cached_property
     def codes(self) -> Codes:
-        """Index of each image's class, (n,)."""
         return class_codes((example.label or "" for example in self.examples), self.classes).astype(np.int64)
 
     def batches(

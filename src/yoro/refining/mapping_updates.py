@@ -32,7 +32,6 @@ class Momentum:
         return self.beta < 1.0
 
     def next(self, old: AffineMapping, new: AffineMapping) -> AffineMapping:
-        """The mapping of the next epoch."""
         if self.beta in (0.0, 1.0):
             return old if self.beta else new
         with np.errstate(invalid="ignore"):  # equal are also infinities, of a class without data

@@ -31,7 +31,6 @@ class EpochRecord:
 
     @property
     def accuracy(self) -> float:
-        """Share of these images classified correctly."""
         return self.correct / self.total if self.total else 0.0
 
 

@@ -86,7 +86,6 @@ class RefineSettings:
 
     @property
     def paper(self) -> bool:
-        """Whether the paper is followed exactly."""
         return self.protocol == "paper"
 
     def recipe(self, source: str, fitted: float) -> "Recipe":

@@ -1,4 +1,4 @@
-"""The pages about a fit and about an evaluation: figures, confusions, the worst mistakes, every class."""
+"""The report of a fit or an evaluation: metrics, confusion matrix, worst mistakes, every class."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ MOST_MISTAKES = 24  # thumbnails on a page
 MOST_CONFUSIONS = 20  # listed beside a picture; beside a table of numbers half as many
 MOST_BYTES = 65_536  # of one thumbnail; one made by `thumbnail` has about 4,000
 SIDE = 112  # pixels of a thumbnail
+CROPPED, SQUASHED = Geometry(2 * SIDE, "crop"), Geometry(2 * SIDE, "squash")
 JPEG = b"\xff\xd8\xff"
 
 
@@ -86,6 +87,16 @@ def thumbnail(image: NDArray[np.uint8], side: int = SIDE) -> bytes:
     return stream.getvalue()
 
 
+def thumbnail_of(example: Example | None, geometry: Geometry = CROPPED, side: int = SIDE) -> bytes | None:
+    """A thumbnail of an example; None if there is none, or if its file is gone since it was read."""
+    if example is None:
+        return None
+    try:
+        return thumbnail(decode(example.image, geometry), side)
+    except ImageError:
+        return None
+
+
 def evaluation_report(
     classifier: OpenModel,
     data: object,
@@ -94,7 +105,7 @@ def evaluation_report(
     loading: Loading = HERE,
     progress: bool = False,
 ) -> tuple[Evaluation, str]:
-    """Figures on labelled data, and the page about them."""
+    """The metrics on labelled data, and the report."""
     evaluation, mistakes, twice = _measured(classifier, data, loading, progress, prior)
     model = classifier.model
     title = f"Evaluation: {len(classifier.names)} classes"
@@ -106,14 +117,14 @@ def evaluation_report(
 def measured_mistakes(
     classifier: OpenModel, data: object, *, loading: Loading = HERE, progress: bool = False
 ) -> tuple[Evaluation, list[Mistake]]:
-    """Figures on labelled data, and the mistakes made with most certainty."""
+    """The metrics on labelled data, and the most confident mistakes."""
     return _measured(classifier, data, loading, progress)[:2]
 
 
 def _measured(
     classifier: OpenModel, data: object, loading: Loading, progress: bool, prior: Prior | None = None
 ) -> tuple[Evaluation, list[Mistake], Duplicates]:
-    """Figures on labelled data, the mistakes made with most certainty, and what is there twice."""
+    """The metrics on labelled data, the most confident mistakes, and the duplicates."""
     part, notes = classifier.to_measure(data)
     pictures = {example.name: example for example in part} if isinstance(part, list) else {}
     answers = classifier.measured(part, prior=prior, loading=loading, progress=progress)
@@ -136,9 +147,9 @@ def fit_report(
     notes: Sequence[str] = (),
     skipped: Sequence[tuple[str, str]] = (),
 ) -> str | None:
-    """The page about a fit, by exact leave-one-out answers; None if nothing can be left out.
+    """The report of a fit, by exact leave-one-out; None if there are no leave-one-out answers.
 
-    `notes` and `skipped` are sentences on what was found, and what could not be read and why.
+    `notes` are sentences on the data, `skipped` the unreadable files and why.
     """
     model, classes = classifier.model, classifier.names
     answers = left_out_answers(model)
@@ -151,7 +162,7 @@ def fit_report(
     evaluation = replace(evaluation, skipped=tuple(skipped), notes=tuple(notes))
     entries = [f"{digest.hex()} {label}" for digest, label in model.ledger.entries()]
     mistakes = _mistakes(worst, dict(zip(entries, fitted, strict=False)))
-    basis = f"Exact leave-one-out answers for {evaluation.n:,} of {model.statistics.total:,.0f} fitted examples"
+    basis = f"exact leave-one-out on {evaluation.n:,} of {model.statistics.total:,.0f} fitted examples"
     title = f"Fit: {len(classes)} classes" + (f" from {data}" if data else "")
     return report_html(title, evaluation, model.choice, mistakes, _facts(model), basis=basis, twice=twice)
 
@@ -166,11 +177,9 @@ def report_html(
     basis: str,
     twice: Duplicates | None = None,
 ) -> str:
-    """The whole page, to be written as UTF-8.
+    """The report as HTML: self-contained, without scripts, and bounded in size.
 
-    It asks for no other file, runs no script, and is bounded in size: of the mistakes the 24 most
-    certain are shown. `basis` says what the figures were measured on, such as "597 held-out images";
-    `twice` are images that were found more than once.
+    `basis` says what was measured on, such as "597 held-out images"; `twice` are the duplicates.
     """
     counts = np.array(evaluation.confusion, dtype=np.int64)
     names = [figures.name for figures in evaluation.per_class]
@@ -203,7 +212,7 @@ def report_html(
 
 
 def shrinkage_curve(choice: Choice) -> Markup:
-    """How every candidate fared, over the logarithm of the shrinkage; empty without candidates."""
+    """The score of every candidate over the logarithm of the shrinkage; empty without candidates."""
     counted = choice.rule == "validation"
     titles = "shrinkage", "correct answers" if counted else "negative log-likelihood"
     points = zip(choice.candidates, choice.scores, strict=True)
@@ -211,7 +220,7 @@ def shrinkage_curve(choice: Choice) -> Markup:
 
 
 def _worst(so_far: Sequence[Wrong], batch: Answers, classes: tuple[str, ...]) -> list[Wrong]:
-    """The mistakes made with most certainty, those of one more batch among them."""
+    """The most confident mistakes so far, with those of one more batch."""
     best, sure = batch.log_probabilities.argmax(axis=1), np.exp(batch.log_probabilities.max(axis=1))
     wrong = [
         Wrong(float(probability), name, label, classes[i])
@@ -222,24 +231,20 @@ def _worst(so_far: Sequence[Wrong], batch: Answers, classes: tuple[str, ...]) ->
 
 
 def _twice(model: Model, fitted: Sequence[Example]) -> Duplicates:
-    """Images that were fitted more than once, by their names where these are known."""
+    """Images that were fitted more than once, with their names."""
     again = [(row, digest, label) for row, digest, label in model.ledger.repeated() if row < len(fitted)]
     names = [fitted[row].name for row, _, _ in again]
     return find_duplicates((digest for _, digest, _ in again), (label for _, _, label in again), names)
 
 
 def _mistakes(worst: Iterable[Wrong], pictures: Mapping[str, Example]) -> list[Mistake]:
-    """With thumbnails; responses alone have no pictures to show."""
+    """The mistakes with thumbnails; responses have none."""
     mistakes = []
     for wrong in worst:
         example = pictures.get(wrong.name)
-        if example is None:
-            continue
-        try:
-            small = thumbnail(decode(example.image, Geometry(2 * SIDE, "squash")))
-        except ImageError:  # gone or changed since it was read
-            continue
-        mistakes.append(Mistake(example.name, wrong.truth, wrong.answer, wrong.probability, small))
+        small = thumbnail_of(example, SQUASHED)
+        if example is not None and small is not None:
+            mistakes.append(Mistake(example.name, wrong.truth, wrong.answer, wrong.probability, small))
     return mistakes
 
 
@@ -282,7 +287,7 @@ def _shares(counts: Counts) -> NDArray[np.float64]:
 
 def _facts(model: Model) -> dict[str, str]:
     facts = {
-        "Source": f"{model.origin.name}, width {model.statistics.width}",
+        "Backbone": f"{model.origin.name}, width {model.statistics.width}",
         "Prompt": str((model.origin.prompt or {}).get("prompt", "none")),
         "Classes": f"{len(model.mapping.classes):,}",
         "Fitted examples": f"{model.statistics.total:,.0f}",
@@ -295,7 +300,7 @@ def _facts(model: Model) -> dict[str, str]:
 
 
 def _last_change(history: Sequence[Mapping[str, object]]) -> str:
-    """What was done last to a model, as far as its history tells, and how many changes there were."""
+    """The last change of a model in its history, and how many changes there were."""
     if not history:
         return ""
     forms = {"verb": "{}", "images": "{} images", "seconds": "{}\u00a0s", "peak_memory_mb": "peak memory {}\u00a0MB"}

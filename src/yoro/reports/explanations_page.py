@@ -1,4 +1,4 @@
-"""The pages of explanations: what speaks for each class, and why each image was given its class."""
+"""The pages of explanations, of classes and of predictions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.decoding import decode
-from yoro.errors import ImageError
 from yoro.model.open_model import OpenModel
-from yoro.reports.evaluation import thumbnail
-from yoro.reports.gallery import small
+from yoro.reports.evaluation import thumbnail_of
 from yoro.reports.page import render
 from yoro.trust.explanations import ClassReasons, Explanation, ExplanationStream, Reason, strongest
 from yoro.trust.occlusion import passes
@@ -41,16 +38,16 @@ class Cell(NamedTuple):
 
 
 def classes_html(reasons: Sequence[ClassReasons], source: str, top: int) -> str:
-    """The page about classes, to be written as UTF-8; it asks for no other file and runs no script."""
+    """The page about classes as HTML, self-contained and without scripts."""
     shown = [(one, bars([*one.speaking_for(top), *reversed(one.speaking_against(top))], 1.0)) for one in reasons[:MOST]]
     return render(
-        "class_reasons.html", title="What speaks for a class", source=source, total=len(reasons), reasons=shown
+        "class_reasons.html", title="What defines each class", source=source, total=len(reasons), reasons=shown
     )
 
 
 @dataclass
 class ImagesPage:
-    """Gathers explanations while they are made; the first ones are shown."""
+    """Counts explanations as they come; the page shows the first ones."""
 
     classifier: OpenModel
     stream: ExplanationStream
@@ -59,18 +56,17 @@ class ImagesPage:
     found: list[Explanation] = field(default_factory=list)
 
     def add(self, one: Explanation) -> None:
-        """Note one."""
         self.total += 1
         if len(self.found) < MOST:
             self.found.append(one)
 
     def html(self) -> str:
-        """The whole page, to be written as UTF-8; it asks for no other file and runs no script."""
+        """The page as HTML, self-contained and without scripts."""
         maps = [one.occlusion for one in self.found if one.occlusion is not None]
         grid = len(maps[0]) if maps else 0
         return render(
             "explanations.html",
-            title="Why these answers",
+            title="Why these predictions",
             source=self.classifier.model.origin.name,
             total=self.total,
             grid=grid,
@@ -83,15 +79,16 @@ def _shown(one: Explanation, stream: ExplanationStream, classifier: OpenModel, t
     sums = [*((part.reading, part.value) for part in one.parts), ("prior", one.prior), ("offset", one.offset)]
     kept = [reason for reason in sums if reason[0] not in ("prior", "offset") or abs(reason[1]) > 1e-9]
     mine, theirs = strongest(one.parts, top)
+    picture = stream.pictures.get(one.name)
     largest = max((abs(value) for _, value in (*mine, *theirs)), default=1.0)
     return {
         "one": one,
-        "picture": _picture(one, stream, classifier),
+        "picture": None if picture is None else thumbnail_of(picture, classifier.pipeline.geometry, SIDE),
         "cells": [] if one.occlusion is None else cells(one.occlusion),
         "sums": bars(kept, max(abs(value) for _, value in kept)),
         "mine": bars(mine, largest),
         "theirs": bars(theirs, largest),
-        "nearest": [(n, small(stream.fitted.pictures.get(bytes.fromhex(n.digest)))) for n in one.nearest],
+        "nearest": [(n, thumbnail_of(stream.fitted.pictures.get(bytes.fromhex(n.digest)))) for n in one.nearest],
     }
 
 
@@ -108,14 +105,3 @@ def cells(occlusion: NDArray[np.float64]) -> list[Cell]:
         for y, row in enumerate(occlusion.tolist())
         for x, value in enumerate(row)
     ]
-
-
-def _picture(one: Explanation, stream: ExplanationStream, classifier: OpenModel) -> bytes | None:
-    """The square that the source sees; none of responses, nor of what is gone since."""
-    example = stream.pictures.get(one.name)
-    if example is None:
-        return None
-    try:
-        return thumbnail(decode(example.image, classifier.pipeline.geometry), SIDE)
-    except ImageError:
-        return None

@@ -1,4 +1,4 @@
-"""The page about predictions: every image with its answer, the most doubtful first."""
+"""The page of predictions: every image with its predicted class, the least certain first."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from yoro.data.decoding import decode
 from yoro.data.examples import Example
-from yoro.data.geometry import Geometry
 from yoro.data.python_data import Label
-from yoro.errors import ImageError
 from yoro.model.answers import ImageAnswer
-from yoro.reports.evaluation import SIDE, thumbnail
+from yoro.reports.evaluation import thumbnail_of
 from yoro.reports.page import render
 
 MOST = 300  # pictures on a page
@@ -21,7 +18,7 @@ MOST = 300  # pictures on a page
 
 @dataclass
 class Gallery:
-    """Gathers answers while they are made, and keeps the most doubtful."""
+    """Counts answers as they come, and keeps the least certain."""
 
     threshold: float = 0.0
     total: int = 0
@@ -32,7 +29,6 @@ class Gallery:
     doubtful: list[ImageAnswer] = field(default_factory=list)
 
     def add(self, answers: Sequence[ImageAnswer]) -> None:
-        """Add a batch of answers with their best two classes."""
         for answer in answers:
             label, probability = answer.best[0]
             self.counts[label] += 1
@@ -43,9 +39,9 @@ class Gallery:
         self.doubtful = heapq.nsmallest(MOST, [*self.doubtful, *answers], key=_doubt)
 
     def page(self, pictures: Mapping[str, Example], title: str, source: str) -> str:
-        """The whole page, to be written as UTF-8; it asks for no other file and runs no script."""
+        """The page as HTML, self-contained and without scripts."""
         rows = [(name, count, self.sums[name] / count) for name, count in self.counts.most_common()]
-        shown = [(answer, made) for answer in self.doubtful if (made := small(pictures.get(answer.name)))]
+        shown = [(answer, made) for answer in self.doubtful if (made := thumbnail_of(pictures.get(answer.name)))]
         return render(
             "gallery.html",
             title=title,
@@ -61,15 +57,5 @@ class Gallery:
 
 
 def _doubt(answer: ImageAnswer) -> tuple[bool, float, str]:
-    """A key that sorts the unknown first, then the least probable."""
+    """A sort key: unknown images first, then the least probable."""
     return not answer.unknown, answer.best[0][1], answer.name
-
-
-def small(example: Example | None) -> bytes | None:
-    """A thumbnail; none for what is gone since it was read."""
-    if example is None:
-        return None
-    try:
-        return thumbnail(decode(example.image, Geometry(2 * SIDE, "crop")))
-    except ImageError:
-        return None

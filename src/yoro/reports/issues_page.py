@@ -1,20 +1,17 @@
-"""The page about issues: every image that should be looked at, with what speaks against it."""
+"""The page of label issues: every image to review, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from yoro.data.examples import Example
-from yoro.reports.gallery import small
+from yoro.reports.evaluation import thumbnail_of
 from yoro.reports.page import render
 from yoro.trust.label_issues import KINDS, LABEL, Issues
 
 MOST = 100  # pictures of one kind on a page
-TOLD = {  # what each kind is, and in which order it stands
-    "label": ("Labels to look at", "By the model without the image, the least likely first."),
-    "outlier": ("Images like no class", "Far stranger than the others; the strangest first."),
-    "duplicate": ("Images that are there twice", "The same file again."),
-    "near duplicate": ("Images that are there in another form", "Nearly the same response; the most alike first."),
+TOLD = {  # title and description of each kind
+    "label": ("Probable label errors", "By leave-one-out, the least likely label first."),
+    "outlier": ("Outliers", "Far from every class (out-of-distribution); the farthest first."),
+    "duplicate": ("Duplicates", "The same image again."),
+    "near duplicate": ("Near duplicates", "Nearly the same response; the most similar first."),
 }
 
 
@@ -26,11 +23,10 @@ def issues_html(issues: Issues, source: str) -> str:
         found = issues.of(kind)
         title, about = TOLD[kind]
         if kind == LABEL:
-            about += f" It prefers another class for {sum(issue.score > 0 for issue in found)} of them."
-        shown = [(issue, _picture(pictures, issue.name), _picture(pictures, issue.like)) for issue in found[:MOST]]
+            about += f" Another class is more probable for {sum(issue.score > 0 for issue in found)} of them."
+        shown = [
+            (issue, thumbnail_of(pictures.get(issue.name)), thumbnail_of(pictures.get(issue.like)))
+            for issue in found[:MOST]
+        ]
         parts.append((title, about, len(found), shown))
-    return render("issues.html", title="What to look at", source=source, total=len(issues.names), parts=parts)
-
-
-def _picture(pictures: Mapping[str, Example], name: str) -> bytes | None:
-    return small(pictures.get(name))
+    return render("issues.html", title="Label issues", source=source, total=len(issues.names), parts=parts)

@@ -6,7 +6,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from yoro.reports.svg import drawing, element, label, line
+from yoro.reports.svg import drawing, element, label, line, shortened
 
 NAMES, CELL = 96, 8  # units of a column of names, and of a cell
 LONGEST = 26  # characters of a name at the side
@@ -27,7 +27,7 @@ def matrix_drawing(counts: NDArray[np.int64], names: list[str]) -> Markup:
         middle = NAMES + (i + 0.5) * CELL
         parts += [
             line("guide", (NAMES, NAMES + i * CELL), (NAMES + side, NAMES + i * CELL)) if i % 10 == 0 else Markup(""),
-            label(_short(name), (NAMES - 3, middle + 2), "end"),
+            label(shortened(name, LONGEST), (NAMES - 3, middle + 2), "end"),
             _upright(name, middle + 2),
         ]
     size = NAMES + side + 2, NAMES + side + 2
@@ -59,14 +59,7 @@ def _hint(counts: NDArray[np.int64], names: list[str], truth: int, answer: int, 
     return f"{names[truth]} taken for {names[answer]}: {of}"
 
 
-def _short(name: str) -> Markup:
-    """A name short enough for its column, the whole of it as a hint."""
-    if len(name) <= LONGEST:
-        return element("tspan", name)
-    return element("title", name) + element("tspan", name[: LONGEST - 1].rstrip() + "…")
-
-
 def _upright(name: str, x: float) -> Markup:
     """The name of a column, read from below."""
     turned = f"rotate(-90 {x:g} {NAMES - 3})"
-    return element("text", _short(name), x=x, y=NAMES - 3, transform=turned)
+    return element("text", shortened(name, LONGEST), x=x, y=NAMES - 3, transform=turned)

@@ -1,4 +1,4 @@
-"""Pages from templates, in which whatever a stranger wrote is bounded, cleaned and escaped."""
+"""HTML pages from templates; text from outside is bounded, cleaned and escaped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from yoro.model.metrics import percent_text
 
-LONGEST = 120  # characters of a stranger's name that are shown
+LONGEST = 120  # characters of a name that are shown
 SENTENCE = 600  # of a sentence or a fact
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -23,9 +23,9 @@ def render(template: str, **content: object) -> str:
 
 
 def text(value: object, longest: int = LONGEST) -> Markup:
-    """A stranger's text made safe for HTML: escaped, of bounded length, without control characters.
+    """Untrusted text made safe for HTML: escaped, of bounded length, without control characters.
 
-    Markup is ours, and stays as it is. Templates pass all that they print through this.
+    Markup is ours and stays as it is. Templates pass everything they print through this.
     """
     if isinstance(value, Markup):
         return value
@@ -36,27 +36,27 @@ def text(value: object, longest: int = LONGEST) -> Markup:
 
 
 def name(value: object, longest: int = LONGEST) -> Markup:
-    """A stranger's name, kept from turning the direction of the text around it."""
+    """An untrusted name, isolated so that it cannot change the direction of the text around it."""
     return Markup("<bdi>{}</bdi>").format(text(value, longest))
 
 
 def breakable(value: object) -> Markup:
-    """A name whose line may end after a mark, rather than within a word."""
+    """A name that may wrap after punctuation instead of within a word."""
     return name(Markup(re.sub(r"([/_.-])", r"\1<wbr>", str(text(value)))))  # escapes hold no such mark
 
 
 def percent(share: float, places: int = 1) -> str:
-    """A share of one, with a space that does not break; never rounded to all or to nothing if it is neither."""
+    """A share in percent, with a non-breaking space; only exact 0 and 1 print as 0 and 100."""
     return percent_text(share, places, "\u00a0%")
 
 
 def thousands(number: int) -> str:
-    """A whole number whose thousands are parted."""
+    """A whole number with thousands separators."""
     return f"{number:,}"
 
 
 def data_uri(image: bytes) -> Markup:
-    """A PNG or JPEG as an address that holds it."""
+    """A PNG or JPEG as a data URI."""
     kind = "png" if image.startswith(PNG) else "jpeg"
     return Markup("data:image/{};base64,{}").format(kind, base64.b64encode(image).decode("ascii"))
 

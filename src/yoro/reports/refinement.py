@@ -1,4 +1,4 @@
-"""The page about a refinement: what each epoch gave, which was chosen, and the prompt that was learned."""
+"""The report of a refinement: accuracy and loss by epoch, the chosen epoch, and the trained prompt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from yoro.reports.svg import curve, epoch_axis
 
 
 def refinement_html(facts: Mapping[str, object], prompt: Prompt, source: str) -> str:
-    """The page; `facts` are those of `Refinement.to_json`, `prompt` the model's after it."""
+    """The report as HTML; `facts` are those of `Refinement.to_json`, `prompt` is the refined one."""
     chosen = cast(int, facts["epoch"])
     validation = [(epoch, 100 * share) for epoch, share in enumerate(cast("list[float]", facts["validation"]))]
     losses = enumerate(cast("list[float | None]", facts["loss"]))
@@ -31,43 +31,38 @@ def refinement_html(facts: Mapping[str, object], prompt: Prompt, source: str) ->
         accuracy=curve(validation, epoch_axis, ("epoch", "accuracy, %"), chosen),
         loss=curve(trained, epoch_axis, ("epoch", "loss"), chosen),
         prompt=prompt.name,
-        picture=prompt_picture(prompt) if is_trained(prompt) else None,
+        picture=prompt_picture(prompt) if prompt.program is not None else None,
     )
 
 
 def prompt_html(model: Model) -> str:
-    """The page of a model's prompt, and of its last refinement if there was one."""
+    """The page of a model's prompt, with its last refinement if there was one."""
     prompt = restore_prompt(model.origin.prompt or {}, model.origin.prompt_arrays)
     source = model.origin.name
     told = [entry["refinement"] for entry in model.history if isinstance(entry.get("refinement"), dict)]
     if told:
         return refinement_html(cast("Mapping[str, object]", told[-1]), prompt, source)
-    content = {"facts": {"Source": source, "Prompt": _described(prompt)}, "why": "", "accuracy": "", "loss": ""}
     return render(
         "refinement.html",
         title="Prompt",
+        facts={"Backbone": source, "Prompt": _described(prompt)},
         prompt=prompt.name,
-        picture=prompt_picture(prompt) if is_trained(prompt) else None,
-        **content,
+        picture=prompt_picture(prompt) if prompt.program is not None else None,
+        **dict.fromkeys(("why", "accuracy", "loss"), ""),
     )
-
-
-def is_trained(prompt: Prompt) -> bool:
-    """Whether there is anything of a prompt to draw."""
-    return prompt.program is not None
 
 
 def _facts(facts: Mapping[str, object], prompt: Prompt, source: str) -> dict[str, str]:
     seconds = sum(cast("list[float]", facts["seconds"]))
     return {
-        "Source": source,
+        "Backbone": source,
         "Prompt": _described(prompt),
         "Validation images": f"{facts['n']:,}",
-        "Accuracy of the model as it came": percent(cast(float, facts["given"])),
+        "Accuracy before refinement": percent(cast(float, facts["given"])),
         "Epochs": str(len(cast("list[float]", facts["validation"])) - 1),
         "Chosen epoch": str(facts["epoch"]),
         "Seconds of training": f"{seconds:.0f}",
-        "Adam's rate, images of one update": f"{facts['learning_rate']}, {facts['batch_size']}",
+        "Learning rate, batch size": f"{facts['learning_rate']}, {facts['batch_size']}",
         "Temperature of the loss": f"{cast(float, facts['temperature']):.3g}",
     }
 

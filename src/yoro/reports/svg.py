@@ -95,7 +95,6 @@ class Chart:
         return self.frame.foot - self.up.share(value) * (self.frame.foot - self.frame.head)
 
     def places(self, points: Iterable[tuple[float, float]]) -> list[Place]:
-        """Where pairs of values stand."""
         return [(self.x(value), self.y(figure)) for value, figure in points]
 
     def ground(self, across: str, up: str) -> Markup:
@@ -120,7 +119,7 @@ def drawing(kind: str, size: tuple[float, float], parts: Iterable[Markup], about
 
 
 def element(tag: str, *content: object, **attributes: object) -> Markup:
-    """An element: numbers with one decimal, a stranger's text made safe, attributes of None left out.
+    """An element: numbers with one decimal, untrusted text made safe, attributes of None left out.
 
     Names of attributes lose a `_` at the end, and others become `-`.
     """
@@ -242,7 +241,7 @@ LEAST = 1e-4  # seconds: anything faster stands here
 
 
 @dataclass(frozen=True)
-class Point:
+class CostPoint:
     """A method: seconds to fit, accuracy and its deviation as shares of one; ours is drawn in colour."""
 
     title: str
@@ -252,7 +251,7 @@ class Point:
     ours: bool = False
 
 
-def cost_plot(points: Sequence[Point], title: str = "seconds to fit") -> Markup:
+def cost_plot(points: Sequence[CostPoint], title: str = "seconds to fit") -> Markup:
     """Accuracy over seconds as SVG; names stand in a column beside it, each tied to its point.
 
     So that the best can be told apart, the axis ends where few are left: methods below stand at its foot.
@@ -290,7 +289,7 @@ def _decades(seconds: Sequence[float]) -> Axis:
     return logarithmic_axis([10.0**low, 10.0 ** max(math.ceil(max(logs)), low + 1)])
 
 
-def _mark(point: Point, chart: Chart, end: Place) -> list[Markup]:
+def _mark(point: CostPoint, chart: Chart, end: Place) -> list[Markup]:
     """A point with its bar of one deviation, its name in the column, and a line between the two."""
     ours = " ours" if point.ours else ""
     x, y = chart.x(point.seconds), chart.y(point.accuracy)

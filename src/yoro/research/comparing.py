@@ -112,11 +112,9 @@ class Comparison:
 
     @property
     def ran(self) -> tuple[ComparisonRow, ...]:
-        """The rows of methods that ran."""
         return tuple(row for row in self.rows if row.accuracy is not None)
 
     def to_frame(self) -> DataFrame:
-        """The rows as a pandas DataFrame."""
         return data_frame([row.to_json() for row in self.rows])
 
 
@@ -141,23 +139,12 @@ def compare_methods(
     scale: float | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Fit and test every method at every seed.
+    """Fit and test methods (all by default) at the seeds 0, 1, ..., each with its own hold-out, few-shot draw and
+    random numbers.
 
-    Parameters
-    ----------
-    shared
-        The responses, from `read_responses`.
-    methods
-        Names; None is all of them.
-    seeds
-        Repetitions, with the seeds 0, 1, ...: each has its own hold-out, few-shot draw and random numbers.
-    shots
-        Training images per class; None is all.
-    texts, scale
-        Text vectors (m, width) of each class and the scale of their cosines (default 100), where the responses are
-        image vectors of an image-text model; by default those of `shared`. Methods that need texts fail without.
-    tell
-        Called with the seed and the name of each method before it runs.
+    `texts` are vectors (m, width) of each class and `scale` that of their cosines (default 100), where the responses
+    are image vectors of an image-text model; by default those of `shared`. Methods that need texts fail without.
+    `tell` is called with the seed and the name of each method before it runs.
 
     Accuracies depend on the data and the seeds alone. Methods run one after the other with one
     thread for linear algebra, so that their seconds can be compared.
@@ -255,7 +242,7 @@ def _facts(shared: SharedResponses, task: FitTask, tested: int, shots: int | Non
     if texts and shared.words:
         texts += f" ({shared.words.bank.origin})"
     return {
-        "Source": shared.source,
+        "Backbone": shared.source,
         "Response width": f"{shared.width:,}",
         "Classes": f"{len(task.classes):,}",
         **({"Sentences": texts} if texts else {}),
@@ -270,10 +257,12 @@ def _facts(shared: SharedResponses, task: FitTask, tested: int, shots: int | Non
 def comparison_html(comparison: Comparison, title: str = "Comparison of methods") -> str:
     """A self-contained HTML page: accuracy against cost, and the table."""
     from yoro.reports.page import render
-    from yoro.reports.svg import Point, cost_plot
+    from yoro.reports.svg import CostPoint, cost_plot
 
     points = [
-        Point(row.method, row.fit_seconds or 0.0, row.accuracy or 0.0, row.deviation or 0.0, ours=row.method == OURS)
+        CostPoint(
+            row.method, row.fit_seconds or 0.0, row.accuracy or 0.0, row.deviation or 0.0, ours=row.method == OURS
+        )
         for row in comparison.ran
     ]
     return render(

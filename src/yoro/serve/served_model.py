@@ -19,7 +19,7 @@ from yoro.model.question import Question
 from yoro.model.store import read_model
 from yoro.trust.answering import Answerer
 from yoro.trust.conformal_sets import LabelSets, left_out_sets
-from yoro.trust.out_of_distribution import Strangeness, strangeness
+from yoro.trust.out_of_distribution import OutOfDistributionScore, out_of_distribution_score
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Served:
         return [_json(answer) for answer in Answerer(self.classifier.model, question, measure, sets).each(batch)]
 
     @cached_property
-    def strangeness(self) -> Strangeness:
+    def strangeness(self) -> OutOfDistributionScore:
         """What the model takes for strange; found when first asked for."""
-        return strangeness(self.classifier.model)
+        return out_of_distribution_score(self.classifier.model)
 
     @cached_property
     def sets(self) -> LabelSets:

@@ -5,15 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from yoro.errors import SourceError
 from yoro.sources.names import SourceName, parse_colour, parse_side
 from yoro.sources.protocol import IMAGENET_COLOURS, Colour, IdentifiedSource, Identity, Images, Reading
 from yoro.user_code import import_here
-
-if TYPE_CHECKING:
-    import onnx
 
 DEFAULT_SIDE = 224
 
@@ -38,10 +34,6 @@ class CallableSource(IdentifiedSource):
         if not isinstance(width, int) or width < 1:
             raise SourceError(f"{name!r}: attribute 'width' must be a positive whole number; got {width!r}.")
         self.width = width
-
-    def onnx_model(self) -> onnx.ModelProto:
-        """Always an error: a black box has no graph."""
-        raise SourceError(f"{self.name!r} is a Python function; only sources that are graphs can be exported to ONNX.")
 
     def _ask(self, images: Images) -> object:
         try:

@@ -42,7 +42,6 @@ class _Lite(GraphBuilder):
         )
 
     def clip(self, tensor: str) -> str:
-        """ReLU6."""
         return self.node("Clip", tensor, *(self.constant(np.array(bound, np.float32)) for bound in (0, 6)))
 
     def block(self, tensor: str, index: int, *, stride: int, residual: bool) -> str:

@@ -35,7 +35,6 @@ class GraphBuilder:
         return name
 
     def weight(self, name: str) -> str:
-        """A constant from the table."""
         return self.constant(self.weights[name])
 
     def node(self, kind: str, *inputs: str, **attributes: object) -> str:

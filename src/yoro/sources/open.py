@@ -51,8 +51,8 @@ KINDS = {
     "http": ENDPOINT,
     "https": ENDPOINT,
     "endpoint": ENDPOINT,
-    "timm": Kind(network="torch.timm_models:timm_network", package="timm"),
-    "torchvision": Kind(network="torch.torchvision_models:torchvision_network", package="torchvision"),
+    "timm": Kind(network="torch.zoo:timm_network", package="timm"),
+    "torchvision": Kind(network="torch.zoo:torchvision_network", package="torchvision"),
     "open_clip": Kind(network="torch.open_clip_models:open_clip_network", package="open_clip"),
 }
 
@@ -108,7 +108,7 @@ def torch_network(name: str, read: Reading, side: int | None = None) -> tuple[So
 
 
 def needs_consent(name: str) -> str | None:
-    """What opening the source would do that a stranger's file must not decide alone; None if it is harmless."""
+    """What opening the source would do that needs the user's consent; None if it is harmless."""
     if name.startswith("callable:"):
         return "runs code"
     if name.startswith(("http:", "https:", "endpoint:")):

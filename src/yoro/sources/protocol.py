@@ -106,7 +106,6 @@ class Identity:
     interpolation: str = "bilinear"
 
     def as_dict(self) -> dict[str, object]:
-        """The identity as JSON-able values."""
         return {
             "name": self.name,
             "read": self.read,
@@ -178,6 +177,9 @@ class IdentifiedSource(SourceDefaults):
 
     def describe(self) -> dict[str, object]:
         return self._identity.as_dict()
+
+    def onnx_model(self) -> onnx.ModelProto:
+        raise SourceError(f"{self.name!r} is not a graph, so it cannot be exported to ONNX.")
 
     def _probe(self) -> int:
         """The width, from a grey image."""

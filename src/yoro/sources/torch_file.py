@@ -78,7 +78,7 @@ def _view(value: object) -> View:
                     whole = all(type(number) is int and 0 <= number <= limits.WEIGHT_FILE_BYTES for number in sizes)
                     if whole and len(shape) == len(strides) <= 8 and 0 not in shape:
                         return key, ELEMENTS[kind], size, offset, shape, strides
-    raise PickleRefused("an entry is no tensor of floats or longs with a storage, and a shape that fits its strides")
+    raise PickleRefused("an entry is not a tensor of floats or longs whose shape fits its storage and strides")
 
 
 def _tensors(data: bytes, start: int, keys: list[str], views: dict[str, View]) -> Weights:

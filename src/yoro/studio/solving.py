@@ -32,7 +32,7 @@ from yoro.studio.workspace import Workspace
 from yoro.trust.explanations import Sums
 from yoro.trust.label_issues import far_out, near_duplicates
 from yoro.trust.nearest_neighbours import FittedImages
-from yoro.trust.out_of_distribution import Strangeness, strangeness_of
+from yoro.trust.out_of_distribution import OutOfDistributionScore, left_out_scores
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Judgement:
     """The out-of-distribution measure, outliers and near duplicates of a classifier; found later, in seconds."""
 
     def __init__(self) -> None:
-        self.measure: Strangeness | None = None  # None if there are too few photos
+        self.measure: OutOfDistributionScore | None = None  # None if there are too few photos
         self.outliers: tuple[str, ...] = ()  # digests, by out-of-distribution score
         self.twins: tuple[str, ...] = ()  # digests of near duplicates, pair by pair, the nearest first
         self.made = threading.Event()
@@ -59,7 +59,7 @@ class Judgement:
         if members is not None:
             digests = [content.hex() for content in members.digests]
             with suppress(InputError):  # too few photos to tell
-                self.measure, strange, rows = strangeness_of(model, members)
+                self.measure, strange, rows = left_out_scores(model, members)
                 self.outliers = tuple(digests[rows[i]] for i in far_out(strange))
             pairs = near_duplicates(members.responses, members.digests, model.statistics.layout)
             self.twins = tuple(dict.fromkeys(digests[i] for _, *pair in pairs for i in pair))

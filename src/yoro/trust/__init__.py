@@ -1,1 +1,1 @@
-"""What is behind an answer: labels that look wrong, images that look strange, sets and explanations."""
+"""Trust: OOD detection, conformal prediction sets, label issues, explanations, unlearning, advice."""

@@ -1,4 +1,4 @@
-"""Which unlabelled images to label next: those in doubt, and unlike each other."""
+"""Active learning: which unlabelled images to label next, by uncertainty and diversity."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.errors import InputError
-from yoro.model.answers import Answers
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
 
 Array = NDArray[np.float64]
 
-COUNT = 10  # images to label next, unless told
-POOL = 2  # times as many images as are asked for, the most doubtful, are spread out
+COUNT = 10  # images to label next, by default
+POOL = 2  # the next ones are spread among this many times as many uncertain images
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An image worth a label: its name, the two classes that it lies between, and by how much they differ."""
+    """An image to label next: its name, its two most probable classes, and the margin between them."""
 
     name: str
     label: str
@@ -30,13 +29,12 @@ class Candidate:
     margin: float  # between the probabilities of the two
 
     def row(self) -> dict[str, object]:
-        """The candidate as a row of a list."""
         return {"path": self.name, **{key: value for key, value in vars(self).items() if key != "name"}}
 
 
 @dataclass(frozen=True)
 class NextToLabel:
-    """Images to label next, the first to be labelled first."""
+    """Images to label next, in the order to label them."""
 
     candidates: tuple[Candidate, ...]
     looked_at: int
@@ -46,15 +44,15 @@ class NextToLabel:
 def choose_next(
     classifier: OpenModel, data: object, count: int = COUNT, *, loading: Loading = HERE, progress: bool = False
 ) -> NextToLabel:
-    """So many of the unlabelled images, by doubt and spread."""
+    """Choose `count` unlabelled images to label next, by uncertainty and diversity."""
     if count < 1:
-        raise InputError(f"{count} images to label were asked for; expected 1 or more.")
+        raise InputError(f"Cannot choose {count} images to label; expected 1 or more.")
     stream = classifier.answers(data, loading=loading, progress=progress)
     batches = list(stream)
-    unseen = [_unseen(classifier, batch) for batch in batches]
+    unseen = [np.flatnonzero(~classifier.fitted(batch.digests)).tolist() for batch in batches]
     names = [batch.names[i] for batch, rows in zip(batches, unseen, strict=True) for i in rows]
     if not names:
-        raise InputError("Every image that came was fitted already; give others to choose from.")
+        raise InputError("Every one of these images is already in the model; give others to choose from.")
     logs = np.concatenate([batch.log_probabilities[rows] for batch, rows in zip(batches, unseen, strict=True)])
     responses = np.concatenate([np.asarray(batch.responses)[rows] for batch, rows in zip(batches, unseen, strict=True)])
     order = spread_doubt(np.exp(logs), features_of(classifier.model, responses), count)
@@ -68,9 +66,9 @@ def choose_next(
 
 
 def spread_doubt(probabilities: Array, features: Array, count: int) -> list[int]:
-    """Rows of (n, classes) in doubt, far from each other in the features (n, width): the first is the most doubtful.
+    """Uncertain rows of (n, classes) that lie far apart in the features (n, width), the most uncertain first.
 
-    Of the rows with the smallest margins each next one is the farthest from those before it (k-centre, greedily).
+    Among the rows with the smallest margins, each next one is the farthest from those before it (greedy k-centre).
     """
     two = np.sort(probabilities, axis=1)[:, -2:]
     pool = np.argsort(two[:, 1] - two[:, 0], kind="stable")[: POOL * count]
@@ -86,10 +84,5 @@ def spread_doubt(probabilities: Array, features: Array, count: int) -> list[int]
 
 
 def features_of(model: Model, responses: NDArray[np.floating]) -> Array:
-    """The part of responses that distances are taken in: the features where they are read, else all."""
+    """The features of responses where they are read, else the whole responses."""
     return np.asarray(responses[:, model.statistics.layout.compared], dtype=np.float64)
-
-
-def _unseen(classifier: OpenModel, batch: Answers) -> list[int]:
-    """Rows of a batch that were not fitted."""
-    return np.flatnonzero(~classifier.fitted(batch.digests)).tolist()

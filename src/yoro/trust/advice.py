@@ -1,42 +1,38 @@
-"""What a fit of these data is worth, what more images would buy, and which: all from the responses of one pass."""
+"""Advice on a dataset: expected accuracy, what more images would add, and whether another backbone is better."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.data.examples import Example
 from yoro.data.responses import ResponseBatch
+from yoro.data.splits import draw_few
 from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.reservoir import Members
 from yoro.errors import InputError
 from yoro.mappings.batches import class_codes
+from yoro.model.answers import left_out_answers
 from yoro.model.gathered import Gathered
 from yoro.model.model import Model
-from yoro.model.settings import SolveSettings
+from yoro.model.one_pass import fit_model
+from yoro.model.settings import FitSettings, SolveSettings
 from yoro.model.solve import solve
-from yoro.trust.learning_curve import Judged, Share, forecast, measured
+from yoro.trust.learning_curve import CurvePoint, Judged, forecast, measured
 
 DRAWS = 6  # of each size
 MOST_IMAGES = 1_500  # in a draw: larger ones cost seconds each, and leave-one-out tells of the end of the curve
-FEWEST = 4  # images of the median class: with fewer there is no curve
-
-
-@dataclass(frozen=True)
-class Point:
-    """Accuracy with so many images a class, with a 90 % interval."""
-
-    images: float
-    accuracy: float
-    low: float
-    high: float
+FEWEST = 4  # images of the median class for a curve, and of each class for a trial
+SAMPLE = 240  # images that another backbone is tried on, about
+CLEAR = 1.645  # standard errors between right answers that came and those that went: one chance in twenty
 
 
 @dataclass(frozen=True)
 class Need:
-    """A class that is answered badly: its images, the share of them answered rightly, and what it is taken for."""
+    """A class that needs images: how many it has, its recall, and the class it is most often mistaken for."""
 
     name: str
     images: int
@@ -46,8 +42,8 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Alone:
-    """A reading by itself: the share of right leave-one-out answers, and its part in the answer of all."""
+class LayerAccuracy:
+    """A layer by itself: its leave-one-out accuracy, and its ensemble weight."""
 
     name: str
     accuracy: float
@@ -56,21 +52,20 @@ class Alone:
 
 @dataclass(frozen=True)
 class Advice:
-    """All figures are by exact leave-one-out, or of refits on some of the images tested on the others."""
+    """Figures by exact leave-one-out, or of refits on some of the images, tested on the others."""
 
     images: int
     classes: int
     each: float  # images of the median class
-    now: Point  # the leave-one-out answers
-    curve: tuple[Point, ...]  # refits on fewer
-    forecast: tuple[Point, ...]  # to expect on new images: as it is, with twice, and with four times as many
+    now: CurvePoint  # the leave-one-out accuracy
+    curve: tuple[CurvePoint, ...]  # refits on fewer
+    forecast: tuple[CurvePoint, ...]  # to expect on new images: as it is, with twice, and with four times as many
     needs: tuple[Need, ...]  # the neediest class first
-    readings: tuple[Alone, ...] = ()  # the best first
+    readings: tuple[LayerAccuracy, ...] = ()  # the best first
     seconds: float = 0.0  # that the pass took
     notes: tuple[str, ...] = field(default=())
 
     def to_json(self) -> dict[str, object]:
-        """The same as plain values."""
         plain = {**vars(self), "now": vars(self.now)}
         for key in ("curve", "forecast", "needs", "readings"):
             plain[key] = [vars(item) for item in getattr(self, key)]
@@ -78,12 +73,12 @@ class Advice:
 
 
 def advise(model: Model) -> Advice:
-    """Advice from a model and the responses that it keeps; nothing is read again."""
+    """Advice from a model and its stored responses; no image is read again."""
     found = model.left_out()
     if found is None or model.reservoir is None:
         raise InputError(
-            "No fitted example can be left out, so there is nothing to advise by: fit at least two images a class, "
-            "and keep responses (no --no-reservoir)."
+            "No leave-one-out answers, so no advice: fit at least two images per class, and keep the responses "
+            "(without --no-reservoir)."
         )
     logs = log_probabilities(found.scored.scores, model.choice.temperature)
     judged, members = Judged.of(logs, found.scored.truth), model.reservoir.members()
@@ -91,19 +86,22 @@ def advise(model: Model) -> Advice:
     each, notes = float(np.median(counts)), list[str]()
     curve = list(_curve(model, members, each))
     if not curve:
-        notes.append(f"With {each:g} images in the median class there is no learning curve; {FEWEST} are needed.")
-    event = next((entry for entry in reversed(model.history) if entry.get("verb") == "fit"), {})
+        notes.append(f"No learning curve: the median class has {each:g} images; at least {FEWEST} are needed.")
     return Advice(
-        int(model.statistics.total), len(counts), each, _point(each, measured(judged.accuracy, len(judged))),
-        tuple(curve),
-        tuple(_point(n, share) for n, share in forecast(each, judged, len(counts))),
-        tuple(_needs(model, logs, found.scored.truth)), tuple(_readings(model)),
-        float(str(event.get("seconds", 0.0))), tuple(notes),
+        int(model.statistics.total), len(counts), each, measured(each, judged.accuracy, len(judged)), tuple(curve),
+        tuple(forecast(each, judged, len(counts))), tuple(_needs(model, logs, found.scored.truth)),
+        tuple(_readings(model)), fit_cost(model)[0], tuple(notes),
     )  # fmt: skip
 
 
+def fit_cost(model: Model) -> tuple[float, float]:
+    """Seconds and images of the last fit, as far as the history has them."""
+    event = next((entry for entry in reversed(model.history) if entry.get("verb") == "fit"), {})
+    return float(str(event.get("seconds", 0.0))), float(str(event.get("images", 1)))
+
+
 def refit(model: Model, members: Members, rows: NDArray[np.intp]) -> Model:
-    """The model of some of the kept responses, chosen as the model was."""
+    """The model of some of the stored responses, its shrinkage selected as the model's was."""
     rule = "loo" if model.choice.asked == "validation" else model.choice.asked
     gathered = Gathered.empty(max(len(rows), 1), 0, model.statistics.layout)
     responses, labels = members.responses[rows], members.labels[rows].tolist()
@@ -113,8 +111,8 @@ def refit(model: Model, members: Members, rows: NDArray[np.intp]) -> Model:
     return solve(gathered, SolveSettings(rule, model.prior), model.origin, words=model.words)
 
 
-def _curve(model: Model, members: Members, each: float) -> Iterator[Point]:
-    """For every size the accuracy of refits on draws, tested on the images beside them."""
+def _curve(model: Model, members: Members, each: float) -> Iterator[CurvePoint]:
+    """For every size the accuracy of refits on random draws, tested on the other images."""
     rng, size = np.random.default_rng(0), 2
     own = [np.flatnonzero(members.labels == name) for name in np.unique(members.labels)]
     while size <= each / 2 and size * len(own) <= MOST_IMAGES:
@@ -132,16 +130,12 @@ def _curve(model: Model, members: Members, each: float) -> Iterator[Point]:
                 drawn.append(len(train) / len(own))
                 tested = max(tested, len(test))  # all draws are of the same images, so these count once
         if right:
-            yield _point(float(np.mean(drawn)), measured(float(np.mean(right)), tested))
+            yield measured(float(np.mean(drawn)), float(np.mean(right)), tested)
         size *= 2
 
 
-def _point(images: float, share: Share) -> Point:
-    return Point(images, share.value, share.low, share.high)
-
-
 def _needs(model: Model, logs: NDArray[np.float64], truth: NDArray[np.intp]) -> list[Need]:
-    """Classes by the share of right answers, which for a class of few images is drawn to that of all."""
+    """Classes by recall, the worst first; with few images the recall is pulled towards the overall accuracy."""
     classes, answers = model.statistics.classes, logs.argmax(axis=1)
     right, overall = answers == truth, float((answers == truth).mean())
     found = []
@@ -156,7 +150,60 @@ def _needs(model: Model, logs: NDArray[np.float64], truth: NDArray[np.intp]) -> 
     return [need for _, _, need in sorted(found, key=lambda one: one[:2])]
 
 
-def _readings(model: Model) -> list[Alone]:
+def _readings(model: Model) -> list[LayerAccuracy]:
     parts = [part for part in model.choice.parts if part.right is not None]
-    found = [Alone(part.name, float(part.right or 0.0), part.weight) for part in parts]
+    found = [LayerAccuracy(part.name, float(part.right or 0.0), part.weight) for part in parts]
     return sorted(found, key=lambda one: -one.accuracy)
+
+
+@dataclass(frozen=True)
+class BackboneTrial:
+    """Leave-one-out accuracy of two backbones on the same images, and seconds per image."""
+
+    source: str
+    images: int
+    accuracy: float
+    present: float
+    gained: int  # images that it alone has right
+    lost: int  # images that the present source alone has right
+    seconds: float
+    present_seconds: float
+
+    @property
+    def verdict(self) -> str:
+        clear = abs(self.gained - self.lost) > CLEAR * (self.gained + self.lost) ** 0.5
+        if not clear:
+            return "no clear difference"
+        return "better" if self.gained > self.lost else "worse"
+
+    def to_json(self) -> dict[str, object]:
+        return {**vars(self), "verdict": self.verdict}
+
+
+def try_source(model: Model, examples: Sequence[Example], source: str, settings: FitSettings) -> BackboneTrial:
+    """Fit another backbone on a sample of the images that a model was fitted on, and compare the two."""
+    if model.reservoir is None:
+        raise InputError("This model stores no responses to compare with. Fit again without --no-reservoir.")
+    classes = len({example.label for example in examples})
+    sample = draw_few(list(examples), max(FEWEST, SAMPLE // classes), 0)
+    other = fit_model(sample, None, replace(settings, pipeline=replace(settings.pipeline, source=source))).model
+    members, wanted = model.reservoir.members(), set(other.ledger.digests())
+    rows = np.flatnonzero([digest in wanted for digest in members.digests])
+    theirs, mine = _right(other), _right(refit(model, members, rows))
+    both = sorted(theirs.keys() & mine.keys())
+    if not both:
+        raise InputError("No leave-one-out answers on the sample; give at least two images per class.")
+    one, two = (np.array([right[name] for name in both]) for right in (theirs, mine))
+    return BackboneTrial(
+        source, len(both), float(one.mean()), float(two.mean()), int((one & ~two).sum()), int((two & ~one).sum()),
+        *(seconds / max(images, 1.0) for seconds, images in map(fit_cost, (other, model))),
+    )  # fmt: skip
+
+
+def _right(model: Model) -> dict[str, bool]:
+    """Whether each leave-one-out answer is right, by the image's digest and label."""
+    answers, classes = left_out_answers(model), model.statistics.classes
+    if answers is None or answers.labels is None:
+        return {}
+    best = answers.log_probabilities.argmax(axis=1)
+    return {name: classes[i] == label for name, i, label in zip(answers.names, best, answers.labels, strict=True)}

@@ -18,16 +18,16 @@ from yoro.model.priors import prior_shift
 from yoro.model.question import Question
 from yoro.model.settings import HERE, Loading
 from yoro.trust.conformal_sets import LabelSets, held_out_sets, left_out_sets
-from yoro.trust.out_of_distribution import Strangeness, strangeness
+from yoro.trust.out_of_distribution import OutOfDistributionScore, out_of_distribution_score
 
 
 @dataclass(frozen=True)
 class Answerer:
-    """A question to a model, with what its answers need: made by `make_answerer`, or from parts found before."""
+    """A question to a model with the OOD score and conformal sets that it needs; see `make_answerer`."""
 
     model: Model
     question: Question
-    measure: Strangeness | None = None  # where `unknown` is asked
+    measure: OutOfDistributionScore | None = None  # where `unknown` is asked
     sets: LabelSets | None = None  # where a coverage is asked
 
     @cached_property
@@ -36,20 +36,19 @@ class Answerer:
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know before the answers."""
         if self.sets is None or not self.sets.everything:
             return []
         few = counted(self.sets.n, "example")
-        return [f"Every set holds all classes: {few} are too few for a coverage of {self.sets.coverage:g}."]
+        return [f"Every prediction set contains all classes: {few} are too few for {self.sets.coverage:g} coverage."]
 
     def answer(self, responses: NDArray[np.floating], names: Sequence[str]) -> Iterator[ImageAnswer]:
-        """One answer for each of some responses (n, width)."""
+        """One answer per response (n, width)."""
         return self.each(Answers(names, log_answers(self.model, responses, self._shift), responses=responses))
 
     def each(self, batch: Answers, labels: Sequence[Label] | None = None) -> Iterator[ImageAnswer]:
-        """One answer for each image of a batch, which was answered by the question's prior.
+        """One answer per image of a batch whose log-probabilities have the question's prior.
 
-        `labels` are the classes as they are to be shown, by default their names.
+        `labels` are the class labels to show, by default their names.
         """
         assert batch.responses is not None
         typical = None if self.measure is None else self.measure.typicality(batch.responses)
@@ -59,8 +58,8 @@ class Answerer:
 
 
 def make_answerer(opened: OpenModel, question: Question, *, loading: Loading = HERE) -> Answerer:
-    """What answers a question for a model; calibration data are read here."""
-    measure = None if question.unknown is None else strangeness(opened.model)
+    """The answerer of a question for a model; calibration data are read here."""
+    measure = None if question.unknown is None else out_of_distribution_score(opened.model)
     sets = None
     if question.coverage is not None and question.calibrate is not None:
         sets = held_out_sets(opened, question.calibrate, question.coverage, empty=question.allow_empty, loading=loading)

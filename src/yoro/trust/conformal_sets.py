@@ -1,4 +1,4 @@
-"""Conformal prediction sets: sets of labels that hold the right one as often as asked (their coverage)."""
+"""Conformal prediction sets: sets of labels that contain the right one with a given coverage."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ ROUNDING = 1e-9  # of a product of a coverage and a number of examples
 
 @dataclass(frozen=True)
 class LabelSets:
-    """Which classes are in the set of an image: those that not too many of `n` examples fit their own label better.
+    """Conformal prediction sets by ranks among `n` calibration examples.
 
-    `beaten` gives how many do (images, classes), by responses and log-probabilities.
+    `beaten` gives the ranks (images, classes), by responses and log-probabilities: how many examples fit their own
+    label better than the image fits the class. A class is in the set unless too many do.
     """
 
     beaten: Ranks
@@ -36,7 +37,7 @@ class LabelSets:
 
     @property
     def everything(self) -> bool:
-        """Whether the examples are too few for this coverage, so that every set holds all classes."""
+        """Whether the examples are too few for this coverage, so that every set contains all classes."""
         return self.n < self.coverage * (self.n + 1) - ROUNDING
 
     def __call__(self, responses: NDArray[np.floating], logs: Array) -> NDArray[np.bool_]:
@@ -62,13 +63,15 @@ def left_out_sets(model: Model, coverage: float, by: str = BY_CLASS, *, empty: b
     zero = any(part.weight > 0 and part.shrinkage == 0 for part in model.choice.parts or (model.choice,))
     if members is None or evidence is None or found is None or zero:
         raise InputError(
-            "No fitted example can be left out: this model keeps no individual responses, or each is alone in its "
-            "class, or its shrinkage is zero. Give labelled data that were not fitted (--calibrate DATA), or fit again "
-            "without --no-reservoir."
+            "No leave-one-out answers to calibrate with: this model stores no individual responses, or every class has "
+            "a single one, or its shrinkage is zero. Give labelled data that were not fitted (--calibrate DATA), or "
+            "fit again without --no-reservoir."
         )
     if by == FULL:
         if any(members.groups.tolist()):
-            raise InputError("Full conformal sets are of independent images, and these came in groups. Ask for others.")
+            raise InputError(
+                "Full conformal sets need independent images, but these are grouped. Choose another kind of set."
+            )
         full = FullConformalRanks(evidence, model.choice)
         return LabelSets(full.beaten, len(full), coverage, empty)
     ranks = JackknifeRanks(evidence, model.choice, found)

@@ -1,4 +1,4 @@
-"""The numbers that a score is a sum over, by name: source classes, sentences, or numbered channels."""
+"""The named terms that a score is a sum of: source classes, sentences, or numbered channels."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What speaks for a class, and why one image was given one class and not the next best.
+"""Explanations of classes, and of why an image got its class and not the second best.
 
-The answer is one affine map of all readings, so that it can be written as a sum, exactly.
+The prediction is one affine map of all layers, so the difference of two scores is an exact sum of contributions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from yoro.trust.nearest_neighbours import FittedImages, Neighbour, pictures_of
 from yoro.trust.occlusion import check_grid, occlusion_map
 
 Array = NDArray[np.float64]
-Reason = tuple[str, float]  # the name of a term, and what it says
+Reason = tuple[str, float]  # the name of a term, and its contribution
 
 NEAR = 5  # fitted images that are named
 TOP = 5  # terms on each side
@@ -35,10 +35,10 @@ TOP = 5  # terms on each side
 
 @dataclass(frozen=True)
 class ClassReasons:
-    """The terms of one reading that speak for a class and against it, the strongest first.
+    """The terms of one layer that count for and against a class, the strongest first.
 
     A term's strength is its weight for the class less the mean over all classes, times its standard deviation over the
-    fitted images; the strongest of the reading, for whichever class, has 1 or -1.
+    training images; the strongest term of the layer, over all classes, has 1 or -1.
     """
 
     label: str
@@ -54,7 +54,6 @@ class ClassReasons:
         return _last(self.names, self.strengths, count)
 
     def to_json(self, top: int = TOP) -> Json:
-        """The strongest of both sides, as plain values."""
         return {
             "label": self.label,
             "reading": self.reading,
@@ -66,29 +65,28 @@ class ClassReasons:
 
 @dataclass(frozen=True)
 class Part:
-    """What one reading says, term by term: above zero for the answer, below for the next best."""
+    """The contributions of one layer, term by term: above zero for the prediction, below for the second best."""
 
     reading: str
     contributions: Array  # (terms,)
     names: Sequence[str]
     named: bool
     low: NDArray[np.bool_]  # (terms,) which are less than halfway between the two classes
-    rest: float = 0.0  # what the terms do not tell: rounding
+    rest: float = 0.0  # rounding
 
     @property
     def said(self) -> list[str]:
-        """The names, and whether it is the lack of a term that says something: "little cat"."""
+        """The names, with "little" before a term whose absence counts: "little cat"."""
         return [
             f"little {name}" if low and self.named else name for name, low in zip(self.names, self.low, strict=True)
         ]
 
     @property
     def value(self) -> float:
-        """The sum."""
         return float(self.contributions.sum()) + self.rest
 
     def to_json(self, top: int = TOP) -> Json:
-        """The strongest of both sides, and the sum of all others."""
+        """The strongest terms on both sides, and the sum of the others."""
         kept = [*_first(self.said, self.contributions, top), *_last(self.said, self.contributions, top)]
         others = self.value - sum(value for _, value in kept)
         return {"reading": self.reading, "value": self.value, "terms": _listed(kept), "others": others}
@@ -96,12 +94,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why an image was given its label and not the next best.
+    """Why an image got its label and not the second best.
 
-    `difference` is the difference of their scores: the logarithm of their odds. It is the sum of `prior`, of `offset`
-    and of the values of `parts`. A part is what sets the image apart from the point halfway between the mean responses
-    of the two classes, where a discriminant prefers neither but for the prior; what sentences prefer there is the
-    offset, which else is zero but for rounding.
+    `difference` is the log odds of the two: the sum of `prior`, of `offset` and of the values of `parts`. A part is
+    the contribution of what sets the image apart from the midpoint between the mean responses of the two classes, where
+    a discriminant prefers neither apart from the prior. The offset is what the sentences prefer at the midpoint;
+    without sentences it is zero up to rounding.
     """
 
     name: str
@@ -117,7 +115,6 @@ class Explanation:
     occlusion: Array | None = None  # (grid, grid) by how much covering a cell lowers the difference
 
     def to_json(self, top: int = TOP) -> Json:
-        """All of it as plain values; of the terms the strongest."""
         return {
             "path": self.name,
             "label": self.label,
@@ -134,14 +131,14 @@ class Explanation:
 
 
 def explain_classes(classifier: OpenModel, labels: Sequence[str] = ()) -> list[ClassReasons]:
-    """What speaks for each of these classes, or of all, by every reading whose terms have names.
+    """The reasons for each of these classes, or for all, by every layer whose terms have names.
 
-    Where none have, by the reading that weighs most in the answer.
+    If none has, by the layer with the largest ensemble weight.
     """
     model, terms = classifier.model, terms_of(classifier)
     for label in labels:
         if label not in classifier.names:
-            raise InputError(f"{label!r} is no class of the model. {did_you_mean(label, classifier.names)}")
+            raise InputError(f"The model has no class {label!r}. {did_you_mean(label, classifier.names)}")
     shares = [part.weight for part in model.choice.parts] or [1.0]
     chosen = [i for i, one in enumerate(terms) if one.named] or [int(np.argmax(shares))]
     found = []
@@ -154,7 +151,7 @@ def explain_classes(classifier: OpenModel, labels: Sequence[str] = ()) -> list[C
 
 
 def _strengths(model: Model, terms: Terms, i: int) -> Array:
-    """How strongly each term speaks for each class (terms, classes), by the discriminant of one reading alone."""
+    """The strength of each term for each class (terms, classes), by the discriminant of one layer alone."""
     mapping, statistics = model.mapping, model.statistics.parts[i]
     if model.choice.parts:
         mapping = mapping_at(statistics, model.choice.parts[i], model.prior, None)
@@ -165,8 +162,8 @@ def _strengths(model: Model, terms: Terms, i: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is wanted of each image beside the sum: fitted images that are alike, and a map."""
+class ExplanationRequest:
+    """What to add to each explanation: the nearest training images, and an occlusion map."""
 
     near: int = NEAR
     fitted: object = None  # labelled data to name them by
@@ -174,10 +171,16 @@ class Asked:
 
 
 class ExplanationStream:
-    """Why each image was given its class, image by image; it can be traversed once."""
+    """Explanations image by image; it can be traversed once."""
 
     def __init__(
-        self, classifier: OpenModel, data: object, asked: Asked, *, loading: Loading = HERE, progress: bool = False
+        self,
+        classifier: OpenModel,
+        data: object,
+        asked: ExplanationRequest,
+        *,
+        loading: Loading = HERE,
+        progress: bool = False,
     ) -> None:
         self._classifier, self._asked = classifier, asked
         self.pictures: dict[str, Example] = {}  # by name; none of responses
@@ -187,7 +190,7 @@ class ExplanationStream:
         if asked.occlusion:
             check_grid(asked.occlusion)
             if not self.pictures:
-                raise InputError("A map needs images; responses have none.")
+                raise InputError("An occlusion map needs images, not responses.")
         known = None if asked.fitted is None else pictures_of(classifier, asked.fitted)
         self.fitted = FittedImages(classifier.model, known)
         self._sums = Sums(classifier)
@@ -215,7 +218,7 @@ class ExplanationStream:
 
 
 class Sums:
-    """Differences of scores as sums over the terms of a classifier."""
+    """Writes the log odds of an image's two best classes as sums over the terms of a classifier."""
 
     def __init__(self, classifier: OpenModel) -> None:
         model = self._model = classifier.model
@@ -227,12 +230,12 @@ class Sums:
         self._times = sum(part.weight / part.temperature for part in parts) / temperature if parts else 1 / temperature
 
     def __call__(self, batch: Answers, row: int) -> Explanation:
-        """Why one image of the answers was given its class."""
+        """The explanation of one image of a batch."""
         assert batch.responses is not None
         model, logs = self._model, batch.log_probabilities[row]
         best, other = np.argsort(-logs, kind="stable")[:2].tolist()
         if not np.isfinite(logs[other]):
-            raise InputError("The model answers one class alone, so there is no other to compare it with.")
+            raise InputError("The model predicts only one class, so there is no other to compare it with.")
         weights = (model.mapping.weights[:, best] - model.mapping.weights[:, other]) / model.choice.temperature
         halfway = (self._means[best] + self._means[other]) / 2
         moved = np.asarray(batch.responses[row], dtype=np.float64) - halfway
@@ -254,7 +257,7 @@ def _part(terms: Terms, moved: Array, weights: Array) -> Part:
 
 
 def _means(model: Model, i: int) -> Array:
-    """The mean response (classes, width) of each class by one reading, for a class without images that of its words."""
+    """The mean response (classes, width) of each class by one layer; of its sentences, for a class without images."""
     statistics, words = model.statistics.parts[i], model.words
     if words is None or not words.votes:
         return statistics.means
@@ -264,7 +267,7 @@ def _means(model: Model, i: int) -> Array:
 
 
 def strongest(parts: Sequence[Part], count: int = TOP) -> tuple[list[Reason], list[Reason]]:
-    """The terms that speak most for the answer, and for the next best: those with names, where any says something."""
+    """The strongest terms for the prediction and for the second best; named terms only, if any contributes."""
     parts = [part for part in parts if part.named and part.contributions.any()] or parts
     names = [name for part in parts for name in part.said]
     values = np.concatenate([part.contributions for part in parts])

@@ -1,4 +1,4 @@
-"""Responses of labelled images: taken from the model where it keeps them, read again where it does not."""
+"""Responses of labelled images: from the model where it stores them, otherwise read again."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def responses_of(
 ) -> tuple[Collected, Skipped]:
     """The responses, in the order of the examples, and which images could not be read.
 
-    `digests` are those of the contents, where they are known ("" where not): then a response that the model keeps
-    needs no file.
+    `digests` are image hashes where they are known (b"" where not): then a stored response needs no file.
     """
     members, known = classifier.model.members(), digests or [b""] * len(examples)
     kept = {content: row for row, content in enumerate(members.digests)} if members else {}
@@ -35,8 +34,8 @@ def responses_of(
     rest = [example for example, content in zip(examples, known, strict=True) if content not in kept]
     if rest and not classifier.model.origin.images:
         raise InputError(
-            f"The response of {rest[0].name!r} is not kept in the model, and a model of responses cannot read images. "
-            "Give the responses to `yoro forget` and `yoro update` instead."
+            f"The model does not store the response of {rest[0].name!r} and was fitted on responses, so it cannot read "
+            "images. Give the responses to `yoro forget` and `yoro update` instead."
         )
     stream = classifier.pipeline.stream(rest, loading) if rest else None
     read = collect(stream, "reading", progress=progress) if stream else None

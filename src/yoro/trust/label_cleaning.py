@@ -39,20 +39,19 @@ class Correction:
 
 @dataclass(frozen=True)
 class Exchange:
-    """Fitted examples under their labels, and the label that each shall have, or none if it is removed."""
+    """Fitted examples under their labels, and the new label of each, None to remove it."""
 
     before: Collected
     new: tuple[str | None, ...]
 
     @property
     def after(self) -> Collected:
-        """What is left of them, under the new labels."""
         kept = self.before.take(np.array([i for i, label in enumerate(self.new) if label is not None], dtype=np.intp))
         return replace(kept, labels=np.array([label for label in self.new if label is not None], dtype=np.str_))
 
 
 def clean(classifier: OpenModel, path: str | Path, *, loading: Loading = HERE) -> tuple[Change, Exchange]:
-    """Apply a reviewed list, or an undo file; what was exchanged, as `write_undo` takes it."""
+    """Apply a reviewed list or an undo file; returns the change, and the exchange for `write_undo`."""
     file = Path(path)
     if file.suffix == SUFFIX:
         done = _read_undo(file, classifier.model.statistics.width)
@@ -66,14 +65,14 @@ def clean(classifier: OpenModel, path: str | Path, *, loading: Loading = HERE) -
 
 
 def read_corrections(path: Path) -> list[Correction]:
-    """The rows of a reviewed list that ask for something: their column `action` says relabel or remove."""
+    """The rows of a reviewed list whose column `action` is relabel or remove."""
     found: dict[tuple[str, str], Correction] = {}
     for where, row in listed_rows(path):
         lacking = [name for name in ("path", "label", "action") if name not in row]
         if lacking:
             raise InputError(
-                f"{where}: no column {lacking[0]!r}. A list has path, label, action and, to relabel, proposed, "
-                "as `yoro inspect M.yoro DATA --issues` writes it."
+                f"{where}: no column {lacking[0]!r}. Expected path, label, action and, to relabel, proposed, "
+                "as `yoro inspect M.yoro DATA --issues` writes them."
             )
         values = {key: _plain(row.get(key)) for key in ("path", "label", "action", "proposed", "digest")}
         action = values["action"].lower() or KEEP
@@ -105,13 +104,13 @@ def _correction(values: dict[str, str], action: str, where: str) -> Correction:
 
 
 def _plain(value: object) -> str:
-    """A cell as it was before it was made safe for spreadsheets."""
+    """A cell without the quote that protects spreadsheets from formulas."""
     text = "" if value is None else storable(str(value)).strip()
     return text[1:] if text[:1] == "'" and text[1:2] in FORMULA else text
 
 
 def _exchange(classifier: OpenModel, wanted: Sequence[Correction], folder: Path, loading: Loading) -> Exchange:
-    """The corrections with the responses of their examples; files are sought in the list's own folder, then here."""
+    """The corrections with the responses of their examples; files are looked up beside the list, then here."""
     need_ledger(classifier.model, "clean")
     listed = [one for one in wanted if one.digest]
     labels, names = [one.label for one in listed], [one.name for one in listed]
@@ -141,7 +140,7 @@ def write_undo(path: Path, done: Exchange) -> None:
 
 
 def _read_undo(path: Path, width: int) -> Exchange:
-    """What `write_undo` kept, checked as if a stranger had written it."""
+    """The exchange in an undo file; its content is not trusted."""
     try:
         content = read_bounded(path, limits.MODEL_FILE_BYTES)
     except ValueError as error:
@@ -165,5 +164,5 @@ def _read_undo(path: Path, width: int) -> Exchange:
 
 
 def _texts(value: object, n: int) -> list[str]:
-    """A column of n texts; of anything else nothing."""
+    """A column of n texts; empty if it is anything else."""
     return value if isinstance(value, list) and len(value) == n and all(isinstance(v, str) for v in value) else []

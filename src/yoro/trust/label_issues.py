@@ -1,4 +1,4 @@
-"""Labels that look wrong, images that are like no class, and images that are there twice."""
+"""Label issues: probable label errors, outliers, duplicates and near duplicates."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
 from yoro.trust.leave_one_out_answers import LeftOutExamples, left_out, members_of
-from yoro.trust.out_of_distribution import strangeness_of
+from yoro.trust.out_of_distribution import left_out_scores
 
 Array = NDArray[np.float64]
 
 LABEL, OUTLIER, DUPLICATE, NEAR = "label", "outlier", "duplicate", "near duplicate"
 KINDS: Final = (LABEL, OUTLIER, DUPLICATE, NEAR)
-SHARE = 0.1  # of the examples: so many are ranked at least, also where the labels agree
-ALIKE = 0.35  # of the distance at which the nearest neighbour usually lies: what is nearer is a near duplicate
-FAR = 3.0  # interquartile ranges above the upper quartile: what is stranger is an outlier
+SHARE = 0.1  # of the examples that are ranked at least, even if their labels agree
+ALIKE = 0.35  # near duplicates are closer than this share of the usual distance to the nearest neighbour
+FAR = 3.0  # outliers score this many interquartile ranges above the upper quartile
 BLOCK = 1024  # rows compared at a time
 DIGITS = 9  # of a cosine that order pairs; what differs less is equal to rounding
 MOST_PAIRS = 10_000  # near duplicates that are listed
@@ -32,9 +32,9 @@ MOST_PAIRS = 10_000  # near duplicates that are listed
 
 @dataclass(frozen=True)
 class Issue:
-    """Something to look at; `score` orders the issues of one kind, the largest first.
+    """An example to review; `score` ranks the issues of one kind, the largest first.
 
-    Of a label it is the margin: by how much the best other class is more probable than the label, as a logarithm.
+    For a label it is the margin: the log odds of the best other class against the label.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Issue:
     digest: str  # of the content, 32 hex digits
 
     def row(self) -> dict[str, object]:
-        """As a row of a list; `action` is for the person who reviews it."""
+        """The issue as a row of a list; the reviewer fills in `action`."""
         return {
             "path": self.name,
             "label": self.label,
@@ -63,7 +63,7 @@ class Issue:
 
 @dataclass(frozen=True)
 class Issues:
-    """What was found among labelled examples, and what it was found by.
+    """The issues of labelled examples, and the leave-one-out answers behind them.
 
     `labels` (n,) and `pred_probs` (n, classes) are what cleanlab's `find_label_issues` takes: indices into `classes`,
     and probabilities by the model without the example.
@@ -96,7 +96,6 @@ class Issues:
         return np.exp(self.left_out.log_probabilities)
 
     def of(self, kind: str) -> list[Issue]:
-        """Those of one kind, in their order."""
         return [issue for issue in self.found if issue.kind == kind]
 
 
@@ -109,7 +108,7 @@ def find_issues(classifier: OpenModel, data: object, *, loading: Loading = HERE,
 
 
 def _labels(answers: LeftOutExamples) -> list[Issue]:
-    """The labels that another class contradicts most: all that are outdone by it, and a tenth at least."""
+    """The most doubtful labels: all for which another class is more probable, and at least a tenth."""
     if not len(answers.examples):
         return []
     margin, best = margins(answers.log_probabilities, answers.truth)
@@ -118,12 +117,12 @@ def _labels(answers: LeftOutExamples) -> list[Issue]:
 
 
 def _outliers(answers: LeftOutExamples, model: Model) -> list[Issue]:
-    """Fitted images that are far stranger than the others, the strangest first."""
+    """Training images with a far larger OOD score than the others, the largest first."""
     mine = np.flatnonzero(answers.fitted)
     if not len(mine):
         return []
     try:
-        _, strange, rows = strangeness_of(model, members_of(answers.examples.take(mine)))
+        _, strange, rows = left_out_scores(model, members_of(answers.examples.take(mine)))
     except InputError:  # too few images to tell
         return []
     _, best = margins(answers.log_probabilities, answers.truth)
@@ -135,13 +134,12 @@ def _outliers(answers: LeftOutExamples, model: Model) -> list[Issue]:
 
 
 def far_out(strange: Array) -> list[int]:
-    """Which of (n,) are far stranger than the others, the strangest first."""
+    """Which of these OOD scores (n,) are far larger than the others, the largest first."""
     low, high = np.quantile(strange, [0.25, 0.75])
     return [i for i in np.argsort(-strange).tolist() if strange[i] > high + FAR * (high - low)]
 
 
 def _duplicates(answers: LeftOutExamples) -> list[Issue]:
-    """Images whose content came before."""
     first: dict[bytes, int] = {}
     found = []
     for i, content in enumerate(answers.examples.digests):
@@ -151,7 +149,7 @@ def _duplicates(answers: LeftOutExamples) -> list[Issue]:
 
 
 def _near(answers: LeftOutExamples, layout: Layout) -> list[Issue]:
-    """Images whose response is nearly that of another: the same picture in another size or file."""
+    """Images whose response is nearly that of another: the same picture in another size or format."""
     pairs = near_duplicates(answers.examples.responses, answers.examples.digests, layout)
     return [_twin(answers, NEAR, later, first, cosine) for cosine, first, later in pairs]
 
@@ -159,7 +157,7 @@ def _near(answers: LeftOutExamples, layout: Layout) -> list[Issue]:
 def near_duplicates(
     responses: NDArray[np.floating], digests: Sequence[bytes], layout: Layout
 ) -> list[tuple[float, int, int]]:
-    """`near_pairs` of responses (n, width), by what is compared of them; of very many the nearest."""
+    """`near_pairs` of responses (n, width) by their features; at most the nearest MOST_PAIRS."""
     return near_pairs(_compared(responses, layout), digests)[:MOST_PAIRS]
 
 
@@ -185,13 +183,13 @@ def near_pairs(rows: NDArray[np.floating], digests: Sequence[bytes]) -> list[tup
 
 
 def _compared(responses: NDArray[np.floating], layout: Layout) -> NDArray[np.floating]:
-    """The features of each, or all there is, about their mean and of length one."""
+    """The features of each, or the whole response, centred and at unit length."""
     rows = responses[:, layout.compared]
     return unit_rows(rows - rows.mean(axis=0, keepdims=True))
 
 
 def _twin(answers: LeftOutExamples, kind: str, later: int, first: int, score: float) -> Issue:
-    """That one image repeats another; where their labels differ, that of the first is proposed."""
+    """An image that repeats another; if their labels differ, that of the first is proposed."""
     return _issue(answers, kind, later, int(answers.truth[first]), score, answers.examples.names[first])
 
 

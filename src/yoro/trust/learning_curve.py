@@ -1,10 +1,10 @@
-"""What accuracy to expect with more images a class, from leave-one-out answers with those that are there.
+"""The learning curve: the accuracy to expect with more images per class, from the leave-one-out answers.
 
-With few images the share of right answers is a rough measure. How clearly an answer is right or wrong, its margin, says
-more: the mean of the margins through a logistic curve varies less from draw to draw. On the scale of the normal
-quantile, accuracy is nearly linear in it, and grows by about the same from n to m images a class whatever the data
-are: by a multiple of 1/sqrt(n) - 1/sqrt(m). With many classes it is a little lower. The slope that refits on fewer of
-the same images show was tried beside it, and told nothing more.
+With few images the leave-one-out accuracy is noisy. The margin, how clearly an answer is right or wrong, says more: the
+mean of the margins through a logistic curve varies less from draw to draw. On the scale of the normal quantile,
+accuracy is nearly linear in it, and grows by about the same from n to m images per class whatever the data: by a
+multiple of 1/sqrt(n) - 1/sqrt(m). With many classes it is a little lower. Adding the slope of refits on fewer of the
+same images was tried, and did not improve the forecast.
 
 The constants were fitted once, to draws of 4, 8 and 16 images a class of six datasets; the deviations were set by hand,
 so that about nine intervals in ten held on these. `benchmarks/advice.py` says how far off both are on any data, and
@@ -36,23 +36,24 @@ NOISE, MODEL, AHEAD, SURE = 1.2, 0.1, 0.08, 0.3
 
 
 @dataclass(frozen=True)
-class Share:
-    """A share with its 90 % interval."""
+class CurvePoint:
+    """A point of the learning curve: the accuracy with so many images per class, and its 90 % interval."""
 
-    value: float
+    images: float
+    accuracy: float
     low: float
     high: float
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Answers beside the truth: margins (n,) between the log-probability of the right class and the best other."""
+    """Margins (n,) of answers: the log-probability of the right class less that of the best other class."""
 
     margins: Array
 
     @classmethod
     def of(cls, logs: Array, truth: NDArray[np.intp]) -> Self:
-        """Of log-probabilities (n, classes) and the classes that are right, (n,)."""
+        """The margins of log-probabilities (n, classes) with the right classes (n,)."""
         return cls(-margins(logs, truth)[0])
 
     def __len__(self) -> int:
@@ -60,27 +61,26 @@ class Judged:
 
     @property
     def accuracy(self) -> float:
-        """The share of right answers."""
         return float((self.margins > 0).mean())
 
 
-def measured(accuracy: float, n: int) -> Share:
-    """A share of n answers with Wilson's interval."""
-    return Share(accuracy, *wilson_interval(accuracy, n, QUANTILE))
+def measured(images: float, accuracy: float, n: int) -> CurvePoint:
+    """An accuracy measured on n answers, with Wilson's interval."""
+    return CurvePoint(images, accuracy, *wilson_interval(accuracy, n, QUANTILE))
 
 
 def terms(judged: Judged, classes: int, images: float, factor: float) -> Array:
-    """What START, FEW, GROWTH, SLOPE and MANY are multiplied with, (5,)."""
+    """The regressors (5,) of the coefficients START, FEW, GROWTH, SLOPE and MANY."""
     level = ndtri(np.clip(expit(judged.margins).mean(), 1e-3, 1 - 1e-3))
     growth = images**-0.5 - (images * factor) ** -0.5
     return np.array([1.0, 1 / images, growth, level, np.log(np.clip(classes, *CLASSES) / 10)])
 
 
-def forecast(images: float, judged: Judged, classes: int, times: Sequence[float] = TIMES) -> list[tuple[float, Share]]:
-    """Images a class, and the accuracy to expect with them on new images, for so many times those that are there.
+def forecast(images: float, judged: Judged, classes: int, times: Sequence[float] = TIMES) -> list[CurvePoint]:
+    """The accuracy to expect on new images with `times` as many images per class.
 
     >>> rng = np.random.default_rng(0)
-    >>> [(n, round(share.value, 2)) for n, share in forecast(8, Judged(rng.normal(2.0, 2.0, 300)), 10)]
+    >>> [(p.images, round(p.accuracy, 2)) for p in forecast(8, Judged(rng.normal(2.0, 2.0, 300)), 10)]
     [(8, 0.84), (16, 0.88), (32, 0.9)]
     """
     clear = expit(judged.margins)
@@ -90,6 +90,6 @@ def forecast(images: float, judged: Judged, classes: int, times: Sequence[float]
         middle = float(np.array([START, FEW, GROWTH, SLOPE, MANY]) @ terms(judged, classes, images, factor))
         model = MODEL + SURE * max(0.0, middle - 1.0)
         spread = QUANTILE * np.sqrt(noise**2 + model**2 + (AHEAD * np.log2(factor)) ** 2)
-        low, value, high = (float(ndtr(middle + side * spread)) for side in (-1, 0, 1))
-        found.append((images * factor, Share(value, low, high)))
+        low, accuracy, high = (float(ndtr(middle + side * spread)) for side in (-1, 0, 1))
+        found.append(CurvePoint(images * factor, accuracy, low, high))
     return found

@@ -1,4 +1,4 @@
-"""What a model says of labelled examples, each without itself: exact leave-one-out for what was fitted."""
+"""Leave-one-out answers for labelled examples: exact for those that were fitted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LeftOutExamples:
-    """Labelled examples, and log-probabilities (n, classes) by the model without each of them."""
+    """Labelled examples, and their leave-one-out log-probabilities (n, classes)."""
 
     examples: Collected
     classes: tuple[str, ...]
@@ -47,14 +47,14 @@ class LeftOutExamples:
 def left_out(
     classifier: OpenModel, data: object, *, loading: Loading = HERE, progress: bool = False
 ) -> LeftOutExamples:
-    """Answers for labelled data: what was fitted is left out, exactly; what was not is answered as it is.
+    """Leave-one-out answers for labelled data; what was not fitted is classified as it is.
 
-    Responses that the model keeps are taken from it; other images are read again. An image that was fitted under
-    another label than the data's counts under the fitted one. Those that are alone in their class have no answer.
+    Stored responses are taken from the model; other images are read again. An image that was fitted under another label
+    than the data's counts under the fitted one. An example that is alone in its class has no answer.
     """
     model = classifier.model
     if model.statistics.total == 0:
-        raise InputError("This model was not fitted on any image, so there is nothing to leave out.")
+        raise InputError("This model was not fitted on any image, so there are no leave-one-out answers.")
     pictures, skipped = dict[str, Example](), list[tuple[str, str]]()
     if is_response_data(data):
         examples = collect(open_responses(data, labelled=True), "reading", progress=progress)  # type: ignore[arg-type]
@@ -81,7 +81,7 @@ def left_out(
 
 
 def members_of(examples: Collected) -> Members:
-    """Examples as individual responses that can be left out."""
+    """Examples as members that can be left out."""
     groups = np.array(examples.groups, dtype=np.str_)
     return Members(examples.responses, examples.labels, groups, np.ones(len(examples)), examples.digests)
 

@@ -1,4 +1,4 @@
-"""The fitted images most like an image, among those whose responses the model keeps."""
+"""Nearest neighbours of an image among the training images whose responses the model stores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from yoro.model.open_model import OpenModel
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A fitted image: the label that it was fitted under, how similar it is, and its content."""
+    """A training image: its label, its similarity, and its digest."""
 
     label: str
     similarity: float  # cosine of the features about their mean: 1 for the same, about 0 for one like any other
@@ -28,9 +28,9 @@ class Neighbour:
 
 
 class FittedImages:
-    """The responses kept in a model, to be compared with; none of a model that keeps none.
+    """The stored responses of a model, for nearest-neighbour search; a model without any has no neighbours.
 
-    `pictures` are images by their content; neighbours among them have names.
+    `pictures` are images by digest; neighbours among them have names.
     """
 
     def __init__(self, model: Model, pictures: Mapping[bytes, Example] | None = None) -> None:
@@ -42,7 +42,7 @@ class FittedImages:
             self._rows = unit_rows(rows - self._centre)
 
     def nearest(self, responses: NDArray[np.floating], count: int) -> list[tuple[Neighbour, ...]]:
-        """The most similar to each of (n, width), the nearest first."""
+        """The nearest neighbours of each response (n, width), the most similar first."""
         if self._members is None:
             return [()] * len(responses)
         cosines = unit_rows(responses[:, self._part] - self._centre) @ self._rows.T
@@ -60,7 +60,7 @@ class FittedImages:
 
 
 def pictures_of(classifier: OpenModel, data: object) -> dict[bytes, Example]:
-    """Images of labelled data by their content; what cannot be read is passed over."""
+    """Images of labelled data by digest; unreadable ones are skipped."""
     found: dict[bytes, Example] = {}
     for example in find(data, known=classifier.names).from_here():
         try:

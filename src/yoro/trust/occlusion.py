@@ -1,6 +1,6 @@
-"""Where an answer looks: parts of an image covered one by one, and what each does to the answer.
+"""Occlusion maps: parts of an image are covered one by one, to see how the prediction changes.
 
-It asks the source and nothing else, so that it works on any: no gradient, no layer.
+This needs forward passes only, no gradients and no layers, so it works with any backbone.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ Array = NDArray[np.float64]
 Score = Callable[[NDArray[np.floating]], Array]  # responses (n, width) to numbers (n,)
 
 FINEST = 32  # cells to a side, so that a map costs at most about a thousand passes
-TOGETHER = 64  # covered images that are read at a time
+BATCH_SIZE = 64  # covered images in one forward pass
 
 
 def passes(grid: int, views: int = 1) -> int:
-    """Forward passes that the map of one image costs, the one of the whole image among them."""
+    """Forward passes for the map of one image, that of the whole image included."""
     return (grid * grid + 1) * views
 
 
 def check_grid(grid: int) -> int:
-    """The cells to a side, or an error."""
+    """The number of cells per side, if it is in range."""
     if not 2 <= grid <= FINEST:
-        raise InputError(f"A map of {grid} by {grid} cells was asked for; expected 2 to {FINEST} to a side, such as 8.")
+        raise InputError(f"An occlusion map cannot have {grid} by {grid} cells; use 2 to {FINEST} per side, such as 8.")
     return grid
 
 
@@ -46,8 +46,8 @@ def _covered(image: NDArray[np.uint8], grid: int) -> Iterator[NDArray[np.uint8]]
     edges = np.linspace(0, len(image), grid + 1).round().astype(int)
     colour = image.reshape(-1, 3).mean(axis=0).round().astype(np.uint8)
     cells = [(i, j) for i in range(grid) for j in range(grid)]
-    for start in range(0, len(cells), TOGETHER):
-        some = cells[start : start + TOGETHER]
+    for start in range(0, len(cells), BATCH_SIZE):
+        some = cells[start : start + BATCH_SIZE]
         images = np.repeat(image[None], len(some), axis=0)
         for one, (i, j) in zip(images, some, strict=True):
             one[edges[i] : edges[i + 1], edges[j] : edges[j + 1]] = colour

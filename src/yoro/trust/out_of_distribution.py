@@ -1,4 +1,4 @@
-"""How unlike everything that was fitted an image is, and what share of the fitted images are as unlike."""
+"""Out-of-distribution (OOD) detection: how unlike the training images an image is, and how unusual that is."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
 
 Array = NDArray[np.float64]
-ALL = "all"  # what every class is called where classes do not count
+ALL = "all"  # the one class of the class-independent distance
 
 
 @dataclass(frozen=True)
 class Metric:
-    """Squared Mahalanobis distances to class means at one shrinkage."""
+    """Squared Mahalanobis distances to the class means, at one shrinkage."""
 
     statistics: ResponseStatistics
     spectrum: Spectrum
@@ -49,7 +49,7 @@ class Metric:
         return self.scale * found
 
     def left_out(self, members: Members) -> tuple[Array, NDArray[np.intp]]:
-        """The same of fitted responses, each by the statistics without it; and which of them these are."""
+        """Leave-one-out distances of training responses, and the rows of those that can be left out."""
         left_out = LeaveOneOut(self.statistics, self.spectrum, members)
         found = self.scale * left_out.distances(self.rho)
         found[:, self.statistics.counts == 0] = np.inf
@@ -57,11 +57,12 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Strangeness:
-    """The distance to the nearest class, and that less the distance to all the data: each on its own scale, summed.
+class OutOfDistributionScore:
+    """Mahalanobis distance to the nearest class plus relative Mahalanobis distance, each on its own scale.
 
-    The second (relative Mahalanobis) forgives what is unusual in every class, the first does not; which of the two
-    tells more depends on the data. `fitted` are those of the fitted responses, each by the statistics without it.
+    The relative distance (less the distance to all the data) forgives what is unusual in every class, the plain one
+    does not; which of the two detects more depends on the data. `fitted` are the leave-one-out scores of the training
+    responses.
     """
 
     part: slice  # of the response that is measured
@@ -72,14 +73,14 @@ class Strangeness:
     fitted: Array  # (m,) sorted
 
     def __call__(self, responses: NDArray[np.floating]) -> Array:
-        """How strange each of (n, width) is; the fitted ones have about zero."""
+        """OOD scores (n,) of responses (n, width); those of the training images are about zero."""
         mine = np.asarray(responses[:, self.part], dtype=np.float64)
         return self._joined(_pair(self.within(mine), self.whole(mine)))
 
     def typicality(self, responses: NDArray[np.floating]) -> Array:
-        """The share of fitted images at least as strange as each of (n, width), that one counted in.
+        """Conformal p-values (n,): the share of training images with at least this OOD score, the image included.
 
-        If an image is like the fitted ones, it is at most p with a probability of at most p.
+        For an image of the training distribution it is at most p with a probability of at most p.
         """
         less = np.searchsorted(self.fitted, self(responses), side="left").astype(np.float64)
         return (1.0 + len(self.fitted) - less) / (1.0 + len(self.fitted))
@@ -88,54 +89,56 @@ class Strangeness:
         return ((pair - self.centres) / self.spreads).sum(axis=1)  # type: ignore[no-any-return]
 
 
-def strangeness(model: Model) -> Strangeness:
-    """What a model takes for strange, by the responses that it keeps; on its features, where it reads them."""
+def out_of_distribution_score(model: Model) -> OutOfDistributionScore:
+    """The OOD score of a model, by its stored responses; on its features, where it reads them."""
     members = model.members()
     if members is None:
         raise InputError(
-            "This model keeps no individual responses, so it cannot say what is unknown to it. "
+            "This model stores no individual responses, so it cannot detect out-of-distribution images. "
             "Fit again without --no-reservoir."
         )
-    return strangeness_of(model, members)[0]
+    return left_out_scores(model, members)[0]
 
 
-def strangeness_of(model: Model, members: Members) -> tuple[Strangeness, Array, NDArray[np.intp]]:
-    """The measure by some of the fitted responses, what it says of each without itself, and which of them these are."""
+def left_out_scores(model: Model, members: Members) -> tuple[OutOfDistributionScore, Array, NDArray[np.intp]]:
+    """The OOD score by some of the training responses, their leave-one-out scores, and their rows."""
     layout, parts = model.statistics.layout, model.choice.parts or (model.choice,)
     heaviest = max(range(len(parts)), key=lambda i: parts[i].weight)
     at = layout.names.index(FEATURES) if FEATURES in layout.names else heaviest
     within, whole, pair, rows = _left_out(model.evidence_of(at, members), parts[at].shrinkage)
     spreads = np.where(pair.std(axis=0) > 0, pair.std(axis=0), 1.0)
-    made = Strangeness(layout.slices[at], within, whole, np.median(pair, axis=0), spreads, np.empty(0))
+    made = OutOfDistributionScore(layout.slices[at], within, whole, np.median(pair, axis=0), spreads, np.empty(0))
     values = made._joined(pair)
     return replace(made, fitted=np.sort(values)), values, rows
 
 
 @dataclass(frozen=True)
-class Outside:
-    """How well images of other things are told from those of known classes."""
+class DetectionMetrics:
+    """How well out-of-distribution images are detected."""
 
-    auroc: float  # the probability that one of other things is stranger than one of a known class
-    fpr95: float  # the share of other things that is accepted where 95 % of the known are
+    auroc: float  # the probability that an OOD image scores above one of a known class
+    fpr95: float  # the share of OOD images accepted at the threshold that accepts 95 % of the known
     known: int
     outside: int
 
 
-def tell_apart(known: Array, outside: Array) -> Outside:
-    """The figures of two lists of strangeness."""
+def detection_metrics(known: Array, outside: Array) -> DetectionMetrics:
+    """The metrics of the OOD scores of known and of other images."""
     if not len(known) or not len(outside):
-        raise InputError(f"{len(known)} known and {len(outside)} other images could be read; expected some of each.")
+        raise InputError(f"Read {len(known)} images of known classes and {len(outside)} others; both are needed.")
     order = np.sort(known)
     below, to = (np.searchsorted(order, outside, side=side).mean() for side in ("left", "right"))
     limit = order[int(np.ceil(0.95 * len(order))) - 1]
-    return Outside(float(below + to) / 2 / len(order), float((outside <= limit).mean()), len(order), len(outside))
+    return DetectionMetrics(
+        float(below + to) / 2 / len(order), float((outside <= limit).mean()), len(order), len(outside)
+    )
 
 
-def measure_outside(
+def evaluate_detection(
     classifier: OpenModel, data: object, outside: object, *, loading: Loading = HERE, progress: bool = False
-) -> Outside:
-    """How well a classifier tells images of other things from labelled data of its classes."""
-    measure = strangeness(classifier.model)
+) -> DetectionMetrics:
+    """How well a classifier detects OOD images among labelled data of its classes."""
+    measure = out_of_distribution_score(classifier.model)
     part, _ = classifier.to_measure(data)
     streams = (
         classifier.measured(part, loading=loading, progress=progress),
@@ -145,17 +148,17 @@ def measure_outside(
         np.concatenate([np.empty(0), *(measure(a.responses) for a in stream if a.responses is not None)])
         for stream in streams
     )
-    return tell_apart(known, other)
+    return detection_metrics(known, other)
 
 
 def _left_out(evidence: Evidence, rho: float) -> tuple[Metric, Metric, Array, NDArray[np.intp]]:
-    """The two metrics, both distances (m, 2) of the fitted responses without themselves, and which these are."""
+    """The two metrics, the leave-one-out distances (m, 2) of the training responses, and their rows."""
     members, statistics = evidence.members, evidence.statistics
     assert members is not None
     joint = statistics.rename(dict.fromkeys(statistics.classes, ALL))
     spectrum = evidence.decompose(joint)
     if evidence.spectrum.degenerate or spectrum.degenerate:
-        raise InputError("No class has two different images, so nothing can be told to be strange. Fit more images.")
+        raise InputError("No OOD score: no class has two different images. Fit more images.")
     within = Metric(statistics, evidence.spectrum, rho)
     # Both covariances get the same multiple of the identity: they differ by the spread of the class means alone.
     share = rho * evidence.spectrum.trace / (rho * evidence.spectrum.trace + (1 - rho) * spectrum.trace)
@@ -165,7 +168,7 @@ def _left_out(evidence: Evidence, rho: float) -> tuple[Metric, Metric, Array, ND
     place = {row: i for i, row in enumerate(others.tolist())}
     pair = _pair(near, far[[place[row] for row in rows.tolist()]])
     if not len(pair):
-        raise InputError("Every class has one image alone, so nothing can be told to be strange. Fit more images.")
+        raise InputError("No OOD score: every class has a single image. Fit more images.")
     return within, whole, pair, rows
 
 

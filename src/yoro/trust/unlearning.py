@@ -1,4 +1,4 @@
-"""Machine unlearning, verified: a model held against a receipt, and against a fresh fit of the remaining data."""
+"""Machine unlearning, verified: compares a model with a receipt, and with a fresh fit of the remaining data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODEL, REMOVED, LEDGER, DATA, FIT = "model", "list", "contents", "data", "fit"
 
 @dataclass(frozen=True)
 class Finding:
-    """One check, whether it holds, and what was found, in a sentence."""
+    """One check, whether it holds, and a sentence on it."""
 
     what: str
     holds: bool
@@ -36,7 +36,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verification:
-    """Whether a receipt holds, and all that was looked at for it."""
+    """Whether a receipt holds, and the checks behind it."""
 
     findings: tuple[Finding, ...]
     difference: float | None = None  # the largest between the mapping and that of a fit afresh
@@ -45,11 +45,9 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Whether everything does."""
         return all(finding.holds for finding in self.findings)
 
     def to_json(self) -> dict[str, object]:
-        """The same as plain values."""
         findings = [vars(finding) for finding in self.findings]
         return {
             "holds": self.holds, "findings": findings, "difference": self.difference, "uncertain": list(self.uncertain),
@@ -64,9 +62,9 @@ def verify(
     loading: Loading = HERE,
     progress: bool = False,
 ) -> Verification:
-    """Hold a model against a receipt; with the remaining data, also against a fresh fit of them.
+    """Compare a model with a receipt; with the remaining data, also with a fresh fit of them.
 
-    What the receipt lists is passed over in the data, so they may be those of the first fit.
+    Examples that the receipt lists are skipped in the data, so these may be the data of the first fit.
     """
     paper = receipt if isinstance(receipt, Receipt) else read_receipt(receipt)
     model = classifier.model
@@ -156,12 +154,12 @@ def _fitted(
     engine = ThisProcess(lambda batch: _without(batch, gone))
     read_by, gathered, _ = in_views(list(parts), read_by, settings, engine)
     if not gathered.images:
-        raise InputError("The data hold only what was forgotten; give the data that remain.")
+        raise InputError("The data contain only forgotten examples; give the remaining data.")
     return solve(gathered, solving, origin_of(read_by), words=model.words, keep=keep), gathered.skipped
 
 
 def _without(batch: ResponseBatch, gone: Counter[Entry]) -> ResponseBatch:
-    """The batch less what is gone, once for each time it is listed."""
+    """The batch without the forgotten examples, each removed as often as it is listed."""
     rows = []
     for row, entry in enumerate(zip(batch.digests, batch.labels or [], strict=True)):
         gone[entry] -= 1

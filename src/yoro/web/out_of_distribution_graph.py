@@ -8,13 +8,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from yoro.model.onnx_export import Chain
 from yoro.sources.graph_builder import opset_of
-from yoro.trust.out_of_distribution import Metric, Strangeness
+from yoro.trust.out_of_distribution import Metric, OutOfDistributionScore
 
 OUTPUT = "strangeness"
 RESPONSES = "responses"  # the tensor that the graph's mapping takes, in float64
 
 
-def add_strangeness(model: onnx.ModelProto, measure: Strangeness) -> None:
+def add_strangeness(model: onnx.ModelProto, measure: OutOfDistributionScore) -> None:
     """Give the graph an output "strangeness" (n,): the out-of-distribution score.
 
     The two bases are kept in float32, which halves what is downloaded; sums are in float64.

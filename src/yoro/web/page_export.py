@@ -18,7 +18,7 @@ from yoro.errors import InputError, SourceError, StoreError
 from yoro.files.atomic import check_writable, drafted_folder
 from yoro.model.onnx_export import checked_export, draft_side, run_graph, trial_images
 from yoro.model.open_model import OpenModel
-from yoro.trust.out_of_distribution import Strangeness, strangeness
+from yoro.trust.out_of_distribution import OutOfDistributionScore, out_of_distribution_score
 from yoro.web.browser_runtime import FILES, Runtime
 from yoro.web.out_of_distribution_graph import OUTPUT, add_strangeness
 
@@ -85,15 +85,15 @@ def _is_ours(folder: Path) -> bool:
         return False
 
 
-def _measure(classifier: OpenModel) -> Strangeness | None:
+def _measure(classifier: OpenModel) -> OutOfDistributionScore | None:
     """The out-of-distribution measure, if the model has one."""
     try:
-        return strangeness(classifier.model)
+        return out_of_distribution_score(classifier.model)
     except InputError:  # it keeps no responses, or too few
         return None
 
 
-def _with_strangeness(classifier: OpenModel, graph: bytes, measure: Strangeness) -> bytes:
+def _with_strangeness(classifier: OpenModel, graph: bytes, measure: OutOfDistributionScore) -> bytes:
     """The graph with the out-of-distribution score as a further output, compared with the measure itself."""
     model = onnx.load_from_string(graph)
     add_strangeness(model, measure)
@@ -111,7 +111,7 @@ def _with_strangeness(classifier: OpenModel, graph: bytes, measure: Strangeness)
     return bytes(model.SerializeToString())
 
 
-def _facts(classifier: OpenModel, measure: Strangeness | None, runtime: Runtime) -> dict[str, object]:
+def _facts(classifier: OpenModel, measure: OutOfDistributionScore | None, runtime: Runtime) -> dict[str, object]:
     """What the page needs to know, and shows, about the model."""
     model, geometry = classifier.model, classifier.pipeline.geometry
     licence = model.origin.source.get("licence")

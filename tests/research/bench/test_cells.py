@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from yoro.errors import InputError
 from yoro.research.bench.cells import EDITION, BenchCell, CellInputs
-from yoro.research.bench.methods.bench_methods import METHODS, ClipOptions, FewPassOptions, TrainingOptions
+from yoro.research.bench.methods.bench_methods import METHODS, ClipOptions, FewPassOptions, LabelMappingOptions
 
 TEXTS = st.text(max_size=5)
 CELL = st.builds(
@@ -50,7 +50,7 @@ def test_a_default_that_changes_needs_another_edition():
         "epochs": 20, "mapping": "momentum", "beta": 0.9, "protocol": "paper", "learning_rate": None,
         "batch_size": None, "augment": True, "epoch_zero": True,
     }  # fmt: skip
-    assert asdict(TrainingOptions()) == {
+    assert asdict(LabelMappingOptions()) == {
         "epochs": 200, "batch_size": None, "select": "validation", "mapping_pass": True,
     }  # fmt: skip
     assert asdict(ClipOptions()) == {

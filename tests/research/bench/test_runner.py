@@ -175,11 +175,11 @@ def test_a_source_that_cannot_be_opened_fails_its_own_cells_only(tmp_path: Path)
 
 
 def test_a_source_is_opened_once_for_all_datasets(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    import yoro.research.bench.runner as runner
+    from yoro.research.bench import cell_loading
 
     asked: list[str] = []
     monkeypatch.setattr(
-        runner, "open_pipeline", lambda cell, *rest: asked.append(cell.source) or open_pipeline(cell, *rest)
+        cell_loading, "open_pipeline", lambda cell, *rest: asked.append(cell.source) or open_pipeline(cell, *rest)
     )
     broken = {"name": "gone", "source": "onnx:gone.onnx", "prompt": "watermark"}
     plan = PLAN | {"datasets": ["digits", str(photos)], "settings": [broken, *PLAN["settings"]], "methods": ["ncm"]}

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import softmax
 
 from yoro.errors import InputError
-from yoro.research.peers import gda, proker, prompt_ensembles
+from yoro.research.peers import gda, prompt_ensembles, ridge
 from yoro.research.peers.method import Texts, make_task, one_hot
 from yoro.research.peers.methods import METHODS
 
@@ -65,7 +65,7 @@ def test_proker_by_its_formula(judged, tested):
             right = (scores(vectors, beta, penalty).argmax(axis=1) == truth).sum()
             if right > best[0]:
                 best = right, beta, penalty
-    found = proker.fit(judged)
+    found = ridge.fit_proker(judged)
     assert found.beta == best[1]
     np.testing.assert_allclose(found(tested), scores(tested, *best[1:]), atol=1e-9)
 

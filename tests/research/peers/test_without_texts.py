@@ -14,8 +14,9 @@ from sklearn.preprocessing import StandardScaler
 
 from yoro.discriminant.solve import solve_mapping
 from yoro.errors import InputError, SelectionError
-from yoro.research.peers import deep_slda, gda, ranpac, ridge, scikit_learn
+from yoro.research.peers import deep_slda, gda, scikit_learn
 from yoro.research.peers import nearest_mean as nearest
+from yoro.research.peers import ridge as ridges
 from yoro.research.peers.method import gathered, make_task, one_hot, unit
 from yoro.research.peers.methods import METHODS, find_methods
 
@@ -58,7 +59,7 @@ def test_among_equal_votes_the_nearer_neighbours_win():
 
 
 def test_leave_one_out_of_ridge_equals_refits(plain):
-    decomposed = ridge.Decomposed(plain)
+    decomposed = ridges.Decomposed(plain)
     indicators = one_hot(plain.truth, 10)
     for penalty in (1.0, 1e3, 1e5):
         residuals = decomposed.residuals(penalty)
@@ -70,7 +71,7 @@ def test_leave_one_out_of_ridge_equals_refits(plain):
 
 
 def test_a_group_is_left_out_of_ridge_whole(plain):
-    decomposed, indicators = ridge.Decomposed(plain), one_hot(plain.truth, 10)
+    decomposed, indicators = ridges.Decomposed(plain), one_hot(plain.truth, 10)
     rows = np.array([0, 1, 5, 40])
     rest = np.delete(np.arange(len(plain.truth)), rows)
     refit = Ridge(100.0).fit(plain.responses[rest], indicators[rest])
@@ -91,10 +92,10 @@ def test_neighbours_of_the_same_group_do_not_vote(halves):
 
 
 def test_ridge_scores_equal_scikit_learns(plain, halves, answers):
-    scorer = ridge.Decomposed(plain).scorer(50.0)
+    scorer = ridges.Decomposed(plain).scorer(50.0)
     expected = Ridge(50.0).fit(plain.responses, one_hot(plain.truth, 10)).predict(halves[2])
     np.testing.assert_allclose(scorer(halves[2]), expected, atol=1e-10)
-    assert answers(ridge.fit(plain)) > 0.85
+    assert answers(ridges.fit(plain)) > 0.85
 
 
 def test_logistic_regression_is_scikit_learns(plain, halves):
@@ -149,7 +150,7 @@ def test_gda_by_the_published_formula(plain, halves):
 
 @pytest.mark.parametrize("columns", [40, 500])  # fewer and more than there are images
 def test_ranpac_is_ridge_on_random_features(plain, halves, columns):
-    scorer, trial = ranpac.fit(plain, columns), plain.validated()
+    scorer, trial = ridges.fit_ranpac(plain, columns), plain.validated()
 
     def ridge(task, penalty):  # least squares with rows of sqrt(penalty) below the features: no matrix is squared
         features = np.maximum(task.responses @ scorer.projection, 0)
@@ -158,9 +159,9 @@ def test_ranpac_is_ridge_on_random_features(plain, halves, columns):
         return np.linalg.lstsq(below, wanted)[0]
 
     held, wanted = np.maximum(trial.validation[0] @ scorer.projection, 0), one_hot(trial.validation[1], 10)
-    losses = [((held @ ridge(trial, penalty) - wanted) ** 2).sum() for penalty in ranpac.PENALTIES]
-    chosen = ranpac.PENALTIES[int(np.argmin(losses))]
-    assert ranpac.PENALTIES[0] < chosen < ranpac.PENALTIES[-1]
+    losses = [((held @ ridge(trial, penalty) - wanted) ** 2).sum() for penalty in ridges.RANPAC_PENALTIES]
+    chosen = ridges.RANPAC_PENALTIES[int(np.argmin(losses))]
+    assert ridges.RANPAC_PENALTIES[0] < chosen < ridges.RANPAC_PENALTIES[-1]
     expected = ridge(plain, chosen)
     np.testing.assert_allclose(scorer.weights, expected, atol=1e-6 * np.abs(expected).max())
     assert scorer.projection.std() == pytest.approx(1.0, abs=0.05)
@@ -168,11 +169,11 @@ def test_ranpac_is_ridge_on_random_features(plain, halves, columns):
 
 def test_ranpac_chooses_the_penalty_of_least_error_on_validation_data(plain, halves):
     task = make_task(halves[0], halves[1], validation=(halves[2], halves[3]))
-    scorer = ranpac.fit(task, 300)
+    scorer = ridges.fit_ranpac(task, 300)
     wanted = one_hot(task.validation[1], 10)
-    path = ranpac.RidgePath(task.responses, scorer.projection, one_hot(task.truth, 10))
-    held = ranpac.expand(halves[2], scorer.projection)
-    losses = [((held @ path.weights(penalty) - wanted) ** 2).sum() for penalty in ranpac.PENALTIES]
+    path = ridges.RidgePath(task.responses, scorer.projection, one_hot(task.truth, 10))
+    held = ridges.expand(halves[2], scorer.projection)
+    losses = [((held @ path.weights(penalty) - wanted) ** 2).sum() for penalty in ridges.RANPAC_PENALTIES]
     assert ((scorer(halves[2]) - wanted) ** 2).sum() == pytest.approx(min(losses))
 
 
@@ -225,7 +226,7 @@ def test_groups_are_never_split_by_a_hold_out(halves):
 def test_one_image_a_class_has_its_reason(halves):
     task = make_task(halves[0][::16], halves[1][::16])
     with pytest.raises(SelectionError, match="too few images"):
-        ranpac.fit(task, 50)
+        ridges.fit_ranpac(task, 50)
     with pytest.raises(SelectionError, match="gives no covariance"):
         gda.fit(task)
     with pytest.raises(InputError, match="one image per class"):

@@ -40,9 +40,9 @@ def test_a_licence_makes_no_answer_different():
     ("change", "said"),
     [
         (lambda table: table.update(width=4), "do not add up to its width"),
-        (lambda table: table.update(width=10**9), "number from 1 to 16,384"),
+        (lambda table: table.update(width=10**9), "expected 1 to 16384"),
         (lambda table: table.pop("source"), "no 'source'"),
-        (lambda table: table["source"].update(side=True), "True is not"),
+        (lambda table: table["source"].update(side=True), "side is 'True'"),
         (lambda table: table["source"].update(mean=[10**400, 0, 0]), "too large"),
         (lambda table: table["source"].update(digest="a\nb"), "not a digest"),
         (lambda table: table["readings"].update(views=2), "do not add up to its width"),

@@ -218,10 +218,10 @@ def test_the_instagram_network_says_its_licence(folder, monkeypatch):
     import timm
     import torch
 
-    from yoro.sources.torch import timm_models
+    from yoro.sources.torch import zoo
 
     network = timm.create_model("test_resnet", pretrained=False, num_classes=7)
     torch.save(network.state_dict(), folder / "instagram.pth")
-    monkeypatch.setattr(timm_models, "_create", lambda name, **_: network)
+    monkeypatch.setattr(zoo, "_create_timm", lambda name, **_: network)
     name = f"timm:resnext101_32x8d.fb_wsl_ig1b_ft_in1k?weights={folder}/instagram.pth"
     assert open_source(name).describe()["licence"] == "CC-BY-NC-4.0"

@@ -51,25 +51,20 @@ SEVERAL = "dvp-cls", "dvp-cse"
 class ClipSettings:
     """A method, the sentences that it is given, and its numbers as published.
 
-    banks : attribute sentences, as `make_bank` takes them: describing ones (DVP-cls), describing and distinguishing
-        ones (AttrVR, DGA), one bank for each prompt (DVP-cse); none for the others. Without any, where one bank is
-        enough, our templates stand in.
-    sentences, nearest, alpha : sentences a class, how many count for an image, and the weight of the first bank.
-    prompts : of the clustered DVP.
-    granularity : of DGA.
-    bank_seed : by which sentences are drawn, apart from the seed of the training.
-    templates : of BLM and AutoVP; the published runs have ImageNet's 80 after the first.
+    Banks are attribute sentences, as `make_bank` takes them: describing ones (DVP-cls), describing and distinguishing
+    ones (AttrVR, DGA), one bank for each prompt (DVP-cse); none for the others. Without any, where one bank is
+    enough, our templates stand in.
     """
 
     method: str
     banks: Sequence[Attributes] = ()
-    sentences: int = EACH
-    nearest: int = published.NEAREST
-    alpha: float = published.ALPHA
-    prompts: int = published.PROMPTS
-    granularity: published.Granularity = field(default_factory=published.Granularity)
-    bank_seed: int = 0
-    templates: tuple[str, ...] = SOURCE_TEMPLATES
+    sentences: int = EACH  # a class
+    nearest: int = published.NEAREST  # sentences that count for an image
+    alpha: float = published.ALPHA  # weight of the first bank
+    prompts: int = published.PROMPTS  # of the clustered DVP
+    granularity: published.Granularity = field(default_factory=published.Granularity)  # of DGA
+    bank_seed: int = 0  # by which sentences are drawn, apart from the seed of the training
+    templates: tuple[str, ...] = SOURCE_TEMPLATES  # of BLM and AutoVP; published with ImageNet's 80 after the first
 
 
 @dataclass(frozen=True)
@@ -98,7 +93,6 @@ class _ClipTask:
         return min(self.texts.logit_scale, 100.0)
 
     def trainable(self) -> TrainablePrompt:
-        """One prompt to train."""
         return TrainablePrompt(self.prompt, self.device)
 
     def similarities(self) -> Similarities:

@@ -44,7 +44,6 @@ class RoutedSentences:
 
     @property
     def prompts(self) -> int:
-        """How many prompts there are."""
         return int(self.routes.max()) + 1
 
     def own_similarities(self, responses: Array, codes: Places) -> Array:

@@ -19,28 +19,21 @@ EDITION = 2  # raise it when the code computes another number for the same cell
 
 @dataclass(frozen=True)
 class CellInputs:
-    """How the images of a cell are chosen and read, the same for all methods of a setting. None is the default.
-
-    shots : training images per class; None takes the whole training split.
-    draws : "ours", drawn by the seed, or "published", from the index file of the seed.
-    limit : images per class by split, "train=32,val=8,test=40"; "" is no limit.
-    grouped : whether a hold-out keeps groups whole.
-    attributes : sentences of an image-text source: those that the method was published with ("des"), a file, the
-        dataset's one template ("sentence"), "templates" or "names".
-    """
+    """How the images of a cell are chosen and read, the same for all methods of a setting. None is the default."""
 
     frame: str = "grey"
     image_side: int | None = None
     read: str = "logits"
-    shots: int | None = None
-    draws: str = "ours"
-    limit: str = ""
-    grouped: bool = False
+    shots: int | None = None  # training images per class; None takes the whole training split
+    draws: str = "ours"  # drawn by the seed; "published": from the index file of the seed
+    limit: str = ""  # images per class by split, "train=32,val=8,test=40"
+    grouped: bool = False  # whether a hold-out keeps groups whole
+    # Sentences of an image-text source: those that the method was published with ("des"), a file, the dataset's one
+    # template ("sentence"), "templates" or "names".
     attributes: str = "des"
     sentences: int = EACH
 
     def limits(self) -> dict[str, int]:
-        """The limit by split."""
         return {part.split("=")[0]: int(part.split("=")[1]) for part in self.limit.split(",") if part}
 
 
@@ -77,7 +70,6 @@ class BenchCell:
 
     @classmethod
     def from_key(cls, key: Mapping[str, Any]) -> BenchCell:
-        """The cell of a key."""
         try:
             fields = dict(key)
             options, reading = dict(fields.pop("options")), fields.pop("reading")

@@ -31,26 +31,20 @@ SEED = 0  # of the draw of sentences: a plan has the same bank for every seed
 
 @dataclass(frozen=True)
 class Context:
-    """One cell with everything it needs.
-
-    cache : responses of all its images.
-    sentences : the texts of an image-text source; several where a method reads several banks.
-    scratch : a folder for training checkpoints, possibly of an interrupted run.
-    """
+    """One cell with everything it needs."""
 
     cell: BenchCell
     dataset: BenchDataset
     drawn: Drawn
     pipeline: Pipeline
-    cache: ResponseCache
-    sentences: tuple[Origin, ...]
-    scratch: Path
+    cache: ResponseCache  # responses of all its images
+    sentences: tuple[Origin, ...]  # texts of an image-text source; several where a method reads several banks
+    scratch: Path  # a folder for training checkpoints, possibly of an interrupted run
     device: str = "auto"
     progress: bool = False
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes, sorted."""
         return tuple(sorted({example.label or "" for example in self.drawn.train}))
 
     @cached_property
@@ -72,7 +66,6 @@ class Context:
 
     @property
     def validation(self) -> Validation | None:
-        """Responses and labels to validate on."""
         held = self.drawn.val
         return (self.cache.responses(held), labels(held)) if held else None
 
@@ -96,11 +89,6 @@ def is_list(origin: Origin) -> bool:
     return isinstance(origin, Path) and origin.suffix.lower() == ".txt"
 
 
-def is_template(origin: Origin) -> bool:
-    """Whether this is a single template."""
-    return isinstance(origin, str) and "{name}" in origin
-
-
 def make_sentences(
     source: DualEncoder, classes: Iterable[str], origins: Sequence[Origin], each: int, progress: bool
 ) -> EncodedBank:
@@ -109,7 +97,7 @@ def make_sentences(
     From a bank alone `each` are drawn per class. Templates, and a bank beside them, are used whole and in order.
     """
     first, names = origins[0], sorted(classes)
-    if not is_list(first) and not is_template(first):
+    if not is_list(first) and not (isinstance(first, str) and "{name}" in first):  # neither templates nor one template
         settings = SentenceSettings(first, each, zero_shot=False)
         return make_encoded_bank(source, names, settings, seed=SEED, progress=progress)[0]
     parts = [_whole(origin, names) for origin in origins]

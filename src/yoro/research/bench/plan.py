@@ -84,7 +84,6 @@ class Plan:
         ]
 
     def setting(self, name: str) -> Setting:
-        """The setting of a name."""
         return next(setting for setting in self.settings if setting.name == name)
 
     def only(self, settings: Sequence[str] = (), datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> Plan:
@@ -181,17 +180,15 @@ def _prompt(value: object, name: str) -> str:
 
 
 def _inputs(given: Mapping[str, object], name: str) -> CellInputs:
-    chosen = {key: _checked(given[key], *_input_check(key, name)) for key in INPUTS if key in given}
+    chosen: dict[str, Any] = {}
+    for key, (sound, expected) in KINDS.items():
+        if key in given:
+            chosen[key] = _checked(given[key], sound, f"{key} of {name}", expected)
     limit = chosen.get("limit", {})
     chosen["limit"] = ",".join(f"{part}={limit[part]}" for part in SPLITS if part in limit)
     if "frame" in chosen:
         chosen["frame"] = str(chosen["frame"])
     return CellInputs(**chosen)
-
-
-def _input_check(key: str, name: str) -> tuple[Check, str, str]:
-    sound, expected = KINDS[key]
-    return sound, f"{key} of {name}", expected
 
 
 def _use(name: str, given: object) -> Use:

@@ -64,7 +64,6 @@ class ResponseCache:
         return np.stack([self._responses[file][row] for file, row in (self._place[e.name] for e in examples)])
 
     def stream(self, examples: Sequence[Example]) -> ResponseStream:
-        """The same as a stream, with labels and digests."""
         return ResponseStream(lambda _: self._batches(examples), len(examples))
 
     def _batches(self, examples: Sequence[Example]) -> Iterator[ResponseBatch]:

@@ -51,11 +51,9 @@ class Result(CellFigures):
 
     @property
     def accuracy(self) -> float:
-        """Share of the test images classified correctly."""
         return self.correct / self.tested
 
     def to_json(self) -> dict[str, object]:
-        """Plain values, as they are written."""
         return asdict(self) | {"cell": self.cell.key(), "edition": EDITION, "accuracy": self.accuracy}
 
     @classmethod

@@ -60,11 +60,6 @@ Measure = Callable[[BenchCell, BenchDataset, Sequence[Example], bool], Speed]  #
 Speeds = Mapping[str, Speed]  # by source
 
 
-def speed_of(source: str, measured: Speeds) -> Speed:
-    """The speed of a source: measured, or guessed by its network."""
-    return measured.get(source) or Speed(1.0 / guessed_rate(source))
-
-
 def forecast(plan: Plan, results: Results, roots: Sequence[Path], measure: Measure | None = None) -> list[CellForecast]:
     """Every cell of the plan in order; sources without earlier results are measured with `measure`."""
     speeds: Speeds = measured_speeds(plan, results)
@@ -78,7 +73,8 @@ def forecast(plan: Plan, results: Results, roots: Sequence[Path], measure: Measu
     for entry, state, why in checked:
         seconds, seen = 0.0, data[entry.dataset].dataset
         if state != "finished" and seen is not None and seen.counts:
-            counted, speed = count_images(entry.cell, seen), speed_of(entry.cell.source, speeds)
+            source = entry.cell.source
+            counted, speed = count_images(entry.cell, seen), speeds.get(source) or Speed(1.0 / guessed_rate(source))
             seconds = training_cost(entry.cell, counted, speed) + speed.solving
             key = entry.dataset, *stage_of(entry.cell), entry.seed if entry.cell.inputs.shots else None
             if key not in read:

@@ -17,17 +17,7 @@ from yoro.model.metrics import percent_text
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import STRICT, Loading
 from yoro.refining.settings import check_torch
-from yoro.research.bench.cell_loading import (
-    OpenedDataset,
-    altered,
-    choose_sentences,
-    digests,
-    draw_images,
-    open_data,
-    open_pipeline,
-    published_index,
-    stage_of,
-)
+from yoro.research.bench import cell_loading
 from yoro.research.bench.cells import EDITION, BenchCell, CellInputs, digest_of
 from yoro.research.bench.context import Context, Origin
 from yoro.research.bench.datasets.drawing import Drawn
@@ -64,7 +54,6 @@ class Progress:
 
     @property
     def dealt_with(self) -> int:
-        """Cells that are done with in this run."""
         return self.found + self.computed + self.failed
 
     def line(self, entry: PlanEntry, what: str) -> str:
@@ -77,7 +66,6 @@ class Progress:
         return f"[{self.dealt_with} of {self.total}] {place}: {what}{rest}"
 
     def to_json(self) -> dict[str, object]:
-        """The counts as JSON values."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def __str__(self) -> str:
@@ -106,7 +94,6 @@ class _CellJob:
 
     @property
     def images(self) -> list[Example]:
-        """All images of the cell."""
         return [*self.drawn.train, *self.drawn.val, *self.drawn.test]
 
 
@@ -119,12 +106,11 @@ class _Run:
         self.progress = progress
 
     def dataset(self, mine: Sequence[PlanEntry]) -> None:
-        """All cells of one dataset."""
         name = mine[0].cell.dataset
         self._draws = {}
         try:
             roots, progress = self._settings.roots, self._settings.progress
-            opened = open_data(name, self._plan, self._results, roots, progress=progress)
+            opened = cell_loading.open_data(name, self._plan, self._results, roots, progress=progress)
         except (YoroError, OSError) as error:
             self._cannot_open(mine, error)
             return
@@ -134,12 +120,12 @@ class _Run:
         digest = opened.manifest.digest
         old = sum(bool(found) and all(one.depends.get("data") != digest for one in found) for found in known)
         if old:
-            told = f"{name}: {altered(opened.manifest)} {old} finished cells were computed on other data"
+            told = f"{name}: {cell_loading.altered(opened.manifest)} {old} finished cells were computed on other data"
             self._settings.tell(f"{told} and will be recomputed.")
-        for group in _grouped(mine, lambda entry: stage_of(entry.cell)):
+        for group in _grouped(mine, lambda entry: cell_loading.stage_of(entry.cell)):
             self._stage(opened, group)
 
-    def _stage(self, opened: OpenedDataset, group: Sequence[PlanEntry]) -> None:
+    def _stage(self, opened: cell_loading.OpenedDataset, group: Sequence[PlanEntry]) -> None:
         """All cells of one dataset, source and prompt: the responses they share are read once."""
         try:
             pipeline = self._pipeline(group[0].cell, opened)
@@ -161,34 +147,36 @@ class _Run:
         for job in waiting:
             self._compute(job, opened, pipeline, cache)
 
-    def _pipeline(self, cell: BenchCell, opened: OpenedDataset) -> Pipeline:
+    def _pipeline(self, cell: BenchCell, opened: cell_loading.OpenedDataset) -> Pipeline:
         if cell.source in self._closed:
             raise self._closed[cell.source]
-        key = *stage_of(cell), opened.about.legacy_side if cell.prompt == "legacy-padding" else None
+        key = *cell_loading.stage_of(cell), opened.about.legacy_side if cell.prompt == "legacy-padding" else None
         if key not in self._pipelines:
-            self._pipelines[key] = open_pipeline(cell, opened.about, self._settings.device)
+            self._pipelines[key] = cell_loading.open_pipeline(cell, opened.about, self._settings.device)
         return self._pipelines[key]
 
-    def _wanted(self, entry: PlanEntry, opened: OpenedDataset, pipeline: Pipeline) -> list[_CellJob]:
+    def _wanted(self, entry: PlanEntry, opened: cell_loading.OpenedDataset, pipeline: Pipeline) -> list[_CellJob]:
         """The cell as a job, unless it is finished or cannot be one."""
         cell, roots = entry.cell, self._settings.roots
         try:
-            sentences = choose_sentences(cell, opened.about, roots) if is_dual(pipeline.source) else ()
-            index = published_index(cell, opened.about, roots)
-            depends = digests(cell, opened, pipeline, sentences, index)
+            sentences = cell_loading.choose_sentences(cell, opened.about, roots) if is_dual(pipeline.source) else ()
+            index = cell_loading.published_index(cell, opened.about, roots)
+            depends = cell_loading.digests(cell, opened, pipeline, sentences, index)
             if self._results.finished(cell, depends) is not None:
                 self.progress.found += 1
                 return []
             key = cell.seed, cell.inputs
             if key not in self._draws:
-                drawn = draw_images(cell, opened, index)
+                drawn = cell_loading.draw_images(cell, opened, index)
                 self._draws[key] = drawn, self._results.keep_draw(drawn)
         except (YoroError, OSError) as error:
             self._fail([entry], error)
             return []
         return [_CellJob(entry, *self._draws[key], sentences, depends)]
 
-    def _compute(self, job: _CellJob, opened: OpenedDataset, pipeline: Pipeline, cache: ResponseCache) -> None:
+    def _compute(
+        self, job: _CellJob, opened: cell_loading.OpenedDataset, pipeline: Pipeline, cache: ResponseCache
+    ) -> None:
         cell, drawn, settings = job.entry.cell, job.drawn, self._settings
         made_of = {"cell": cell.key(), "depends": dict(job.depends), "edition": EDITION}
         scratch = self._results.folder / "trainings" / digest_of(made_of)

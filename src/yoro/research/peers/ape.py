@@ -53,11 +53,9 @@ class ApeSettings(TipAdapterSettings):
 
     @property
     def gammas(self) -> Array:
-        """The values of gamma."""
         return np.array([k * self.surprise / GAMMAS for k in range(GAMMAS)])
 
     def kept(self, dimension: int) -> int:
-        """How many of so many channels are kept."""
         return max(1, self.channels * dimension // DIMENSION)
 
 

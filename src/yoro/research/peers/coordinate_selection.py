@@ -99,7 +99,7 @@ def order_coordinates(statistics: ResponseStatistics, rho: float, texts: ArrayLi
     A coordinate that those before it determine has nothing left to tell and comes last. With `texts`
     (width, dimension) the statistics are over vectors v, and the coordinates are those of `texts @ v`.
     """
-    within, total = _dense(statistics, rho) if texts is None else _low_rank(statistics, rho, texts)
+    within, total = _remainders(statistics, rho, texts)
     width = len(within.left)
     least = NOTHING * np.stack([within.left, total.left])
     free = np.ones(width, dtype=bool)
@@ -115,14 +115,11 @@ def order_coordinates(statistics: ResponseStatistics, rho: float, texts: ArrayLi
     return order
 
 
-def _dense(statistics: ResponseStatistics, rho: float) -> Remainders:
-    """Within-class and total scatter of the responses."""
-    within = shrunk_scatter(statistics, rho)
-    return DenseRemainder(within), DenseRemainder(within + between_scatter(statistics))
-
-
-def _low_rank(statistics: ResponseStatistics, rho: float, texts: ArrayLike) -> Remainders:
-    """The same of `texts @ v`, from statistics over v."""
+def _remainders(statistics: ResponseStatistics, rho: float, texts: ArrayLike | None) -> Remainders:
+    """Within-class and total scatter of the responses; with texts, of `texts @ v` from statistics over v."""
+    if texts is None:
+        within = shrunk_scatter(statistics, rho)
+        return DenseRemainder(within), DenseRemainder(within + between_scatter(statistics))
     rows = np.asarray(texts, dtype=np.float64)
     scatter = statistics.scatter
     noise = rho * float(np.einsum("ij,ij->", rows @ scatter, rows)) / len(rows)

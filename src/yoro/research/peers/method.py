@@ -92,7 +92,6 @@ class FitTask:
         return np.random.default_rng([self.seed, purpose])
 
     def needed_texts(self) -> Texts:
-        """The texts, or an error if there are none."""
         if self.texts is None:
             raise InputError("it needs texts of an image-text model")
         return self.texts
@@ -131,12 +130,7 @@ class FitTask:
 
 @dataclass(frozen=True)
 class Method:
-    """A method: its name, its `fit`, what it needs, and how many passes over the responses it makes at most.
-
-    settings : a frozen dataclass with defaults that `fit` takes after the task; None if there is nothing to set.
-    published : the authors' settings for single datasets, by their names on the bench.
-    edition : raised when the method computes something else for the same task, so that results are recomputed.
-    """
+    """A method: its name, its `fit`, what it needs, and how many passes over the responses it makes at most."""
 
     name: str
     fit: Callable[..., Scorer]  # of a task; of a task and settings where there are some
@@ -144,9 +138,9 @@ class Method:
     passes: int = 1
     about: str = ""
     prepare: Callable[[], object] | None = None  # loads libraries before the clock starts
-    settings: type[object] | None = None
-    published: Mapping[str, object] = field(default_factory=dict, hash=False)
-    edition: int = 1
+    settings: type[object] | None = None  # a frozen dataclass with defaults that `fit` takes after the task
+    published: Mapping[str, object] = field(default_factory=dict, hash=False)  # the authors' settings by dataset
+    edition: int = 1  # raised when the method computes something else for the same task, to recompute results
 
 
 @dataclass(frozen=True)

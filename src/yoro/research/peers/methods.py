@@ -13,13 +13,11 @@ from yoro.research.peers.gda import GDA, TIMO, TIMO_S
 from yoro.research.peers.lpplusplus import LP_PLUS_PLUS
 from yoro.research.peers.method import Method
 from yoro.research.peers.nearest_mean import NEAREST_MEAN, NEAREST_NEIGHBOURS
-from yoro.research.peers.proker import PROKER
 from yoro.research.peers.prompt_ensembles import PROMPT_ENSEMBLES
-from yoro.research.peers.ranpac import RANPAC
-from yoro.research.peers.ridge import RIDGE
+from yoro.research.peers.ridge import PROKER, RANPAC, RIDGE
 from yoro.research.peers.scikit_learn import LOGISTIC, SKLEARN_LDA
 from yoro.research.peers.tip_adapter import TIP_ADAPTER, TIP_ADAPTER_F
-from yoro.user_code import import_here
+from yoro.user_code import import_attribute
 
 METHODS: dict[str, Method] = {
     method.name: method
@@ -42,10 +40,6 @@ def find_methods(names: Sequence[str] | None = None) -> list[Method]:
 
 def import_method(name: str) -> Method:
     """A user's own method, `module:ATTRIBUTE`, under that name."""
-    module, colon, attribute = name.partition(":")
-    if not colon:
+    if ":" not in name:
         raise InputError(f"Unknown method {name!r}. {did_you_mean(name, METHODS)}")
-    found: object = getattr(import_here(module, name, InputError), attribute, None)
-    if not isinstance(found, Method):
-        raise InputError(f"{name!r} is {type(found).__name__}; expected a Method of yoro.research.peers.method.")
-    return replace(found, name=name)
+    return replace(import_attribute(name, Method), name=name)

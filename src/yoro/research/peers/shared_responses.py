@@ -34,12 +34,10 @@ class SharedResponses:
 
     @property
     def width(self) -> int:
-        """Coordinates of a response."""
         return int(self.train.responses.shape[1])
 
     @property
     def images(self) -> int:
-        """Images read in all."""
         return sum(len(part) for part in (self.train, self.val, self.test) if part is not None)
 
     def draw(self, seed: int, shots: int | None = None) -> tuple[Collected, Collected]:

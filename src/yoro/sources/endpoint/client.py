@@ -213,7 +213,7 @@ class EndpointClient:
         except BROKEN as error:
             raise _RetryableError(f"gave no answer ({self._why(error)})", lost=True) from None
         except httpx.HTTPError as error:
-            raise SourceError(f"{self.config.shown} cannot be asked: {self._why(error)}.") from None
+            raise SourceError(f"{self.config.shown} could not be called: {self._why(error)}.") from None
         if is_retryable(response.status):
             said = f"answered {response.status}: {excerpt(response.content, self._secrets)}"
             raise _RetryableError(said, retry_after(response.headers))

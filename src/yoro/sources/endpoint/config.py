@@ -50,43 +50,29 @@ class Header:
 
 @dataclass(frozen=True)
 class EndpointConfig:
-    """A checked endpoint. Without `answer` it is a `yoro serve --responses`, which describes itself.
-
-    url, method : where the image goes, by "POST" or "PUT".
-    headers : besides our own.
-    body, form : JSON with placeholders for the image, or the field of a form; with neither, the image is the body.
-    answer : path of the vector in the JSON that comes back.
-    side, encoding, quality : the square that is sent, as "png" or as "jpeg" of that quality.
-    width : length of the vector, if known.
-    concurrency, rate, timeout : requests at once, requests a second, seconds for one request.
-    retries, longest_wait : retries of a failed request, and the longest Retry-After that is obeyed, in seconds.
-    price, currency : of one call.
-    journal : file in which answers are kept.
-    proxy, certificates : address of a proxy, and a file of certificates to trust instead of the usual ones.
-    batch_url : address in the lines for a batch API; the path of the url by default.
-    """
+    """A checked endpoint. Without `answer` it is a `yoro serve --responses`, which describes itself."""
 
     url: str
-    method: str = "POST"
-    headers: Mapping[str, Header] = field(default_factory=dict)
-    body: Mapping[str, object] | None = None
-    form: str | None = None
-    answer: str | None = None
-    side: int = 224
-    encoding: str = "png"
-    quality: int = 95
-    width: int | None = None
-    concurrency: int = 8
-    rate: float | None = None
-    timeout: float = 60.0
-    retries: int = 6
-    longest_wait: float = 60.0
-    price: float | None = None
+    method: str = "POST"  # or "PUT"
+    headers: Mapping[str, Header] = field(default_factory=dict)  # besides our own
+    body: Mapping[str, object] | None = None  # JSON with placeholders for the image
+    form: str | None = None  # the field of a form; with neither body nor form, the image is the body
+    answer: str | None = None  # path of the vector in the JSON that comes back
+    side: int = 224  # of the square that is sent
+    encoding: str = "png"  # or "jpeg"
+    quality: int = 95  # of a JPEG
+    width: int | None = None  # of the vector, if known
+    concurrency: int = 8  # requests at once
+    rate: float | None = None  # requests a second
+    timeout: float = 60.0  # seconds for one request
+    retries: int = 6  # of a failed request
+    longest_wait: float = 60.0  # the longest Retry-After that is obeyed, in seconds
+    price: float | None = None  # of one call
     currency: str = "USD"
-    journal: Path | None = None
+    journal: Path | None = None  # the file in which answers are kept
     proxy: str | None = None
-    certificates: Path | None = None
-    batch_url: str | None = None
+    certificates: Path | None = None  # a file of certificates to trust instead of the usual ones
+    batch_url: str | None = None  # address in the lines for a batch API; by default the path of the url
 
     @property
     def ours(self) -> bool:
@@ -192,7 +178,9 @@ def _text(name: str, value: object) -> str:
     return value
 
 
-def _number(low: float, high: float, *, whole: bool = False) -> Check:
+def number_check(low: float, high: float, *, whole: bool = False) -> Check:
+    """A check that a setting is a number, or a whole number, in a range."""
+
     def check(name: str, value: object) -> float:
         kinds: tuple[type, ...] = (int,) if whole else (int, float)
         if type(value) not in kinds or not isinstance(value, int | float):
@@ -204,7 +192,9 @@ def _number(low: float, high: float, *, whole: bool = False) -> Check:
     return check
 
 
-def _among(*words: str) -> Check:
+def choice_check(*words: str) -> Check:
+    """A check that a setting is one of these words."""
+
     def check(name: str, value: object) -> str:
         if value not in words:
             raise SourceError(f"{name} is {str(value)[:60]!r}; expected {' or '.join(words)}.")
@@ -261,21 +251,21 @@ def _file(name: str, value: object) -> Path:
 
 _CHECKS: dict[str, Check] = {
     "url": check_url,
-    "method": _among("POST", "PUT"),
+    "method": choice_check("POST", "PUT"),
     "headers": _headers,
     "body": check_template,
     "form": _text,
     "answer": _place,
-    "side": _number(1, limits.CANVAS_SIDE, whole=True),
-    "encoding": _among("png", "jpeg"),
-    "quality": _number(1, 100, whole=True),
-    "width": _number(1, limits.RESPONSE_WIDTH, whole=True),
-    "concurrency": _number(1, limits.ENDPOINT_CONCURRENCY, whole=True),
+    "side": number_check(1, limits.CANVAS_SIDE, whole=True),
+    "encoding": choice_check("png", "jpeg"),
+    "quality": number_check(1, 100, whole=True),
+    "width": number_check(1, limits.RESPONSE_WIDTH, whole=True),
+    "concurrency": number_check(1, limits.ENDPOINT_CONCURRENCY, whole=True),
     "rate": _rate,
-    "timeout": _number(0.01, 3600),
-    "retries": _number(0, 100, whole=True),
-    "longest_wait": _number(0, 86_400),
-    "price": _number(0, 1e6),
+    "timeout": number_check(0.01, 3600),
+    "retries": number_check(0, 100, whole=True),
+    "longest_wait": number_check(0, 86_400),
+    "price": number_check(0, 1e6),
     "currency": _text,
     "journal": _file,
     "proxy": check_url,

@@ -7,12 +7,13 @@ import json
 import math
 import re
 from dataclasses import dataclass, replace
+from typing import cast
 from urllib.parse import urlsplit
 
 from yoro import limits
 from yoro.discriminant.readings import Layout
 from yoro.errors import SourceError
-from yoro.sources.endpoint.config import RESPONSES
+from yoro.sources.endpoint.config import RESPONSES, choice_check, number_check
 from yoro.sources.protocol import Colour, Identity
 
 SOURCE = "/v1/source"
@@ -53,36 +54,28 @@ def parse_description(content: bytes, where: str) -> SourceDescription:
         geometry = source["geometry"]
         identity = Identity(
             name=where,
-            read=_among(source["read"], READS),
-            side=_whole(source["side"], limits.CANVAS_SIDE),
+            read=str(choice_check(*READS)("read", source["read"])),
+            side=_whole("side", source["side"], limits.CANVAS_SIDE),
             mean=_colour(source["mean"]),
             std=_colour(source["std"]),
             digest=_word(source["digest"]),
             licence=None if source.get("licence") is None else str(source["licence"])[:200],
             digest_of=_word(source["digest_of"]),
-            fit=_among(geometry["fit"], FITS),
-            interpolation=_among(geometry["interpolation"], FILTERS),
+            fit=str(choice_check(*FITS)("fit", geometry["fit"])),
+            interpolation=str(choice_check(*FILTERS)("interpolation", geometry["interpolation"])),
         )
-        width = _whole(table["width"], limits.RESPONSE_WIDTH)
+        width = _whole("width", table["width"], limits.RESPONSE_WIDTH)
         layout = Layout.from_config(table["readings"])
         if (layout.width, layout.views) != (width, 1):
             raise ValueError("the widths of its readings do not add up to its width")
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        said = f"it has no {error}" if isinstance(error, KeyError) else str(error)[:100]
+        said = f"it has no {error}" if isinstance(error, KeyError) else str(error)[:100].rstrip(".")
         raise SourceError(f"{where} does not describe itself like a `yoro serve --responses`: {said}.") from None
     return SourceDescription(identity, width, layout)
 
 
-def _among(value: object, words: tuple[str, ...]) -> str:
-    if value not in words:
-        raise ValueError(f"{str(value)[:40]!r} is not one of {', '.join(words)}")
-    return str(value)
-
-
-def _whole(value: object, most: int) -> int:
-    if type(value) is not int or not 1 <= value <= most:
-        raise ValueError(f"{str(value)[:40]} is not a whole number from 1 to {most:,}")
-    return value
+def _whole(name: str, value: object, most: int) -> int:
+    return cast(int, number_check(1, most, whole=True)(name, value))
 
 
 def _word(value: object) -> str:

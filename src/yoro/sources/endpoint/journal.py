@@ -101,7 +101,6 @@ class Journal:
                 self._database.execute(table)
 
     def close(self) -> None:
-        """Let go of the file."""
         with self._lock:
             self._database.close()
 

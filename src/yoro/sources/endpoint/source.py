@@ -7,7 +7,6 @@ import threading
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +19,6 @@ from yoro.sources.endpoint.journal import Journal, call_key, default_journal
 from yoro.sources.endpoint.template import encoded
 from yoro.sources.names import SourceName
 from yoro.sources.protocol import Calls, IdentifiedSource, Identity, Images, Responses
-
-if TYPE_CHECKING:
-    import onnx
 
 MEAN, STD = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)  # colours are sent as they are
 DESCRIPTION = "source"  # the journal's name for what a server says of its source
@@ -111,9 +107,6 @@ class EndpointSource(IdentifiedSource):
                 "Use the default prompt 'watermark', untrained, or a source that runs on this machine."
             )
         return images  # type: ignore[return-value]
-
-    def onnx_model(self) -> onnx.ModelProto:
-        raise SourceError(f"{self.name!r} is an endpoint; only sources that are graphs can be exported to ONNX.")
 
     def _ask(self, images: Images) -> object:
         pixels = self.sendable(images)

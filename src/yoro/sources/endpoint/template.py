@@ -32,7 +32,6 @@ class Encoded:
 
     @cached_property
     def values(self) -> dict[str, str]:
-        """The values of the placeholders."""
         text = base64.b64encode(self.content).decode()
         url = f"data:{self.media_type};base64,{text}"
         return {"image_base64": text, "image_data_url": url, "media_type": self.media_type}

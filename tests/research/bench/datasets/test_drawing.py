@@ -101,9 +101,9 @@ def test_without_grouping_tracks_are_divided_as_in_the_paper():
 def test_a_dataset_without_a_split_to_fit_or_test_is_an_error():
     with pytest.raises(InputError, match=r"no test images; its splits are train"):
         draw(make({"a": 3}, {}, {}), seed=0)
-    with pytest.raises(InputError, match=r"no images to fit"):
+    with pytest.raises(InputError, match=r"no train images"):
         draw(make({}, {}, {"a": 3}), seed=0)
-    with pytest.raises(InputError, match=r"no images to test; its splits are unnamed"):
+    with pytest.raises(InputError, match=r"no test images; its splits are unnamed"):
         draw(Dataset((Example(PIXEL, "a", "x"),)), seed=0)
 
 

@@ -15,7 +15,7 @@ from yoro.research.bench.cells import BenchCell, CellInputs
 from yoro.research.bench.context import Context
 from yoro.research.bench.datasets.bench_datasets import DATASETS
 from yoro.research.bench.datasets.drawing import Drawn
-from yoro.research.bench.methods.bench_methods import TrainingOptions
+from yoro.research.bench.methods.bench_methods import LabelMappingOptions
 from yoro.research.bench.response_cache import ResponseCache
 from yoro.research.bench.results import CellFigures
 
@@ -44,7 +44,7 @@ def recipe_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
             cell, DATASETS[dataset], Drawn(images, images, images), open_pipeline(cell, DATASETS[dataset], "cpu"),
             ResponseCache(tmp_path / "cache"), (), tmp_path / "scratch", "cpu",
         )  # fmt: skip
-        training.run_label_mapping(method, context, TrainingOptions(**options))
+        training.run_label_mapping(method, context, LabelMappingOptions(**options))
         return recipes.pop()
 
     return find

@@ -93,17 +93,17 @@ def test_what_failed_is_listed_with_its_error(tmp_path):
     plan = plan_of(show=ALL)
     page = bench_html(plan, *filled(plan, tmp_path, lambda e: "the disk is full" if e.seed else trained(e)))
     checked(page)
-    assert "Runs that failed" in page
+    assert "Failed runs" in page
     assert "YORO-FP on SVHN, seed 1: the disk is full" in page
     assert "4 of 8 finished, 4 failed, 0 missing" in page
-    assert "Not drawn, for lack of runs: YORO, YORO-FP." in page
+    assert "runs are missing: YORO, YORO-FP." in page
 
 
 def test_a_page_of_nothing_is_still_a_page(tmp_path):
     plan = plan_of(show=ALL)
     page = bench_html(plan, *filled(plan, tmp_path, lambda entry: None))
     checked(page)
-    assert "No finished run was trained over epochs." in page
+    assert "No finished run has training epochs." in page
 
 
 def test_the_paper_s_numbers_and_their_protocol_are_on_the_page(tmp_path):
@@ -171,7 +171,7 @@ def test_many_curves_are_counted_rather_than_drawn(tmp_path):
     plan = plan_of(datasets=[f"set{i}" for i in range(15)])
     drawn = curves(RunGrid(plan, filled(plan, tmp_path, trained)[0]))
     assert drawn.count("<svg") == 24
-    assert "3 more are not drawn." in drawn
+    assert "3 more are not shown." in drawn
 
 
 def test_bars_show_the_share_of_runs_that_keep_epoch_0(tmp_path):

@@ -22,7 +22,7 @@ from yoro.research.bench.datasets.packaged import (
     read_fashion,
     read_sheets,
 )
-from yoro.user_code import import_here
+from yoro.user_code import import_attribute
 
 COOP = "DATASETS.md of the repository KaiyangZhou/CoOp links the images and the split file."
 TORCHVISION = "torchvision's class {name} downloads it; its makers' page has it too."
@@ -40,9 +40,8 @@ def find_bench_dataset(name: str) -> BenchDataset:
     path = Path(name)
     if "/" in name or "\\" in name or path.suffix.lower() in LISTS or path.is_dir():
         return _own(path)
-    module, colon, attribute = name.partition(":")
-    if colon:
-        return _imported(name, module, attribute)
+    if ":" in name:
+        return import_attribute(name, BenchDataset)
     guess = did_you_mean(name.lower(), DATASETS, alike=0.4, else_all=False)
     raise InputError(
         f"Unknown dataset {name!r}. {guess} Choose one of {', '.join(DATASETS)}, or give a folder, a list or "
@@ -79,18 +78,6 @@ def _own(path: Path) -> BenchDataset:
     return BenchDataset(shown(path), title or shown(path), 0, {}, look)
 
 
-def _imported(name: str, module: str, attribute: str) -> BenchDataset:
-    if not module or not attribute:
-        raise InputError(f"{name!r} is incomplete; write module:ATTRIBUTE, ATTRIBUTE being a BenchDataset.")
-    value: object = getattr(import_here(module, name, InputError), attribute, None)
-    if not isinstance(value, BenchDataset):
-        raise InputError(
-            f"{name!r}: {attribute!r} of module {module!r} is {type(value).__name__}; expected a "
-            "yoro.research.bench.datasets.BenchDataset."
-        )
-    return value
-
-
 @dataclass(frozen=True)
 class _Listed:
     """A row of the table below: images and a split file, or a folder that `read` reads whole."""
@@ -113,7 +100,6 @@ class _Listed:
     legacy_side: int = BenchDataset.legacy_side
 
     def dataset(self) -> BenchDataset:
-        """The dataset with its finder."""
         where = f"{self.where} {self.hint}".strip()
         finder: FolderFinder | SplitFileFinder
         if self.read is not None:

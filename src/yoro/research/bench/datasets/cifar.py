@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from yoro.data.examples import Dataset, class_name, shown
 from yoro.files.reading import read_bounded
 from yoro.files.unpickle import PickleRefused, StandIn, read_plain_pickle
-from yoro.research.bench.datasets.dataset import Found, broken, lacking, view_examples
+from yoro.research.bench.datasets.dataset import Found, broken, incomplete, view_examples
 
 BINARY = ".bin"  # ending of the binary version
 PIXELS = 3 * 32 * 32  # bytes of an image: all red, then green, then blue
@@ -62,7 +62,7 @@ def read_cifar(folder: Path, packing: Packing) -> Found | None:
     missing = [name for name in needed if not (folder / name).is_file()]
     if missing:
         count = f"{len(missing)} of {len(needed)} files"
-        raise lacking(f"{missing[0]!r} is missing in '{shown(folder)}' ({count}); unpack the archive again.", folder)
+        raise incomplete(f"{missing[0]!r} is missing in '{shown(folder)}' ({count}); unpack the archive again.", folder)
     classes = _listed_classes(folder / packing.listing) if suffix else _pickled_classes(folder / packing.meta, packing)
     parts = (  # views of each file's own bytes: joining them would copy
         (split, *read_part(folder / (name + suffix), packing))

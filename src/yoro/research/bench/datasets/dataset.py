@@ -113,7 +113,7 @@ def check_counts(found: Found, expected: BenchDataset) -> None:
     raise DatasetError(text, state="another split" if others else "partial", looked=[found.place], found=counts)
 
 
-def lacking(text: str, place: Path) -> DatasetError:
+def incomplete(text: str, place: Path) -> DatasetError:
     """The error of an incomplete dataset."""
     return DatasetError(text, state="partial", looked=[shown(place)])
 

@@ -54,7 +54,6 @@ class FolderFinder:
     further: Callable[[], Sequence[Path]] = tuple  # folders outside the roots, looked into if no root has the dataset
 
     def __call__(self, roots: Sequence[Path]) -> Found:
-        """The one copy under the roots."""
         copies = self._copies(dataset_folders(roots, self.folders)) or self._copies(self.further())
         if copies:
             return choose_copy(self.name, self.title, copies)
@@ -91,7 +90,6 @@ class SplitFileFinder:
     where: str = ""  # to get it
 
     def __call__(self, roots: Sequence[Path]) -> Found:
-        """The one copy under the roots."""
         named = dataset_folders([root for root in roots if root.is_dir()], self.folders)
         folders = [*named, *(root for root in roots if (root / self.file).is_file() and root not in named)]
         plain = [copy for folder in folders if (copy := read_class_folders(folder)) is not None]

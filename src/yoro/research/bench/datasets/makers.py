@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from yoro.data.examples import Dataset, Example, class_name, shown
 from yoro.errors import DatasetError
 from yoro.files.reading import read_bounded
-from yoro.research.bench.datasets.dataset import Found, broken, lacking, said_counts, split_counts, view_examples
+from yoro.research.bench.datasets.dataset import Found, broken, incomplete, said_counts, split_counts, view_examples
 
 TRAINING = ("GTSRB/Training", "Training")  # from the dataset's folder on
 TEST = ("GTSRB/Final_Test/Images", "Final_Test/Images")
@@ -53,7 +53,7 @@ def read_gtsrb(folder: Path) -> Found | None:
         other = any((folder / name).is_dir() for name in (COMPETITION, Path(COMPETITION).name))
         hint = f" '{COMPETITION}' is another training set (39,209 images)." if other else ""
         expected = f"expected {TRAINING[0]}, {TEST[0]} and {LIST}.{hint}"
-        raise lacking(f"GTSRB: '{missing}' is missing in '{shown(folder)}'; {expected}", folder / missing)
+        raise incomplete(f"GTSRB: '{missing}' is missing in '{shown(folder)}'; {expected}", folder / missing)
     tests, gone = _tests(test, listing)
     problem = f"{len(gone):,} images of '{LIST}' are missing in '{shown(test)}', first {gone[0]!r}." if gone else ""
     return Found(Dataset((*_training(training), *tests)), shown(folder), problem=problem)
@@ -99,7 +99,7 @@ def read_svhn(folder: Path) -> Found | None:
         return None
     if missing:
         there = next(name for name in FILES.values() if name not in missing)
-        raise lacking(f"SVHN: {missing[0]!r} is missing beside {there!r} in '{shown(folder)}'.", folder / missing[0])
+        raise incomplete(f"SVHN: {missing[0]!r} is missing beside {there!r} in '{shown(folder)}'.", folder / missing[0])
     parts = ((split, *_read(folder / name)) for split, name in FILES.items())
     return Found(Dataset(view_examples(parts, DIGITS)), shown(folder))
 
@@ -164,7 +164,7 @@ def read_aircraft(folder: Path) -> Found | None:
 def _rows(path: Path) -> list[tuple[str, str]]:
     """(number of the image, variant) of each line."""
     if not path.is_file():
-        raise lacking(f"FGVC Aircraft: '{shown(path)}' is missing; expected {', '.join(LISTS.values())}.", path)
+        raise incomplete(f"FGVC Aircraft: '{shown(path)}' is missing; expected {', '.join(LISTS.values())}.", path)
     try:
         lines = read_bounded(path, MOST_LIST).decode("utf-8", "replace").splitlines()
     except ValueError as error:

@@ -17,7 +17,7 @@ from yoro.data.splits import hold_out
 from yoro.errors import DatasetError
 from yoro.files.reading import read_json
 from yoro.research.bench.datasets.cifar import CIFAR10
-from yoro.research.bench.datasets.dataset import Found, broken, lacking, view_examples
+from yoro.research.bench.datasets.dataset import Found, broken, incomplete, view_examples
 
 DIGITS = tuple("0123456789")
 DIGITS_TEST = 0.3  # of each class, drawn once with seed 0: scikit-learn has no split of its own
@@ -97,7 +97,7 @@ def read_sheets(folder: Path) -> Found | None:
     if len(missing) == len(files):
         return None
     if missing:
-        raise lacking(
+        raise incomplete(
             f"{missing[0]!r} is missing in '{shown(folder)}'; install the package again.", folder / missing[0]
         )
     return Found(Dataset(view_examples(_sheets(folder), CIFAR10)), shown(folder))

@@ -8,17 +8,7 @@ from pathlib import Path
 
 from yoro.data.examples import shown
 from yoro.errors import DatasetError, InputError
-from yoro.research.bench.datasets.attribute_files import (
-    BANKS,
-    INDICES,
-    TEMPLATES,
-    bank_places,
-    find_bank,
-    find_index,
-    index_places,
-    read_templates,
-    template_places,
-)
+from yoro.research.bench.datasets import attribute_files
 from yoro.research.bench.datasets.bench_datasets import DATASETS
 from yoro.research.bench.datasets.dataset import BenchDataset, split_counts, unchecked
 from yoro.research.bench.datasets.finding import SplitFileFinder
@@ -53,7 +43,6 @@ class StatusItem:
 
     @property
     def present(self) -> bool:
-        """Whether it is there, whole."""
         return self.state == "present"
 
 
@@ -62,7 +51,7 @@ def all_status(roots: Sequence[Path], datasets: Iterable[BenchDataset] | None = 
     chosen = list(DATASETS.values() if datasets is None else datasets)
     items = [item for dataset in chosen for item in status(dataset, roots)]
     if any(dataset.bank is not None for dataset in chosen):
-        items += [_templates(name, count, roots) for name, count in TEMPLATES.items()]
+        items += [_templates(name, count, roots) for name, count in attribute_files.TEMPLATES.items()]
     return items
 
 
@@ -100,20 +89,20 @@ def _split_file(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
 
 
 def _sentences(dataset: BenchDataset, roots: Sequence[Path], kind: str, *, needed: bool) -> StatusItem:
-    looked = tuple(shown(place) for place in bank_places(dataset, roots, kind))
+    looked = tuple(shown(place) for place in attribute_files.bank_places(dataset, roots, kind))
     expected = {"classes": dataset.classes}
     item = StatusItem(dataset.name, f"sentences {kind}", needed, "present", looked=looked, expected=expected)
     try:
-        place = find_bank(dataset, roots, kind)
+        place = attribute_files.find_bank(dataset, roots, kind)
         found = {"classes": len(read_sentences(place))}
     except InputError as error:
         state = error.state if isinstance(error, DatasetError) else "broken"
-        return replace(item, state=state, problem=str(error), where=BANKS)
+        return replace(item, state=state, problem=str(error), where=attribute_files.BANKS)
     item = replace(item, place=shown(place), found=found)
     if found == expected:
         return item
     problem = f"'{item.place}' describes {found['classes']} classes; expected {dataset.classes}."
-    return replace(item, state="partial", problem=problem, where=BANKS)
+    return replace(item, state="partial", problem=problem, where=attribute_files.BANKS)
 
 
 def _causes(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
@@ -134,17 +123,17 @@ def _causes(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
 
 
 def _indices(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
-    present = [place for seed in SEEDS if (place := find_index(dataset, roots, seed)) is not None]
+    present = [place for seed in SEEDS if (place := attribute_files.find_index(dataset, roots, seed)) is not None]
     state = "present" if len(present) == len(SEEDS) else "partial" if present else "missing"
-    looked = tuple(shown(place) for seed in SEEDS for place in index_places(dataset, roots, seed))
+    looked = tuple(shown(place) for seed in SEEDS for place in attribute_files.index_places(dataset, roots, seed))
     found, expected = {"files": len(present)}, {"files": len(SEEDS)}
     folder = shown(present[0].parent) if present else ""
-    where = "" if state == "present" else INDICES
+    where = "" if state == "present" else attribute_files.INDICES
     return StatusItem(dataset.name, "few-shot index", False, state, folder, looked, found, expected, where=where)
 
 
 def _templates(name: str, count: int, roots: Sequence[Path]) -> StatusItem:
-    places = template_places(roots, name)
+    places = attribute_files.template_places(roots, name)
     item = StatusItem(
         "", f"templates {name}", False, "missing", looked=tuple(map(shown, places)), expected={"lines": count}
     )
@@ -154,7 +143,7 @@ def _templates(name: str, count: int, roots: Sequence[Path]) -> StatusItem:
         return replace(item, problem=STAND_INS[name], where=where)
     item = replace(item, place=shown(place))
     try:
-        lines = len(read_templates(place))
+        lines = len(attribute_files.read_templates(place))
     except InputError as error:
         return replace(item, state="broken", problem=str(error))
     return replace(item, state="present" if lines == count else "partial", found={"lines": lines})

@@ -61,11 +61,7 @@ class NoOptions:
 
 @dataclass(frozen=True)
 class FewPassOptions:
-    """YORO-FP; None takes the protocol's number.
-
-    epoch_zero : whether the predictor before training is a candidate, as the paper says; if not, the best trained
-        epoch is always kept, which is probably how the paper's legacy column was made.
-    """
+    """YORO-FP; None takes the protocol's number."""
 
     epochs: int = RefineSettings.epochs
     mapping: str = RefineSettings.mapping
@@ -74,6 +70,8 @@ class FewPassOptions:
     learning_rate: float | None = RefineSettings.learning_rate
     batch_size: int | None = RefineSettings.batch_size
     augment: bool = RefineSettings.augment
+    # Whether the predictor before training is a candidate, as the paper says; if not, the best trained epoch is
+    # always kept, which is probably how the paper's legacy column was made.
     epoch_zero: bool = RefineSettings.epoch_zero
 
     def __post_init__(self) -> None:
@@ -82,17 +80,13 @@ class FewPassOptions:
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
-    """A label mapping that is trained with a prompt, on a classifier.
-
-    select : the images that choose the epoch: "validation", or "test" as in the published numbers.
-    mapping_pass : whether an iterative mapping is gathered in a pass of its own, as published, or during training.
-    """
+class LabelMappingOptions:
+    """A label mapping that is trained with a prompt, on a classifier."""
 
     epochs: int = published.EPOCHS
     batch_size: int | None = None  # None: 256, and 64 for DTD and Oxford Pets, as published
-    select: str = "validation"
-    mapping_pass: bool = True
+    select: str = "validation"  # the images that choose the epoch; "test" as in the published numbers
+    mapping_pass: bool = True  # gather an iterative mapping in a pass of its own, as published, or during training
 
     def __post_init__(self) -> None:
         check(self.epochs, self.batch_size, self.select)
@@ -218,7 +212,7 @@ def _all_methods() -> dict[str, BenchMethod]:
     ]
     for method in LABEL_MAPPINGS:
         run, about = partial(_run_trained, "run_label_mapping", method), f"{method.upper()}, trained with its prompt"
-        listed.append(BenchMethod(method, run, TrainingOptions, trains=True, about=about))
+        listed.append(BenchMethod(method, run, LabelMappingOptions, trains=True, about=about))
     for method in CLIP_METHODS:
         name = f"clip-{method}" if method in LABEL_MAPPINGS else method
         train, about = partial(_run_trained, "run_clip", method), f"{method} for image-text models, trained"
@@ -234,8 +228,6 @@ METHODS = _all_methods()
 
 def find_method(name: str) -> BenchMethod:
     """The method of a name, or the one that `module:ATTRIBUTE` names."""
-    if name in METHODS:
-        return METHODS[name]
-    if ":" not in name:
+    if name not in METHODS and ":" not in name:
         raise InputError(f"Unknown method {name!r}. {did_you_mean(name, METHODS)}")
-    return from_peer(name, import_method(name))
+    return METHODS.get(name) or from_peer(name, import_method(name))

@@ -25,7 +25,7 @@ from yoro.research.baselines.label_mappings import baseline_training, published_
 from yoro.research.baselines.published import BATCH, Granularity
 from yoro.research.bench.context import SEED, Context, Origin, is_list
 from yoro.research.bench.datasets.attribute_files import read_templates
-from yoro.research.bench.methods.bench_methods import ClipOptions, FewPassOptions, TrainingOptions, fit_one_pass
+from yoro.research.bench.methods.bench_methods import ClipOptions, FewPassOptions, LabelMappingOptions, fit_one_pass
 from yoro.research.bench.results import CellFigures
 from yoro.sources.protocol import is_dual
 from yoro.sources.torch.gradients import open_differentiable
@@ -69,7 +69,7 @@ def _refined_right(context: Context, classifier: OpenModel) -> int:
     return sum(int((mapping.predict(part.responses) == np.array(part.labels)).sum()) for part in stream)
 
 
-def run_label_mapping(method: str, context: Context, options: TrainingOptions) -> CellFigures:
+def run_label_mapping(method: str, context: Context, options: LabelMappingOptions) -> CellFigures:
     """RLM, FLM, ILM, BLM, BLM+ or Deep: a mapping of a classifier's classes, trained with its prompt."""
     if is_dual(context.pipeline.source):
         raise InputError(f"{method} needs a classifier as its source; on an image-text source use clip-{method}.")

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from yoro.reports import svg
 from yoro.reports.page import render
-from yoro.reports.svg import Point, cost_plot
+from yoro.reports.svg import CostPoint, cost_plot
 from yoro.research.bench.plan import Setting
 from yoro.research.bench.results import Result
 from yoro.research.bench.tables.paper import PaperNumbers
@@ -159,7 +159,7 @@ def cost(grid: RunGrid) -> Markup:
             seconds = mean([run.seconds for run in runs])
             around = sample_deviation(shares_of) or 0.0
             ours = method == grid.plan.baseline
-            points.append(Point(grid.title(method), seconds, mean(shares_of), around, ours=ours))
+            points.append(CostPoint(grid.title(method), seconds, mean(shares_of), around, ours=ours))
         plot = cost_plot(points, "seconds to fit or train, mean over the datasets") if points else ""
         drawn.append((setting_title(grid.plan, setting), plot, lacking))
     return Markup(render("bench_cost.html", drawn=drawn))

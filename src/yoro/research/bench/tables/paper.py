@@ -119,7 +119,6 @@ class PaperNumbers:
         self._other = False  # whether an average of other datasets was left out
 
     def number(self, setting: Setting, method: str, dataset: str, metric: str = "accuracy") -> Published | None:
-        """The paper's number of a dataset."""
         numbers = (published_value(table, setting.name, method, dataset, metric) for table in self._tables)
         found = next((number for number in numbers if number is not None), None)
         return None if found is None else self._noted(found, [setting])

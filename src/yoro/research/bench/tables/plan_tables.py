@@ -9,18 +9,9 @@ from functools import cached_property
 
 from yoro.research.bench.plan import Plan, Setting
 from yoro.research.bench.results import PlanEntry, Result
+from yoro.research.bench.tables import summary
 from yoro.research.bench.tables.paper import PaperNumbers, printed_cell
 from yoro.research.bench.tables.run_grid import RunGrid, comparable, dataset_title, groups, methods_of, setting_title
-from yoro.research.bench.tables.summary import (
-    bootstrap_interval,
-    depth,
-    exact_mean,
-    kept_share,
-    macro_average,
-    mean,
-    sample_deviation,
-    wins_ties_losses,
-)
 from yoro.research.bench.tables.table import Heading, Kind, ResultsTable, TableCell, TableRow, with_best
 
 SEEDS = "± is the sample standard deviation over the seeds."
@@ -70,19 +61,17 @@ class Summed:
         return self.grid.all_runs(self.settings, self.method)
 
     def accuracy(self) -> TableCell:
-        """The mean accuracy."""
         averages = self.grid.by_setting(self.settings, self.method)
         if averages is None:
             return self.cell("percent", "accuracy")
-        value, deviation = macro_average(averages)
+        value, deviation = summary.macro_average(averages)
         return self.cell("percent", "accuracy", value, deviation=deviation)
 
     def gain(self) -> TableCell:
-        """The mean accuracy less that of the baseline."""
         ours, theirs = (self.grid.by_setting(self.settings, name) for name in (self.method, self.grid.plan.baseline))
         if ours is None or theirs is None:
             return self.cell("points", "delta")
-        return self.cell("points", "delta", macro_average(ours)[0] - macro_average(theirs)[0])
+        return self.cell("points", "delta", summary.macro_average(ours)[0] - summary.macro_average(theirs)[0])
 
     def gain_by_dataset(self) -> list[TableCell | None]:
         """The bootstrap interval of the gain, and how many datasets were won, tied and lost."""
@@ -90,8 +79,8 @@ class Summed:
         ends: tuple[float, ...] = ()
         counts: tuple[float, ...] = ()
         if ours is not None and theirs is not None:
-            ends = bootstrap_interval([100 * float(ours[place] - theirs[place]) for place in ours])
-            counts = wins_ties_losses(ours, theirs)
+            ends = summary.bootstrap_interval([100 * float(ours[place] - theirs[place]) for place in ours])
+            counts = summary.wins_ties_losses(ours, theirs)
         return [self.cell("interval", "ci_low ci_high", *ends), self.cell("counts", "wins ties losses", *counts)]
 
     def _exact_means(self, method: str) -> dict[str, Fraction] | None:
@@ -100,7 +89,7 @@ class Summed:
         if found is None:
             return None
         counts = {place: [(run.correct, run.tested) for run in runs.values()] for place, runs in found.items()}
-        return {place: exact_mean(*zip(*pairs, strict=True)) for place, pairs in counts.items()}
+        return {place: summary.exact_mean(*zip(*pairs, strict=True)) for place, pairs in counts.items()}
 
     def _epochs(self) -> list[int] | None:
         """The chosen epoch of every run; empty if the method does not refine, None if runs are missing."""
@@ -114,7 +103,7 @@ class Summed:
             return [self.cell("epochs", "depth"), TableCell("epochs")]
         if not epochs:
             return [None, None]
-        middle, around, median = depth(epochs)
+        middle, around, median = summary.depth(epochs)
         return [self.cell("epochs", "depth", middle, deviation=around), TableCell("epochs", (median,))]
 
     def kept(self) -> TableCell | None:
@@ -122,7 +111,7 @@ class Summed:
         epochs = self._epochs()
         if epochs is None:
             return self.cell("share", "kept_epoch_0")
-        return self.cell("share", "kept_epoch_0", 100 * kept_share(epochs)) if epochs else None
+        return self.cell("share", "kept_epoch_0", 100 * summary.kept_share(epochs)) if epochs else None
 
     def retained(self) -> TableCell | None:
         """The mean share of the coordinates that every run keeps; nothing where none is ever left out."""
@@ -130,11 +119,10 @@ class Summed:
         if self.runs is None:
             cell = self.cell("share", "retained")
             return cell if cell.paper else None
-        return self.cell("share", "retained", 100 * mean(shares)) if len(shares) == len(self.runs) else None
+        return self.cell("share", "retained", 100 * summary.mean(shares)) if len(shares) == len(self.runs) else None
 
     def passes(self) -> TableCell:
-        """The mean number of passes over the training images."""
-        return self.cell("number", "passes", *([mean([run.passes for run in self.runs])] if self.runs else []))
+        return self.cell("number", "passes", *([summary.mean([run.passes for run in self.runs])] if self.runs else []))
 
     def relative_time(self) -> TableCell:
         """The mean over all runs of the time relative to the baseline's; none if a run is missing or took no time."""
@@ -142,7 +130,7 @@ class Summed:
         if ours is None or theirs is None or any(run.seconds <= 0 for runs in theirs.values() for run in runs.values()):
             return self.cell("times", "relative_time")
         ratios = [run.seconds / theirs[place][seed].seconds for place in ours for seed, run in ours[place].items()]
-        return self.cell("times", "relative_time", mean(ratios))
+        return self.cell("times", "relative_time", summary.mean(ratios))
 
     def seconds(self) -> TableCell:
         """The mean seconds of a fit, in one setting."""
@@ -150,7 +138,7 @@ class Summed:
         if times is None:
             return self.cell("seconds", "seconds")
         per_seed = list(times.values())
-        return self.cell("seconds", "seconds", mean(per_seed), deviation=sample_deviation(per_seed))
+        return self.cell("seconds", "seconds", summary.mean(per_seed), deviation=summary.sample_deviation(per_seed))
 
 
 def by_dataset(grid: RunGrid, paper: PaperNumbers) -> ResultsTable:

@@ -31,7 +31,6 @@ class RunGrid:
             self._places.setdefault((entry.setting, entry.method, entry.dataset), []).append(entry)
 
     def at(self, setting: Setting, method: str, dataset: str) -> list[PlanEntry]:
-        """The entries of one place, finished or not."""
         return self._places.get((setting.name, method, dataset), [])
 
     def runs(self, setting: Setting, method: str, dataset: str) -> dict[int, Result] | None:
@@ -136,11 +135,8 @@ class RunGrid:
     def not_overall(self) -> list[str]:
         """A note on methods without an overall mean because the plan does not run them everywhere."""
         out = [use.title for name, use in self.plan.uses.items() if not comparable(self.plan.settings, name)]
-        return (
-            [f"{', '.join(out)}: no overall mean, because some settings do not run them with the same seeds."]
-            if out
-            else []
-        )
+        why = "no overall mean, because some settings do not run them with the same seeds"
+        return [f"{', '.join(out)}: {why}."] if out else []
 
     def chosen_on_test(self) -> list[str]:
         """A note on methods whose epoch was chosen on the test images."""

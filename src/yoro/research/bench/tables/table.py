@@ -54,30 +54,23 @@ class TableRow:
 
 @dataclass(frozen=True)
 class ResultsTable:
-    """A table under its name among the ways to show results; `corner` is the head of the column of heads.
-
-    notes : what the table shows, and averages that are not computed.
-    gaps : runs that failed or are missing.
-    marks : sentences behind the letters at its heads, on how the paper's numbers were made.
-    """
+    """A table under its name among the ways to show results."""
 
     name: str
     title: str
-    corner: str
+    corner: str  # the heading of the column of headings
     columns: tuple[Heading, ...]
     rows: tuple[TableRow, ...]
-    notes: tuple[str, ...] = ()
-    gaps: tuple[str, ...] = ()
-    marks: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()  # what the table shows, and averages that are not computed
+    gaps: tuple[str, ...] = ()  # runs that failed or are missing
+    marks: tuple[tuple[str, str], ...] = ()  # letters at the headings, and notes on how the paper's numbers were made
 
     @property
     def beside_paper(self) -> bool:
-        """Whether any cell has a number of the paper."""
         return any(cell is not None and cell.paper for row in self.rows for cell in row.cells)
 
     @property
     def told(self) -> tuple[str, ...]:
-        """Everything printed below the table."""
         return (*self.notes, *self.gaps, *(f"({letter}) {sentence}" for letter, sentence in self.marks))
 
 
