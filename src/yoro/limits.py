@@ -9,7 +9,14 @@ KB, MB, GB = 2**10, 2**20, 2**30
 
 IMAGE_FILE_BYTES = 512 * MB
 IMAGE_PIXELS = 178_000_000  # that a file declares; about Pillow's own limit, but not subject to its global setting
+JPEG_PIXELS = 1_000_000_000  # that a JPEG declares: it is decoded at reduced scale
+IMAGE_SIDE = 100_000  # pixels of either side, since every row costs memory
+JPEG_SCANS = 100  # of a progressive JPEG; encoders write about ten
+JPEG_SCANNED_PIXELS = 4_000_000_000  # scans times pixels
 DECODED_BYTES = 512 * MB  # that an image takes while it is decoded, at the scale it is decoded at
+DECODING_MEMORY = 640 * MB  # that a decoding process may take beyond its start, by the kernel's limit
+DECODING_SECONDS = 10  # of processor time for one image, by the kernel's limit
+DECODING_DEADLINE = 60  # seconds by the clock after which a decoding process is killed and replaced
 CANVAS_SIDE = 4096  # pixels of a source's input
 
 LIST_LINE = 64 * KB  # characters of a line of a CSV or JSONL list
