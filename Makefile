@@ -1,17 +1,26 @@
 # Every target makes .venv and installs what it needs; nothing is expected on the machine but Python 3.11+ and make.
+ifeq ($(OS),Windows_NT)
+PYTHON ?= python
+BIN := .venv/Scripts
+else
 PYTHON ?= python3
 BIN := .venv/bin
+endif
+EXTRAS := torch,clip,serve,ray,endpoint,parties,bench,heif,plot
 
-.PHONY: demo test test-all check bench soak api pictures site constraints fuzz clean
+# uv takes a quarter of pip's time. Where it cannot be had, or fails, pip installs.
+install = $(BIN)/uv pip install --quiet --python .venv $(1) || $(BIN)/python -m pip install --quiet $(1)
+
+.PHONY: demo test test-all check bench soak api pictures site constraints release fuzz clean
 
 demo: .venv/base.stamp
 	$(BIN)/yoro demo --force
 
 test: .venv/dev.stamp .venv/pages.stamp
-	$(BIN)/python -m pytest --numprocesses 2 -m "not long"
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m "not long"
 
 test-all: .venv/dev.stamp .venv/pages.stamp
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .
@@ -46,22 +55,23 @@ pictures: .venv/dev.stamp .venv/pages.stamp
 site: .venv/dev.stamp
 	$(BIN)/mkdocs build --quiet
 
-.venv/bin/python:
+.venv/made.stamp:
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	-$(BIN)/python -m pip install --quiet --constraint constraints.txt uv
+	touch $@
 
-.venv/base.stamp: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+.venv/base.stamp: .venv/made.stamp pyproject.toml constraints.txt
+	$(call install,--constraint constraints.txt --editable .)
 	touch $@
 
 .venv/dev.stamp: .venv/base.stamp
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch,clip,serve,ray,endpoint,parties,bench,heif,plot]' --group dev
+	$(call install,--constraint constraints.txt --editable '.[$(EXTRAS)]' --group dev)
 	touch $@
 
 # Chromium and two npm packages for the tests of pages. Where they cannot be had, those tests are skipped and say so.
-.venv/pages.stamp: .venv/bin/python tests/web/package.json
-	-wanted=$$(command -v chromium > /dev/null || echo chromium; command -v chromedriver > /dev/null || echo chromium-driver; \
-		command -v npm > /dev/null || echo nodejs npm); test -z "$$wanted" || { test "$$(id -u)" = 0 && apt-get update --quiet && \
+.venv/pages.stamp: .venv/made.stamp tests/web/package.json
+	-wanted=$$(command -v chromium > /dev/null || echo chromium; command -v npm > /dev/null || echo nodejs npm); test -z "$$wanted" || { test "$$(id -u)" = 0 && apt-get update --quiet && \
 		DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends $$wanted; }
 	-npm install --prefix tests/web --no-audit --no-fund --no-package-lock --ignore-scripts
 	touch $@
@@ -69,11 +79,16 @@ site: .venv/dev.stamp
 # The newest releases, tried nowhere yet: run the tests before you commit the file.
 constraints:
 	$(PYTHON) -m venv .fresh
-	.fresh/bin/pip install --quiet --upgrade pip
-	.fresh/bin/pip install --quiet --editable '.[torch,clip,serve,ray,endpoint,parties,bench,heif,plot]' --group dev
+	.fresh/bin/pip install --quiet --upgrade pip uv
+	.fresh/bin/pip install --quiet --editable '.[$(EXTRAS)]' --group dev
 	sed --in-place '2,$$d' constraints.txt
 	.fresh/bin/pip freeze --exclude-editable >> constraints.txt
 	rm -rf .fresh
+
+# Wheel and sdist in dist/, each installed into an empty environment and used there. Uploads nothing.
+release: .venv/made.stamp
+	$(call install,build twine)
+	$(BIN)/python .ci/release.py
 
 fuzz: .venv/dev.stamp
 	$(BIN)/python tests/fuzz.py --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$(shell date +%s))

@@ -18,19 +18,19 @@ import numpy as np
 import pyarrow as arrow
 from pyarrow import parquet
 
+from cluster_cost import Prices, Shape, cost_of
 from images import write_photos
 from timing import print_machine, print_table
 from yoro.cluster.actors import Gathering, Opening
+from yoro.cluster.block_decoding import Decoding
 from yoro.cluster.blocks import of_parts
-from yoro.cluster.cost import Prices, Shape, cost_of
-from yoro.cluster.files import parts_of
-from yoro.cluster.passing import add_up
-from yoro.cluster.reading import Reading
-from yoro.cluster.running import Crew, run_blocks
+from yoro.cluster.engine import add_up
+from yoro.cluster.ray_data import Crew, run_blocks
 from yoro.cluster.session import ray_session
 from yoro.cluster.storage import Storage
 from yoro.data.decoding import decode
 from yoro.data.geometry import Geometry
+from yoro.data.row_files import RowFiles
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import ClusterSettings, PipelineSettings, SolveSettings
 
@@ -114,11 +114,11 @@ class Bench:
     def timed(self, name: str, *, actors: int, block: int, images: int) -> Timed:
         """A run of so many images in such blocks, its shards in a folder of that name."""
         solve = SolveSettings()
-        blocks = of_parts(parts_of([str(self.file)], block)[: images // block], {})
+        blocks = of_parts(RowFiles((str(self.file),)).parts(block)[: images // block], {})
         opening = Opening(self.settings, 1, 32, self.pipeline.describe())
         work = Gathering(self.pipeline.origin(), self.pipeline.layout, solve.reservoir, solve.seed, True)
-        reading = Reading(dict(self.pipeline.geometry.config()))
-        crew = Crew(actors, 1, opening, work, Storage(str(self.folder / name)), reading)
+        decoding = Decoding(dict(self.pipeline.geometry.config()))
+        crew = Crew(actors, 1, opening, work, Storage(str(self.folder / name)), decoding)
         began, moments = time.perf_counter(), []
         for done in run_blocks(blocks, crew):
             moments.append((time.perf_counter(), processor_seconds(), done.images))  # noqa: PERF401  a clock

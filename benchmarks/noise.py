@@ -13,9 +13,8 @@ from sklearn.datasets import load_digits
 from timing import print_machine, print_table
 from yoro.data.roles import find_roles
 from yoro.discriminant.readings import Layout
-from yoro.model.clipping import Clip
 from yoro.model.merging import solve_shards
-from yoro.model.partial_pass import gather_shard
+from yoro.model.partial_pass import Clip, gather_shard
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import FitSettings, Loading, PipelineSettings
 from yoro.model.shards import Shard

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 
 from timing import print_machine, print_table, responses_to
 from yoro.model.pipeline import make_pipeline
-from yoro.research.peers.compare import Comparison, compare
+from yoro.research.comparing import Comparison, compare_methods
 from yoro.research.peers.method import unit
 from yoro.research.peers.shared_responses import read_responses
 
@@ -46,11 +46,11 @@ def main() -> None:
     data = load_digits()
     labels = data.target.astype(str)
     responses = responses_to(make_pipeline(), list(np.round(data.images * 255 / 16).astype(np.uint8)))
-    found = compare(read_responses((responses, labels)), shots=SHOTS, tell=tell)
+    found = compare_methods(read_responses((responses, labels)), shots=SHOTS, tell=tell)
     show(f"digits, logits of the embedded network, {SHOTS} images a class", found)
     vectors, rng = unit(data.data), np.random.default_rng(0)
     texts = {name: vectors[labels == name].mean(axis=0) + 0.05 * rng.normal(size=(5, 64)) for name in np.unique(labels)}
-    found = compare(read_responses((vectors, labels)), shots=SHOTS, texts=texts, tell=tell)
+    found = compare_methods(read_responses((vectors, labels)), shots=SHOTS, texts=texts, tell=tell)
     show(f"digits, pixels as vectors, noisy class means as texts, {SHOTS} images a class", found)
 
 

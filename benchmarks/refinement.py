@@ -28,7 +28,7 @@ from yoro.prompts.trainable import TrainablePrompt
 from yoro.refining.few_pass import refine
 from yoro.refining.heads import MappingHead
 from yoro.refining.images import Codes, LabelledImages, Pixels
-from yoro.refining.loop import Training
+from yoro.refining.loop import PromptTraining
 from yoro.refining.mapping_updates import Momentum
 from yoro.refining.recipe import Recipe
 from yoro.refining.settings import RefineSettings
@@ -54,7 +54,7 @@ def labelled(examples: list[Example], side: int) -> LabelledImages:
     return LabelledImages(examples, tuple(sorted({example.label or "" for example in examples})), Geometry(side))
 
 
-def bdm_training(twin: Twin, train: LabelledImages) -> Training:
+def bdm_training(twin: Twin, train: LabelledImages) -> PromptTraining:
     """A training that gathers, solves and blends, as YORO-FP does."""
     classes = train.classes
     blank = AffineMapping(np.zeros((twin.width, len(classes))), np.zeros(len(classes)), classes)
@@ -65,7 +65,7 @@ def bdm_training(twin: Twin, train: LabelledImages) -> Training:
         solve=lambda seen: solve_once(seen, 0.1),
     )
     prompt = make_prompt("watermark", twin.side, mean=twin.mean, std=twin.std)
-    return Training(TrainablePrompt(prompt), twin, head, Recipe(epochs=1, batch_size=BATCH, temperature=4.0))
+    return PromptTraining(TrainablePrompt(prompt), twin, head, Recipe(epochs=1, batch_size=BATCH, temperature=4.0))
 
 
 class PlainEpoch:
@@ -136,7 +136,7 @@ def bench_pass() -> None:
     prompt = TrainablePrompt(make_prompt("watermark", CANVAS, mean=twin.mean, std=twin.std))
     held = labelled(digits(IMAGES, 20), CANVAS)
     blm = baseline_training("blm+", twin, prompt, train, published_recipe("blm+", epochs=3, batch_size=64))
-    few = Training(prompt, twin, bdm_training(twin, train).head, Recipe(epochs=3, batch_size=BATCH))
+    few = PromptTraining(prompt, twin, bdm_training(twin, train).head, Recipe(epochs=3, batch_size=BATCH))
     rows = [["YORO, images to classifier", "1", f"{one:.2f}", f"{one:.2f}", "1", "1"]]
     for what, training, epochs, paper in (
         ("BLM+, mapping pass before each epoch", blm, EPOCHS, PAPER_BLM_PLUS),

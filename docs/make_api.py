@@ -1,4 +1,4 @@
-"""Writes `api.md`, the page of the public names, from their docstrings: `make api`."""
+"""Writes `api.md` from the docstrings of the public names and `options.md` from the declared options: `make api`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ import textwrap
 from pathlib import Path
 
 import yoro
+from yoro.http.settings import ServeSettings
+from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineSettings, SolveSettings
+from yoro.option import Declared, declared
+from yoro.refining.settings import RefineSettings
+from yoro.text.settings import SentenceSettings
 
-PAGE = Path(__file__).with_name("api.md")
+FOLDER = Path(__file__).parent
 FIRST = ["fit", "load", "Classifier", "compare", "Responses"]  # what most people look for; the rest follows by name
 HEAD = """# The Python interface
 
@@ -25,8 +30,47 @@ The notebook `examples/first_classifier.ipynb` shows most of it at work.
 """
 
 
+OPTIONS = """# Options
+
+Every option, from its declaration; `make api` writes this page. The options of a fit belong to `yoro fit` and to
+`yoro.fit`, and other verbs share them; `yoro VERB --help` lists those of a verb. Expert options are marked with *.
+"""
+SETTINGS = {
+    "A fit": FitSettings,
+    "The backbone and the visual prompt": PipelineSettings,
+    "The mapping": SolveSettings,
+    "Class descriptions, for image-text backbones": SentenceSettings,
+    "Reading images": Loading,
+    "On Ray": ClusterSettings,
+    "Refinement (`yoro refine`)": RefineSettings,
+    "The service (`yoro serve`)": ServeSettings,
+}
+
+
+def options_page() -> str:
+    """The page of all options, in tables."""
+    parts = [OPTIONS]
+    for title, settings in SETTINGS.items():
+        rows = [row(one) for one in declared(settings, groups=False)]
+        parts.append(
+            "\n".join([f"## {title}", "", "| option | Python | default | |", "| --- | --- | --- | --- |", *rows])
+        )
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def row(one: Declared) -> str:
+    """One line of a table."""
+    flags = " ".join(one.option.flags) or f"--{one.name.replace('_', '-')}"
+    if one.default is True:
+        flags = f"--no-{one.name.replace('_', '-')}"
+    metavar = f" {one.option.metavar}" if one.option.metavar else ""
+    typed = "" if one.option.python_only else f"`{flags}{metavar}`".replace("|", "\\|")
+    default = "" if one.default is None or callable(one.default) else f"`{one.default!r}`"
+    return f"| {typed} | `{one.name}`{'*' if one.option.expert else ''} | {default} | {one.text} |"
+
+
 def page() -> str:
-    """The whole page."""
+    """The page of the public names."""
     parts = [HEAD]
     for name in sorted(yoro.__all__, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)):
         thing = getattr(yoro, name)
@@ -81,13 +125,16 @@ def markdown(text: str) -> str:
         elif code and not line.strip():
             lines.append("```")
             code = False
-        elif listed and line and not line.startswith(" "):
+        elif listed and line and not code and not line.startswith(" "):
             shown = f"- `{line}`"
-        elif listed and line.startswith("    "):
+        elif listed and not code and line.startswith("    "):
             shown = f"  {line.strip()}"
         lines.append(shown)
     return "\n".join([*lines, "```"] if code else lines)
 
 
+PAGES = {FOLDER / "api.md": page, FOLDER / "options.md": options_page}
+
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    for path, make in PAGES.items():
+        path.write_text(make())

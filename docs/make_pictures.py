@@ -19,14 +19,13 @@ from PIL import Image
 from sklearn.datasets import load_digits, load_sample_images
 
 import yoro
-from yoro.research.peers.comparison_page import comparison_html
+from yoro.research.comparing import comparison_html
 from yoro.web.browser_runtime import find_runtime
 from yoro.web.page_export import export_web
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.append(str(TESTS))
 from browser import browser, served  # noqa: E402  # as the tests drive it
-from chromium import browsing  # noqa: E402
 from photos import write_folder  # noqa: E402
 from screenshots import shot, tried, views  # noqa: E402
 from studios import studio_at  # noqa: E402
@@ -127,7 +126,7 @@ def exported_page() -> None:
 
 def studio_page() -> None:
     """The studio with photos of four things, one of them tried, at the width of a desktop and of a phone."""
-    with tempfile.TemporaryDirectory() as folder, browsing(Path(folder)) as page:
+    with tempfile.TemporaryDirectory() as folder, browser() as page:
         photos = write_folder(Path(folder, "photos"), count=12)
         with studio_at(Path(folder, "work"), photos) as studio:
             studio.settled()

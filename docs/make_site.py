@@ -9,7 +9,13 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "reporting.md",
+    "CODE_OF_CONDUCT.md": "conduct.md",
+}
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
@@ -21,7 +27,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, **_: object) -> str:
     """Without links to what is no page."""
-    return re.sub(r"\[([^\]]+)\]\(\.\./[^)]*\)", r"`\1`", markdown)
+    return re.sub(r"\[([^\]]+)\]\((?:\.\./[^)]*|CITATION\.cff)\)", r"`\1`", markdown)
 
 
 def moved(text: str) -> str:

@@ -3,10 +3,10 @@
 import numpy as np
 from sklearn.cluster import KMeans
 
-from yoro.research.peers.method import Method, Scorer, Task
+from yoro.research.peers.method import FitTask, Method, Scorer
 
 
-def fit(task: Task) -> Scorer:
+def fit(task: FitTask) -> Scorer:
     """From training responses and true classes to a function from responses to scores (n, classes)."""
     prototypes = [
         KMeans(3, random_state=task.seed, n_init=3).fit(task.responses[task.truth == c]).cluster_centers_

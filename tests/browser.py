@@ -6,6 +6,7 @@ import base64
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,7 @@ SWITCHES = (
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
+    "--window-size=1280,900",
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
@@ -38,6 +40,8 @@ SWITCHES = (
     f"--host-resolver-rules=MAP {INSECURE} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--remote-debugging-pipe",
 )
+KEYS = {"delete": ("Delete", 46), "enter": ("Enter", 13), "tab": ("Tab", 9), "right": ("ArrowRight", 39)}  # name, code
+HELD = {"control": 2, "shift": 8}  # bits of the keys that are held while another is pressed
 # The browser reads commands from descriptor 3 and writes answers to 4.
 PIPES = """
 import fcntl, os, sys
@@ -50,7 +54,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 def lacking(what: str) -> NoReturn:
     """Skip the test, and say why; where it could have been installed and everything must be tested, it fails."""
-    if os.environ.get("CI") and os.geteuid() == 0:
+    if os.environ.get("CI") and hasattr(os, "geteuid") and os.geteuid() == 0:
         pytest.fail(what)
     pytest.skip(what)
 
@@ -90,11 +94,19 @@ class Page:
         assert "error" not in reply, (method, reply)
         return reply["result"]
 
-    def run(self, expression: str) -> object:
-        """What an expression of JavaScript gives, awaited."""
-        done = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+    def run(self, script: str, *words: object) -> object:
+        """What JavaScript gives, awaited: an expression, or the body of a function that returns and has `arguments`."""
+        if words or re.search(r"\breturn\b", script):
+            script = f"(function () {{ {script}\n}})(...{json.dumps(words)})"
+        done = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in done, done["exceptionDetails"]
         return done["result"].get("value")
+
+    def text(self, selector: str) -> str:
+        return str(self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
+
+    def count(self, selector: str) -> int:
+        return int(self.run("return document.querySelectorAll(arguments[0]).length", selector))  # type: ignore[call-overload]
 
     def open(self, address: str) -> None:
         """Go to an address, and wait until the page with all that it names is there."""
@@ -102,9 +114,43 @@ class Page:
         self.call("Page.navigate", url=address)
         wait_until(lambda: self._loads > before)
 
-    def until(self, expression: str) -> None:
-        """Wait until an expression is true."""
-        wait_until(lambda: bool(self.run(expression)))
+    def reload(self) -> None:
+        before = self._loads
+        self.call("Page.reload")
+        wait_until(lambda: self._loads > before)
+
+    def until(self, script: str, *words: object) -> None:
+        """Wait until a script gives something true."""
+        wait_until(lambda: bool(self.run(script, *words)))
+
+    def press(self, selector: str) -> None:
+        """Press the mouse on the middle of an element that lies still, and hold it."""
+        found: list[object] = []
+        wait_until(lambda: found.append(self._middle(selector)) or bool(found[-1]))
+        self._held_at = found[-1]
+        self._mouse("mousePressed")
+
+    def release(self) -> None:
+        """Let the mouse go."""
+        self._mouse("mouseReleased")
+
+    def click(self, selector: str) -> None:
+        self.press(selector)
+        self.release()
+
+    def type(self, selector: str, text: str) -> None:
+        """Type into a field."""
+        self.run("document.querySelector(arguments[0]).focus()", selector)
+        self.call("Input.insertText", text=text)
+
+    def keys(self, *keys: str) -> None:
+        """Press keys together, wherever the focus is."""
+        *held, last = keys
+        bits = sum(HELD[key] for key in held)
+        name, code = KEYS.get(last, (last.upper() if "shift" in held else last, ord(last[0].upper())))
+        plain = {"text": last} if last not in KEYS and "control" not in held else {}
+        for kind, text in (("keyDown" if plain else "rawKeyDown", plain), ("keyUp", {})):
+            self.call("Input.dispatchKeyEvent", type=kind, key=name, windowsVirtualKeyCode=code, modifiers=bits, **text)
 
     def give(self, selector: str, files: list[Path]) -> None:
         """Choose files in a field."""
@@ -117,9 +163,9 @@ class Page:
         feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[feature])
 
-    def photograph(self, file: Path) -> None:
-        """The whole page as a PNG."""
-        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+    def photograph(self, file: Path, *, whole: bool = True) -> None:
+        """The whole page, or the part of it in the window, as a PNG."""
+        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         file.write_bytes(base64.b64decode(shot["data"]))
 
     def close(self) -> None:
@@ -128,6 +174,29 @@ class Page:
         self._reader.join()
         self._commands.close()
         self._answers.close()
+
+    def _middle(self, selector: str) -> object:
+        """Where an element is, if it lies still and nothing lies above it; else nothing."""
+        return self.run(
+            """
+            const found = document.querySelector(arguments[0]);
+            const at = () => {
+              const box = found.getBoundingClientRect();
+              return [box.x + box.width / 2, box.y + box.height / 2];
+            };
+            found.scrollIntoView({block: "center", behavior: "instant"});
+            const [x, y] = at(), hit = document.elementFromPoint(x, y);
+            if (hit === null || !found.contains(hit)) return null;
+            return new Promise((done) => setTimeout(() => {
+              const [u, v] = at();
+              done(u === x && v === y ? {x, y} : null);
+            }, 50));
+            """,
+            selector,
+        )
+
+    def _mouse(self, kind: str) -> None:
+        self.call("Input.dispatchMouseEvent", type=kind, **self._held_at, button="left", clickCount=1)  # type: ignore[arg-type]
 
     def _send(self, method: str, given: dict[str, object], session: str | None) -> int:
         with self._lock:
@@ -166,13 +235,15 @@ class Page:
             self.faults.append(json.dumps(said["exceptionDetails"]))
         elif kind == "Log.entryAdded" and said["entry"]["level"] == "error":
             self.faults.append(said["entry"]["text"] + " " + said["entry"].get("url", ""))
+        elif kind == "Runtime.consoleAPICalled" and said["type"] == "error":
+            self.faults.append(json.dumps(said))
         elif kind == "Target.attachedToTarget":
             self._watch(said["sessionId"])
 
 
 @contextmanager
-def browser() -> Iterator[Page]:
-    """A page in a browser of its own, which ends with it."""
+def browser(downloads: Path | None = None) -> Iterator[Page]:
+    """A page in a browser of its own, which ends with it; it may download into a folder."""
     command_out, command_in = os.pipe()
     answer_out, answer_in = os.pipe()
     with TemporaryDirectory(ignore_cleanup_errors=True) as profile:
@@ -186,6 +257,8 @@ def browser() -> Iterator[Page]:
         os.close(command_out)
         os.close(answer_in)
         page = Page(command_in, answer_out)
+        if downloads is not None:
+            page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(downloads))
         try:
             yield page
         finally:

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,11 @@ from sklearn.datasets import load_digits
 from child import wait_until
 from yoro.research.bench.datasets.packaged import FASHION_HOME
 
+if sys.platform == "win32":  # these need a pseudo-terminal
+    collect_ignore = ["cli/test_output.py", "cli/test_streams.py", "model/test_progress.py"]
+
+SHARING = ("cluster", "serve", "studio")  # rooms whose tests share one Ray, one service, one studio
+
 # The tests keep the cores busy by themselves, process beside process: threads of numpy and torch within each would
 # wait for each other. Processes that the tests start take this over.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -24,6 +30,16 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 # No test fails for being slow: the machine may be busy.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of a file, and of a room with a server of its own, run in one process: what they share is made once."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    for item in items:
+        room, *rest = item.path.relative_to(Path(__file__).parent).parts
+        item.add_marker(pytest.mark.xdist_group(room if room in SHARING else "/".join((room, *rest))))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -54,8 +54,8 @@ from yoro.parties.secure_aggregation import Session, confirm, total
 from yoro.research.bench.plan import read_plan
 from yoro.sources import open_source
 from yoro.sources.endpoint.batch_files import take_answers
-from yoro.sources.endpoint.description import described_in
-from yoro.sources.endpoint.journal import Event
+from yoro.sources.endpoint.description import parse_description
+from yoro.sources.endpoint.journal import CallEvent
 from yoro.sources.endpoint.source import open_endpoint
 from yoro.sources.names import SourceName, parse_name
 from yoro.sources.protocol import Calls
@@ -337,14 +337,14 @@ def endpoint(draw: random.Random, folder: Path) -> None:
     (folder / "case.toml").write_bytes(damaged(ENDPOINT, draw) if draw.random() < 0.5 else ENDPOINT)
     source = open_endpoint(parse_name(f"endpoint:{folder / 'case.toml'}", ("endpoint",), ()), "all", Calls(dry=True))
     key = source.key(np.zeros((8, 8, 3), np.uint8))
-    source.journal.write(source.request, [Event(key, noted=True)])
+    source.journal.write(source.request, [CallEvent(key, noted=True)])
     body = {"data": [{"embedding": [0.5, 1.5]}]}
     line = {"custom_id": key.hex(), "response": {"status_code": 200, "body": body}, "error": None}
     lines = "\n".join(json.dumps(rearranged(line, draw)) for _ in range(3)).encode()
     (folder / "case.jsonl").write_bytes(lines if draw.random() < 0.5 else damaged(lines, draw))
     take_answers(source, folder / "case.jsonl")
     (folder / "case.json").write_text(json.dumps(rearranged(DESCRIBED, draw)))
-    described_in((folder / "case.json").read_bytes(), "h.example")
+    parse_description((folder / "case.json").read_bytes(), "h.example")
 
 
 DESCRIBED: dict[str, Any] = {

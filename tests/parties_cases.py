@@ -76,4 +76,4 @@ def pooled(parts: Sequence[JointStatistics], origin: Origin | None = None) -> Sh
     whole = parts[0]
     for part in parts[1:]:
         whole = whole + part
-    return Shard(Gathered(whole.folded(), images=round(whole.total), noting=False), origin or Origin(), ("pooled",))
+    return Shard(Gathered(whole.folded(), noting=False), origin or Origin(), ("pooled",))

@@ -14,71 +14,72 @@ from pathlib import Path
 from PIL import Image
 
 import yoro
-from chromium import Browser, browsing
+from browser import Page, browser
 from studios import Studio, studio_at
 
 SIZES = {"desk": (1280, 900), "phone": (390, 844)}
 TALLEST = 2600  # pixels of a picture
 
 
-def views(browser: Browser, studio: Studio) -> Iterator[str]:
+def views(page: Page, studio: Studio) -> Iterator[str]:
     """The page open in every size and scheme, as their names."""
     for name, (width, height) in SIZES.items():
         for scheme in ("light", "dark"):
-            browser.size(width, height)
-            browser.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-            browser.open(f"{studio.client.base_url}/studio/")
-            browser.until("return document.querySelectorAll('#lists li').length > 0")
+            page.resize(width, height, phone=width < 700, dark=scheme == "dark")
+            page.open(f"{studio.client.base_url}/studio/")
+            page.until("return document.querySelectorAll('#lists li').length > 0")
             yield f"{name}-{scheme}"
 
 
-def tried(browser: Browser, image: Path) -> None:
+def tried(page: Page, image: Path) -> None:
     """The page with an answer and the matrix, one photo selected."""
-    browser.type("#try-file", str(image))
-    browser.until("return document.querySelectorAll('#answer .bars li').length > 0")
-    browser.run("document.querySelector('#confusion').open = true")
-    browser.until("return document.querySelectorAll('#matrix td').length > 0")
-    browser.run("document.querySelector('#gallery li:nth-child(2)')?.click(); scrollTo(0, 0)")
+    page.give("#try-file", [image])
+    page.until("return document.querySelectorAll('#answer .bars li').length > 0")
+    page.run("document.querySelector('#confusion').open = true")
+    page.until("return document.querySelectorAll('#matrix td').length > 0")
+    page.run("document.querySelector('#gallery li:nth-child(2)')?.click(); scrollTo(0, 0)")
 
 
-def shot(browser: Browser, file: Path, *, whole: bool = True) -> None:
+def shot(page: Page, file: Path, *, whole: bool = True) -> None:
     """The page as it is, at the height of all of it if it is narrow."""
-    browser.until("return [...document.images].slice(0, 9).every((image) => image.complete)")
-    if whole and int(browser.run("return innerWidth")) < 700:  # type: ignore[call-overload]
-        tall = int(browser.run("return document.documentElement.scrollHeight"))  # type: ignore[call-overload]
-        browser.size(390, min(tall, TALLEST))
-    browser.picture(file)
+    page.until("return [...document.images].slice(0, 9).every((image) => image.complete)")
+    if whole and int(page.run("return innerWidth")) < 700:  # type: ignore[call-overload]
+        tall = int(page.run("return document.documentElement.scrollHeight"))  # type: ignore[call-overload]
+        page.call(
+            "Emulation.setDeviceMetricsOverride", width=390, height=min(tall, TALLEST), deviceScaleFactor=1, mobile=True
+        )
+    page.photograph(file, whole=False)
 
 
 def main(folder: Path, photos: Path, image: Path | None = None) -> None:
     """Take all of them."""
     folder.mkdir(parents=True, exist_ok=True)
     some = image or next(path for path in sorted(photos.rglob("*")) if path.suffix.lower() in (".jpg", ".png"))
-    with tempfile.TemporaryDirectory() as temporary, browsing(Path(temporary)) as browser:
+    with tempfile.TemporaryDirectory() as temporary, browser() as page:
         place = Path(temporary)
         noise, text = place / "noise.png", place / "text.jpg"
         Image.effect_noise((300, 300), 120).convert("RGB").save(noise)
         text.write_text("just text")
         with studio_at(place / "empty") as studio:
-            for view in views(browser, studio):
-                shot(browser, folder / f"empty-{view}.png")
+            for view in views(page, studio):
+                shot(page, folder / f"empty-{view}.png")
         with studio_at(place / "work", photos) as studio:
-            next(iter(views(browser, studio)))
-            shot(browser, folder / "reading-desk-light.png")
+            next(iter(views(page, studio)))
+            shot(page, folder / "reading-desk-light.png")
             studio.settled()
-            for view in views(browser, studio):
-                tried(browser, some.resolve())
-                shot(browser, folder / f"taught-{view}.png")
-            for view in views(browser, studio):
-                tried(browser, noise)
-                browser.type("#files", str(text))
-                browser.until("return !document.getElementById('message').hidden")
-                shot(browser, folder / f"unknown-{view}.png")
+            for view in views(page, studio):
+                tried(page, some.resolve())
+                shot(page, folder / f"taught-{view}.png")
+            for view in views(page, studio):
+                tried(page, noise)
+                page.give("#files", [text])
+                page.until("return !document.getElementById('message').hidden")
+                shot(page, folder / f"unknown-{view}.png")
         yoro.fit(photos, read="logits").save(place / "m.yoro")
         with studio_at(place / "begun", place / "m.yoro") as studio:
             studio.settled()
-            for view in views(browser, studio):
-                shot(browser, folder / f"model-{view}.png")
+            for view in views(page, studio):
+                shot(page, folder / f"model-{view}.png")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from yoro.cli import demo
 from yoro.data.find import find
 from yoro.errors import ImageError, InputError, LabelWarning, OnePassError, SkippedWarning, SourceError, StatisticsError
 from yoro.fit import run_fit
+from yoro.model.gathered import Gathered
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import HERE, FitSettings
 
@@ -368,7 +369,7 @@ def test_all_verbs_on_images_from_the_command_line(folder, new, tmp_path):
     ("words", "message"),
     [
         (["fit", "DATA", "--source", "resnet18", "--out", "x.yoro"], "Did you mean"),
-        (["fit", "DATA", "--prompt", "frame", "--out", "x.yoro"], "names no prompt"),
+        (["fit", "DATA", "--prompt", "frame", "--out", "x.yoro"], "unknown prompt"),
         (["fit", "DATA", "--prompt", "padding", "--frame", "7", "--out", "x.yoro"], "A frame starts"),
         (["fit", "DATA", "--read", "pixels", "--out", "x.yoro"], "'features' or 'all'"),
         (["fit", "DATA", "--device", "cuda", "--out", "x.yoro"], "runs on the CPU only"),
@@ -387,8 +388,8 @@ def test_wrong_options_get_one_line(folder, tmp_path, words, message):
 CHECKPOINTED = """
 import os, sys
 import yoro.model.one_pass
-yoro.model.gathered.SECONDS_BETWEEN = 0.0  # a checkpoint after every batch
-yoro.model.gathered.SHARE_OF_TIME = 1e9
+yoro.model.checkpoint.SECONDS_BETWEEN = 0.0  # a checkpoint after every batch
+yoro.model.checkpoint.SHARE_OF_TIME = 1e9
 yoro.model.one_pass.TOGETHER = 1
 from yoro.cli.app import main
 main(sys.argv[1:])
@@ -420,6 +421,12 @@ MOMENTS = {  # functions of the writing of checkpoints, and the call of each tha
 }  # fmt: skip
 
 
+def position(folder: Path) -> int:
+    """How many examples a checkpoint covers; none if there is none."""
+    file = folder / "gathered.stats"
+    return Gathered.from_bytes(file.read_bytes(), "checkpoint")[1]["position"] if file.exists() else 0
+
+
 @pytest.mark.parametrize("moments", ["some", pytest.param("many", marks=pytest.mark.long)])
 def test_killed_at_any_moment_it_resumes_to_the_same_model(folder, fitted, tmp_path, monkeypatch, moments):
     words = ["fit", str(folder), "--out", str(tmp_path / "m.yoro"), "--batch-size", "3", "--workers", "1", "--resume"]
@@ -427,8 +434,7 @@ def test_killed_at_any_moment_it_resumes_to_the_same_model(folder, fitted, tmp_p
     for moment in MOMENTS[moments]:
         done = finish("-c", DYING, *words, env=os.environ | {"DIES_AT": moment})
         assert done.returncode == -signal.SIGKILL, (moment, done.stderr)
-        part = tmp_path / ".m.yoro.part" / "state.json"
-        positions.append(json.loads(part.read_text())["position"] if part.exists() else 0)
+        positions.append(position(tmp_path / ".m.yoro.part"))
     assert positions == sorted(positions)  # nothing that was once kept is lost
     assert 0 < positions[-1] < 32
     done = finish("-c", CHECKPOINTED, *words)
@@ -451,8 +457,8 @@ def test_a_full_disk_for_checkpoints_does_not_end_the_pass(folder, fitted, tmp_p
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("yoro.model.gathered.write_file", full)
-    monkeypatch.setattr("yoro.model.gathered.SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("yoro.model.checkpoint.write_file", full)
+    monkeypatch.setattr("yoro.model.checkpoint.SECONDS_BETWEEN", 0.0)
     monkeypatch.setattr("yoro.model.one_pass.TOGETHER", 8)
     with pytest.warns(UserWarning, match="No checkpoint could be written"):
         same(yoro.fit(folder, checkpoint=tmp_path / "part"), fitted)
@@ -461,12 +467,12 @@ def test_a_full_disk_for_checkpoints_does_not_end_the_pass(folder, fitted, tmp_p
 
 def test_resuming_another_run_is_refused(folder, new, tmp_path):
     dying = (
-        "import os, yoro.model.classifier; yoro.model.classifier.write_model = lambda *a, **k: os._exit(9)\nmain(sys"
+        "import os, yoro.model.open_model; yoro.model.open_model.write_model = lambda *a, **k: os._exit(9)\nmain(sys"
     )
     code = CHECKPOINTED.replace("main(sys", dying)
     words = ["fit", str(folder), "--out", str(tmp_path / "m.yoro"), "--workers", "0", "--batch-size", "4"]
     assert finish("-c", code, *words).returncode == 9
-    assert json.loads((tmp_path / ".m.yoro.part" / "state.json").read_text())["position"] > 0
+    assert position(tmp_path / ".m.yoro.part") > 0
     done = run("fit", new, "--out", tmp_path / "m.yoro", "--resume", code=1)
     assert "belongs to another run" in done.stderr
     done = run(*words, "--resume")
@@ -497,7 +503,7 @@ from yoro""",
     _, talk = child.communicate(timeout=BOUND)
     assert child.returncode == 130, talk
     assert "Traceback" not in talk
-    assert "interrupted. The same command with --resume goes on from here." in talk
+    assert "interrupted. Resume with --resume." in talk
     assert not (tmp_path / "m.yoro").exists()
     run(*words, "--resume")
     same(yoro.load(tmp_path / "m.yoro"), fitted)

@@ -11,6 +11,7 @@ import pytest
 from child import finish
 
 ROOT = Path(__file__).parents[1]
+ROOTS = {"index", "changelog", "contributing", "reporting", "conduct"}  # pages that stand at the root of the repository
 
 
 class Asked(HTMLParser):
@@ -37,7 +38,7 @@ def site(tmp_path_factory) -> Path:
 
 
 def test_every_page_of_the_documentation_is_on_the_site(site):
-    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} | {"index", "changelog", "contributing"}
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} | ROOTS
     assert pages <= {path.stem for path in site.glob("*.html")}
     named = set(re.findall(r": (\w+)\.md", (ROOT / "mkdocs.yml").read_text()))
     assert named == pages

@@ -215,8 +215,8 @@ def test_features_need_no_sentences(folder, new):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"source": "embedded:lite0", "attributes": BANK}, SourceError, "no text tower, so --attributes"),
-        ({"source": "embedded:lite0", "shots": 0}, SourceError, "no text tower, so --shots 0"),
+        ({"source": "embedded:lite0", "attributes": BANK}, SourceError, "no text tower, which --attributes"),
+        ({"source": "embedded:lite0", "shots": 0}, SourceError, "no text tower, which --shots 0"),
         ({"source": CONSE, "attributes": {"cat": ["a cat"]}}, InputError, "no sentences for 'astronaut', 'coffee'"),
         ({"source": CONSE, "attributes": BANK | {"cat": ["word " * 300]}}, InputError, "302 tokens"),
         ({"source": CONSE, "attributes": {}}, InputError, "no sentences for"),
@@ -258,12 +258,12 @@ def test_the_verbs_speak_of_sentences(folder, new, tmp_path):
     (tmp_path / "bank.json").write_text(json.dumps(BANK))
     (tmp_path / "names.txt").write_text("cat\ncoffee\nrocket\nastronaut\n")
     done = run("fit", "--shots", 0, "--classes", "names.txt", "--source", CONSE, "--out", "z.yoro", cwd=tmp_path)
-    assert "by their sentences alone" in done.stderr
+    assert "zero-shot" in done.stderr
     assert json.loads(run("evaluate", "z.yoro", new, "--json", cwd=tmp_path).stdout)["accuracy"] > 0.7
     words = ("--source", CONSE, "--attributes", "bank.json")
     run("fit", folder, *words, "--shots", 4, "--out", "m.yoro", cwd=tmp_path)
     shown = run("inspect", "m.yoro", cwd=tmp_path).stdout
-    assert "from bank.json; the zero-shot head counts" in shown
+    assert "from bank.json; weight of the zero-shot head" in shown
     run("respond", folder, *words, "--out", "z.npz", cwd=tmp_path)
     assert np.load(tmp_path / "z.npz")["responses"].shape == (24, 4 * 2)  # the third sentences are stubs
     run("respond", folder, "--attributes", "bank.json", "--out", "y.npz", cwd=tmp_path, code=1)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from yoro.model.estimator import DiscriminantMapping
     from yoro.model.response_transformer import Responses
     from yoro.research.comparing import CompareOptions as CompareOptions
+    from yoro.research.comparing import Comparison as Comparison
     from yoro.research.comparing import compare
-    from yoro.research.peers.compare import Comparison as Comparison
     from yoro.sources import ResponseSource
 
 __all__ = [

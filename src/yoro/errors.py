@@ -7,9 +7,9 @@ YoroError
 │   ├── ImageError                       a file that cannot be read as an image
 │   └── DatasetError                     a dataset of the bench is missing, partial, or another than expected
 ├── StatisticsError (ValueError)         removal of what was never added, or of more than there is
-├── SelectionError (ValueError)          a shrinkage rule lacks what it needs
+├── SelectionError (ValueError)          the input of a shrinkage rule is missing
 ├── SourceError (ValueError)             a response source cannot be found, loaded or trusted
-│   └── AnswerError                      an endpoint's answer to an image is no vector
+│   └── AnswerError                      an endpoint's answer contains no valid vector
 ├── StoreError (ValueError)              a file or model directory that cannot be trusted or written
 └── OnePassError (RuntimeError)          a second traversal of the training data in one-pass mode
 
@@ -31,16 +31,16 @@ def one_line(error: BaseException) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], *, most: int = 1, alike: float = ALIKE, else_all: bool = True) -> str:
-    """A sentence that names the known names most alike, or else all of them.
+    """A sentence that suggests the most similar known names, or else lists all of them.
 
     >>> did_you_mean("yorro", ["yoro", "blm"]), did_you_mean("x", ["yoro", "blm"])
-    ("Did you mean 'yoro'?", 'There are yoro, blm.')
+    ("Did you mean 'yoro'?", 'Choose one of yoro, blm.')
     """
     names = list(known)
     near = difflib.get_close_matches(name, names, n=most, cutoff=alike)
     if near:
         return f"Did you mean {' or '.join(map(repr, near))}?"
-    return f"There are {', '.join(names) or 'none'}." if else_all else ""
+    return (f"Choose one of {', '.join(names)}." if names else "There are none.") if else_all else ""
 
 
 def counted(number: float, noun: str) -> str:
@@ -94,7 +94,7 @@ class StatisticsError(YoroError, ValueError):
 
 
 class SelectionError(YoroError, ValueError):
-    """A shrinkage rule lacks what it needs."""
+    """The input of a shrinkage rule is missing."""
 
 
 class SourceError(YoroError, ValueError):
@@ -102,7 +102,7 @@ class SourceError(YoroError, ValueError):
 
 
 class AnswerError(SourceError):
-    """An endpoint's answer to an image is no vector; `row` is the image's place among those asked about together."""
+    """An endpoint's answer contains no valid vector; `row` is the image's row in its batch."""
 
     def __init__(self, text: str, row: int | None = None) -> None:
         super().__init__(text)

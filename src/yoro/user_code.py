@@ -1,4 +1,4 @@
-"""Modules that users wrote, imported by name with the working directory included."""
+"""Imports modules of the user by name, also from the working directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from yoro.errors import YoroError
 
 
 def import_here(module: str, said: str, error: type[YoroError]) -> ModuleType:
-    """The module of that name; what goes wrong becomes an `error` about what was `said`."""
+    """The module of that name; a failure becomes an `error` about the name that was `said`."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)  # last, so that a file here cannot take the place of an installed module
@@ -19,5 +19,5 @@ def import_here(module: str, said: str, error: type[YoroError]) -> ModuleType:
         return importlib.import_module(module)
     except Exception as cause:
         raise error(
-            f"{said!r}: module {module!r} cannot be imported from {here}: {type(cause).__name__}: {cause}"
+            f"{said!r}: cannot import module {module!r} from {here}: {type(cause).__name__}: {cause}"
         ) from cause

@@ -85,7 +85,7 @@ def test_notes_go_to_the_log_and_broken_files_are_warned_of(fitted, new, tmp_pat
     classifier.update(*new)
     with caplog.at_level(logging.WARNING, "yoro"):
         classifier.update(*new)
-    assert "30 examples were fitted before and now count once more." in caplog.messages
+    assert "30 examples already in the model, now counted twice." in caplog.messages
     (tmp_path / "bad.png").write_text("no image")
     pairs = [(tmp_path / "bad.png", "dark"), (new[0][0], "bright")]
     with pytest.warns(SkippedWarning, match=r"1 image could not be read and was left out: '.*bad\.png'") as said:
@@ -175,9 +175,9 @@ def test_a_classifier_is_exported(fitted, tmp_path):
     ("options", "message"),
     [
         ({"shrinkage": "lou"}, "loo"),
-        ({"prior": "equal"}, "is no prior"),
+        ({"prior": "equal"}, "unknown prior"),
         ({"prior": {"bright": 1.0}}, "differ at 'dark'"),
-        ({"prompt": "frame"}, "names no prompt"),
+        ({"prompt": "frame"}, "unknown prompt"),
         ({"read": "pixels"}, "'features' or 'all'"),
         ({"device": "gpu"}, "gpu"),
         ({"shots": -1}, "0 or more"),

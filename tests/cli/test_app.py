@@ -52,7 +52,7 @@ def test_fit_predict_and_evaluate(work, digits):
     assert evaluation["interval"][0] < evaluation["accuracy"] < evaluation["interval"][1]
     table = run("evaluate", "m.yoro", "test.npz", cwd=work).stdout
     assert "balanced accuracy" in table
-    assert "taken for" in table
+    assert "predicted as" in table
     rows = list(csv.DictReader(io.StringIO(run("predict", "m.yoro", "test.npz", "--top", "2", cwd=work).stdout)))
     assert len(rows) == 597
     assert list(rows[0]) == ["path", "label", "probability", "label_2", "probability_2"]
@@ -129,21 +129,21 @@ def truncated(folder):
         (["fit", "no.npz", "--out", "x.yoro"], 1, "does not exist"),
         (["fit", "text.npz", "--out", "x.yoro"], 1, "no response file"),
         (["fit", "lengths.npz", "--out", "x.yoro"], 1, "5 responses but labels of shape"),
-        (["fit", "nan.npz", "--out", "x.yoro"], 1, "1 of 4 responses hold NaN"),
+        (["fit", "nan.npz", "--out", "x.yoro"], 1, "1 of 4 responses contain NaN"),
         (["fit", "one.npz", "--out", "x.yoro"], 1, "needs at least 2"),
         (["fit", "train.npz", "--val", "narrow.npz", "--out", "x.yoro"], 1, "width 3"),
         (["fit", "train.npz", "--out", "m.yoro"], 1, "exists already"),
         (["fit", "train.npz", "--out", "x"], 1, "ends in .yoro"),
-        (["fit", "train.npz", "--out", "no/x.yoro"], 1, "does not exist. Make it first"),
+        (["fit", "train.npz", "--out", "no/x.yoro"], 1, "does not exist"),
         (["fit", "train.npz", "--out", "x.yoro", "--html", "."], 1, "is a folder; expected the name of a file"),
         (["fit", "m.yoro", "--out", "x.yoro"], 1, "'m.yoro' is a saved model, not data"),
         (["fit", "train.npz", "--shrinkage", "validation", "--out", "x.yoro"], 1, "needs validation data"),
         (["fit", "train.npz", "--shrinkage", "2", "--out", "x.yoro"], 2, "is no shrinkage"),
-        (["fit", "train.npz", "--protocol", "mine", "--out", "x.yoro"], 2, "is no protocol"),
+        (["fit", "train.npz", "--protocol", "mine", "--out", "x.yoro"], 2, "Unknown protocol"),
         (["fit", "train.npz"], 2, "--out M.yoro is missing. Try `yoro fit --help`"),
         (["guess"], 2, "Unknown command"),
         (["predict", "m.yoro", "narrow.npz"], 1, "takes (n, 64)"),
-        (["predict", "m.yoro", "some.npz", "--format", "xml"], 2, "is no format"),
+        (["predict", "m.yoro", "some.npz", "--format", "xml"], 2, "xml"),
         (["predict", "train.npz", "some.npz"], 1, "is no model"),
         (["evaluate", "m.yoro", "stranger.npz"], 1, "'cat', which the model does not know"),
         (["forget", "m.yoro", "stranger.npz"], 1, "cannot be removed"),
@@ -154,7 +154,7 @@ def truncated(folder):
         (["inspect", "tampered.yoro"], 1, "was changed"),
         (["inspect", "newer.yoro"], 1, "Upgrade"),
         (["inspect", "truncated.yoro"], 1, "damaged"),
-        (["merge", "m.yoro", "--out", "x.yoro"], 2, "At least two"),
+        (["merge", "m.yoro", "--out", "x.yoro"], 2, "at least two"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )  # fmt: skip

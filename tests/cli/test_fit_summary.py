@@ -12,8 +12,8 @@ import pytest
 
 from command_line import run
 from photos import write_folder
-from yoro.model.classifier import load
 from yoro.model.metrics import wilson_interval
+from yoro.model.open_model import load
 
 WIDTH = 5
 
@@ -53,7 +53,7 @@ def test_fit_ends_with_the_accuracy_that_fits_without_each_example_have(work: Pa
     assert {(pair["truth"], pair["answer"]) for pair in figures["confusions"]} == {("left", "right"), ("right", "left")}
     assert sum(pair["n"] for pair in figures["confusions"]) == 60 - right
     assert re.search(rf"Leave-one-out accuracy {100 * right / 60:.1f}% \(95 %: .* to .*, 60 examples\)\.", done.stderr)
-    assert re.search(r"Most often mistaken: (left for right|right for left) \(\d+\), ", done.stderr)
+    assert re.search(r"confusions: (left as right|right as left) \(\d+\), ", done.stderr)
     assert "Warning" not in done.stderr
 
 
@@ -62,7 +62,7 @@ def test_changes_end_with_the_accuracy_of_the_model_they_leave(work: Path) -> No
     run("fit", "second.npz", "--out", "n.yoro", cwd=work)
     whole = run("merge", "m.yoro", "n.yoro", "--out", "whole.yoro", cwd=work).stderr
     more = run("update", "m.yoro", "second.npz", cwd=work).stderr
-    lines = [line for line in more.splitlines() if line.startswith(("Leave-one-out", "Most often"))]
+    lines = [line for line in more.splitlines() if line.startswith(("Leave-one-out", "Most frequent"))]
     assert len(lines) == 2
     assert "120 examples" in lines[0]
     assert set(lines) <= set(whole.splitlines())
@@ -89,7 +89,7 @@ def test_classes_of_one_or_two_images_are_named(work: Path) -> None:
 def test_one_image_a_class_has_no_accuracy_and_says_what_to_do(work: Path) -> None:
     np.savez(work / "one.npz", responses=np.eye(2), labels=np.array(["a", "b"]))
     done = run("fit", "one.npz", "--out", "m.yoro", "--json", cwd=work)
-    assert "No accuracy yet" in done.stderr
+    assert "No leave-one-out estimate" in done.stderr
     assert "yoro evaluate" in done.stderr
     assert json.loads(done.stdout)["leave_one_out"] is None
 

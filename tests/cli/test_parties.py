@@ -41,7 +41,7 @@ def test_the_whole_exchange_is_one_fit(work):
     run("stats", "west.npz", "--sums-only", "--out", "west.stats", cwd=work)
     for name, data in zip(NAMES, ("north.npz", "south.npz", "west.stats"), strict=True):
         run("parties", "mask", "s", data, "--key", f"{name}.key", cwd=work)
-    assert "Not all have confirmed" in invoke("parties", "sum", "s", "--out", "t.stats", cwd=work).stderr
+    assert "Not all parties have confirmed" in invoke("parties", "sum", "s", "--out", "t.stats", cwd=work).stderr
     for name in NAMES:
         run("parties", "confirm", "s", "--key", f"{name}.key", cwd=work)
     shown = run("parties", "show", "s", cwd=work).stdout
@@ -68,22 +68,26 @@ def test_fingerprints_are_the_same_for_all_who_look(work):
     [
         (["agree", "s", "--parties", "a,b", "--classes", "x,y", "--like", "all.npz"], 1, "exists already|is a folder"),
         (["agree", "t", "--parties", "a", "--classes", "x,y", "--like", "all.npz"], 1, "expected at least 2"),
-        (["agree", "t", "--parties", "a,b,a", "--classes", "x,y", "--like", "all.npz"], 1, "'a' is named twice"),
+        (["agree", "t", "--parties", "a,b,a", "--classes", "x,y", "--like", "all.npz"], 1, "'a' is given twice"),
         (["agree", "t", "--parties", "a,../b", "--classes", "x,y", "--like", "all.npz"], 1, "letters, digits"),
         (["agree", "t", "--parties", "a,b", "--classes", "x", "--like", "all.npz"], 1, "expected at least 2"),
-        (["agree", "t", "--parties", "a,b", "--classes", "x,y", "--like", "all.npz", "--bits", "200"], 1, "200 bits"),
+        (
+            ["agree", "t", "--parties", "a,b", "--classes", "x,y", "--like", "all.npz", "--bits", "200"],
+            1,
+            "200 frac",
+        ),
         (["agree", "t", "--parties", "a,b", "--classes", "x,y", "--like", "all.npz", "--least", "3"], 1, "2 to 2"),
         (["agree", "t", "--parties", "a,b", "--classes", "x,y", "--like", "none.npz"], 1, "none.npz"),
-        (["join", "s", "--party", "nobody", "--key", "x.key"], 1, "is no party of the agreement"),
+        (["join", "s", "--party", "nobody", "--key", "x.key"], 1, "not a party of the agreement"),
         (["join", "s", "--party", "west", "--key", "x.key"], 1, "has joined"),
         (["join", "none", "--party", "west", "--key", "x.key"], 1, "has no agreement.json"),
         (["mask", "s", "north.npz", "--key", "none.key"], 1, "none.key"),
         (["mask", "s", "none.npz", "--key", "north.key"], 1, "none.npz"),
-        (["mask", "s", "odd.npz", "--key", "north.key"], 1, "'eleven', which was not agreed on"),
-        (["mask", "s", "narrow.npz", "--key", "north.key"], 1, "width 5; width 64 was agreed on"),
-        (["confirm", "s", "--key", "north.key"], 1, "Messages of 0 of 3 parties"),
+        (["mask", "s", "odd.npz", "--key", "north.key"], 1, "'eleven' is not in the agreement"),
+        (["mask", "s", "narrow.npz", "--key", "north.key"], 1, "width 5; the agreement has width 64"),
+        (["confirm", "s", "--key", "north.key"], 1, "0 of 3 parties"),
         (["sum", "s", "--out", "t.yoro"], 2, "ends in .stats"),
-        (["sum", "s", "--out", "t.stats"], 1, "Messages of 0 of 3 parties"),
+        (["sum", "s", "--out", "t.stats"], 1, "0 of 3 parties"),
     ],
 )
 def test_what_goes_wrong_is_one_line_and_nothing_is_written(work, digits, words, code, said):
@@ -107,12 +111,12 @@ def test_images_are_read_as_was_agreed_on(tmp_path):
         run("parties", "join", "s", "--party", name, "--key", f"{name}.key", cwd=tmp_path)
     run("respond", "a", "--read", "features", "--out", "features.npz", cwd=tmp_path)
     ended = invoke("parties", "mask", "s", "features.npz", "--key", "a.key", cwd=tmp_path)
-    assert "read in another way than was agreed on" in ended.stderr
+    assert "not read as agreed" in ended.stderr
     run("respond", "a", "--read", "logits", "--out", "a.npz", cwd=tmp_path)
     run("parties", "mask", "s", "a.npz", "--key", "a.key", cwd=tmp_path)
     run("parties", "mask", "s", "b", "--key", "b.key", cwd=tmp_path)
     said = [run("parties", "confirm", "s", "--key", f"{name}.key", cwd=tmp_path).stderr for name in "ab"]
-    assert all("Only two remain" in one for one in said)
+    assert all("Only two parties remain" in one for one in said)
     run("parties", "sum", "s", "--out", "t.stats", cwd=tmp_path)
     run("merge", "t.stats", "--out", "t.yoro", cwd=tmp_path)
     answers = run("evaluate", "t.yoro", "b", "--json", cwd=tmp_path)

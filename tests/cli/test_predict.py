@@ -66,7 +66,7 @@ def test_an_interrupted_sorting_says_what_is_there_and_how_to_take_it_out(work):
     (work / "stop").touch()
     words = ["predict", "own.yoro", "new", "--sort-into", "sorted"]
     done = run(*words, *source, cwd=work, code=130)
-    assert "interrupted, with 2 images in sorted. The same command with --undo takes them out." in done.stderr
+    assert "interrupted, with 2 images in sorted. Remove them with --undo." in done.stderr
     assert "2 images taken out" in run(*words, "--undo", cwd=work).stderr
 
 

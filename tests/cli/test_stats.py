@@ -54,9 +54,9 @@ def test_models_and_statistics_merge_in_any_mix(work):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["merge", "1.stats", "1.stats", "--out", "x.yoro"], 1, "1.stats and 1.stats hold the same part"),
-        (["merge", "all.yoro", "--out", "x.yoro"], 2, "At least two models"),
-        (["merge", "all.yoro", "all.yoro", "--out", "x.yoro", "--prior", "uniform"], 2, "go with .stats"),
+        (["merge", "1.stats", "1.stats", "--out", "x.yoro"], 1, "1.stats and 1.stats contain the same part"),
+        (["merge", "all.yoro", "--out", "x.yoro"], 2, "at least two models"),
+        (["merge", "all.yoro", "all.yoro", "--out", "x.yoro", "--prior", "uniform"], 2, "need .stats"),
         (["merge", "1.stats", "2.stats", "--out", "x.yoro", "--shrinkage", "best"], 1, "no shrinkage rule"),
         (["merge", "1.stats", "2.stats", "--out", "x.yoro", "--shrinkage", "validation"], 1, "validation data"),
         (["merge", "1.stats", "all.npz", "--out", "x.yoro"], 1, "is no model"),
@@ -68,7 +68,7 @@ def test_models_and_statistics_merge_in_any_mix(work):
         (["stats", "all.npz", "--out", "x.stats", "--part", "1/700"], 1, "Make at most 600 parts"),
         (["stats", "all.npz", "--out", "1.stats"], 1, "exists already"),
         (["stats", "--out", "x.stats"], 2, "No data came"),
-        (["inspect", "1.stats", "--prompt", "x.png"], 2, "for models"),
+        (["inspect", "1.stats", "--prompt", "x.png"], 2, "needs a model"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line_and_nothing_is_written(work, words, code, said):
@@ -89,17 +89,17 @@ def test_a_damaged_file_of_statistics_is_named(work):
 def test_inspect_says_what_a_file_reveals(work):
     run("stats", "all.npz", "--sums-only", "--out", "sums.stats", cwd=work)
     full, sums = (run("inspect", name, cwd=work).stdout for name in ("1.stats", "sums.stats"))
-    assert "The responses of 150 images, one by one." in full
-    assert "Digests of 150 images" in full
-    assert "one by one" not in sums
-    assert "Digests" not in sums
+    assert "Individual responses of 150 images" in full
+    assert "Hashes of 150 images" in full
+    assert "Individual responses" not in sums
+    assert "Hashes" not in sums
     facts = json.loads(run("inspect", "sums.stats", "--json", cwd=work).stdout)
     assert facts["examples"] == 600
     assert facts["responses_kept"] == facts["digests_kept"] == 0
     run("merge", "sums.stats", "--out", "sums.yoro", cwd=work)
-    assert "no list of what was fitted" in run("inspect", "sums.yoro", cwd=work).stdout
+    assert "no image hashes" in run("inspect", "sums.yoro", cwd=work).stdout
     ended = invoke("clean", "sums.yoro", issues(work), cwd=work)
-    assert "keeps no list of what was fitted" in ended.stderr
+    assert "no image hashes" in ended.stderr
 
 
 def issues(folder: Path) -> str:
@@ -153,7 +153,7 @@ def test_a_run_that_was_ended_goes_on_with_resume(tmp_path, how, monkeypatch):
     )
     assert one == two
     assert not (tmp_path / ".a.stats.part").exists()
-    assert "nothing to resume" in run(*words, "--resume", cwd=tmp_path).stderr
+    assert "Nothing to resume" in run(*words, "--resume", cwd=tmp_path).stderr
 
 
 def test_statistics_with_noise_keep_nothing_exact_and_say_what_they_promise(work):
@@ -170,4 +170,4 @@ def test_statistics_with_noise_keep_nothing_exact_and_say_what_they_promise(work
     run("merge", "noisy.stats", "--out", "noisy.yoro", cwd=work)
     assert "noise        epsilon 1, delta 1e-05" in run("inspect", "noisy.yoro", cwd=work).stdout
     assert "epsilon 1, delta 1e-05" in (work / "noisy.yoro" / "README.md").read_text()
-    assert "go" in invoke("stats", "all.npz", "--clip", "3", "--out", "x.stats", cwd=work).stderr
+    assert "needs --noise" in invoke("stats", "all.npz", "--clip", "3", "--out", "x.stats", cwd=work).stderr

@@ -36,6 +36,7 @@ def gone(folder: Path) -> bool:
     return not any(Path(f"/proc/{file.name}").exists() for file in (folder / "seen").iterdir())
 
 
+@pytest.mark.long
 def test_a_driver_killed_in_the_middle_goes_on_without_reading_finished_blocks_again(held, ray):
     driver = start("-m", "yoro", *WORDS)
     wait_until(lambda: len(shards(held)) >= 2, driver)
@@ -59,7 +60,7 @@ def test_ctrl_c_ends_ray_and_says_how_to_go_on(held, ray):
     driver.send_signal(signal.SIGINT)
     _, said = driver.communicate()
     assert driver.returncode == 130
-    assert said.strip().splitlines()[-1] == "yoro: interrupted. The same command with --resume goes on from here."
+    assert said.strip().splitlines()[-1] == "yoro: interrupted. Resume with --resume."
     assert "Traceback" not in said
     assert gone(held)
     (held / "hold").unlink()

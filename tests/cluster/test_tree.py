@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yoro.cluster.tree import Node, grow, joined, left_over, missing, parent, ready
+from yoro.cluster.tree import TreeNode, grow, joined, left_over, missing, parent, ready
 
 
 def digests(count: int) -> list[str]:
@@ -40,7 +40,7 @@ def test_what_is_missing_and_what_is_there_make_the_whole(count, seed):
     assert all(child.name in kept for node in ready(levels, kept) for child in node.children)
 
 
-def leaves(node: Node) -> list[int]:
+def leaves(node: TreeNode) -> list[int]:
     return [i for child in node.children for i in leaves(child)] if node.children else [node.index]
 
 

@@ -158,10 +158,10 @@ from yoro import limits
 from yoro.data import processes
 limits.DECODING_SECONDS = 1
 real = processes.decode_and_digest
-def slow(image, geometry, *, name):
+def slow(image, *geometries, name):
     while name == "slow":
         pass
-    return real(image, geometry, name=name)
+    return real(image, *geometries, name=name)
 processes.decode_and_digest = slow
 from yoro.data.processes import main
 """

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from yoro.data.responses import ResponseBatch
 from yoro.discriminant.augmented import Augmented
 from yoro.discriminant.calibration import log_probabilities
-from yoro.discriminant.conformal import FullRanks, LeftOutRanks
+from yoro.discriminant.conformal import FullConformalRanks, JackknifeRanks
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.leave_one_out import LeaveOneOut, Refits
 from yoro.discriminant.readings import Layout, Reading
@@ -103,7 +103,7 @@ def test_ranks_are_those_of_brute_force(seed, wide, nearest):
         without = mixture_of(responses[rest], labels[rest], layout)
         own[i] = answers(without, choice, responses[i : i + 1])[0, truth[i]]
         theirs[:, i] = answers(without, choice, new)
-    ranks = LeftOutRanks(mixture, choice, mixture.left_out(choice))
+    ranks = JackknifeRanks(mixture, choice, mixture.left_out(choice))
     assert len(ranks) == n
     assert (ranks.by_all(new) == (theirs < own[:, None]).sum(axis=1)).all()
     by_class = [
@@ -112,7 +112,7 @@ def test_ranks_are_those_of_brute_force(seed, wide, nearest):
     ]
     np.testing.assert_allclose(ranks.by_class(new, logs), by_class)
 
-    full = FullRanks(mixture, choice)
+    full = FullConformalRanks(mixture, choice)
     found = full.beaten(new, logs)
     for at, one in enumerate(new):
         for c, label in enumerate(CLASSES):

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from yoro.data.responses import ResponseBatch
 from yoro.discriminant.evidence import Choice
-from yoro.discriminant.fixed_choice import held, whitened
+from yoro.discriminant.fixed_choice import solve_fixed_choice, whitened
 from yoro.discriminant.readings import Layout, Reading
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.model.gathered import Gathered
@@ -36,7 +36,7 @@ def test_held_is_what_the_choice_gives_by_its_spectrum(count, readings):
     gathered = gathered_digits(count, readings)
     mixture = known(gathered.statistics, gathered.reservoir, "empirical", None)
     choice, exact = mixture.judge("loo")
-    mapping, left_out = held(gathered.statistics, gathered.reservoir.members(), choice)
+    mapping, left_out = solve_fixed_choice(gathered.statistics, gathered.reservoir.members(), choice)
     rows = gathered.reservoir.members().responses
     wanted = mixture.mapping(choice)
     assert mapping(rows) == pytest.approx(wanted(rows), abs=1e-6 * np.abs(wanted(rows)).max())
@@ -52,9 +52,11 @@ def test_a_reading_that_says_nothing_is_not_solved_for():
     gathered = gathered_digits(70, 2)
     parts = Choice("loo", 0.3, 2.0, weight=1.0), Choice("loo", 0.3, 1.0, weight=0.0)
     choice = Choice("loo", 0.3, parts=parts)
-    mapping, left_out = held(gathered.statistics, gathered.reservoir.members(), choice)
+    mapping, left_out = solve_fixed_choice(gathered.statistics, gathered.reservoir.members(), choice)
     assert not mapping.weights[150:].any()
-    alone = held(gathered_digits(70, 1).statistics, gathered_digits(70, 1).reservoir.members(), Choice("loo", 0.3))
+    alone = solve_fixed_choice(
+        gathered_digits(70, 1).statistics, gathered_digits(70, 1).reservoir.members(), Choice("loo", 0.3)
+    )
     assert mapping.weights[:150] * 2.0 == pytest.approx(alone[0].weights)
     assert left_out.scored.scores * 2.0 == pytest.approx(alone[1].scored.scores)
 
@@ -67,4 +69,6 @@ def test_where_nothing_can_be_factorised_nothing_is_held():
     assert whitened(statistics, 0.5) is not None
     assert whitened(statistics, 0.0) is None
     gathered = gathered_digits(70, 2)
-    assert held(gathered.statistics, gathered.reservoir.members(), Choice("loo", 0.3)) is None  # of one reading
+    assert (
+        solve_fixed_choice(gathered.statistics, gathered.reservoir.members(), Choice("loo", 0.3)) is None
+    )  # of one reading

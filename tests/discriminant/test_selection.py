@@ -224,7 +224,7 @@ def test_a_rule_without_what_it_needs_names_the_rules_that_work(digits, rule, ne
 def test_unknown_rules_and_validation_classes_are_errors(digits):
     statistics = gathered(*digits)
     evidence = Evidence(statistics, dense_spectrum(statistics), validation=(digits[0][:2], np.array(["x", "1"])))
-    with pytest.raises(InputError, match="'guess' is no shrinkage rule"):
+    with pytest.raises(InputError, match="shrinkage rule 'guess'"):
         select_shrinkage("guess", evidence)
     with pytest.raises(InputError, match="Class 'x' has no training example"):
         select_shrinkage("validation", evidence)

@@ -8,7 +8,7 @@ import pytest
 from yoro import ResponseStatistics
 from yoro.discriminant.selection import PAPER_GRID, Evidence, select_shrinkage
 from yoro.discriminant.shrinkage import dense_spectrum, diagonal_spectrum, low_rank_spectrum, make_spectrum, oas, rblw
-from yoro.discriminant.solve import solve_empirical, solve_path, unfold
+from yoro.discriminant.solve import solve_empirical, solve_path
 from yoro.errors import DegenerateWarning, InputError
 
 
@@ -100,10 +100,10 @@ def test_without_shrinkage_the_low_rank_form_equals_the_dense_one():
     labels = np.array(["a", "b"] * 25)
     statistics = gathered(v, labels)
     spectrum = low_rank_spectrum(statistics, texts, 10.0)
-    low = unfold(solve_empirical(statistics, spectrum), spectrum, texts, 10.0)
+    low = solve_empirical(statistics, spectrum)
     explicit = gathered(10.0 * v @ texts.T, labels)
-    dense = solve_empirical(explicit, dense_spectrum(explicit))
-    np.testing.assert_allclose(low.weights, dense.weights, atol=1e-8 * np.abs(dense.weights).max())
+    folded = 10.0 * texts.T @ solve_empirical(explicit, dense_spectrum(explicit)).weights  # over v
+    np.testing.assert_allclose(low.weights, folded, atol=1e-8 * np.abs(folded).max())
 
 
 def test_closed_formulas_in_the_low_rank_case_equal_explicit_responses():
@@ -126,10 +126,7 @@ def test_no_spread_falls_back_to_the_nearest_mean_under_every_target():
 
 def test_a_wrong_target_is_refused(digits):
     statistics = gathered(*digits)
-    with pytest.raises(InputError, match="'ones' is no target"):
+    with pytest.raises(InputError, match="'ones'"):
         make_spectrum(statistics, "ones")
     with pytest.raises(InputError, match="needs the text vectors"):
         make_spectrum(statistics, "texts")
-    spectrum = dense_spectrum(statistics)
-    with pytest.raises(InputError, match="over v alone"):
-        unfold(solve_path(statistics, spectrum, [0.1])[0], spectrum, np.eye(64), 1.0)

@@ -9,7 +9,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from yoro import AffineMapping, ResponseStatistics
 from yoro.discriminant.selection import PAPER_GRID
 from yoro.discriminant.shrinkage import EPSILON, dense_spectrum, low_rank_spectrum
-from yoro.discriminant.solve import ENOUGH, solve_low_rank, solve_mapping, solve_once, solve_path
+from yoro.discriminant.solve import ENOUGH, solve_mapping, solve_once, solve_path
 from yoro.errors import DegenerateWarning, InputError, WidthError
 
 
@@ -67,9 +67,11 @@ def low_rank_case(seed: int, texts: int, dimension: int):
 @pytest.mark.parametrize("rho", [*PAPER_GRID, 1.0])
 def test_low_rank_equals_dense(texts, dimension, rho):
     t, v, labels = low_rank_case(0, texts, dimension)
-    low = solve_low_rank(gathered(v, labels), t, 100.0, rho)
+    statistics = gathered(v, labels)
+    low = solve_path(statistics, low_rank_spectrum(statistics, t, 100.0), [rho])[0]
     dense = solve_mapping(gathered(100.0 * v @ t.T, labels), rho)
-    np.testing.assert_allclose(low.weights, dense.weights, atol=1e-10 * np.abs(dense.weights).max())
+    folded = 100.0 * t.T @ dense.weights  # over v
+    np.testing.assert_allclose(low.weights, folded, atol=1e-10 * np.abs(folded).max())
     np.testing.assert_allclose(low.bias, dense.bias, rtol=1e-10)
 
 

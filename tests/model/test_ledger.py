@@ -37,8 +37,8 @@ def test_it_is_a_list_of_entries_under_every_change(one, two):
     assert first.entries() == pairs(one)
     both = first.merge(second)
     assert both.entries() == pairs(one) + pairs(two)
-    assert first.shared(second) == len(set(one) & set(two))
-    assert both.seen_before(len(one)) == sum(entry in one for entry in two)
+    assert both.entries(start=len(one)) == pairs(two)
+    assert first.contains(second.entries()) == [entry in one for entry in two]
     both.remove([content(number) for number, _ in two], [label for _, label in two])
     assert Counter(both.entries()) == Counter(pairs(one))
     first.rename({"cat": "dog"})

@@ -39,7 +39,11 @@ def shards_of(data: object, n: int, settings: FitSettings | None = None, **optio
 
 
 def same(one: Model, two: Model) -> None:
-    assert largest_difference(one, two) <= 1e-9 * max(1.0, np.abs(two.mapping.weights).max())
+    # Scores, not weights: where the covariance is nearly singular, rounding moves the weights along directions in which
+    # no response differs from another.
+    asked = two.statistics.means if two.members() is None else two.members().responses
+    scores = two.mapping(asked)
+    np.testing.assert_allclose(one.mapping(asked), scores, rtol=0, atol=1e-7 * max(1.0, np.abs(scores).max()))
     assert [part.shrinkage for part in one.choice.parts] == [part.shrinkage for part in two.choice.parts]
     assert one.choice.shrinkage == two.choice.shrinkage
     assert one.ledger.entries() == two.ledger.entries()
@@ -129,7 +133,7 @@ def test_the_name_of_sums_alone_tells_nothing_and_that_of_a_whole_shard_its_cont
 
 def test_sums_alone_are_solved_by_a_closed_formula_and_that_is_said(rows):
     made = solve_shards(shards_of(rows, 4, **SUMS), None, "empirical")
-    assert "shrinkage by oas" in " ".join(made.notes)
+    assert "Shrinkage by oas" in " ".join(made.notes)
     assert largest_difference(made.model, yoro.fit(rows, shrinkage="oas", reservoir=0).model) < 1e-9
     fixed = solve_shards(shards_of(rows, 4, **SUMS), 0.1, "uniform")
     assert fixed.notes == ()
@@ -152,7 +156,7 @@ def test_a_shard_that_came_twice_is_refused_and_one_within_a_model_too(rows):
 def test_shares_that_are_lost_are_named_until_they_come(rows):
     shards = shards_of(rows, 5)
     lost = merged([shards[0], shards[3]])
-    assert missing_shares(lost) == ["Of 5 parts of the same data 3 are not here: 2, 3, 5."]
+    assert missing_shares(lost) == ["3 of 5 parts of the same data are missing: 2, 3, 5."]
     assert missing_shares(merged([lost, shards[2], shards[1], shards[4]])) == []
     same_rows = shards[0].gathered.images + shards[3].gathered.images
     assert lost.gathered.statistics.total == same_rows
@@ -161,7 +165,7 @@ def test_shares_that_are_lost_are_named_until_they_come(rows):
 def test_shares_cut_differently_overlap_and_that_is_said(rows):
     halves, thirds = shards_of(rows, 2), shards_of(rows, 3)
     made = solve_shards([halves[0], thirds[0]], None, "empirical")
-    assert "300 examples are in two of the files and now count twice." in made.notes
+    assert "300 examples in two of the files, now counted twice." in made.notes
 
 
 def test_facts_of_a_stranger_are_no_reason_to_fall(rows):
@@ -172,11 +176,11 @@ def test_facts_of_a_stranger_are_no_reason_to_fall(rows):
 
 def test_a_model_without_a_list_says_so_and_stays_as_it_was(rows):
     made = solve_shards(shards_of(rows, 2, **SUMS), None, "empirical")
-    classifier = yoro.model.classifier.Classifier(made.model)
+    classifier = yoro.model.open_model.OpenModel(made.model)
     receipt = yoro.fit(rows).forget(rows_of(rows, 5)).receipt
     before = made.model.mapping.weights.copy()
     for verb in (lambda: classifier.forget(rows_of(rows, 5)), lambda: verify(classifier, receipt)):
-        with pytest.raises(StatisticsError, match="keeps no list of what was fitted"):
+        with pytest.raises(StatisticsError, match="no image hashes"):
             verb()
     np.testing.assert_array_equal(classifier.model.mapping.weights, before)
     classifier.update(rows_of(rows, 5))

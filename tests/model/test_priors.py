@@ -98,7 +98,7 @@ def test_a_prior_that_fits_the_data_measures_better(classifier, digits):
         (dict.fromkeys("0123456789", 0.1) | {"4": -0.1}, "'4' is -0.1"),
         (dict.fromkeys("0123456789", 0.1) | {"4": float("nan")}, "'4' is nan"),
         (dict.fromkeys("0123456789", 0.1) | {"4": "many"}, "'4' is 'many'"),
-        ("flat", "'flat' is no prior"),
+        ("flat", "prior 'flat'"),
     ],
 )
 def test_what_is_no_prior_is_refused(classifier, digits, prior, said):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import termios
 
-CODE = "from yoro.model.progress import waiting\nwith waiting('solving', {shown}): pass\nprint('done')"
+CODE = "from yoro.model.one_pass import waiting\nwith waiting('solving', {shown}): pass\nprint('done')"
 
 
 def shown_on_a_terminal(shown: bool) -> bytes:

@@ -92,7 +92,7 @@ def test_a_hostile_config_is_an_error_and_nothing_else(saved, changes):
 
 def test_json_bombs_and_other_files_are_errors(saved, tmp_path):
     (saved / "config.json").write_text("[" * 100_000)
-    with pytest.raises(StoreError, match="no JSON"):
+    with pytest.raises(StoreError, match="not JSON"):
         yoro.load(saved)
     with pytest.raises(StoreError, match="does not exist"):
         yoro.load(tmp_path / "nothing.yoro")

@@ -157,8 +157,8 @@ def test_drafts_of_the_living_are_left_alone(tmp_path, models):
 TIDYING = """
 import sys
 import yoro.model.one_pass
-yoro.model.gathered.SECONDS_BETWEEN = 0.0  # a checkpoint after every batch
-yoro.model.gathered.SHARE_OF_TIME = 1e9
+yoro.model.checkpoint.SECONDS_BETWEEN = 0.0  # a checkpoint after every batch
+yoro.model.checkpoint.SHARE_OF_TIME = 1e9
 from yoro.cli.app import main
 main(sys.argv[1:])
 """

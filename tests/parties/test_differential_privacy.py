@@ -15,8 +15,8 @@ from parties_cases import dealt, key, play, solved
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout, Reading
 from yoro.errors import InputError
-from yoro.model.clipping import Clip
 from yoro.model.noise_facts import noise_told
+from yoro.model.partial_pass import Clip
 from yoro.parties.differential_privacy import (
     Noise,
     bytes_needed,
@@ -162,5 +162,5 @@ def test_fewer_may_not_remain_than_make_up_the_noise(tmp_path, digits):
 def test_the_clip_is_known_only_where_readings_have_one_length():
     assert clip_of(Layout((Reading("features", 3, "root"),)), None) == 1.0
     assert clip_of(LAYOUT, 7.0) == 7.0
-    with pytest.raises(InputError, match="must not be found by looking at the data"):
+    with pytest.raises(InputError, match="--clip C"):
         clip_of(LAYOUT, None)

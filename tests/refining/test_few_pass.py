@@ -70,7 +70,7 @@ def test_refinement_of_digits_is_kept_and_says_what_it_gained(refined, fitted):
 
 def test_who_has_few_images_hears_it_before_the_work(refined):
     told = refined[2]
-    (place,) = [i for i, note in enumerate(told) if "a gain is unlikely" in note]
+    (place,) = [i for i, note in enumerate(told) if "A gain is unlikely" in note]
     assert "times as long as the fit" in told[place]
     assert place < min(i for i, note in enumerate(told) if note.startswith("Epoch"))
 
@@ -136,11 +136,9 @@ def test_epoch_0_is_the_one_pass_model_of_the_training_images(fitted, train, hel
 def test_validation_images_that_were_fitted_are_refused(fitted, train, held):
     from yoro.refining.few_pass import refine
 
-    with pytest.raises(
-        InputError, match=r"1 of 61 validation images the model was fitted on, such as 'validation: digit 3'"
-    ):
+    with pytest.raises(InputError, match=r"1 of 61 validation images .* 'validation: digit 3'"):
         refine(fitted, train, [*held, train[3]], settings=settings())
-    with pytest.raises(InputError, match="1 of 60 validation images are among the training images"):
+    with pytest.raises(InputError, match="1 of 60 validation images"):
         refine(fitted, [*train, held[0]], held, settings=settings())
 
 
@@ -159,11 +157,11 @@ def test_refinement_needs_images_and_validation(fitted, train):
 def test_a_model_of_a_black_box_says_why_it_cannot_be_refined(fitted, train, held):
     from dataclasses import replace
 
-    from yoro.model.classifier import Classifier
+    from yoro.model.open_model import OpenModel
     from yoro.refining.few_pass import refine
 
     origin = replace(fitted.model.origin, source={**fitted.model.origin.source, "name": "onnx:a.onnx"})
-    other = Classifier(replace(fitted.model, origin=origin))
+    other = OpenModel(replace(fitted.model, origin=origin))
     with pytest.raises(SourceError, match="gives no gradients"):
         refine(other, train, held, settings=settings())
 
@@ -177,7 +175,7 @@ def test_another_canvas_keeps_the_width_of_the_frame(train, held):
     assert (twin.side, pipeline.prompt.image_side, pipeline.geometry.side) == (64, 32, 32)
     _, refinement = refine(padded, train, held, settings=settings(canvas=64))
     assert refinement.records[1].loss > 0
-    with pytest.raises(InputError, match="no room for an image within a frame of 32"):
+    with pytest.raises(InputError, match="too small for a frame of 32"):
         open_twin(padded.model.origin, None, 32, "cpu")
 
 
@@ -190,9 +188,9 @@ def test_the_paper_means_the_paper():
     assert (recipe.schedule, recipe.optimiser, recipe.warm_up, paper.beta) == ("none", "adam", 0.0, 0.9)
     assert paper.recipe("timm:resnext101_32x8d.fb_wsl_ig1b_ft_in1k", 7.0).batch_size == 64
     assert RefineSettings().recipe("embedded:lite0", 7.0).temperature == 7.0
-    with pytest.raises(InputError, match="leave these options out"):
+    with pytest.raises(InputError, match="remove the options"):
         RefineSettings(protocol="paper", warm_up=1.0)
-    with pytest.raises(InputError, match="no protocol"):
+    with pytest.raises(InputError, match="Unknown protocol"):
         RefineSettings(protocol="other")
 
 
@@ -245,7 +243,7 @@ def test_the_verb_writes_a_model_and_prints_what_happened(folders):
     assert "exists already" in again.stderr
     wrong = invoke("refine", "m.yoro", "train", "--val", "train", "--out", "o.yoro", cwd=folders)
     assert wrong.code == 1
-    assert "the model was fitted on" in wrong.stderr
+    assert "were used to fit this model" in wrong.stderr
     assert invoke(*words[:-1], "o.yoro", "--temperature", "cold", cwd=folders).code == 2
 
 

@@ -44,7 +44,7 @@ def test_a_prompt_is_trained_through_the_folded_head(opened, folders, tmp_path, 
 
     (source, protocol), (train, val, new) = opened, folders
     fitted = yoro.fit(train, source=source, attributes="names")
-    monkeypatch.setattr("yoro.refining.few_pass.best_trained", lambda _: True)  # the last epoch, whatever it gained
+    monkeypatch.setattr("yoro.refining.loop.is_best", lambda *_: True)  # the last epoch, whatever it gained
     settings = RefineSettings(epochs=2, protocol=protocol, learning_rate=0.01, epoch_zero=False)
     refined, refinement = refine(fitted, train, val, settings=settings)
     assert refinement.kept

@@ -343,7 +343,7 @@ def test_what_was_skipped_and_what_is_there_twice_is_on_the_page(tmp_path):
     shutil.copy(tmp_path / "data/dark/1.png", tmp_path / "data/dark/again.png")
     (tmp_path / "data/dark/bad.png").write_text("no image")
     done = run("fit", "data", "--out", "m.yoro", "--html", "fit.html", "--source", source, cwd=tmp_path, code=1)
-    assert "fit.html: the report." in done.stderr
+    assert "Report written to fit.html" in done.stderr
     words = Page((tmp_path / "fit.html").read_text()).text
     assert "'dark/bad.png' cannot be read as an image" in words
     assert "One image under two labels (1)" in words
@@ -375,4 +375,4 @@ def test_what_was_skipped_and_what_is_there_twice_is_on_the_page(tmp_path):
         cwd=tmp_path,
         code=1,
     )
-    assert "c.html: the report." in done.stderr
+    assert "Report written to c.html" in done.stderr

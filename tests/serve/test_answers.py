@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from command_line import run
-from yoro.model.classifier import load
+from yoro.model.open_model import load
 
 JPEG = {"content-type": "image/jpeg"}
 

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from yoro.http.refusals import RefusedError
+from yoro.http.errors import RefusedError
 from yoro.serve.batching import Batcher
 
 
@@ -65,7 +65,7 @@ def test_beyond_the_room_a_client_is_told_when_to_come_again():
     batcher = Batcher(3, 8)
     with batcher.room(2):
         with (
-            pytest.raises(RefusedError, match="2 images are waiting and there is room for 3") as refused,
+            pytest.raises(RefusedError, match="2 of 3") as refused,
             batcher.room(2),
         ):
             pass

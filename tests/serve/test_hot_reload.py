@@ -10,7 +10,7 @@ from child import wait_until
 from command_line import run
 from photos import write_folder
 from services import running
-from yoro.model.classifier import load
+from yoro.model.open_model import load
 
 JPEG = {"content-type": "image/jpeg"}
 
@@ -49,7 +49,7 @@ def test_a_broken_model_is_reported_and_the_old_one_stays(model, tmp_path, cat):
         assert facts(service)["version"] == before["version"]
         assert service.client.post("/v1/predict", content=cat, headers=JPEG).status_code == 200
         assert service.counted('yoro_models_total{outcome="refused"}') == 1
-        assert "the one before stays" in service.log.read_text()
+        assert "previous model stays" in service.log.read_text()
         (model / "mapping.safetensors").write_bytes(good)
         wait_until(lambda: facts(service)["error"] is None)
         shutil.rmtree(model)

@@ -139,9 +139,9 @@ def test_the_service_of_a_classifier_is_no_source(service, photos):
     [
         ([], "Give a saved model, or --responses"),
         (["m.yoro", "--responses", "embedded:lite0"], "Give a saved model, or --responses"),
-        (["m.yoro", "--read", "logits"], "--read goes with --responses"),
-        (["--responses", "embedded:lite0", "--feedback"], "--feedback is for a model"),
-        (["m.yoro", "--budget", "3"], "--budget is for verbs that end"),
+        (["m.yoro", "--read", "logits"], "--read needs --responses"),
+        (["--responses", "embedded:lite0", "--feedback"], "--feedback needs a model"),
+        (["m.yoro", "--budget", "3"], "--budget does not apply"),
     ],
 )
 def test_what_cannot_be_meant_is_wrong_usage(words, said):

@@ -63,7 +63,7 @@ def test_a_model_that_cannot_be_read_is_one_line(tmp_path):
 
 def test_other_machines_can_connect_only_if_told_so(fitted, tmp_path, cat):
     with running(fitted, "--host", "0.0.0.0", log=tmp_path / "log") as service:
-        wait_until(lambda: "would keep strangers out" in service.log.read_text())
+        wait_until(lambda: "--token-file" in service.log.read_text())
         known = service.client.post("/v1/predict", content=cat, headers={**JPEG, "host": "classifier.example"})
         assert known.status_code == 200
 

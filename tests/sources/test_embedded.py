@@ -162,7 +162,7 @@ def test_another_file_under_the_name_of_the_weights_is_not_opened(variant, tmp_p
     content[-1] ^= 1  # one bit of one weight
     other.write_bytes(content)
     monkeypatch.setattr("yoro.sources.embedded.weight_file", lambda _: other)
-    with pytest.raises(SourceError, match="not the file it should be"):
+    with pytest.raises(SourceError, match="unexpected sha256"):
         open_source(f"embedded:{variant}")
 
 

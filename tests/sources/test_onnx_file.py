@@ -129,7 +129,7 @@ def test_the_exported_graph_answers_like_the_source(tmp_path, images):
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (responses,) = session.run(["responses"], {"images": images.astype(np.float32) / 255})
     np.testing.assert_allclose(responses, source.respond(images), atol=1e-5)
-    with pytest.raises(SourceError, match="fixed batch of 4"):
+    with pytest.raises(SourceError, match="fixed batch size of 4"):
         open_source(write_model(tmp_path / "f.onnx", batch=4)).onnx_model()
 
 
@@ -169,7 +169,7 @@ def test_open_axes_need_the_layout_said(tmp_path, images):
     model = onnx.load(tmp_path / "m.onnx")
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "colours"
     onnx.save(model, tmp_path / "m.onnx")
-    with pytest.raises(SourceError, match="no axis shows three colours"):
+    with pytest.raises(SourceError, match="no axis has three colours"):
         open_source(name)
     source = open_source(name + "?layout=nchw")
     np.testing.assert_allclose(source.respond(images), expected(images, source.mean, source.std), atol=1e-5)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import yoro
 from child import wait_until
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import PipelineSettings
-from yoro.studio import background_learner
+from yoro.studio import background_learner, workspace
 from yoro.studio.background_learner import Learner
 from yoro.studio.incoming_photos import add_data
-from yoro.studio.workspace import Work
+from yoro.studio.solving import SolveTask
+from yoro.studio.workspace import Workspace
 
 
 class Watched:
@@ -19,7 +22,7 @@ class Watched:
 
     def __init__(self, folder):
         self.shown = []
-        self.work = Work(folder)
+        self.work = Workspace(folder)
         self.learner = Learner(self.work, make_pipeline(PipelineSettings(read="logits")), self._look)
 
     def _look(self):
@@ -46,7 +49,7 @@ def watched(tmp_path, monkeypatch):
 
 
 def test_a_step_is_answered_at_once_and_settles_to_what_a_fit_gives(watched, photos):
-    add_data(watched.work, photos)
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
     watched.settle()
     whole = watched.learner.learned
     assert not whole.provisional
@@ -67,7 +70,7 @@ def test_a_step_is_answered_at_once_and_settles_to_what_a_fit_gives(watched, pho
 
 
 def test_undoing_is_settled_at_once(watched, photos):
-    add_data(watched.work, photos)
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
     watched.settle()
     before = watched.learner.learned
     watched.work.do(watched.work.state.adding_class("late")[0])
@@ -79,8 +82,36 @@ def test_undoing_is_settled_at_once(watched, photos):
     assert len(watched.learner.curve) == 3  # what was held counts no step of its own
 
 
+def test_a_long_import_is_one_point_of_the_curve(watched, photos, monkeypatch):
+    monkeypatch.setattr(background_learner, "BETWEEN", 0.0)  # solved for after every forward pass
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
+    assert len(watched.settle()) > 1
+    assert [point[0] for point in watched.learner.curve] == [24]
+
+
+def test_a_result_that_comes_late_does_not_replace_that_of_a_newer_step(watched, photos):
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
+    watched.settle()
+    newest, curve = watched.learner.learned, watched.learner.curve
+    late = SolveTask(newest.content, None, 0, whole=True)
+    watched.learner._show(late, replace(newest, revision=0))
+    assert watched.learner.learned is newest
+    assert (watched.learner.settled, watched.learner.curve) == (newest.revision, curve)
+
+
+def test_a_new_photo_is_decoded_once(watched, photos, monkeypatch):
+    def decode(*_, **__):
+        raise AssertionError("decoded again")
+
+    monkeypatch.setattr(workspace, "decode", decode)
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
+    watched.settle()
+    assert watched.learner.read() == (24, 24)
+    assert (watched.learner.broken, watched.learner.said) == ({}, "")
+
+
 def test_steps_that_follow_each_other_settle_to_the_last(watched, photos):
-    add_data(watched.work, photos)
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
     watched.settle()
     for digest in watched.work.state.members(1)[:3]:
         watched.work.do(watched.work.state.removing([digest]))

@@ -16,7 +16,7 @@ from yoro.errors import InputError
 from yoro.http.uploads import Upload
 from yoro.model.store import OWN, read_model
 from yoro.studio.base_model import base_of, check_openable, sent_model
-from yoro.studio.workspace import Work
+from yoro.studio.workspace import Workspace
 
 NAMES = ("cat", "coffee", "rocket")
 
@@ -150,8 +150,8 @@ def test_what_is_no_model_or_another_kind_of_model_is_refused(studio, fitted, tm
     damaged = bytearray(zipped(fitted))
     damaged[len(damaged) // 2] ^= 1
     for name, content, said in (
-        ("other.yoro.zip", zipped(tmp_path / "features.yoro"), "read images otherwise"),
-        ("photos.zip", zipped(folder / "cat"), "There is no model in this"),
+        ("other.yoro.zip", zipped(tmp_path / "features.yoro"), "differ in"),
+        ("photos.zip", zipped(folder / "cat"), "No model"),
         ("no.zip", b"no archive", "cannot be read as an archive"),
         ("damaged.zip", bytes(damaged), ""),
     ):
@@ -175,10 +175,10 @@ def test_an_archive_that_unpacks_beyond_all_use_is_not_unpacked(monkeypatch, fit
 
 
 def test_two_models_cannot_be_begun_with(fitted, tmp_path, folder):
-    work = Work(tmp_path / "work")
+    work = Workspace(tmp_path / "work")
     assert work.open(read_model(fitted), "m")
     assert not work.open(read_model(fitted), "again")
     other = yoro.fit(folder, read="logits", shrinkage=0.5).model
-    with pytest.raises(InputError, match="is open already"):
+    with pytest.raises(InputError, match="already open"):
         work.open(other, "other")
     work.close()

@@ -24,7 +24,7 @@ from yoro.http.settings import ServeSettings
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import PipelineSettings
 from yoro.studio.app import Studio, make_app
-from yoro.studio.workspace import Work
+from yoro.studio.workspace import Workspace
 
 
 def png_of(width: int, height: int) -> bytes:
@@ -191,8 +191,8 @@ def test_slow_clients_keep_nobody_waiting(studio, photos):
 @pytest.mark.long
 def test_whatever_the_routes_take_is_no_error_of_the_studio(tmp_path, photos):
     """The page is the only client, so the studio shows no description; here one is made of its routes."""
-    made = Studio(Work(tmp_path / "other"), make_pipeline(PipelineSettings(read="logits")))
-    app = make_app(made, ServeSettings(), lambda _: None)._app._app
+    made = Studio(Workspace(tmp_path / "other"), make_pipeline(PipelineSettings(read="logits")))
+    app = make_app(made, ServeSettings(), lambda _: None)._app
     made.work.close()
     schema = get_openapi(title="studio", version="1", routes=app.routes)
     (tmp_path / "openapi.json").write_text(json.dumps(schema))

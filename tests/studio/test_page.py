@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 import yoro
-from browser import served
+from browser import browser, served
 from child import wait_until
-from chromium import browsing
 from command_line import run
 from studios import studio_at
 
@@ -25,36 +24,35 @@ AXE = Path(__file__).parents[1] / "web" / "node_modules" / "axe-core" / "axe.min
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory):
     folder = tmp_path_factory.mktemp("chromium")
-    with browsing(folder) as browser:
-        browser.folder = folder
-        yield browser
+    with browser(folder) as page:
+        page.folder = folder
+        yield page
 
 
-def add_class(browser, name, files):
-    number = browser.count("#classes li") + 1
-    browser.type("#new-name", name)
-    browser.click("#new-class button")
-    browser.until("return document.querySelectorAll('#classes li').length === arguments[0]", number)
-    browser.until("return document.getElementById('gallery-title').innerText === arguments[0]", name)
-    browser.type("#files", "\n".join(map(str, files)))
-    browser.until("return document.querySelectorAll('#gallery li').length === arguments[0]", len(files))
+def add_class(page, name, files):
+    number = page.count("#classes li") + 1
+    page.type("#new-name", name)
+    page.click("#new-class button")
+    page.until("return document.querySelectorAll('#classes li').length === arguments[0]", number)
+    page.until("return document.getElementById('gallery-title').innerText === arguments[0]", name)
+    page.give("#files", files)
+    page.until("return document.querySelectorAll('#gallery li').length === arguments[0]", len(files))
 
 
-def shows(browser, text):
-    browser.until("return document.getElementById('score-text').innerText.includes(arguments[0])", text)
+def shows(page, text):
+    page.until("return document.getElementById('score-text').innerText.includes(arguments[0])", text)
 
 
-def answer(browser, file):
-    browser.run("document.getElementById('answer').replaceChildren()")
-    browser.type("#try-file", str(file))
-    browser.until("return document.querySelectorAll('#answer .bars li').length > 0")
-    return browser.text("#answer .bars .name")
+def answer(page, file):
+    page.run("document.getElementById('answer').replaceChildren()")
+    page.give("#try-file", [file])
+    page.until("return document.querySelectorAll('#answer .bars li').length > 0")
+    return page.text("#answer .bars .name")
 
 
-def complaints(browser, studio):
+def complaints(page, studio):
     """What the console says of this studio's page; a page before it may miss its own."""
-    found = browser.call("POST", "se/log", type="browser")
-    return [entry["message"] for entry in found if str(studio.client.base_url) in entry["message"]]
+    return [fault for fault in page.faults if str(studio.client.base_url) in fault]
 
 
 def test_a_classifier_is_made_tried_changed_and_taken_home(chromium, tmp_path, photos):
@@ -89,7 +87,7 @@ def test_a_classifier_is_made_tried_changed_and_taken_home(chromium, tmp_path, p
         chromium.keys("control", "z")
         chromium.until("return document.querySelectorAll('#gallery li').length === 5")
 
-        chromium.call("POST", "refresh")
+        chromium.reload()
         shows(chromium, "15 photos")
         wait_until(lambda: studio.get("state")["settled"])
         assert [answer(chromium, file) for file in others] == list(names)
@@ -111,7 +109,7 @@ def test_a_folder_becomes_classes_and_the_matrix_opens_its_cells(chromium, tmp_p
     with studio_at(tmp_path / "work") as studio:
         chromium.open(f"{studio.client.base_url}/studio/")
         chromium.until("return document.querySelectorAll('#lists li').length > 0")
-        chromium.type("#folder", str(photos))
+        chromium.give("#folder", [photos])
         shows(chromium, "24 photos")
         chromium.until("return document.querySelectorAll('#classes li').length === 4")
         chromium.click("#confusion summary")
@@ -130,12 +128,9 @@ def test_holding_the_camera_button_takes_a_burst(chromium, tmp_path, photos):
         chromium.until("return document.querySelectorAll('#classes li').length === 1")
         chromium.click("#camera-toggle")
         chromium.until("return document.getElementById('video').videoWidth > 0")
-        held = chromium.run("const at = document.querySelector('.burst').getBoundingClientRect(); return [at.x, at.y]")
-        there = {"type": "pointerMove", "x": int(held[0]) + 8, "y": int(held[1]) + 8}
-        steps = [there, {"type": "pointerDown", "button": 0}, {"type": "pause", "duration": 2500}]
-        steps.append({"type": "pointerUp", "button": 0})
-        chromium.call("POST", "actions", actions=[{"type": "pointer", "id": "mouse", "actions": steps}])
+        chromium.press(".burst")
         wait_until(lambda: studio.get("state")["photos"] > 2)
+        chromium.release()
         chromium.until("return document.querySelector('.burst.running') === null")  # it ends with the hold
         taken = studio.settled()["photos"]
         chromium.click("#live")
@@ -184,13 +179,13 @@ def test_two_tabs_show_the_same(chromium, tmp_path):
 def test_on_a_phone_nothing_is_wider_than_the_page(chromium, tmp_path, photos):
     with studio_at(tmp_path / "work", photos) as studio:
         studio.settled()
-        chromium.size(360, 740)
+        chromium.resize(360, 740, phone=True)
         try:
             chromium.open(f"{studio.client.base_url}/studio/")
             shows(chromium, "24 photos")
             assert chromium.run("return document.documentElement.scrollWidth") <= 360
         finally:
-            chromium.devtools("Emulation.clearDeviceMetricsOverride")
+            chromium.call("Emulation.clearDeviceMetricsOverride")
 
 
 def test_html_in_names_runs_nothing_anywhere(chromium, tmp_path, photos):
@@ -220,7 +215,7 @@ def test_a_page_of_another_origin_can_neither_look_nor_change(chromium, tmp_path
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "index.html").write_text("<!doctype html><title>Another site</title>")
     asking = """
-        const [there, done] = [arguments[0], arguments[arguments.length - 1]], api = there + "/studio/api/";
+        const api = arguments[0] + "/studio/api/";
         const tried = (doing) => doing().then(() => "done", () => "refused");
         const heard = (made, good) => new Promise((told) => {
           made[good] = () => told("done");
@@ -229,20 +224,20 @@ def test_a_page_of_another_origin_can_neither_look_nor_change(chromium, tmp_path
         const image = new Image(), seen = heard(image, "onload");
         image.src = api + "small/" + arguments[1];
         const json = { method: "POST", headers: { "content-type": "application/json" }, body: '{"name": "evil"}' };
-        Promise.all([
+        return Promise.all([
           tried(() => fetch(api + "state")), tried(() => fetch(api + "classes", json)), seen,
           heard(new EventSource(api + "state"), "onopen"),
           heard(new WebSocket(api.replace("http", "ws") + "state"), "onopen"),
           fetch(api + "classes", { method: "POST", mode: "no-cors", body: '{"name": "evil"}' }).then(() => "sent"),
           fetch(api + "undo", { method: "POST", mode: "no-cors" }).then(() => "sent"),
-        ]).then(done);
+        ]);
     """
     with studio_at(tmp_path / "work") as studio, served(tmp_path / "site") as site:
         studio.add("cat", [photos / "cat" / "000.jpg"])
         before = studio.settled()
         chromium.open(site)
         words = [str(studio.client.base_url), studio.photos(1)[0]["digest"]]
-        found = chromium.call("POST", "execute/async", script=asking, args=words)
+        found = chromium.run(asking, *words)
         assert found == ["refused"] * 5 + ["sent"] * 2
         assert studio.settled()["revision"] == before["revision"]
 
@@ -253,15 +248,15 @@ def test_a_model_is_opened_on_the_page(chromium, tmp_path, photos):
     with studio_at(tmp_path / "work") as studio:
         chromium.open(f"{studio.client.base_url}/studio/")
         chromium.until("return document.querySelectorAll('#lists li').length > 0")
-        chromium.type("#model-file", packed)
+        chromium.give("#model-file", [Path(packed)])
         shows(chromium, "24 photos")
         chromium.until("return document.querySelectorAll('#classes li').length === 4")
         assert chromium.text("#classes .figures").startswith("6 from the model")
-        assert "Begun with the model things" in chromium.text("#model")
+        assert "the model things" in chromium.text("#model")
         chromium.click("#classes .open")
         chromium.until("return document.getElementById('empty-title').innerText === '6 images from the model'")
         assert answer(chromium, photos / "rocket" / "005.jpg") == "rocket"
-        chromium.type("#folder", str(photos))
+        chromium.give("#folder", [photos])
         chromium.until("return document.querySelector('#classes .figures').innerText.startsWith('6 photos')")
         shows(chromium, "24 photos")
         chromium.click("#undo")
@@ -275,7 +270,7 @@ def test_a_model_is_opened_on_the_page(chromium, tmp_path, photos):
 def test_axe_finds_no_serious_fault(chromium, tmp_path, photos, scheme):
     with studio_at(tmp_path / "work", photos) as studio:
         studio.settled()
-        chromium.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        chromium.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         chromium.open(f"{studio.client.base_url}/studio/")
         shows(chromium, "24 photos")
         answer(chromium, photos / "cat" / "005.jpg")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from yoro import limits
 from yoro.errors import InputError
-from yoro.studio.edits import Change, Photo
+from yoro.studio.edits import Edit, Photo
 from yoro.studio.state import State
 
 DIGESTS = [f"{i:032x}" for i in range(6)]
@@ -28,7 +28,7 @@ STEPS = st.lists(
 )
 
 
-def change_of(state: State, step: tuple) -> Change:
+def change_of(state: State, step: tuple) -> Edit:
     kind, *words = step
     if kind == "class":
         return state.adding_class(*words)[0]
@@ -56,7 +56,7 @@ def test_undoing_everything_leads_back_and_redoing_forth(steps):
             change = change_of(state, step)
         except InputError:
             continue
-        assert Change.from_json(change.to_json()) == change
+        assert Edit.from_json(change.to_json()) == change
         state.do(change)
         assert {photo.belongs for photo in state.photos.values()} <= {0, *state.classes}
         assert len(set(state.classes.values())) == len(state.classes)
@@ -86,5 +86,5 @@ def test_beyond_the_limits_nothing_is_added(monkeypatch):
     state.do(state.adding_class("cat")[0])
     with pytest.raises(InputError, match="1 classes"):
         state.adding_class("dog")
-    with pytest.raises(InputError, match="more than 2 photos"):
+    with pytest.raises(InputError, match="2 photos"):
         state.adding_photos([(digest, "a.jpg", 1) for digest in DIGESTS])

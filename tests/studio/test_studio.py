@@ -199,7 +199,7 @@ def test_told_to_end_it_ends_though_pages_wait(tmp_path):
 
 
 def test_what_cannot_be_begun_with_is_an_error_that_says_so(tmp_path):
-    for given, said in (("m.yoro", "does not exist"), ("nothing", "is no model, folder, archive or list")):
+    for given, said in (("m.yoro", "does not exist"), ("nothing", "not a model")):
         done = run("studio", tmp_path / given, "--work", tmp_path / "work", "--port", 0, code=1)
         assert said in done.stderr
     (tmp_path / "file").write_text("")

@@ -11,7 +11,7 @@ import pytest
 from child import finish
 from studios import studio_at
 from yoro.errors import InputError, StoreError
-from yoro.studio.workspace import JOURNAL, Work
+from yoro.studio.workspace import JOURNAL, Workspace
 
 
 def test_a_kill_loses_no_step_and_no_response(tmp_path, photos):
@@ -38,16 +38,16 @@ def test_a_kill_loses_no_step_and_no_response(tmp_path, photos):
 
 
 def test_two_studios_do_not_share_a_folder(tmp_path):
-    work = Work(tmp_path / "work")
+    work = Workspace(tmp_path / "work")
     done = finish("-m", "yoro", "studio", "--work", tmp_path / "work", "--port", "0")
     assert done.returncode == 1
     assert "Another studio has" in done.stderr
     work.close()
-    Work(tmp_path / "work").close()
+    Workspace(tmp_path / "work").close()
 
 
 def test_a_damaged_journal_is_an_error_that_says_so(tmp_path):
-    work = Work(tmp_path / "work")
+    work = Workspace(tmp_path / "work")
     work.do(work.state.adding_class("cat")[0])
     work.close()
     for entry in ("{", "[]", '{"undo": true}', '{"what": "x", "classes": [[1, 2]], "photos": []}'):
@@ -56,11 +56,11 @@ def test_a_damaged_journal_is_an_error_that_says_so(tmp_path):
             database.execute("INSERT INTO journal (entry) VALUES (?)", (entry,))
         database.close()
         with pytest.raises(StoreError, match="is damaged"):
-            Work(tmp_path / "work")
+            Workspace(tmp_path / "work")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / JOURNAL).write_bytes(b"no database at all, but long enough to be looked at" * 100)
     with pytest.raises(StoreError, match="is damaged"):
-        Work(tmp_path / "other")
+        Workspace(tmp_path / "other")
 
 
 def test_tidying_deletes_what_was_removed_and_keeps_the_rest(tmp_path, photos):
@@ -70,7 +70,7 @@ def test_tidying_deletes_what_was_removed_and_keeps_the_rest(tmp_path, photos):
         studio.post("remove", photos=[gone["digest"]])
         studio.process.terminate()
         studio.process.wait()
-    work = Work(tmp_path / "work")
+    work = Workspace(tmp_path / "work")
     assert work.photo(gone["digest"]).exists()
     assert work.tidy() == 1
     assert not work.photo(gone["digest"]).exists()
@@ -85,7 +85,7 @@ def test_tidying_deletes_what_was_removed_and_keeps_the_rest(tmp_path, photos):
 
 
 def test_responses_of_another_source_or_width_are_not_taken(tmp_path):
-    work = Work(tmp_path / "work")
+    work = Workspace(tmp_path / "work")
     digests = [f"{i:032x}" for i in range(3)]
     work.keep_responses("a", {digests[0]: np.ones(4), digests[1]: np.ones(5)})
     work.keep_responses("a", {digests[2]: np.full(4, np.nan)})

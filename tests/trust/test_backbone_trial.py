@@ -37,4 +37,4 @@ def test_responses_have_one_source_only(digits, tmp_path):
     import numpy as np
 
     np.savez(tmp_path / "z.npz", responses=digits[0][:100], labels=digits[1][:100])
-    assert "--try reads images" in run("advise", tmp_path / "z.npz", "--try", "embedded:lite0", code=2).stderr
+    assert "--try needs images" in run("advise", tmp_path / "z.npz", "--try", "embedded:lite0", code=2).stderr

@@ -62,7 +62,7 @@ def test_cleaning_equals_a_fit_of_the_mended_data_and_undo_of_the_first(work, tm
 def test_the_verb_keeps_an_undo_file_and_will_not_write_over_it(work, tmp_path):
     fitted, *_, file = work
     fitted.save(tmp_path / "m.yoro")
-    assert "takes this back" in run("clean", tmp_path / "m.yoro", file).stderr
+    assert "To undo this" in run("clean", tmp_path / "m.yoro", file).stderr
     assert yoro.load(tmp_path / "m.yoro").model.statistics.total == 199
     assert "exists" in run("clean", tmp_path / "m.yoro", file, code=1).stderr
     run("clean", tmp_path / "m.yoro", f"{file}.undo")
@@ -92,10 +92,10 @@ def test_images_are_read_again_where_no_responses_are_kept(tmp_path):
 
 BAD = {
     "an action nobody knows": ({"action": "delete"}, "'delete'"),
-    "a label that it has": ({"action": "relabel", "proposed": "a"}, "labelled 'a' already"),
+    "a label that it has": ({"action": "relabel", "proposed": "a"}, "has the label 'a'"),
     "no label to give": ({"action": "relabel", "proposed": " "}, "has no proposed"),
     "no digest": ({"action": "remove", "digest": "zz"}, "32 hex digits"),
-    "nothing asked for": ({"action": ""}, "asks for nothing"),
+    "nothing asked for": ({"action": ""}, "changes nothing"),
     "no path": ({"action": "remove", "path": ""}, "has no path"),
 }
 

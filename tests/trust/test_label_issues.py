@@ -104,5 +104,5 @@ def test_a_list_a_page_and_json_of_the_command(tmp_path):
 
 def test_data_without_issues_asked_for_is_wrong_usage(tmp_path, digits):
     yoro.fit((digits[0][:100], digits[1][:100])).save(tmp_path / "m.yoro")
-    assert "go with --issues" in run("inspect", tmp_path / "m.yoro", tmp_path, code=2).stderr
-    assert "No data came" in run("inspect", tmp_path / "m.yoro", "--issues", code=2).stderr
+    assert "need --issues" in run("inspect", tmp_path / "m.yoro", tmp_path, code=2).stderr
+    assert "No data given" in run("inspect", tmp_path / "m.yoro", "--issues", code=2).stderr

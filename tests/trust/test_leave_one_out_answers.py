@@ -32,7 +32,7 @@ def test_what_was_not_fitted_is_answered_as_it_is(digits):
     fitted = yoro.fit((digits[0][:300], digits[1][:300]))
     answers = left_out(fitted, (digits[0][300:330], digits[1][300:330]))
     np.testing.assert_allclose(np.exp(answers.log_probabilities), fitted.predict_proba(digits[0][300:330]))
-    assert "30 images not fitted" in " ".join(answers.notes)
+    assert "30 images not in the model" in " ".join(answers.notes)
 
 
 @pytest.mark.filterwarnings("ignore::yoro.errors.LabelWarning")
@@ -62,10 +62,10 @@ def test_a_label_that_was_mended_in_the_model_counts(tmp_path, digits):
     wrong[3] = "7"
     answers = left_out(yoro.fit((responses, labels)), (responses, wrong))
     assert answers.examples.labels[3] == labels[3]
-    assert "the fitted one counts" in " ".join(answers.notes)
+    assert "the fitted label counts" in " ".join(answers.notes)
 
 
 def test_a_class_that_the_model_does_not_know_is_an_error(digits):
     fitted = yoro.fit((digits[0][:200], digits[1][:200]))
-    with pytest.raises(InputError, match="'x' is no class of this model"):
+    with pytest.raises(InputError, match="Unknown class 'x'"):
         left_out(fitted, (digits[0][200:202], np.array(["x", "1"])))

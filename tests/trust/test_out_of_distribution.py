@@ -122,7 +122,7 @@ def test_evaluate_tells_how_well_other_things_are_told_apart(photos):
     told = json.loads(run(*words, "--json").stdout)["outside"]
     assert told["auroc"] > 0.95
     assert (told["known"], told["outside"]) == (12, 12)
-    assert "12 images of other things: AUROC" in run(*words).stdout
+    assert "12 images out of distribution: AUROC" in run(*words).stdout
 
 
 def test_a_share_that_is_none_is_wrong_usage(photos):

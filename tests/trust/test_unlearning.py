@@ -81,7 +81,7 @@ def test_what_was_fitted_twice_and_forgotten_once_is_not_certain(digits):
     fitted = yoro.fit(some(digits, 0, 300))
     fitted.update(some(digits, 10, 12))
     receipt = fitted.forget(some(digits, 10, 14)).receipt
-    assert "2 contents still fitted" in receipt.uncertain[0]
+    assert "2 contents still in" in receipt.uncertain[0]
     assert failing(fitted.verify(receipt)) == ["contents"]
 
 
@@ -115,12 +115,13 @@ def test_a_receipt_that_was_touched_is_refused(digits, tmp_path, change):
     else:
         value[change] = 3
     file.write_text(json.dumps(value) if change != "cut" else file.read_text()[:-40])
-    with pytest.raises(StoreError, match=r"changed after|is no receipt"):
+    with pytest.raises(StoreError, match=r"changed after|not a yoro-receipt|damaged"):
         fitted.verify(file)
 
 
 def test_the_order_of_a_list_does_not_matter():
-    assert digest_of([("aa", "x"), ("bb", "y")]) == digest_of([("bb", "y"), ("aa", "x")]) != digest_of([("aa", "x")])
+    one, two = (b"a", "x"), (b"b", "y")
+    assert digest_of([one, two]) == digest_of([two, one]) != digest_of([one])
 
 
 @pytest.mark.parametrize("views", [1, 2])
@@ -133,7 +134,7 @@ def test_the_verbs_on_images(tmp_path, views):
         (gone / name).parent.mkdir(parents=True)
         shutil.copy(folder / name, gone / name)
     said = run("forget", model, gone, "--receipt", receipt, "--workers", 0).stderr
-    assert "the receipt." in said
+    assert "Receipt written to" in said
     assert ("mirror images" in said) == (views == 2)
     assert run("verify", model, receipt).stdout.count("holds  ") == 3
     for name in ("cat/001.jpg", "rocket/005.jpg"):
@@ -146,4 +147,4 @@ def test_the_verbs_on_images(tmp_path, views):
     (folder / "cat" / "002.jpg").unlink()
     assert "FAILS" in run("verify", model, receipt, folder, "--workers", 0, code=1).stdout
     run("update", model, gone, "--workers", 0)
-    assert "still holds 2 contents" in run("verify", model, receipt, code=1).stdout
+    assert "2 contents still in the model" in run("verify", model, receipt, code=1).stdout

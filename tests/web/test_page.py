@@ -173,9 +173,9 @@ def test_what_is_no_photo_is_said_and_the_others_are_answered(page, tmp_path):
     page.give("#files", sorted(tmp_path.iterdir()))
     page.until("document.querySelectorAll('#list .bars, #list .bad').length === 3")
     said = page.run("[...document.querySelectorAll('#list .bad')].map((card) => card.innerText)")
-    assert "cannot read it as an image" in said[0]
+    assert "cannot read the image" in said[0]
     assert "The file is empty" in said[1]
-    assert page.run("document.getElementById('note').textContent") == "1 of the files is no image and was left out."
+    assert page.run("document.getElementById('note').textContent").startswith("1 file is not an image")
     assert page.run("document.querySelectorAll('#list .bars').length") == 1
 
 
@@ -189,7 +189,7 @@ def test_an_image_that_claims_too_much_is_refused_and_the_page_lives(page, tmp_p
     (tmp_path / "0.png").write_bytes(image)
     Image.new("RGB", (70, 5)).save(tmp_path / "1.png")
     found = answered(page, sorted(tmp_path.iterdir()))
-    assert found[0]["error"] == "It has 50000 x 50000 pixels, which is too much."
+    assert "50000 x 50000 pixels" in found[0]["error"]
     assert len(found[1]["probabilities"]) == 4
 
 

@@ -133,7 +133,7 @@ def test_the_engine_is_found_upwards_and_by_its_folder_and_missed_with_advice(en
 
 def test_the_command_says_what_is_missing_before_any_work(saved, tmp_path):
     assert "expected --onnx FILE or --web FOLDER" in run("export", saved, code=2).stderr
-    assert "--runtime goes with --web" in run("export", saved, "--onnx", "x", "--runtime", ".", code=2).stderr
+    assert "--runtime needs --web" in run("export", saved, "--onnx", "x", "--runtime", ".", code=2).stderr
     done = invoke("export", saved, "--web", tmp_path / "site", "--runtime", tmp_path)
     assert (done.code, (tmp_path / "site").exists()) == (1, False)
     assert "npm install onnxruntime-web" in done.stderr
@@ -143,12 +143,12 @@ def test_a_folder_of_other_things_is_left_alone_and_an_older_page_replaced_on_de
     runtime, site = find_runtime(engine), tmp_path / "site"
     site.mkdir()
     (site / "letter.txt").write_text("mine")
-    with pytest.raises(StoreError, match="holds other things"):
+    with pytest.raises(StoreError, match="not an exported page"):
         export_web(classifier, site, runtime, force=True)
     (site / "letter.txt").unlink()
     export_web(classifier, site, runtime)
     (site / "letter.txt").write_text("mine")
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         export_web(classifier, site, runtime)
     (site / GRAPH).write_bytes(b"")
     export_web(classifier, site, runtime, force=True)

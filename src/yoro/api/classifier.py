@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yoro.api.plots import Plots
-from yoro.api.report import Report
 from yoro.data.python_data import Data, Label, joined
 from yoro.discriminant.calibration import Prior
 from yoro.errors import InputError, SkippedWarning
+from yoro.files.atomic import write_file
 from yoro.files.rows import data_frame
-from yoro.model import classifier as core
-from yoro.model.classifier import Change
-from yoro.model.leave_one_out_evaluation import left_out_evaluation
+from yoro.model.answers import ImageAnswer, left_out_evaluation
 from yoro.model.metrics import Evaluation, percent_text
 from yoro.model.model import Model
+from yoro.model.open_model import Change, OpenModel
 from yoro.model.pipeline import Pipeline
+from yoro.model.question import Question
 from yoro.model.settings import HERE, Loading
 from yoro.model.store import check_output, read_model
 from yoro.model.unlearning_receipt import Receipt
-from yoro.reports.classifier_summary import classifier_html
 from yoro.reports.evaluation import evaluation_report, fit_report
-from yoro.text.settings import Attributes
-from yoro.trust.active_learning import COUNT, Chosen, choose_next
+from yoro.reports.page import render
+from yoro.trust.active_learning import COUNT, NextToLabel, choose_next
 from yoro.trust.advice import Advice, advise
-from yoro.trust.conformal_sets import held_out_sets, left_out_sets
+from yoro.trust.answering import make_answerer
 from yoro.trust.explanations import NEAR, Asked, ClassReasons, Explanation, ExplanationStream, explain_classes
 from yoro.trust.label_cleaning import clean, write_undo
 from yoro.trust.label_issues import Issues, find_issues
-from yoro.trust.out_of_distribution import strangeness
 from yoro.trust.unlearning import Verification, verify
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("yoro")
 MOST_CLASSES = 30  # named in the HTML of a notebook
+EXACT = 17  # digits of a probability that is not rounded
 
 
 def load(path: str | Path, *, source: str | None = None, device: str = "auto") -> Classifier:
@@ -57,101 +58,86 @@ def load(path: str | Path, *, source: str | None = None, device: str = "auto") -
     return Classifier(read_model(path), source=source, device=device)
 
 
-class Classifier(core.Classifier):
+class QuestionOptions(TypedDict, total=False):
+    """What `to_frame` may be asked besides the best classes; each is described in `yoro.model.question.Question`."""
+
+    threshold: float
+    unknown: float | None
+    coverage: float | None
+    calibrate: object
+    sets_by: str
+    allow_empty: bool
+    prior: Prior | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """A whole web page that needs nothing besides itself, and the figures on it."""
+
+    html: str = field(repr=False)
+    evaluation: Evaluation = field(repr=False)
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the page."""
+        target = Path(path)
+        check_output(target, force=force)
+        write_file(target, self.html.encode())
+        return target
+
+    def __repr__(self) -> str:
+        accuracy = percent_text(self.evaluation.accuracy)
+        return f"<yoro report: accuracy {accuracy} of {self.evaluation.n:,}; save(PATH) writes it>"
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{escape(self.html)}" width="100%" height="720" style="border:0"></iframe>'
+
+
+class Classifier(OpenModel):
     """Images or responses in, classes out, by the labels that were fitted.
 
     Statistics are kept, so that data can be added, merged and taken back exactly. Data are a
     folder, a list file, (images, labels), pairs, a table, a dataset of torch or Hugging Face, or
-    responses; labels may also come as a second argument. Sentences on what was found go to the
-    logger `yoro`; images that could not be read are a SkippedWarning.
+    responses; labels may also come as a second argument. Notes go to the logger `yoro`; images that
+    could not be read are a SkippedWarning.
     """
 
     def __init__(
         self, model: Model, *, pipeline: Pipeline | None = None, source: str | None = None, device: str = "auto"
     ) -> None:
-        super().__init__(model, pipeline=pipeline, source=source, device=device)
+        super().__init__(model, pipeline=pipeline, source=source, device=device, tell=_tell)
         self._left_out: tuple[Model, Evaluation | None] | None = None
 
     @classmethod
-    def of(cls, fitted: core.Classifier, *, integers: bool = False) -> Self:
-        """The same classifier; `integers` says that its labels were given as whole numbers."""
-        fitted.model.integers = integers
-        return cls(fitted.model, pipeline=fitted._pipeline, source=fitted._source, device=fitted._device)
+    def of(cls, fitted: OpenModel) -> Self:
+        """The same model, with all that a Classifier can do."""
+        return cls(fitted.model, pipeline=fitted.opened, source=fitted._source, device=fitted._device)
 
     @property
-    def classes(self) -> tuple[Label, ...]:  # type: ignore[override]
+    def classes(self) -> tuple[Label, ...]:
         """The classes, in the order of the columns of `predict_proba`: names, or whole numbers if such were fitted."""
-        return tuple(label for label, _ in self._columns())
+        labels = self.model.labels
+        return tuple(labels[column] for column in self._columns())
 
-    def predict(  # type: ignore[override]
-        self, data: Data, *, prior: Prior | None = None, loading: Loading = HERE
-    ) -> list[Label]:
+    def predict(self, data: Data, *, prior: Prior | None = None, loading: Loading = HERE) -> list[Label]:
         """The best class for each image or response; one that cannot be read is an error.
 
         `prior` as in `predict_proba`.
         """
-        best = self.predict_proba(data, prior=prior, loading=loading).argmax(axis=1)
-        return [self.classes[i] for i in best]
+        best, classes = self.predict_proba(data, prior=prior, loading=loading).argmax(axis=1), self.classes
+        return [classes[i] for i in best]
 
-    def predict_proba(
-        self, data: object, *, prior: Prior | None = None, loading: Loading = HERE
-    ) -> NDArray[np.float64]:
+    def predict_proba(self, data: Data, *, prior: Prior | None = None, loading: Loading = HERE) -> NDArray[np.float64]:
         """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step.
 
         `prior` is one to answer by instead of that of the fit: "empirical", "uniform", or a share for each class.
         """
-        found = super().predict_proba(data, prior=prior, loading=loading)
-        return found[:, [column for _, column in self._columns()]]
-
-    def evaluate(
-        self,
-        data: object,
-        labels: object = None,
-        *,
-        prior: Prior | None = None,
-        loading: Loading = HERE,
-        progress: bool = False,
-    ) -> Evaluation:
-        """Accuracy and other figures on labelled data; of data with splits, on the test split.
-
-        `prior` as in `predict_proba`.
-        """
-        evaluation = super().evaluate(joined(data, labels), prior=prior, loading=loading, progress=progress)
-        _tell(evaluation)
-        return evaluation
+        answers = self.answers(data, prior=prior, loading=replace(loading, strict=True))
+        parts = [np.exp(batch.log_probabilities) for batch in answers]
+        return np.concatenate([np.empty((0, len(self.names))), *parts])[:, self._columns()]
 
     def score(self, data: Data, labels: object = None) -> float:
         """Accuracy on labelled data."""
         return self.evaluate(data, labels).accuracy
-
-    def update(
-        self,
-        data: object,
-        labels: object = None,
-        *,
-        attributes: Attributes = None,
-        loading: Loading = HERE,
-        progress: bool = False,
-    ) -> Change:
-        """Add labelled data; classes not seen before appear.
-
-        On an image-text source, new classes need sentences: `attributes` as in `fit`, or of the
-        kind that the model was fitted with, if that was "templates" or "names".
-        """
-        given = joined(data, labels)
-        change = super().update(given, attributes=attributes, loading=loading, progress=progress)
-        _tell(change)
-        return change
-
-    def forget(self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False) -> Change:
-        """Take labelled data back out, as if they had never been fitted; only what was fitted can be.
-
-        All that was chosen with them is chosen anew. `change.receipt.save("receipt.json")` keeps a receipt, which
-        `verify` takes.
-        """
-        change = super().forget(joined(data, labels), loading=loading, progress=progress)
-        _tell(change)
-        return change
 
     def verify(
         self, receipt: Receipt | str | Path, data: object = None, labels: object = None, *, loading: Loading = HERE
@@ -159,27 +145,16 @@ class Classifier(core.Classifier):
         """Whether what a receipt lists is forgotten; with the data that are left, a fit of them is compared too."""
         return verify(self, receipt, joined(data, labels) if data is not None else None, loading=loading)
 
-    def merge(self, other: core.Classifier) -> Change:
-        """Add everything another classifier on the same source was fitted on."""
-        change = super().merge(other)
-        _tell(change)
-        return change
+    def to_frame(
+        self, data: Data, *, top: int = 1, loading: Loading = HERE, **question: Unpack[QuestionOptions]
+    ) -> DataFrame:
+        """A row for each image: path, label and probability, and the same for the next best up to `top`.
 
-    def to_frame(self, data: Data, *, top: int = 1, loading: Loading = HERE) -> DataFrame:
-        """A row for each image: path, label and probability, and the same for the next best up to `top`."""
-        if top < 1:
-            raise InputError(f"The {top} best classes were asked for; expected 1 or more.")
-        labels = {column: label for label, column in self._columns()}
-        rows = []
-        for batch in self.answers(data, loading=replace(loading, strict=True)):
-            order = np.argsort(-batch.log_probabilities, axis=1, kind="stable")[:, :top].tolist()
-            for name, best, logs in zip(batch.names, order, batch.log_probabilities, strict=True):
-                row: dict[str, object] = {"path": name}
-                for rank, column in enumerate(best, start=1):
-                    suffix = "" if rank == 1 else f"_{rank}"
-                    row |= {f"label{suffix}": labels[column], f"probability{suffix}": float(np.exp(logs[column]))}
-                rows.append(row)
-        return data_frame(rows)
+        `threshold`, `unknown`, `coverage`, `calibrate`, `sets_by`, `allow_empty` and `prior` ask what these options of
+        `yoro predict` ask.
+        """
+        asked = Question(top=top, **question)
+        return data_frame([answer.row(digits=EXACT) for answer in self._ask(data, asked, loading)])
 
     def left_out(self) -> Evaluation | None:
         """Figures by exact leave-one-out on what was fitted; None if nothing can be left out."""
@@ -211,7 +186,7 @@ class Classifier(core.Classifier):
         """What the fitted data are worth, what more images would buy, and which classes need them; nothing is read."""
         return advise(self.model)
 
-    def choose_next(self, data: Data, count: int = COUNT, *, loading: Loading = HERE) -> Chosen:
+    def choose_next(self, data: Data, count: int = COUNT, *, loading: Loading = HERE) -> NextToLabel:
         """Which of unlabelled images to label next: those in doubt, and unlike each other."""
         return choose_next(self, data, count, loading=loading)
 
@@ -230,28 +205,13 @@ class Classifier(core.Classifier):
         Found by exact leave-one-out on what was fitted (`by` may also be "jackknife+", or "full", which is slow), or by
         labelled data that were not (`calibrate`). No set is empty unless `empty` allows it.
         """
-        if calibrate is None:
-            sets = left_out_sets(self.model, coverage, by, empty=empty)
-        else:
-            sets = held_out_sets(self, calibrate, coverage, empty=empty, loading=loading)
-        labels = {column: label for label, column in self._columns()}
-        found: list[list[Label]] = []
-        for batch in self.answers(data, loading=replace(loading, strict=True)):
-            order = np.argsort(-batch.log_probabilities, axis=1, kind="stable").tolist()
-            assert batch.responses is not None
-            for row, inside in zip(order, sets(batch.responses, batch.log_probabilities), strict=True):
-                found.append([labels[i] for i in row if inside[i]])
-        return found
+        question = Question(coverage=coverage, calibrate=calibrate, sets_by=by, allow_empty=empty)
+        return [list(answer.labels or ()) for answer in self._ask(data, question, loading)]
 
     def typicality(self, data: Data, *, loading: Loading = HERE) -> NDArray[np.float64]:
         """The share of fitted images at least as strange as each image, (n,): small for what is of no known class."""
-        measure = strangeness(self.model)
-        parts = [
-            measure.typicality(batch.responses)
-            for batch in self.answers(data, loading=replace(loading, strict=True))
-            if batch.responses is not None
-        ]
-        return np.concatenate([np.empty(0), *parts])
+        found = self._ask(data, Question(unknown=0.0), loading)
+        return np.array([answer.typicality for answer in found], dtype=np.float64)
 
     def explain(
         self, data: Data, *, near: int = NEAR, fitted: object = None, occlusion: int = 0, loading: Loading = HERE
@@ -273,7 +233,7 @@ class Classifier(core.Classifier):
         change, done = clean(self, reviewed, loading=loading)
         if undo is not None:
             write_undo(Path(undo), done)
-        _tell(change)
+        LOG.warning(change.notes[0])  # the others were told when the examples were exchanged
         return change
 
     @property
@@ -295,7 +255,6 @@ class Classifier(core.Classifier):
 
     def export(self, path: str | Path, *, force: bool = False) -> Path:
         """Write one ONNX file, image in, probabilities out; its answers are compared with `predict` first."""
-        from yoro.files.atomic import write_file
         from yoro.model.onnx_export import checked_export
 
         target = Path(path)
@@ -311,38 +270,53 @@ class Classifier(core.Classifier):
         return f"<yoro.Classifier: {what}, shrinkage {model.choice.shrinkage:.3g} by {model.choice.rule}>"
 
     def _repr_html_(self) -> str:
-        return classifier_html(self.model, self._known_left_out(), MOST_CLASSES)
+        """A small table for a notebook; of many classes those with the fewest examples are named."""
+        model = self.model
+        counts = sorted(zip(model.statistics.counts.tolist(), model.statistics.classes, strict=True))
+        named = counts[:MOST_CLASSES] if len(counts) > MOST_CLASSES else sorted(counts, key=lambda pair: pair[1])
+        return render(
+            "classifier.html",
+            source=f"{model.origin.name}, width {model.statistics.width}",
+            shrinkage=f"{model.choice.shrinkage:.3g} by {model.choice.rule}",
+            examples=int(model.statistics.total),
+            n_classes=len(counts),
+            left_out=self._known_left_out(),
+            measurable=bool(model.reservoir),
+            classes=[(name, int(count)) for count, name in named],
+        )
 
     def _known_left_out(self) -> Evaluation | None:
         """The figures by leave-one-out where they cost no new solve, as they do of a loaded model."""
         return self.left_out() if self.model.found_left_out is not None else None
 
-    def _columns(self) -> list[tuple[Label, int]]:
-        """Each class as a user knows it, with its column among the answers; whole numbers in their order."""
-        names: Sequence[str] = self.names
-        if self.model.integers and all(_is_whole(name) for name in names):
-            return sorted((int(name), column) for column, name in enumerate(names))
-        return [(name, column) for column, name in enumerate(names)]
+    def _columns(self) -> list[int]:
+        """The columns of the answers in the order that a user sees: whole numbers in theirs."""
+        labels = self.model.labels
+        whole = all(isinstance(label, int) for label in labels)
+        return sorted(range(len(labels)), key=lambda i: int(labels[i])) if whole else list(range(len(labels)))
 
-
-def _is_whole(name: str) -> bool:
-    """Whether a name is a whole number as Python writes it, so that it can be given back as one."""
-    digits = name.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and str(int(name)) == name
+    def _ask(self, data: Data, question: Question, loading: Loading) -> Iterator[ImageAnswer]:
+        """One answer an image; one that cannot be read is an error."""
+        answerer = make_answerer(self, question, loading=loading)
+        for batch in self.answers(data, prior=question.prior, loading=replace(loading, strict=True)):
+            yield from answerer.each(batch, self.model.labels)
 
 
 def _tell(outcome: Change | Evaluation) -> None:
-    """Sentences to the log, and a warning of images that were left out, as from the caller of the verb."""
+    """Log the notes, and warn about images that were left out."""
     for note in outcome.notes:
         LOG.warning(note)
     if outcome.skipped:
-        warn_skipped(outcome.skipped, stacklevel=4)
+        warn_skipped(outcome.skipped)
 
 
-def warn_skipped(skipped: Sequence[tuple[str, str]], *, stacklevel: int) -> None:
-    """Warn of images that were left out."""
+def warn_skipped(skipped: Sequence[tuple[str, str]]) -> None:
+    """Warn about images that were left out, as from the line outside of this package that called it."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "yoro":
+        frame, level = frame.f_back, level + 1
     first = repr(skipped[0][0])
     told = f"1 image could not be read and was left out: {first}."
     if len(skipped) > 1:
         told = f"{len(skipped):,} images could not be read and were left out, such as {first}."
-    warnings.warn(told, SkippedWarning, stacklevel=stacklevel)
+    warnings.warn(told, SkippedWarning, stacklevel=level)

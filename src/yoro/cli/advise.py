@@ -1,4 +1,4 @@
-"""`yoro advise`: what labelled data are worth, and what to do next."""
+"""`yoro advise`: what labelled data achieve, and what to do next."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
-from yoro.cli.data_arguments import Images, LabelFrom, given
 from yoro.cli.options import (
-    Answers,
+    LABEL_FROM,
+    Images,
     JsonOptions,
     LoadingOptions,
     PipelineOptions,
-    Pipelines,
-    Reads,
     UsageError,
+    given,
+    list_format,
     parse_names,
+    shown,
 )
 from yoro.cli.output import duration, print_json, print_text, say, spoken_warnings, tell_skipped
 from yoro.errors import counted
 from yoro.model.settings import FitSettings, silence
+from yoro.option import Option
 
 if TYPE_CHECKING:
-    from yoro.trust.active_learning import Chosen
+    from yoro.trust.active_learning import NextToLabel
     from yoro.trust.advice import Advice, Point
     from yoro.trust.backbone_trial import Tried
 
@@ -32,62 +32,58 @@ MOST_NEEDY = 5  # classes that are named
 MOST_SHOWN = 10  # images to label next that are shown where no list is written
 
 
+@shown()
 @dataclass(frozen=True)
-class ChoiceOptions:
-    """Which unlabelled images to label next."""
+class AdviceOptions:
+    """Which unlabelled images to label next, and which backbones to try."""
 
+    label_from: Annotated[str | None, LABEL_FROM] = None
     more: Annotated[
-        str | None, Parameter(metavar="IMAGES", help="Unlabelled images: say which of them to label next.")
+        str | None, Option("Unlabelled images: choose which to label next (active learning).", metavar="IMAGES")
+    ] = None
+    choose: Annotated[int | None, Option("With --more: how many to choose (default: 10).", metavar="N")] = None
+    out: Annotated[
+        Path | None, Option("With --more: write the choice to a .csv, .json or .jsonl file.", metavar="LIST")
     ] = None
     sources: Annotated[
-        str | None, Parameter(name="--try", metavar="S,S", help="Other sources to compare on a sample of the images.")
-    ] = None
-    choose: Annotated[int | None, Parameter(metavar="N", help="With --more: how many; 10 unless told.")] = None
-    out: Annotated[
-        Path | None, Parameter(metavar="LIST", help="With --more: write them all to a .csv, .json or .jsonl.")
+        str | None, Option("Other backbones to compare on a sample of the images.", flags=("--try",), metavar="S,S")
     ] = None
 
 
 def advise(
     *data: Images,
-    label_from: LabelFrom = None,
-    choice: Annotated[ChoiceOptions, Parameter(name="*")] = ChoiceOptions(),
-    pipeline: Pipelines = PipelineOptions(),
-    loading: Reads = LoadingOptions(),
-    output: Answers = JsonOptions(),
+    wanted: AdviceOptions = AdviceOptions(),
+    pipeline: PipelineOptions = PipelineOptions(),
+    loading: LoadingOptions = LoadingOptions(),
+    output: JsonOptions = JsonOptions(),
 ) -> None:
-    """Say what labelled data are worth, and which images to label next.
+    """Estimate what more images would gain, and which to label next.
 
-    One pass over the data: how accurate it is and will be with more images, which classes need them, and what other
-    readings and sources give. Nothing is saved.
+    One pass over the data: accuracy now and with more images, the classes that need them, and what other layers and
+    backbones would give. Nothing is saved.
     """
-    from yoro.files.rows import FORMATS, write_rows
+    from yoro.files.rows import write_rows
     from yoro.fit import run_fit
-    from yoro.model.store import check_output
     from yoro.trust.active_learning import COUNT, choose_next
     from yoro.trust.advice import advise as from_model
     from yoro.trust.backbone_trial import try_source
 
-    if choice.more is None and choice.out is not None:
-        raise UsageError("--out writes a list of images to label; give them with --more.")
-    kind = choice.out.suffix.removeprefix(".").lower() if choice.out else "csv"
-    if kind not in FORMATS:
-        raise UsageError(f"{kind!r} is no format; expected one of {', '.join(FORMATS)}.")
-    if choice.out is not None:
-        check_output(choice.out, force=output.force)
-    quiet = output.quiet
-    settings = FitSettings(pipeline, loading=loading, progress=not quiet, tell=lambda note: say(note, quiet))
+    if wanted.more is None and wanted.out is not None:
+        raise UsageError("--out needs unlabelled images: give them with --more.")
+    kind, quiet = list_format(wanted.out), output.quiet
+    output.check(wanted.out)
+    settings = FitSettings(pipeline=pipeline, loading=loading, progress=not quiet, tell=output.tell)
     with spoken_warnings(quiet):
-        outcome = run_fit(given(data, label_from), None, settings)
+        outcome = run_fit(given(data, wanted.label_from), None, settings)
         advice, chosen = from_model(outcome.classifier.model), None
-        others = parse_names(choice.sources)
+        others = parse_names(wanted.sources)
         if others and not outcome.examples:
-            raise UsageError("--try reads images; responses are those of one source.")
+            raise UsageError("--try needs images, not responses.")
         silent = replace(settings, tell=silence)
         tried = [try_source(outcome.classifier.model, outcome.examples, name, silent) for name in others]
-        if choice.more is not None:
-            count = COUNT if choice.choose is None else choice.choose
-            chosen = choose_next(outcome.classifier, choice.more, count, loading=loading, progress=not quiet)
+        if wanted.more is not None:
+            count = COUNT if wanted.choose is None else wanted.choose
+            chosen = choose_next(outcome.classifier, wanted.more, count, loading=loading, progress=not quiet)
     if output.as_json:
         rows = [one.row() for one in chosen.candidates] if chosen else []
         print_json(advice.to_json() | {"tried": [one.to_json() for one in tried], "next": rows})
@@ -95,14 +91,14 @@ def advise(
         told = [*advice_lines(advice), *map(_tried_line, tried), *(_next_lines(chosen) if chosen else [])]
         for line in told:
             print_text(line)
-    if choice.out is not None and chosen is not None:
-        write_rows((one.row() for one in chosen.candidates), kind, choice.out)
-        say(f"{choice.out}: {counted(len(chosen.candidates), 'image')} to label next.", quiet)
+    if wanted.out is not None and chosen is not None:
+        write_rows((one.row() for one in chosen.candidates), kind, wanted.out)
+        say(f"{wanted.out}: {counted(len(chosen.candidates), 'image')} to label next.", quiet)
     tell_skipped([*outcome.skipped, *(chosen.skipped if chosen else ())])
 
 
 def advice_lines(advice: Advice) -> list[str]:
-    """The advice in sentences."""
+    """The advice as sentences."""
     from yoro.refining.settings import DEFAULT_BATCH, RefineSettings, prospects
 
     now, *more = advice.forecast
@@ -110,21 +106,21 @@ def advice_lines(advice: Advice) -> list[str]:
         f"{counted(advice.images, 'image')} of {counted(advice.classes, 'class')}, {advice.each:g} in the median class"
     )
     took = f"{duration(advice.seconds)} to read and fit"
-    lines = [f"{what}; {took}.", f"Right by leave-one-out: {_shown(advice.now)}."]
-    lines += [f"Measured with {point.images:.3g} a class: {_shown(point)}." for point in advice.curve]
-    lines.append(f"To expect on new images, as it is: {_shown(now)}.")
-    lines += [f"  with {point.images:g} a class: {_shown(point)}." for point in more]
+    lines = [f"{what}; {took}.", f"Leave-one-out accuracy: {_shown(advice.now)}."]
+    lines += [f"Measured with {point.images:.3g} per class: {_shown(point)}." for point in advice.curve]
+    lines.append(f"Expected on new images: {_shown(now)}.")
+    lines += [f"  with {point.images:g} per class: {_shown(point)}." for point in more]
     if more:
         lines.append(_worth(now, more[0]))
     needy = [need for need in advice.needs if need.recall < 1][:MOST_NEEDY]
     if needy:
-        lines.append("Classes that need images most:")
+        lines.append("Classes that most need images:")
     for need in needy:
-        taken = f", most often taken for {need.mistaken_for}" if need.mistaken_for else ""
-        lines.append(f"  {need.name}: {counted(need.images, 'image')}, {need.recall:.0%} of them right{taken}.")
+        taken = f", most often predicted as {need.mistaken_for}" if need.mistaken_for else ""
+        lines.append(f"  {need.name}: {counted(need.images, 'image')}, {need.recall:.0%} correct{taken}.")
     lines += _reading_lines(advice)
     few = prospects(advice.images, RefineSettings.epochs, DEFAULT_BATCH)
-    long = "Refinement (`yoro refine`) may be worth its time: there are enough images for it."
+    long = "Refinement: there are enough images for `yoro refine` to be worth a try."
     lines += [f"Refinement: {sentence}" for sentence in few] or [long]
     return [*lines, *advice.notes]
 
@@ -132,35 +128,35 @@ def advice_lines(advice: Advice) -> list[str]:
 def _worth(now: Point, twice: Point) -> str:
     gain = 100 * (twice.accuracy - now.accuracy)
     if gain < 1:
-        return f"Twice as many images would buy about {gain:.1f} points: more images alone will not help much."
-    return f"Twice as many images would buy about {gain:.1f} points."
+        return f"Twice as many images would gain about {gain:.1f} points: more images alone will not help much."
+    return f"Twice as many images would gain about {gain:.1f} points."
 
 
 def _reading_lines(advice: Advice) -> list[str]:
-    """What each reading of the pass gives alone."""
+    """The accuracy of each layer alone."""
     from yoro.discriminant.readings import FEATURES, LOGITS
 
     if not advice.readings:
-        return ["One reading was fitted; `--read all` weighs several of the same pass, where the source has them."]
+        return ["One layer was read; `--read all` combines several, if the backbone has them."]
     told = ", ".join(f"{one.name} {one.accuracy:.1%}" for one in advice.readings)
-    lines = [f"Readings alone: {told}; all together {advice.now.accuracy:.1%}."]
+    lines = [f"Layers alone: {told}; combined {advice.now.accuracy:.1%}."]
     spread = (advice.now.accuracy * (1 - advice.now.accuracy) / advice.images) ** 0.5
     enough = [one.name for one in advice.readings if one.accuracy >= advice.now.accuracy - spread]
     single = next((name for name in enough if name in (LOGITS, FEATURES)), None)
     if single is not None:
-        lines.append(f"  `--read {single}` would do about as well here, and make a smaller model in the same time.")
+        lines.append(f"  `--read {single}` would do about as well, with a smaller model.")
     return lines
 
 
 def _tried_line(tried: Tried) -> str:
-    """How another source did."""
-    compared = f"{tried.accuracy:.1%} right beside {tried.present:.1%} on {counted(tried.images, 'image')}"
-    took = f"{1000 * tried.seconds:.0f} ms an image beside {1000 * tried.present_seconds:.0f}"
+    """How another backbone compares."""
+    compared = f"{tried.accuracy:.1%} against {tried.present:.1%} on {counted(tried.images, 'image')}"
+    took = f"{1000 * tried.seconds:.0f} ms per image against {1000 * tried.present_seconds:.0f}"
     return f"{tried.source}: {tried.verdict}, {compared} ({tried.gained} gained, {tried.lost} lost), {took}."
 
 
-def _next_lines(chosen: Chosen) -> list[str]:
-    lines = [f"To label next, of {counted(chosen.looked_at, 'image')} that were not fitted:"]
+def _next_lines(chosen: NextToLabel) -> list[str]:
+    lines = [f"Label next, out of {counted(chosen.looked_at, 'image')}:"]
     shown = chosen.candidates[:MOST_SHOWN]
     lines += [f"  {one.name}: {one.label} {one.probability:.0%}, or {one.other}." for one in shown]
     rest = len(chosen.candidates) - MOST_SHOWN

@@ -1,21 +1,22 @@
-"""The command `yoro`: its verbs, and what becomes of errors."""
+"""The command `yoro`: its verbs, error handling and shell completion."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from inspect import BoundArguments
+from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Group, MissingArgumentError, Parameter
 
-from yoro.cli.options import UsageError, spelled_out
-from yoro.cli.output import Columns, abandon_stdout, prepare_streams, say
+from yoro.cli.options import OPTIONS, UsageError, spelled_out
+from yoro.cli.output import Columns, abandon_stdout, prepare_streams, print_text, say
 from yoro.environment import __version__, refuse_telemetry
 from yoro.errors import YoroError, one_line
 
-DAILY = Group("Every day", sort_key=1)
+DAILY = Group("Common", sort_key=1)
 CHANGES = Group("Changing a model", sort_key=2)
-FURTHER = Group("Further", sort_key=3)
+FURTHER = Group("More", sort_key=3)
 LAST = Group("Options", sort_key=9)
 VERBS = {  # what each takes, and its group; a verb lives in a module of `cli`, which is imported when it is called
     "demo": ("demo", "[--out FOLDER]", DAILY),
@@ -30,7 +31,7 @@ VERBS = {  # what each takes, and its group; a verb lives in a module of `cli`, 
     "forget": ("change", "M.yoro DATA... [--out N.yoro] [--receipt FILE.json] [OPTIONS]", CHANGES),
     "verify": ("verify", "M.yoro FILE.json [DATA...] [OPTIONS]", CHANGES),
     "relabel": ("change", "M.yoro OLD=NEW... [--out N.yoro] [OPTIONS]", CHANGES),
-    "clean": ("trust", "M.yoro LIST [--out N.yoro] [OPTIONS]", CHANGES),
+    "clean": ("issues", "M.yoro LIST [--out N.yoro] [OPTIONS]", CHANGES),
     "merge": ("stats", "A.yoro|A.stats B... --out C.yoro|C.stats [OPTIONS]", CHANGES),
     "refine": ("refine", "M.yoro DATA... --out N.yoro [--val DATA] [OPTIONS]", CHANGES),
     "export": ("inspect", "M.yoro [--onnx FILE] [--web FOLDER] [OPTIONS]", FURTHER),
@@ -39,18 +40,19 @@ VERBS = {  # what each takes, and its group; a verb lives in a module of `cli`, 
     "compare": ("compare", "DATA... [OPTIONS]", FURTHER),
     "stats": ("stats", "DATA... --out S.stats [--part I/N] [--sums-only] [OPTIONS]", FURTHER),
     "respond": ("predict", "DATA... --out Z.npz [OPTIONS]", FURTHER),
-    "completion": ("completion", "bash|zsh|fish", FURTHER),
+    "completion": ("app", "bash|zsh|fish", FURTHER),
 }
 GROUPS = ("attributes", "bench", "endpoint", "parties")  # of verbs, each an app in a module of its own
 
 app = App(
     name="yoro",
-    help="A frozen pretrained model and labelled images in, a classifier out: one pass, no training.",
-    help_epilogue="--debug, anywhere on the line, shows the traceback of an error.",
+    help="Turn labelled images and a frozen pretrained model into a classifier: one pass, no training.",
+    help_epilogue="Add --debug to any command to see the traceback of an error.",
     version=f"yoro {__version__}",
     help_format="plaintext",
     help_formatter=Columns(),
     suppress_keyboard_interrupt=False,
+    group_parameters=OPTIONS,
     default_parameter=Parameter(negative_iterable=()),  # no --empty-data beside --data
 )
 for _place, (_verb, (_module, _usage, _group)) in enumerate(VERBS.items()):
@@ -87,7 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
     except MemoryError:
         if debug:
             raise
-        _fail("there is not enough memory for this. Smaller batches (--batch-size) need less.", 1)
+        _fail("out of memory. A smaller --batch-size needs less.", 1)
     except (YoroError, OSError) as error:
         if debug:
             raise
@@ -98,13 +100,25 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def load_verbs() -> None:
-    """Import every verb, so that the help of all can say what each does."""
+    """Import every verb, for its line in the overview."""
     for name in (*VERBS, *GROUPS):
         app[name]
 
 
+def completion(shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="Your shell.")], /) -> None:
+    """Print a script that completes commands in bash, zsh or fish.
+
+    For this shell: `source <(yoro completion bash)`; for every shell, put that line into ~/.bashrc or ~/.zshrc.
+    """
+    load_verbs()
+    script = app.generate_completion(shell=shell)
+    if shell == "bash":  # where it has no suggestion, the names of files
+        script = script.replace("complete -F", "complete -o bashdefault -o default -F")
+    print_text(script)
+
+
 def _parse(words: list[str], debug: bool) -> tuple[Callable[..., object], BoundArguments]:
-    """The verb and its arguments; whatever is wrong with them is wrong usage."""
+    """The verb and its arguments; any problem with them is a usage error."""
     try:
         verb, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
     except (CycloptsError, YoroError) as error:
@@ -115,7 +129,7 @@ def _parse(words: list[str], debug: bool) -> tuple[Callable[..., object], BoundA
 
 
 def _missing(error: Exception) -> str:
-    """What was not given at all, where that is what is wrong and no slip explains it."""
+    """Which required argument is missing, if that is the problem and not a typo."""
     if not isinstance(error, MissingArgumentError) or error.argument is None or "Did you mean" in str(error):
         return ""
     if error.argument.tokens or error.keyword is not None:

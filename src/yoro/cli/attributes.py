@@ -1,28 +1,70 @@
-"""`yoro attributes`: banks of sentences that describe classes to an image-text model."""
+"""`yoro attributes`: class descriptions for image-text models."""
 
 from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from yoro.cli.options import UsageError, WriteOptions, Writes
+from yoro.cli.options import OPTIONS, UsageError, WriteOptions, shown
 from yoro.cli.output import print_text, say
 from yoro.errors import counted
 from yoro.model.settings import SolveSettings
+from yoro.option import Option
 from yoro.text.settings import EACH
 
-app = App("attributes", sort_key=100, help="Show, check, draw and ask for sentences about classes, in JSON.")
+app = App(
+    "attributes", sort_key=100, group_parameters=OPTIONS, help="List, validate, sample or generate class descriptions."
+)
 
 BankPath = Annotated[str, Parameter(name="BANK", help="A JSON file, a saved model, templates or names.")]
-DataOption = Annotated[str | None, Parameter(metavar="DATA", help="Data whose classes the bank must describe.")]
-ClassesOption = Annotated[Path | None, Parameter(metavar="FILE", help="Class names, one a line.")]
-Each = Annotated[int, Parameter(help="Sentences a class.")]
-Seed = Annotated[int, Parameter(help="Seed of the draw.")]
 BankOut = Annotated[Path, Parameter(metavar="FILE.json", help="Where to write the bank.")]
+
+
+@shown()
+@dataclass(frozen=True)
+class ClassOptions:
+    """The classes to describe."""
+
+    data: Annotated[str | None, Option("Data whose classes are described.", metavar="DATA")] = None
+    classes: Annotated[Path | None, Option("File of class names, one per line.", metavar="FILE")] = None
+
+    def names(self) -> list[str]:
+        """The classes of the data and of the file, sorted."""
+        from yoro.data.find import find
+        from yoro.text.banks import read_classes
+
+        found = set(find(self.data).classes) if self.data is not None else set()
+        return sorted(found | set(read_classes(self.classes) if self.classes is not None else ()))
+
+
+@shown()
+@dataclass(frozen=True)
+class DescriptionOptions(ClassOptions):
+    """How many sentences each class gets."""
+
+    sentences: Annotated[int, Option("Sentences per class.")] = EACH
+
+
+@shown()
+@dataclass(frozen=True)
+class DrawOptions(DescriptionOptions):
+    """The same, with a seed."""
+
+    seed: Annotated[int, Option("Random seed.")] = SolveSettings.seed
+
+
+@shown()
+@dataclass(frozen=True)
+class AskOptions(DescriptionOptions):
+    """What a language model is asked."""
+
+    task: Annotated[str, Option("What the classes are: flower, pet, texture ...")] = "object"
+    key_from: Annotated[str, Option("Environment variable with the API key.", metavar="VARIABLE")] = "OPENAI_API_KEY"
 
 
 @app.command
@@ -31,12 +73,12 @@ def show(
     /,
     *,
     of: Annotated[list[str] | None, Parameter(name="--class", metavar="NAME", help="Only this class.")] = None,
-    classes: ClassesOption = None,
+    classes: Annotated[Path | None, Parameter(metavar="FILE", help="File of class names, one per line.")] = None,
 ) -> None:
-    """Print the sentences of a bank, class by class."""
+    """Print the sentences of a bank by class."""
     from yoro.text.banks import match_classes
 
-    sentences = _open(bank, _names(None, classes))
+    sentences = _open(bank, ClassOptions(classes=classes).names())
     chosen = sorted(sentences) if not of else [key for _, key in match_classes(of, sentences).items()]
     for name in chosen:
         print_text(name)
@@ -45,11 +87,11 @@ def show(
 
 
 @app.command
-def check(bank: BankPath, /, *, data: DataOption = None, classes: ClassesOption = None, sentences: Each = EACH) -> None:
-    """Say what a bank has for each class: sentences, usable ones, too few; and which classes it lacks."""
+def check(bank: BankPath, /, *, options: DescriptionOptions = DescriptionOptions()) -> None:
+    """Count the sentences of each class, and report classes that have too few or none."""
     from yoro.text.banks import match_classes, tidied
 
-    wanted = _names(data, classes)
+    wanted, sentences = options.names(), options.sentences
     given = _open(bank, wanted)
     found = match_classes(wanted, given) if wanted else {name: name for name in sorted(given)}
     width = max(map(len, ["class", *found]))
@@ -58,7 +100,7 @@ def check(bank: BankPath, /, *, data: DataOption = None, classes: ClassesOption 
     for name, key in found.items():
         usable = len(tidied(given[key]))
         short += usable < sentences
-        remark = "" if usable >= sentences else "  too few, so that some are used twice" if usable else "  none"
+        remark = "" if usable >= sentences else "  too few, so some are used twice" if usable else "  none"
         print_text(f"{name:<{width}}  {len(given[key]):>9}  {usable:>6}{remark}")
     say(f"{counted(len(found), 'class')}; {short} with fewer than {sentences} usable sentences.")
     if any(not tidied(given[key]) for key in found.values()):
@@ -71,20 +113,16 @@ def draw(
     /,
     *,
     out: BankOut,
-    data: DataOption = None,
-    classes: ClassesOption = None,
-    sentences: Each = EACH,
-    seed: Seed = SolveSettings.seed,
-    output: Writes = WriteOptions(),
+    options: DrawOptions = DrawOptions(),
+    output: WriteOptions = WriteOptions(),
 ) -> None:
-    """Draw the sentences that `yoro fit` would draw, and write them as a bank of their own."""
-    from yoro.model.store import check_output
+    """Sample sentences as `yoro fit` would, and write them as a bank."""
     from yoro.text.banks import BUILT_IN, make_bank
 
-    check_output(out, force=output.force)
-    wanted = _names(data, classes)
+    output.check(out)
+    wanted = options.names()
     given = bank if bank in BUILT_IN else _open(bank, wanted)
-    made, notes = make_bank(wanted or list(given), given, each=sentences, seed=seed)
+    made, notes = make_bank(wanted or list(given), given, each=options.sentences, seed=options.seed)
     _write(out, {name: list(items) for name, items in made.sentences.items()})
     for note in notes:
         say(note, output.quiet)
@@ -95,25 +133,19 @@ def draw(
 def ask(
     *,
     out: BankOut,
-    url: Annotated[str, Parameter(help="Your API, such as http://localhost:8000/v1.")],
-    model: Annotated[str, Parameter(help="The model's name there.")],
-    data: DataOption = None,
-    classes: ClassesOption = None,
-    task: Annotated[str, Parameter(help="What the classes are: flower, pet, texture ...")] = "object",
-    sentences: Each = EACH,
-    key_from: Annotated[
-        str, Parameter(metavar="VARIABLE", help="Environment variable that holds the API key.")
-    ] = "OPENAI_API_KEY",
-    output: Writes = WriteOptions(),
+    url: Annotated[str, Parameter(help="URL of the API, such as http://localhost:8000/v1.")],
+    model: Annotated[str, Parameter(help="Name of the model there.")],
+    options: AskOptions = AskOptions(),
+    output: WriteOptions = WriteOptions(),
 ) -> None:
-    """Ask your own OpenAI-compatible endpoint for sentences. Nothing but the class names is sent.
+    """Generate sentences with an OpenAI-compatible API of yours. Only the class names are sent.
 
-    What was answered is written after every class; a file that is there is completed, not asked for again.
+    The file is written after every class; classes that it already has are not asked for again.
     """
     from yoro.text.banks import read_sentences
     from yoro.text.language_model import ask_sentences
 
-    wanted = _names(data, classes)
+    wanted = options.names()
     if not wanted:
         raise UsageError("Give the classes with --data or --classes.")
     bank: dict[str, list[str]] = read_sentences(out) if out.exists() and not output.force else {}
@@ -124,25 +156,18 @@ def ask(
         say(f"{name}: {len(answers)} sentences.", output.quiet)
 
     rest = [name for name in wanted if name not in bank]
-    ask_sentences(rest, url=url, model=model, key=os.environ.get(key_from), task=task, each=sentences, done=keep)
+    key = os.environ.get(options.key_from)
+    ask_sentences(rest, url=url, model=model, key=key, task=options.task, each=options.sentences, done=keep)
     say(f"{out}: {counted(len(bank), 'class')}.", output.quiet)
 
 
-def _names(data: str | None, classes: Path | None) -> list[str]:
-    from yoro.data.find import find
-    from yoro.text.banks import read_classes
-
-    found = set(find(data).classes) if data is not None else set()
-    return sorted(found | set(read_classes(classes) if classes is not None else ()))
-
-
 def _open(bank: str, classes: list[str]) -> dict[str, list[str]]:
-    """The sentences of a file, of a saved model, or of a built-in bank for the classes given."""
+    """The sentences of a file, of a saved model, or of a built-in bank for these classes."""
     from yoro.text.banks import BUILT_IN, make_bank, read_sentences
 
     if bank in BUILT_IN:
         if not classes:
-            raise UsageError(f"{bank!r} needs the classes: --data or --classes.")
+            raise UsageError(f"{bank!r} needs the classes; give --data or --classes.")
         made, _ = make_bank(classes, bank)
         return {name: list(items) for name, items in made.sentences.items()}
     path = Path(bank)

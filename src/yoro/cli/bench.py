@@ -9,54 +9,53 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from yoro.cli.options import (
-    READING,
-    Answers,
-    JsonOptions,
-    LoadingOptions,
-    ReportOptions,
-    Reports,
-    flag,
-    parse_names,
-)
+from yoro.cli.options import OPTIONS, SHARED, JsonOption, JsonOptions, LoadingOptions, ReportOptions, parse_names, shown
 from yoro.cli.output import passing, print_json, print_text, say, write_page
 from yoro.model.settings import PipelineSettings
+from yoro.option import Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from yoro.data.examples import Example
-    from yoro.research.bench.cells import Cell
+    from yoro.research.bench.cells import BenchCell
     from yoro.research.bench.datasets.dataset import BenchDataset
     from yoro.research.bench.results import PlanEntry
     from yoro.research.bench.run_forecast import Measure
     from yoro.research.bench.speed_probe import Speed
 
-app = App("bench", sort_key=101, help="Run plans of datasets, sources and methods; make their tables.")
+app = App(
+    "bench",
+    sort_key=101,
+    group_parameters=OPTIONS,
+    help="Run plans of datasets, backbones and methods; make their tables.",
+)
 
 RESULTS = Path("results")
 PlanPath = Annotated[Path, Parameter(name="PLAN.toml", help="A plan.")]
-ResultsFolder = Annotated[Path, Parameter(name="--results", metavar="DIR", help="Where results are kept.")]
-DataRoots = Annotated[
-    list[str] | None,
-    Parameter(name="--data", metavar="ROOT", help="A folder of datasets (may be repeated); else YORO_DATA, else data."),
-]
+ResultsFolder = Annotated[Path, Parameter(name="--results", metavar="DIR", help="Folder of results.")]
+ROOTS = Option("Folder of datasets; repeatable (default: YORO_DATA, or data).", flags=("--data",), metavar="ROOT")
 
 
+@shown()
 @dataclass(frozen=True)
-class PartOptions:
-    """Which part of a plan is run."""
+class RootOption:
+    """Where the datasets are."""
 
-    settings: Annotated[str | None, Parameter(metavar="A,B", help="Only these settings of the plan.")] = None
-    datasets: Annotated[str | None, Parameter(metavar="A,B", help="Only these datasets.")] = None
-    methods: Annotated[str | None, Parameter(metavar="A,B", help="Only these methods.")] = None
+    data: Annotated[tuple[str, ...], ROOTS] = ()
 
 
+@shown("strict")
 @dataclass(frozen=True)
-class RunLoading(LoadingOptions):
-    """How images are read; one that cannot be read fails its cells."""
+class RunOptions(LoadingOptions, RootOption):
+    """Which part of a plan is run, and how; an image that cannot be read fails its cells."""
 
-    strict: Annotated[bool, Parameter(parse=False)] = True
+    settings: Annotated[str | None, Option("Only these settings of the plan.", metavar="A,B")] = None
+    datasets: Annotated[str | None, Option("Only these datasets.", metavar="A,B")] = None
+    methods: Annotated[str | None, Option("Only these methods.", metavar="A,B")] = None
+    dry_run: Annotated[bool, Option("List what would run, with an estimate of the time.")] = False
+    device: Annotated[str, SHARED["device"]] = PipelineSettings.device
+    strict: bool = True
 
 
 @app.command
@@ -65,27 +64,21 @@ def run(
     /,
     *,
     results: ResultsFolder = RESULTS,
-    data: DataRoots = None,
-    part: Annotated[PartOptions, Parameter(name="*")] = PartOptions(),
-    dry_run: Annotated[bool, flag("Say what would run, and about how long it takes.")] = False,
-    device: Annotated[str, Parameter(metavar="D", help="auto, cpu, cuda or mps.", group=READING)] = (
-        PipelineSettings.device
-    ),
-    loading: Annotated[RunLoading, Parameter(name="*", group=READING)] = RunLoading(),
-    output: Answers = JsonOptions(),
+    options: RunOptions = RunOptions(),
+    output: JsonOptions = JsonOptions(),
 ) -> None:
-    """Compute every cell of a plan that has no result yet. After a kill, the same command goes on."""
+    """Compute every cell of a plan that has no result yet. After an interruption, repeat the command to resume."""
     from yoro.research.bench.datasets import data_roots
     from yoro.research.bench.plan import read_plan
     from yoro.research.bench.results import Results
 
     quiet = output.quiet
-    chosen = read_plan(plan).only(*map(parse_names, (part.settings, part.datasets, part.methods)))
-    kept, roots = Results(results), data_roots(data or [])
-    if dry_run:
+    chosen = read_plan(plan).only(*map(parse_names, (options.settings, options.datasets, options.methods)))
+    kept, roots = Results(results), data_roots(list(options.data))
+    if options.dry_run:
         from yoro.research.bench.run_forecast import forecast, forecast_lines, forecast_values
 
-        listed = forecast(chosen, kept, roots, _measured(device, quiet))
+        listed = forecast(chosen, kept, roots, _measured(options.device, quiet))
         if output.as_json:
             print_json(forecast_values(listed))
         else:
@@ -93,11 +86,11 @@ def run(
         return
     from yoro.research.bench.runner import RunSettings, run_plan
 
-    settings = RunSettings(roots, device, loading, not quiet, _noted(quiet), _done(quiet))
+    settings = RunSettings(roots, options.device, options, not quiet, _noted(quiet), _done(quiet))
     try:
         progress = run_plan(chosen, kept, settings)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("Stopped. What is finished stays; the same command goes on from here.") from None
+        raise KeyboardInterrupt("Interrupted. Finished cells are kept; repeat the command to resume.") from None
     finally:
         passing("", quiet)
     for sentence in kept.odd:
@@ -105,13 +98,13 @@ def run(
     if output.as_json:
         print_json(progress.to_json())
     where = "" if results == RESULTS else f" --results {results}"
-    say(f"{progress}. `yoro bench table {plan}{where}` shows them.", quiet)
+    say(f"{progress}. Show them with `yoro bench table {plan}{where}`.", quiet)
     if progress.failed:
         raise SystemExit(1)
 
 
 def _noted(quiet: bool) -> Callable[[str], None]:
-    """Sentences of their own, which the passing line gives way to."""
+    """Print messages on lines of their own, instead of the status line."""
 
     def note(sentence: str) -> None:
         passing("", quiet)
@@ -121,16 +114,16 @@ def _noted(quiet: bool) -> Callable[[str], None]:
 
 
 def _done(quiet: bool) -> Callable[[str], None]:
-    """How finished cells are told of: on a terminal in one line for all of them, in a log in a line each."""
+    """Report finished cells: on a terminal in one status line, in a log in a line each."""
     return lambda line: (passing if sys.stderr.isatty() else say)(line, quiet)
 
 
 def _measured(device: str, quiet: bool) -> Measure:
-    """A short measurement of a source, announced."""
+    """A short speed measurement of a backbone, announced."""
     from yoro.research.bench.speed_probe import measure
 
-    def of(cell: Cell, about: BenchDataset, images: Sequence[Example], trains: bool) -> Speed:
-        say(f"Measuring for some seconds how fast {cell.source} is here.", quiet)
+    def of(cell: BenchCell, about: BenchDataset, images: Sequence[Example], trains: bool) -> Speed:
+        say(f"Measuring the speed of {cell.source} for a few seconds.", quiet)
         return measure(cell, about, images, trains=trains, device=device)
 
     return of
@@ -143,18 +136,17 @@ def table(
     *,
     results: ResultsFolder = RESULTS,
     form: Annotated[
-        Literal["markdown", "latex", "csv"], Parameter(name="--format", help="How the tables are written.")
+        Literal["markdown", "latex", "csv"], Parameter(name="--format", help="Format of the tables.")
     ] = "markdown",
-    out: Annotated[Path | None, Parameter(metavar="FILE", help="Write there instead of on stdout.")] = None,
-    output: Reports = ReportOptions(),
+    out: Annotated[Path | None, Parameter(metavar="FILE", help="Write to a file instead of stdout.")] = None,
+    output: ReportOptions = ReportOptions(),
 ) -> None:
-    """Make the tables of a plan from the results that are there; what is missing is shown as such.
+    """Make the tables of a plan from the results so far; missing ones are marked.
 
-    CSV and JSON are in long form: one row for each setting, dataset and method, nothing rounded.
+    CSV and JSON are in long form: one row per setting, dataset and method, unrounded.
     """
     from yoro.files.atomic import write_file
     from yoro.files.rows import write_rows
-    from yoro.model.store import check_output
     from yoro.research.bench.plan import read_plan
     from yoro.research.bench.results import Results, entries
     from yoro.research.bench.tables.long_form import long_rows
@@ -162,9 +154,7 @@ def table(
     from yoro.research.bench.tables.results_page import bench_html
     from yoro.research.bench.tables.table_writers import latex, markdown
 
-    for target in (out, output.html):
-        if target is not None:
-            check_output(target, force=output.force)
+    output.check(out, output.html)
     made = read_plan(plan)
     found, sentences = entries(made, Results(results))
     if output.html is not None:
@@ -185,17 +175,17 @@ def table(
 
 @app.command
 def datasets(
-    *names: Annotated[str, Parameter(name="NAMES", help="Only these.")],
-    data: DataRoots = None,
-    as_json: Annotated[bool, flag("Print one JSON object on stdout.", "--json")] = False,
+    *names: Annotated[str, Parameter(name="NAMES", help="Only these datasets.")],
+    roots: RootOption = RootOption(),
+    output: JsonOption = JsonOption(),
 ) -> None:
-    """Say which datasets are there, with found and expected counts; nothing is fetched."""
+    """List the datasets that were found, with expected and actual counts; nothing is downloaded."""
     from yoro.research.bench.datasets import data_roots, find_bench_dataset
     from yoro.research.bench.datasets.status import all_status, status_advice, status_table, status_values
 
     chosen = [find_bench_dataset(name) for name in names] if names else None
-    items = all_status(data_roots(data or []), chosen)
-    if as_json:
+    items = all_status(data_roots(list(roots.data)), chosen)
+    if output.as_json:
         print_json(status_values(items))
         return
     print_text(status_table(items))
@@ -204,11 +194,11 @@ def datasets(
 
 
 def _counts(entries: Sequence[PlanEntry]) -> list[str]:
-    """A sentence on runs that are not there; none if all are."""
+    """A sentence on runs without a result; none if all have one."""
     absent = [entry for entry in entries if entry.result is None]
     if not absent:
         return []
     failed = sum(entry.error is not None for entry in absent)
     return [
-        f"{len(absent):,} of {len(entries):,} runs are not there: {failed:,} failed, {len(absent) - failed:,} missing."
+        f"{len(absent):,} of {len(entries):,} runs have no result: {failed:,} failed, {len(absent) - failed:,} missing."
     ]

@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.data_arguments import Images, LabelFrom, given
 from yoro.cli.options import (
     Elsewhere,
-    LoadingOptions,
+    Images,
+    LabelFrom,
     ModelPath,
-    Moved,
     MovedOptions,
-    Reads,
+    ReadingOptions,
     UsageError,
     WriteOptions,
-    Writes,
+    given,
 )
 from yoro.cli.output import change_model, say
 
 if TYPE_CHECKING:
-    from yoro.model.classifier import Change, Classifier
+    from yoro.model.open_model import Change, OpenModel
 
 
 def update(
@@ -32,20 +31,18 @@ def update(
     out: Elsewhere = None,
     label_from: LabelFrom = None,
     attributes: Annotated[
-        str | None, Parameter(metavar="BANK", help="Sentences for new classes of a model on an image-text source.")
+        str | None, Parameter(metavar="BANK", help="Descriptions of new classes, for an image-text backbone.")
     ] = None,
-    moved: Moved = MovedOptions(),
-    loading: Reads = LoadingOptions(),
-    output: Writes = WriteOptions(),
+    reading: ReadingOptions = ReadingOptions(),
+    output: WriteOptions = WriteOptions(),
 ) -> None:
-    """Add labelled data to a model, exactly; new classes may appear."""
-
+    """Add labelled images to a model, exactly; new classes are allowed."""
     found = given(data, label_from)
 
-    def change(classifier: Classifier) -> Change:
-        return classifier.update(found, attributes=attributes, loading=loading, progress=not output.quiet)
+    def change(classifier: OpenModel) -> Change:
+        return classifier.update(found, attributes=attributes, loading=reading, progress=not output.quiet)
 
-    change_model(model, out, change, moved, output)
+    change_model(model, out, change, reading, output)
 
 
 def forget(
@@ -54,50 +51,46 @@ def forget(
     *data: Images,
     out: Elsewhere = None,
     receipt: Annotated[
-        Path | None, Parameter(metavar="FILE.json", help="Also write a receipt, which `yoro verify` checks.")
+        Path | None, Parameter(metavar="FILE.json", help="Also write an unlearning receipt for `yoro verify`.")
     ] = None,
     label_from: LabelFrom = None,
-    moved: Moved = MovedOptions(),
-    loading: Reads = LoadingOptions(),
-    output: Writes = WriteOptions(),
+    reading: ReadingOptions = ReadingOptions(),
+    output: WriteOptions = WriteOptions(),
 ) -> None:
-    """Take labelled data back out of a model, as if never fitted."""
-    if receipt is not None:
-        from yoro.model.store import check_output
-
-        check_output(receipt, force=output.force)
+    """Remove labelled images from a model exactly (machine unlearning)."""
+    output.check(receipt)
     found = given(data, label_from)
 
-    def change(classifier: Classifier) -> Change:
-        return classifier.forget(found, loading=loading, progress=not output.quiet)
+    def change(classifier: OpenModel) -> Change:
+        return classifier.forget(found, loading=reading, progress=not output.quiet)
 
     def saved(changed: Change) -> None:
         if changed.receipt is None:
             return
         for sentence in changed.receipt.uncertain:
-            say(f"Not certain: {sentence}", output.quiet)
+            output.tell(f"Not certain: {sentence}")
         if receipt is not None:
             changed.receipt.save(receipt, force=output.force)
-            say(f"{receipt}: the receipt.", output.quiet)
+            say(f"Receipt written to {receipt}", output.quiet)
 
-    change_model(model, out, change, moved, output, saved=saved)
+    change_model(model, out, change, reading, output, saved=saved)
 
 
 def relabel(
     model: ModelPath,
     /,
-    *names: Annotated[str, Parameter(name="OLD=NEW", help="Old and new names.")],
+    *names: Annotated[str, Parameter(name="OLD=NEW", help="Old and new class name.")],
     out: Elsewhere = None,
-    output: Writes = WriteOptions(),
+    output: WriteOptions = WriteOptions(),
 ) -> None:
-    """Rename classes; those given one name are joined, exactly."""
+    """Rename classes; classes with the same new name are merged exactly."""
     table: dict[str, str] = {}
     for pair in names:
         old, equals, new = pair.partition("=")
         if not (old and equals and new):
-            raise UsageError(f"{pair!r} is no renaming; expected OLD=NEW.")
+            raise UsageError(f"Cannot read {pair!r}; expected OLD=NEW.")
         if table.setdefault(old, new) != new:
-            raise UsageError(f"{old!r} is given two new names.")
+            raise UsageError(f"{old!r} has two new names; give one.")
     if not table:
-        raise UsageError("No renaming came; expected OLD=NEW.")
+        raise UsageError("No names given; expected OLD=NEW.")
     change_model(model, out, lambda classifier: classifier.relabel(table), MovedOptions(), output)

@@ -1,4 +1,4 @@
-"""`yoro compare`: every method that does the same job, on the same responses, in one table."""
+"""`yoro compare`: methods compared on the same responses, in one table."""
 
 from __future__ import annotations
 
@@ -6,68 +6,66 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
-from yoro.cli.data_arguments import Images, LabelFrom, given, given_for
 from yoro.cli.options import (
+    LABEL_FROM,
+    Images,
     LoadingOptions,
-    Reads,
     ReportOptions,
-    Reports,
     SentenceOptions,
     SourceOptions,
-    Sources,
-    Speaks,
     UsageError,
+    given,
+    given_for,
     parse_names,
+    shown,
 )
 from yoro.cli.output import passing, print_json, print_text, say, tell_skipped, write_page
+from yoro.option import Option
 
 if TYPE_CHECKING:
-    from yoro.research.peers.compare import Comparison, Row
+    from yoro.research.comparing import Comparison, ComparisonRow
 
 
+@shown()
 @dataclass(frozen=True)
-class CompareOptions:
-    """What is compared, and on what."""
+class CompareVerbOptions:
+    """What is compared, and on which data."""
 
-    val: Annotated[str | None, Parameter(metavar="DATA", help="Data to choose settings on; never fitted.")] = None
+    val: Annotated[str | None, Option("Data to choose hyperparameters on; never fitted.", metavar="DATA")] = None
     test: Annotated[
-        str | None, Parameter(metavar="DATA", help="Data to test on; else three tenths are held out, by each seed.")
+        str | None, Option("Test data; by default 30 % are held out, anew for each seed.", metavar="DATA")
     ] = None
-    methods: Annotated[str | None, Parameter(metavar="A,B", help="Only these, by name, with commas between.")] = None
-    seeds: Annotated[int, Parameter(help="Repetitions, each with its own draws.")] = 3
-    shots: Annotated[int | None, Parameter(help="Training images a class; by default all.")] = None
-    label_from: LabelFrom = None
+    methods: Annotated[str | None, Option("Only these methods, separated by commas.", metavar="A,B")] = None
+    seeds: Annotated[int, Option("Number of repetitions.")] = 3
+    shots: Annotated[int | None, Option("Training images per class (default: all).")] = None
+    label_from: Annotated[str | None, LABEL_FROM] = None
 
 
 def compare(
     *data: Images,
-    comparing: Annotated[CompareOptions, Parameter(name="*")] = CompareOptions(),
-    source: Sources = SourceOptions(),
-    sentences: Speaks = SentenceOptions(),
-    loading: Reads = LoadingOptions(),
-    output: Reports = ReportOptions(),
+    comparing: CompareVerbOptions = CompareVerbOptions(),
+    source: SourceOptions = SourceOptions(),
+    sentences: SentenceOptions = SentenceOptions(),
+    loading: LoadingOptions = LoadingOptions(),
+    output: ReportOptions = ReportOptions(),
 ) -> None:
-    """Compare label mappings and training-free peers on your images.
+    """Compare label mappings and training-free methods on your images.
 
-    All are fitted and tested on the same responses, which are read once.
+    All are fitted and tested on the same responses, which are computed once.
     """
     from yoro.errors import InputError
-    from yoro.model.store import check_output
-    from yoro.research.peers.compare import compare
+    from yoro.research.comparing import compare_methods, comparison_html
     from yoro.research.peers.methods import find_methods
     from yoro.research.peers.shared_responses import read_responses
 
     quiet, chosen = output.quiet, None if comparing.methods is None else parse_names(comparing.methods)
     try:
-        find_methods(chosen)  # a misspelt name is told before the images are read
+        find_methods(chosen)  # a misspelt name is an error before the images are read
     except InputError as error:
         raise UsageError(str(error)) from None
     if comparing.seeds < 1 or (comparing.shots is not None and comparing.shots < 1):
         raise UsageError("--seeds and --shots must be at least 1.")
-    if output.html is not None:
-        check_output(output.html, force=output.force)
+    output.check(output.html)
     val, test = (given_for(path, comparing.label_from) for path in (comparing.val, comparing.test))
     shared = read_responses(
         given(data, comparing.label_from), val=val, test=test, pipeline=source, sentences=sentences, loading=loading,
@@ -75,14 +73,12 @@ def compare(
     )  # fmt: skip
     for note in shared.notes:
         say(note, quiet)
-    found = compare(
+    found = compare_methods(
         shared, methods=chosen, seeds=comparing.seeds, shots=comparing.shots,
         tell=lambda name: passing(f"Comparing: {name}", quiet),
     )  # fmt: skip
     passing("", quiet)
     if output.html is not None:
-        from yoro.research.peers.comparison_page import comparison_html
-
         write_page(output.html, comparison_html(found), quiet)
     if output.as_json:
         print_json([row.to_json() for row in found.rows])
@@ -90,12 +86,12 @@ def compare(
         print_text(table(found))
     tell_skipped(shared.skipped)
     if not found.ran:
-        say("No method could run; the table has the reasons.")
+        say("No method could run; see the table for the reasons.")
         raise SystemExit(1)
 
 
 def table(comparison: Comparison) -> str:
-    """What was compared on, a line for each method, and one line on those that cannot run here."""
+    """The data, a line for each method, and one line on those that could not run."""
     facts = [f"{key + ':':<22}{value}" for key, value in comparison.facts.items()]
     width = max(len(row.method) for row in comparison.rows)
     head = (
@@ -112,17 +108,17 @@ def table(comparison: Comparison) -> str:
     return "\n".join([*facts, "", head, *lines, *([""] if notes else []), *notes])
 
 
-def _not_run(rows: Iterable[Row]) -> list[str]:
-    """One line on the methods that could not run, by reason; nothing if all could."""
+def _not_run(rows: Iterable[ComparisonRow]) -> list[str]:
+    """One line on the methods that could not run, by reason; nothing if all did."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row.accuracy is None:
             reasons.setdefault(str(row.reason).rstrip("."), []).append(row.method)
     told = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
-    return [f"Cannot run here: {told}."] if told else []
+    return [f"Not run: {told}."] if told else []
 
 
-def _line(row: Row, width: int) -> str:
+def _line(row: ComparisonRow, width: int) -> str:
     from yoro.model.metrics import percent_text
 
     deviation = "-" if row.deviation is None else f"{100 * row.deviation:.1f}"

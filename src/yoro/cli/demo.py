@@ -1,4 +1,4 @@
-"""`yoro demo`: the main job on data that come with the installation."""
+"""`yoro demo`: fit, compare and predict on data that come with the installation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.options import WriteOptions, Writes
+from yoro.cli.options import WriteOptions
 from yoro.cli.output import print_text, say
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from yoro.mappings.affine import AffineMapping
-    from yoro.model.classifier import Classifier
+    from yoro.model.open_model import OpenModel
 
 FOLDER = Path("yoro-demo")
 HELD_OUT = 0.3
@@ -29,9 +29,9 @@ SIDE = 64  # of the pictures written; the digits themselves have 8 x 8 pixels
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What is shown: the classifier, methods with accuracy and seconds, all pictures, and answers to new ones."""
+    """The classifier, methods with accuracy and seconds, the number of pictures, and predictions for new ones."""
 
-    classifier: Classifier
+    classifier: OpenModel
     methods: list[tuple[str, float, float]]
     images: int
     answers: dict[Path, str]
@@ -39,15 +39,13 @@ class Demonstration:
 
 def demo(
     *,
-    out: Annotated[Path, Parameter(metavar="FOLDER", help="Where to put the model and some pictures.")] = FOLDER,
-    output: Writes = WriteOptions(),
+    out: Annotated[Path, Parameter(metavar="FOLDER", help="Where to write the model and some pictures.")] = FOLDER,
+    output: WriteOptions = WriteOptions(),
 ) -> None:
     """Fit handwritten digits, compare label mappings, predict a few."""
-    from yoro.model.store import check_output
-
     if not output.force:
-        check_output(out, force=False)
-    say("Reading 1,797 handwritten digits with a network that knows only photographs ...", output.quiet)
+        output.check(out)
+    say("Reading 1,797 handwritten digits with a network trained on photographs only ...", output.quiet)
     print_text(text(demonstrate(out, progress=not output.quiet), out))
 
 
@@ -95,7 +93,7 @@ def digits() -> tuple[list[NDArray[np.uint8]], list[str]]:
     return pictures, [str(label) for label in found.target]
 
 
-def label_mappings(classifier: Classifier) -> list[tuple[str, AffineMapping, float]]:
+def label_mappings(classifier: OpenModel) -> list[tuple[str, AffineMapping, float]]:
     """One discriminant and the label mappings of the literature, on the logits alone, and their seconds."""
     from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table
 
@@ -126,16 +124,16 @@ def write_pictures(folder: Path, pictures: dict[str, NDArray[np.uint8]]) -> list
 
 
 def activation() -> list[str]:
-    """What to type so that the shell knows `yoro`, where it does not."""
+    """The command that puts `yoro` on the PATH, if it is not."""
     script = Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin") / "activate"
     if shutil.which("yoro") is not None or not script.is_file():
         return []
     near = script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script
-    return [f"  {'' if os.name == 'nt' else 'source '}{near}      (so that this shell knows yoro; once)"]
+    return [f"  {'' if os.name == 'nt' else 'source '}{near}      (once, to put yoro on the PATH of this shell)"]
 
 
 def text(shown: Demonstration, out: Path) -> str:
-    """The table, the predictions, and what to type next."""
+    """The table, the predictions, and the next commands."""
     from yoro.environment import peak_memory
 
     fitted, memory = int(shown.classifier.model.statistics.total), peak_memory()
@@ -153,9 +151,9 @@ def text(shown: Demonstration, out: Path) -> str:
             "",
             *(f"{path}  ->  {answer}" for path, answer in shown.answers.items()),
             "",
-            f"The model is in {out / 'digits.yoro'}. Next, try:",
+            f"Model saved in {out / 'digits.yoro'}. Try next:",
             *activation(),
             f"  yoro predict {out / 'digits.yoro'} {out / 'new'} --top 3",
-            "  yoro fit YOUR_PHOTOS/ --out mine.yoro      (a folder with one folder of images a class)",
+            "  yoro fit YOUR_PHOTOS/ --out mine.yoro      (one subfolder of images per class)",
         ]
     )

@@ -1,4 +1,4 @@
-"""What a model is worth by leave-one-out: closing lines for a person, figures for a machine."""
+"""The leave-one-out accuracy of a model: closing lines for people, figures for machines."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ MOST_LISTED = 20  # pairs for a machine
 
 
 def closing_lines(model: Model, left_out: Evaluation | None) -> list[str]:
-    """How good the model is, and what it confuses; nothing for a model that keeps no responses."""
+    """The accuracy and the most frequent confusions; nothing for a model that keeps no responses."""
     from yoro.model.metrics import percent_text
 
     if left_out is None:
-        none = "No accuracy yet: no fitted image can be left out. Measure with `yoro evaluate` on other images."
+        none = "No leave-one-out estimate: too few images. Measure with `yoro evaluate` on other images."
         return [none] if model.statistics.total and model.reservoir is not None else []
     low, high = (percent_text(bound) for bound in left_out.interval)
     apart = next((part.right for part in model.choice.parts if part.name == "logits"), None)
-    alone = "" if apart is None else f"; by the logits alone {percent_text(apart)}"
+    alone = "" if apart is None else f"; logits alone {percent_text(apart)}"
     basis = counted(left_out.n, "example")
     if model.ledger.repeated():
-        basis += ", copies among them, which flatter it"
+        basis += ", includes duplicates, so optimistic"
     lines = [f"Leave-one-out accuracy {percent_text(left_out.accuracy)} (95 %: {low} to {high}, {basis}){alone}."]
-    pairs = [f"{pair.truth} for {pair.answer} ({pair.n:,})" for pair in left_out.confusions(MOST_CONFUSIONS)]
-    return [*lines, f"Most often mistaken: {', '.join(pairs)}."] if pairs else lines
+    pairs = [f"{pair.truth} as {pair.answer} ({pair.n:,})" for pair in left_out.confusions(MOST_CONFUSIONS)]
+    return [*lines, f"Most frequent confusions: {', '.join(pairs)}."] if pairs else lines
 
 
 def figures(model: Model, left_out: Evaluation | None) -> dict[str, object] | None:
-    """The same for a machine; None where nothing can be left out."""
+    """The same as JSON values; None if nothing can be left out."""
     if left_out is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""What `yoro predict` does with the images themselves: sort them into folders, show them on a page."""
+"""What `yoro predict` does with the images themselves: sorts them into folders, shows them on a page."""
 
 from __future__ import annotations
 
@@ -7,59 +7,59 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
-from yoro.cli.options import UsageError, flag
+from yoro.cli.options import UsageError, shown
 from yoro.cli.output import say, write_page
-from yoro.errors import counted
+from yoro.errors import InputError, counted
+from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.data.examples import Dataset
-    from yoro.model.classifier import Answers, Classifier
+    from yoro.model.answers import ImageAnswer
+    from yoro.model.model import Model
 
-SHOWN = 12  # folders whose counts are told
+SHOWN = 12  # folders whose counts are reported
 
 
+@shown()
 @dataclass(frozen=True)
 class PictureOptions:
-    """What becomes of the images, beside rows about them."""
+    """What to do with the images, besides rows about them."""
 
-    sort_into: Annotated[
-        Path | None, Parameter(metavar="FOLDER", help="Copy the images into a folder for each class.")
-    ] = None
-    link: Annotated[bool, flag("With --sort-into: make links, not copies.")] = False
-    undo: Annotated[bool, flag("With --sort-into: take out again what was sorted.")] = False
-    html: Annotated[
-        Path | None, Parameter(metavar="PAGE", help="Write a web page of the images, the most doubtful first.")
-    ] = None
+    sort_into: Annotated[Path | None, Option("Copy the images into one folder per class.", metavar="FOLDER")] = None
+    link: Annotated[bool, Option("With --sort-into: link instead of copying.")] = False
+    undo: Annotated[bool, Option("With --sort-into: remove what was sorted.")] = False
+    html: Annotated[Path | None, Option("Write a web page of the images, least certain first.", metavar="PAGE")] = None
+
+    def __post_init__(self) -> None:
+        for option, given in (("--link", self.link), ("--undo", self.undo)):
+            if given and self.sort_into is None:
+                raise InputError(f"{option} goes with --sort-into FOLDER.")
 
     @property
     def asked(self) -> bool:
-        """Whether the images are wanted at all."""
+        """Whether there is anything to do."""
         return self.sort_into is not None or self.html is not None
 
 
-def undo(folder: Path | None, quiet: bool) -> None:
-    """Take out what was sorted into a folder, and say what was left."""
+def undo(folder: Path, quiet: bool) -> None:
+    """Remove what was sorted into a folder, and report what was left."""
     from yoro.data.sorting import undo_sorting
 
-    if folder is None:
-        raise UsageError("--undo goes with --sort-into FOLDER.")
     undone = undo_sorting(folder)
     for name in undone.left:
-        say(f"Left, because it is not what was put there: {folder / name}", quiet)
-    say(f"{folder}: {counted(undone.removed, 'image')} taken out.", quiet)
+        say(f"Kept, because it was changed since: {folder / name}", quiet)
+    say(f"{counted(undone.removed, 'image')} removed from {folder}.", quiet)
 
 
 def find_pictures(data: object, options: PictureOptions) -> Dataset | None:
-    """The images, or none if data are responses; what cannot be done with them is found before the first is read."""
+    """The images, or None if data are responses; raises before the first is read if they cannot be sorted."""
     from yoro.data.find import find
     from yoro.data.response_streams import is_response_data
     from yoro.data.sorting import check_sortable
 
     if is_response_data(data):
         if options.asked:
-            raise UsageError("--sort-into and --html need images; responses have none.")
+            raise UsageError("--sort-into and --html need images, not responses.")
         return None
     found = find(data, labelled=False)
     if options.sort_into is not None:
@@ -68,33 +68,33 @@ def find_pictures(data: object, options: PictureOptions) -> Dataset | None:
 
 
 def attended(
-    answers: Iterable[Answers],
+    answers: Iterable[list[ImageAnswer]],
     pictures: Dataset,
-    classifier: Classifier,
+    model: Model,
     options: PictureOptions,
     threshold: float,
     quiet: bool,
-) -> Iterator[Answers]:
-    """The answers; as they come the images go where they belong, and at the end the page is written."""
+) -> Iterator[list[ImageAnswer]]:
+    """The answers, while their images are sorted; at the end the page is written."""
     from yoro.data.sorting import begin_sorting
     from yoro.reports.gallery import Gallery
 
     named = {example.name: example for example in pictures}
-    gallery, folder = Gallery(classifier.classes, threshold), None
+    gallery, folder = Gallery(threshold), None
     if options.sort_into is not None:
-        folder = begin_sorting(options.sort_into, classifier.classes, link=options.link)
+        folder = begin_sorting(options.sort_into, model.mapping.classes, link=options.link)
     try:
         for batch in answers:
-            for answer in gallery.add(batch):
-                if folder is not None:
-                    sure = answer.probability >= threshold and not answer.unknown
-                    folder.add(named[answer.name], answer.label if sure else None)
+            gallery.add(batch)
+            if folder is not None:
+                for answer in batch:
+                    folder.add(named[answer.name], None if answer.label is None else str(answer.label))
             yield batch
     except KeyboardInterrupt:
         if folder is None or not folder.counts:
             raise
         held = f"{counted(folder.counts.total(), 'image')} in {options.sort_into}"
-        raise KeyboardInterrupt(f"interrupted, with {held}. The same command with --undo takes them out.") from None
+        raise KeyboardInterrupt(f"interrupted, with {held}. Remove them with --undo.") from None
     finally:
         if folder is not None:
             folder.close()
@@ -102,7 +102,7 @@ def attended(
         told = ", ".join(f"{name} {count:,}" for name, count in folder.counts.most_common(SHOWN))
         more = f" and {len(folder.counts) - SHOWN} more" if len(folder.counts) > SHOWN else ""
         done = f"{counted(gallery.total, 'image')} {'linked' if options.link else 'copied'}"
-        say(f"{options.sort_into}: {done}; {told}{more}. The same command with --undo takes them out again.", quiet)
+        say(f"{options.sort_into}: {done}; {told}{more}. Undo with --undo.", quiet)
     if options.html is not None:
         title = f"Predictions: {counted(gallery.total, 'image')}"
-        write_page(options.html, gallery.page(named, title, classifier.model.origin.name), quiet)
+        write_page(options.html, gallery.page(named, title, model.origin.name), quiet)

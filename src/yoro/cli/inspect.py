@@ -1,74 +1,90 @@
-"""`yoro inspect`, `models` and `export`: what a saved model is, which sources there are, and a model in other forms."""
+"""`yoro inspect`, `models` and `export`: what a saved model contains, the backbones, and a model in other forms."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
-from yoro.cli.data_arguments import Images
 from yoro.cli.issues import IssueOptions, list_issues
 from yoro.cli.options import (
-    Answers,
+    Images,
+    JsonOption,
     JsonOptions,
-    LoadingOptions,
     ModelPath,
-    Moved,
     MovedOptions,
-    Reads,
+    ReadingOptions,
     UsageError,
     WriteOptions,
-    Writes,
-    flag,
+    shown,
 )
 from yoro.cli.output import print_json, print_text, say
 from yoro.cli.stats import STATS, show_shard
 from yoro.errors import counted
+from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.model.model import Model
 
-ON_CPU = MovedOptions(device="cpu")
+
+@shown()
+@dataclass(frozen=True)
+class DrawOption:
+    """A picture of the prompt."""
+
+    prompt: Annotated[
+        Path | None,
+        Option("Draw the visual prompt before and after training: a .png or .html file.", metavar="FILE", expert=True),
+    ] = None
+
+
+@shown()
+@dataclass(frozen=True)
+class ExportOptions:
+    """In which forms a model is written."""
+
+    onnx: Annotated[Path | None, Option("Write one ONNX graph.", metavar="FILE")] = None
+    web: Annotated[
+        Path | None, Option("Write a web page that classifies in the browser, without a server.", metavar="FOLDER")
+    ] = None
+    runtime: Annotated[
+        Path | None,
+        Option("With --web: location of onnxruntime-web (default: the nearest node_modules).", metavar="FOLDER"),
+    ] = None
 
 
 def inspect(
     model: ModelPath,
     /,
     *data: Images,
-    issues: Annotated[IssueOptions, Parameter(name="*")] = IssueOptions(),
-    prompt: Annotated[
-        Path | None,
-        Parameter(metavar="FILE", help="Draw the visual prompt before and after training: a .png or .html file."),
-    ] = None,
-    moved: Moved = MovedOptions(),
-    loading: Reads = LoadingOptions(),
-    output: Answers = JsonOptions(),
+    issues: IssueOptions = IssueOptions(),
+    drawing: DrawOption = DrawOption(),
+    reading: ReadingOptions = ReadingOptions(),
+    output: JsonOptions = JsonOptions(),
 ) -> None:
-    """Show classes, counts, source, shrinkage and history of a model.
+    """Show classes, counts, backbone, shrinkage and history of a model.
 
-    Of a file of statistics (.stats): what it holds, and what it reveals.
+    For a file of statistics (.stats): its contents, and what they reveal.
 
-    With --issues and labelled data: which labels look wrong, which images are odd or there twice.
+    With --issues and labelled data: mislabelled images, outliers and duplicates.
     """
     from yoro.model.store import read_model
 
     if issues.issues:
-        list_issues(model, data, issues, moved, loading, output)
+        list_issues(model, data, issues, reading, output)
         return
     if data or issues.out or issues.html:
-        raise UsageError("DATA, --out and --html go with --issues.")
+        raise UsageError("DATA, --out and --html need --issues.")
     if model.suffix == STATS:
-        if prompt is not None:
-            raise UsageError("--prompt is for models; a file of statistics has none to draw.")
+        if drawing.prompt is not None:
+            raise UsageError("--prompt needs a model; a file of statistics has no prompt.")
         show_shard(model, as_json=output.as_json)
         return
     content = read_model(model)
-    if prompt is not None:
-        draw(content, prompt, output.force)
-        say(f"{prompt}: the visual prompt.", output.quiet)
+    if drawing.prompt is not None:
+        draw(content, drawing.prompt, output)
+        say(f"Visual prompt drawn in {drawing.prompt}", output.quiet)
         if not output.as_json:
             return
     if output.as_json:
@@ -77,12 +93,12 @@ def inspect(
         print_text(text(content))
 
 
-def models(*, as_json: Annotated[bool, flag("Print one JSON object on stdout.", "--json")] = False) -> None:
-    """List frozen models: what is installed, how to get the rest."""
+def models(*, output: JsonOption = JsonOption()) -> None:
+    """List backbones: which are installed, and how to get the others."""
     from yoro.sources import catalogue
 
     rows = catalogue()
-    if as_json:
+    if output.as_json:
         print_json([asdict(row) for row in rows])
         return
     width = max(len(row.name) for row in rows)
@@ -98,40 +114,29 @@ def export(
     model: ModelPath,
     /,
     *,
-    onnx: Annotated[Path | None, Parameter(metavar="FILE", help="Write one ONNX graph here.")] = None,
-    web: Annotated[
-        Path | None,
-        Parameter(metavar="FOLDER", help="Write a page here that classifies in the browser, without a server."),
-    ] = None,
-    runtime: Annotated[
-        Path | None,
-        Parameter(metavar="FOLDER", help="With --web: where onnxruntime-web is; by default in node_modules upwards."),
-    ] = None,
-    moved: Moved = ON_CPU,
-    output: Writes = WriteOptions(),
+    wanted: ExportOptions = ExportOptions(),
+    moved: MovedOptions = MovedOptions(device="cpu"),
+    output: WriteOptions = WriteOptions(),
 ) -> None:
-    """Write a model as one ONNX graph or as a web page, checked before.
+    """Export a model as an ONNX graph or a web page, verified first.
 
-    The graph holds prompt, normalisation, source and mapping; its answers are compared with those of `predict`.
+    The graph contains prompt, normalisation, backbone and mapping; its answers are compared with those of `predict`.
     """
     from yoro.files.atomic import write_file
-    from yoro.model.classifier import load
     from yoro.model.onnx_export import checked_export
-    from yoro.model.store import check_output
     from yoro.web.browser_runtime import find_runtime
     from yoro.web.page_export import check_web_target, export_web
 
+    onnx, web = wanted.onnx, wanted.web
     if onnx is None and web is None:
-        raise UsageError("Nothing to write was named; expected --onnx FILE or --web FOLDER.")
-    if runtime is not None and web is None:
-        raise UsageError("--runtime goes with --web FOLDER.")
-    if onnx is not None:
-        check_output(onnx, force=output.force)
+        raise UsageError("Nothing to write; expected --onnx FILE or --web FOLDER.")
+    if wanted.runtime is not None and web is None:
+        raise UsageError("--runtime needs --web FOLDER.")
+    output.check(onnx)
     if web is not None:
         check_web_target(web, force=output.force)
-        engine = find_runtime(runtime)
-    device = "cpu" if moved.device == "auto" else moved.device
-    classifier = load(model, source=moved.source, device=device, calls=moved.calls)
+        engine = find_runtime(wanted.runtime)
+    classifier = (replace(moved, device="cpu") if moved.device == "auto" else moved).load(model)
     if onnx is not None:
         graph, difference = checked_export(classifier)
         write_file(onnx, graph)
@@ -142,29 +147,31 @@ def export(
         equal = f"probabilities equal those of `predict` within {made.difference:.1g}"
         say(f"{web}: {made.size / 1e6:.1f} MB; {equal}.", output.quiet)
         if not made.unknown:
-            say("The page cannot say what is unknown: this model keeps too few individual responses.", output.quiet)
-        say(f"To look at it: python -m http.server --directory {shlex.quote(str(web))}", output.quiet)
+            say(
+                "The page cannot reject out-of-distribution images: this model keeps too few individual responses.",
+                output.quiet,
+            )
+        say(f"To view it: python -m http.server --directory {shlex.quote(str(web))}", output.quiet)
 
 
-def draw(model: Model, file: Path, force: bool) -> None:
-    """Write the drawing of a model's prompt."""
+def draw(model: Model, file: Path, output: WriteOptions) -> None:
+    """Write a picture of a model's prompt."""
     from yoro.errors import InputError
     from yoro.files.atomic import write_file
-    from yoro.model.store import check_output
     from yoro.prompts.prompt import restore_prompt
     from yoro.reports.refinement import is_trained, prompt_html, prompt_picture
 
     origin = model.origin
     if file.suffix.lower() not in (".png", ".html"):
-        raise InputError(f"A prompt is drawn in a .png or .html file; {file.name!r} is neither.")
+        raise InputError(f"Cannot draw the prompt in {file.name!r}; expected a .png or .html file.")
     if origin.prompt is None:
-        raise InputError("This model was fitted on responses alone: it has no visual prompt to draw.")
+        raise InputError("This model was fitted on responses, so it has no visual prompt.")
     own = restore_prompt(origin.prompt, origin.prompt_arrays)
     if not is_trained(own):
         raise InputError(
-            "This model's prompt was never trained, so there is nothing to draw. `yoro refine` trains one."
+            "This model's prompt was never trained, so there is nothing to draw. Train one with `yoro refine`."
         )
-    check_output(file, force=force)
+    output.check(file)
     if file.suffix.lower() == ".png":
         write_file(file, prompt_picture(own))
     else:
@@ -198,10 +205,10 @@ def facts(model: Model) -> dict[str, object]:
 
 
 def text(model: Model) -> str:
-    """The same for a person."""
+    """The model as text."""
     statistics = model.statistics
     kept = "none kept" if model.reservoir is None else f"{len(model.reservoir):,} kept"
-    kept += "; no list of what was fitted" if statistics.total and not len(model.ledger) else ""
+    kept += "; no image hashes" if statistics.total and not len(model.ledger) else ""
     lines = [
         f"source       {model.origin.name}, responses of width {statistics.width}",
         f"examples     {statistics.total:,.0f} of {len(statistics.classes)} classes; individual responses: {kept}",
@@ -235,20 +242,20 @@ def _examples(count: object) -> str:
 
 
 def _readings(model: Model) -> list[str]:
-    """The shrinkage; of several readings, that of each and its share in the answer."""
+    """The shrinkage; of several layers, that of each and its ensemble weight."""
     choice = model.choice
     if not choice.parts:
         return [f"shrinkage    {choice.shrinkage:g} by {choice.rule}; temperature {choice.temperature:.3g}"]
     views = ", image and mirror image" if model.statistics.layout.views == 2 else ""
     rows = (f"{part.weight:>9.0%}  {part.name}, shrinkage {part.shrinkage:g}" for part in choice.parts)
-    return [f"readings     by {choice.rule}{views}; temperature {choice.temperature:.3g}", *rows]
+    return [f"layers       by {choice.rule}{views}; temperature {choice.temperature:.3g}", *rows]
 
 
 def _words(model: Model) -> list[str]:
     if model.words is None:
         return []
     bank = model.words.bank
-    voice = f"the zero-shot head counts {model.choice.alpha:.3g}" if model.words.votes else "they do not vote"
+    voice = f"weight of the zero-shot head {model.choice.alpha:.3g}" if model.words.votes else "no zero-shot head"
     return [f"sentences    {len(bank.flat()[0]):,} from {bank.origin}; {voice}"]
 
 

@@ -1,211 +1,282 @@
-"""The options that verbs share, in groups: a group is declared once, and its defaults are those of what it sets.
+"""The arguments and options that verbs share.
 
-A verb takes a group as one parameter; the command line shows its fields as options.
+Options are declared on the fields of a settings class (see `yoro.option`). A verb takes such a class as one parameter,
+and the command line shows its fields.
 """
 
-from __future__ import annotations
-
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, TypeVar, Union, get_args, get_origin
 
 from cyclopts import Group, Parameter
 
 from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineSettings, SolveSettings
+from yoro.option import Declared, Option, declared
 from yoro.text.settings import SentenceSettings
 
 if TYPE_CHECKING:
+    from yoro.model.open_model import OpenModel
     from yoro.sources.protocol import Calls
 
+Settings = TypeVar("Settings")
+
+OPTIONS = Group("Options", sort_key=10)
+EXPERT_OPTIONS = Group("Expert options", sort_key=50)
+
+KINDS = "Folders, archives (.zip, .tar), lists (.csv, .jsonl), Parquet, WebDataset or URLs of images"
+Data = Annotated[str, Parameter(name="DATA", help=f"{KINDS}.")]
+Images = Annotated[str, Parameter(name="DATA", help=f"{KINDS}, or responses (.npz).")]
+Pictures = Annotated[str, Parameter(name="IMAGES", help=f"Images; {KINDS[0].lower()}{KINDS[1:]}, or responses (.npz).")]
 ModelPath = Annotated[Path, Parameter(help="A saved model.", name="M.yoro")]
 Out = Annotated[Path, Parameter(metavar="M.yoro", help="Where to write the model.")]
-Elsewhere = Annotated[Path | None, Parameter(metavar="N.yoro", help="Write the changed model here, not in place.")]
-Attributes = Annotated[
-    str | None, Parameter(metavar="BANK", help="Sentences for an image-text source: a JSON file, templates or names.")
+Elsewhere = Annotated[
+    Path | None, Parameter(metavar="N.yoro", help="Write the changed model here instead of in place.")
 ]
-Budget = Annotated[
-    int | None, Parameter(metavar="N", help="At most N calls to a source on the network, failed ones among them.")
-]
-
-READING = Group("How images are read", sort_key=20)
-SOURCE = Group("The frozen model", sort_key=30)
-SENTENCES = Group("Sentences of an image-text source, for experts", sort_key=41)
-SOLVING = Group("The mapping, for experts", sort_key=40)
-OUTPUT = Group("Output", sort_key=10)
-CLUSTER = Group("On many cores or machines, by Ray", sort_key=35)
+Statistics = Annotated[Path, Parameter(metavar="S.stats", help="Where to write the statistics.")]
+LABEL_FROM = Option("Take labels from file names, e.g. '{label}_{n}.jpg'.", metavar="PATTERN")
+LabelFrom = Annotated[str | None, Parameter(help=LABEL_FROM.help, metavar=LABEL_FROM.metavar)]
+DRY_RUN = Option("Estimate the cost of the API calls without making any.")
+OTHER_PRIOR = Option(
+    "Class priors to use instead of the fit's: empirical, uniform, or cat=0.2,dog=0.8.", metavar="P", expert=True
+)
+NOISE = Option("Differential privacy: add noise, and keep sums only.", metavar="EPSILON,DELTA", expert=True)
+CLIP = Option("With --noise: clip responses to this length.", metavar="C", expert=True)
+SHARED = {one.name: one.option for one in declared(FitSettings)}  # to be used where the same option is needed alone
 
 
 class UsageError(Exception):
-    """What was typed cannot be meant; the exit code is 2."""
+    """What was typed makes no sense; the exit code is 2."""
 
 
-def flag(help: str, *names: str) -> Parameter:
-    """A switch that is off unless it is named."""
-    return Parameter(name=names or None, help=help, negative=(), show_default=False)
+def shown(*hidden: str) -> Callable[[type[Settings]], type[Settings]]:
+    """Make a settings class a group of options: all that its fields declare but for the hidden ones.
+
+    Fields that declare none keep their defaults, unless they are groups of options themselves.
+    """
+
+    def mark(group: type[Settings]) -> type[Settings]:
+        options = {one.name: one for one in declared(group, groups=False)}
+        own, made = {}, group()
+        for name, default in vars(made).items():
+            if name in options and name not in hidden and not options[name].option.python_only:
+                one = options[name]
+                own[name] = Annotated[_typed(one.kind), one.option, _parameter(one)]
+            elif name in hidden or not hasattr(default, "__cyclopts__"):
+                own[name] = Annotated[object, Parameter(parse=False)]
+        group.__annotations__ = {**group.__annotations__, **own}
+        return group if hasattr(group, "__cyclopts__") else Parameter(name="*")(group)
+
+    return mark
 
 
-def switch(help: str, group: Group | None = None) -> Parameter:
-    """A switch with a --no- form."""
-    plain = Parameter(help=help, negative_bool="no-")
-    return plain if group is None else Parameter.combine(plain, Parameter(group=group))  # one of None hides it
+def _typed(kind: object) -> object:
+    """The type of an option on the command line, where what may be a string is one."""
+    kinds = get_args(kind) if isinstance(kind, UnionType) or get_origin(kind) is Union else ()
+    return kind if str not in kinds else str | None if type(None) in kinds else str
 
 
-DryRun = Annotated[bool, flag("Say what a source on the network would cost, and ask nothing.")]
+def _parameter(declaration: Declared) -> Parameter:
+    option, default = declaration.option, declaration.default
+    return Parameter(
+        name=option.flags or None,
+        help=option.help,
+        metavar=option.metavar,
+        group=EXPERT_OPTIONS if option.expert else OPTIONS,
+        negative=() if default is False else None,  # what is on by default has a --no- form
+        show_default=False if default is False or default == () else None,
+    )
 
 
-@dataclass(frozen=True)
+@shown()
 class LoadingOptions(Loading):
-    """See `Loading`."""
-
-    batch_size: Annotated[int, Parameter(help="Images read together.")] = Loading.batch_size
-    workers: Annotated[int | None, Parameter(help="Decoding processes; by default one for each core.")] = None
-    strict: Annotated[bool, flag("Stop at the first image that cannot be read.")] = Loading.strict
+    """How images are read."""
 
 
-@dataclass(frozen=True)
+@shown()
 class ClusterOptions(ClusterSettings):
-    """See `ClusterSettings`."""
-
-    ray: Annotated[
-        str | None,
-        Parameter(metavar="[ADDRESS]", help="Run on Ray: one started here, or 'auto', or the address of one."),
-    ] = None
-    ray_actors: Annotated[int | None, Parameter(help="Copies of the source; by default as many as cores allow.")] = None
-    ray_threads: Annotated[int, Parameter(help="Threads of each copy.")] = ClusterSettings.ray_threads
-    ray_block: Annotated[int, Parameter(metavar="N", help="Images of a block.")] = ClusterSettings.ray_block
-    ray_storage: Annotated[
-        str | None, Parameter(metavar="URL", help="For what is gathered on the way: a place all machines can write to.")
-    ] = None
+    """Where the pass runs."""
 
 
+@shown()
+@dataclass(frozen=True)
+class RayOptions(ClusterOptions):
+    """The same for verbs that can resume on Ray only."""
+
+    resume: Annotated[bool, Option("With --ray: resume an interrupted run.")] = False
+
+
+@shown()
+class PipelineOptions(PipelineSettings):
+    """The backbone behind a visual prompt."""
+
+
+@shown("prompt", "frame", "image_side", "views")
 @dataclass(frozen=True)
 class SourceOptions(PipelineSettings):
-    """The source without a prompt."""
+    """The backbone alone."""
 
-    source: Annotated[str, Parameter(metavar="S", help="The frozen model; `yoro models` lists them.")] = (
-        PipelineSettings.source
-    )
-    read: Annotated[str, Parameter(metavar="logits|features", help="Where it is read.")] = "logits"
-    prompt: Annotated[str, Parameter(parse=False)] = PipelineSettings.prompt
-    frame: Annotated[str, Parameter(parse=False)] = str(PipelineSettings.frame)
-    image_side: Annotated[int | None, Parameter(parse=False)] = PipelineSettings.image_side
-    device: Annotated[str, Parameter(metavar="D", help="auto, cpu, cuda or mps.")] = PipelineSettings.device
-    views: Annotated[int, Parameter(parse=False)] = PipelineSettings.views
-    budget: Budget = PipelineSettings.budget
+    read: Annotated[str, Option("Layer to read.", metavar="logits|features", expert=True)] = "logits"
 
 
-@dataclass(frozen=True)
-class PipelineOptions(SourceOptions):
-    """The source behind a prompt."""
-
-    read: Annotated[
-        str, Parameter(metavar="all|logits|features", help="Where it is read; 'all' weighs several layers.")
-    ] = PipelineSettings.read
-    views: Annotated[int, Parameter(metavar="1|2", help="2: also the mirror image, where that helps.")] = (
-        PipelineSettings.views
-    )
-    prompt: Annotated[str, Parameter(metavar="P", help="watermark, padding or legacy-padding.")] = (
-        PipelineSettings.prompt
-    )
-    frame: Annotated[
-        str, Parameter(metavar="START", help="How a padding's frame starts: grey, black, mean, or a number.")
-    ] = str(PipelineSettings.frame)
-    image_side: Annotated[int | None, Parameter(help="Side of the image within a padding.")] = (
-        PipelineSettings.image_side
-    )
-
-
-@dataclass(frozen=True)
+@shown()
 class SolveOptions(SolveSettings):
-    """See `SolveSettings`."""
-
-    shrinkage: Annotated[
-        str, Parameter(metavar="RULE", help="loo, validation, k-fold, oas, rblw, ledoit-wolf, or a number.")
-    ] = str(SolveSettings.shrinkage)
-    prior: Annotated[str, Parameter(metavar="empirical|uniform", help="Class priors.")] = str(SolveSettings.prior)
-    protocol: Annotated[
-        str, Parameter(metavar="default|paper", help="'paper': the paper's rules and nothing else.")
-    ] = SolveSettings.protocol
-    reservoir: Annotated[int, Parameter(parse=False)] = SolveSettings.reservoir
-    seed: Annotated[int, Parameter(help="Seed of every random draw.")] = SolveSettings.seed
+    """How the mapping is solved."""
 
 
+@shown("shrinkage", "prior", "protocol")
+class SeedOption(SolveOptions):
+    """The seed alone."""
+
+
+@shown()
+class VotingOptions(SentenceSettings):
+    """The sentences of classes."""
+
+
+@shown("zero_shot")
+class SentenceOptions(VotingOptions):
+    """The same where the zero-shot head does not take part."""
+
+
+@shown()
 @dataclass(frozen=True)
-class SentenceOptions(SentenceSettings):
-    """Which sentences describe the classes."""
+class PresetFlags:
+    """A preset by two switches."""
 
-    attributes: Attributes = None
-    sentences: Annotated[int, Parameter(help="Sentences drawn a class.")] = SentenceSettings.sentences
-    classes: Annotated[tuple[str, ...], Parameter(parse=False)] = ()
-    zero_shot: Annotated[bool, Parameter(parse=False)] = SentenceSettings.zero_shot
-
-
-@dataclass(frozen=True)
-class VotingOptions(SentenceOptions):
-    """The same where the sentences may take part in the answer."""
-
-    zero_shot: Annotated[bool, switch("Let the sentences vote beside the images.")] = SentenceSettings.zero_shot
-
-
-@dataclass(frozen=True)
-class MovedOptions:
-    """Where a saved model's source is now."""
-
-    source: Annotated[
-        str | None, Parameter(metavar="S", help="Where the model's source is now, if it moved or is code.")
-    ] = None
-    device: Annotated[str, Parameter(metavar="D", help="auto, cpu, cuda or mps.")] = PipelineSettings.device
-    budget: Budget = PipelineSettings.budget
+    fast: Annotated[bool, Option("Faster, less accurate: one layer, smaller input.")] = False
+    best: Annotated[bool, Option("More accurate, slower: two views, larger network or input.")] = False
 
     @property
-    def calls(self) -> Calls:
-        """What a source on the network may be asked."""
+    def chosen(self) -> str:
+        """The preset that the switches mean."""
+        if self.fast and self.best:
+            raise UsageError("Give --fast or --best, not both.")
+        return "fast" if self.fast else "best" if self.best else FitSettings.preset
+
+
+@shown()
+@dataclass(frozen=True)
+class FitOptions(FitSettings, PresetFlags):
+    """All options of a fit."""
+
+    pipeline: PipelineOptions = field(default_factory=PipelineOptions)
+    loading: LoadingOptions = field(default_factory=LoadingOptions)
+    solve: SolveOptions = field(default_factory=SolveOptions)
+    sentences: VotingOptions = field(default_factory=VotingOptions)
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "preset", self.chosen)
+        super().__post_init__()
+
+
+@shown()
+@dataclass(frozen=True)
+class MovedOptions:
+    """Where the backbone of a saved model is."""
+
+    source: Annotated[
+        str | None, Option("Location of the backbone, if it moved or is a Python callable.", metavar="S")
+    ] = None
+    device: Annotated[str, SHARED["device"]] = PipelineSettings.device
+    budget: Annotated[int | None, SHARED["budget"]] = PipelineSettings.budget
+
+    @property
+    def calls(self) -> "Calls":
+        """How many API calls may be made."""
         from yoro.sources.protocol import Calls
 
         return Calls(self.budget)
 
+    def load(self, model: Path) -> "OpenModel":
+        """Load a saved model."""
+        from yoro.model.open_model import load
 
+        return load(model, source=self.source, device=self.device, calls=self.calls)
+
+
+@shown()
+@dataclass(frozen=True)
+class ReadingOptions(LoadingOptions, MovedOptions):
+    """How a saved model reads images."""
+
+
+@shown()
 @dataclass(frozen=True)
 class QuietOption:
     """How much is said."""
 
-    quiet: Annotated[bool, flag("Say nothing but errors.", "--quiet", "-q")] = False
+    quiet: Annotated[bool, Option("Print nothing but errors.", flags=("--quiet", "-q"))] = False
+
+    def tell(self, message: str) -> None:
+        """Print a message on stderr, unless told to be quiet."""
+        from yoro.cli.output import say
+
+        say(message, self.quiet)
 
 
+@shown()
 @dataclass(frozen=True)
 class WriteOptions(QuietOption):
     """For verbs that write a file."""
 
-    force: Annotated[bool, flag("Replace the output if it exists.")] = False
+    force: Annotated[bool, Option("Overwrite existing output.")] = False
+
+    def check(self, *files: Path | None) -> None:
+        """Raise if one of the files that were asked for cannot be written."""
+        from yoro.model.store import check_output
+
+        for file in files:
+            if file is not None:
+                check_output(file, force=self.force)
 
 
+@shown()
 @dataclass(frozen=True)
-class JsonOptions(WriteOptions):
-    """For verbs that a machine may read."""
+class JsonOption:
+    """For verbs with machine-readable results."""
 
-    as_json: Annotated[bool, flag("Print one JSON object on stdout.", "--json")] = False
+    as_json: Annotated[bool, Option("Print JSON on stdout.", flags=("--json",))] = False
 
 
+@shown()
+@dataclass(frozen=True)
+class JsonOptions(JsonOption, WriteOptions):
+    """For verbs that have both."""
+
+
+@shown()
 @dataclass(frozen=True)
 class ReportOptions(JsonOptions):
     """For verbs that may also write a page."""
 
-    html: Annotated[Path | None, Parameter(metavar="REPORT", help="Also write a report as a web page.")] = None
+    html: Annotated[Path | None, Option("Also write a report as a web page.", metavar="REPORT")] = None
 
 
-Reads = Annotated[LoadingOptions, Parameter(name="*", group=READING)]
-Spreads = Annotated[ClusterOptions, Parameter(name="*", group=CLUSTER)]
-Sources = Annotated[SourceOptions, Parameter(name="*", group=SOURCE)]
-Pipelines = Annotated[PipelineOptions, Parameter(name="*", group=SOURCE)]
-Solves = Annotated[SolveOptions, Parameter(name="*", group=SOLVING)]
-Speaks = Annotated[SentenceOptions, Parameter(name="*", group=SENTENCES)]
-Votes = Annotated[VotingOptions, Parameter(name="*", group=SENTENCES)]
-Moved = Annotated[MovedOptions, Parameter(name="*", group=READING)]
-Quiets = Annotated[QuietOption, Parameter(name="*", group=OUTPUT)]
-Writes = Annotated[WriteOptions, Parameter(name="*", group=OUTPUT)]
-Answers = Annotated[JsonOptions, Parameter(name="*", group=OUTPUT)]
-Reports = Annotated[ReportOptions, Parameter(name="*", group=OUTPUT)]
+def given(paths: Sequence[str], label_from: str | None = None) -> object:
+    """The data of a verb: a path, several of them, or images with labels by a pattern."""
+    if not paths:
+        raise UsageError("No data given; expected a folder, an archive, a list, a Parquet file, a URL or responses.")
+    data: object = paths[0] if len(paths) == 1 else list(paths)
+    if label_from is None:
+        return data
+    from yoro.data.filename_labels import find_named
+
+    return find_named(data, label_from)
+
+
+def given_for(path: str | None, label_from: str | None) -> object | None:
+    """The same for data of one purpose, such as --val."""
+    return None if path is None else given([path], label_from)
+
+
+def called(paths: Sequence[str]) -> str:
+    """The name of data on a page; a folder given as a dot has a name."""
+    paths = [path if Path(path).name.strip(".") else Path(path).resolve().name for path in paths]
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 
 ADDRESS = re.compile(r"auto|local|ray://\S+|[\w.-]+:\d+")  # of a Ray
@@ -225,11 +296,14 @@ def spelled_out(words: list[str]) -> list[str]:
     return ["--ray=local" if at in bare else word for at, word in enumerate(words)]
 
 
-def preset_of(*, fast: bool, best: bool) -> str:
-    """The preset that two switches mean."""
-    if fast and best:
-        raise UsageError("Give --fast or --best, not both.")
-    return "fast" if fast else "best" if best else FitSettings.preset
+def list_format(out: Path | None, usual: str = "csv") -> str:
+    """The format of a list by the suffix of its file."""
+    from yoro.files.rows import FORMATS
+
+    found = out.suffix.removeprefix(".").lower() if out else usual
+    if found not in FORMATS:
+        raise UsageError(f"Unknown format {found!r}; choose one of {', '.join(FORMATS)}.")
+    return found
 
 
 def parse_names(text: str | None) -> list[str]:

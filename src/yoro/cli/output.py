@@ -1,4 +1,4 @@
-"""How verbs talk: sentences on stderr, results on stdout, broken files at the end, and help in columns."""
+"""What verbs print: messages on stderr, results on stdout, unreadable files at the end, and help in columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
 
     from yoro.cli.options import MovedOptions, WriteOptions
-    from yoro.model.classifier import Change, Classifier
+    from yoro.model.open_model import Change, OpenModel
 
 MOST_SKIPPED = 20  # broken files named one by one
 VERBS = 13  # characters of the column of verbs in a help
@@ -33,19 +33,19 @@ WIDEST = 110  # of a help
 
 
 def say(sentence: str, quiet: bool = False) -> None:
-    """One sentence to the person, on stderr."""
+    """Print a message on stderr."""
     if not quiet:
         print(plain(sentence), file=sys.stderr)
 
 
 def passing(what: str, quiet: bool = False) -> None:
-    """What is being done now, in one line that the next takes the place of; nothing where nobody is watching."""
+    """Show the current step on a line that the next one replaces; nothing unless stderr is a terminal."""
     if not quiet and sys.stderr.isatty():
         print(f"\r\x1b[K{plain(what)[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
 
 
 def duration(seconds: float) -> str:
-    """A time in the digits that matter.
+    """A duration with the digits that matter.
 
     >>> duration(0.8391), duration(12.305), duration(200)
     ('0.84 s', '12.3 s', '3 min 20 s')
@@ -56,25 +56,25 @@ def duration(seconds: float) -> str:
 
 
 def print_text(text: str) -> None:
-    """Lines of a table or a text, on stdout."""
+    """Print text on stdout."""
     print(plain(text, keep="\n"))
 
 
 def print_json(value: object) -> None:
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
     print(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
 class Closed(io.TextIOBase):
-    """In place of a stream that was closed before we began: what is written to it is an error, not a crash."""
+    """Stands in for a standard output that was closed before we started: writing is an error, not a crash."""
 
     def write(self, _: str) -> int:
-        """Refuse."""
+        """Raise."""
         raise OSError(errno.EBADF, "standard output is closed")
 
 
 def prepare_streams() -> None:
-    """Let stdout and stderr take any text, whatever the terminal knows, and be there though they were closed."""
+    """Make stdout and stderr accept any text, and exist even if they were closed."""
     if sys.stdout is None:
         sys.stdout = Closed()
     if sys.stderr is None:
@@ -85,14 +85,14 @@ def prepare_streams() -> None:
 
 
 def abandon_stdout() -> None:
-    """Have what is left in the buffer go nowhere: the reader has gone, or the disk is full."""
+    """Discard what is left in the buffer: the reader is gone, or the disk is full."""
     with suppress(OSError, ValueError), Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 @contextmanager
 def spoken_warnings(quiet: bool) -> Iterator[None]:
-    """Warnings as plain sentences on stderr, when they happen; each once, though every reading may say the same."""
+    """Print warnings as plain messages on stderr as they happen, each of them once."""
     said = set[str]()
 
     def speak(message: Warning | str, category: type[Warning], *_: object) -> None:
@@ -107,20 +107,20 @@ def spoken_warnings(quiet: bool) -> Iterator[None]:
 
 
 def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
-    """Name what could not be read, and exit with 1 if there was anything; all else is done by now."""
+    """List what could not be read, and exit with 1 if there was anything; call it last."""
     if skipped:
         name_skipped(skipped)
         sys.exit(1)
 
 
-def tell_calls(classifier: Classifier, quiet: bool) -> None:
-    """What was asked of a source on the network, if the model has one."""
+def tell_calls(classifier: OpenModel, quiet: bool) -> None:
+    """Report the API calls of the backbone, if it made any."""
     for sentence in classifier.opened.asked_of() if classifier.opened is not None else ():
         say(sentence, quiet)
 
 
 def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:
-    """Name what could not be read, and how many that were."""
+    """List what could not be read."""
     if not skipped:
         return
     for _, reason in skipped[:MOST_SKIPPED]:
@@ -131,37 +131,36 @@ def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:
 
 
 def write_page(path: Path, page: str, quiet: bool) -> None:
-    """Write a web page, and say so."""
+    """Write a web page and report it."""
     from yoro.files.atomic import write_file
 
     write_file(path, page.encode())
-    say(f"{path}: the report.", quiet)
+    say(f"Report written to {path}", quiet)
 
 
 def change_model(
     path: Path,
     out: Path | None,
-    change: Callable[[Classifier], Change],
+    change: Callable[[OpenModel], Change],
     moved: MovedOptions,
     output: WriteOptions,
     *,
     saved: Callable[[Change], None] | None = None,
 ) -> None:
-    """Change a model and write it back in place or elsewhere; then say what was done.
+    """Change a model, save it in place or elsewhere, and report what was done.
 
     `saved` is called with the change once the model is written.
-    In place, the model is read, changed and written under a lock, so that of two changes at once none is lost.
+    In place, the model is read, changed and written under a lock, so that no concurrent change is lost.
     """
     from yoro.cli.fit_summary import closing_lines
     from yoro.files.atomic import locked
-    from yoro.model.classifier import load
-    from yoro.model.leave_one_out_evaluation import left_out_evaluation
+    from yoro.model.answers import left_out_evaluation
     from yoro.model.store import check_target
 
     target, quiet = out or path, output.quiet
     check_target(target, force=output.force or out is None)
-    with locked(path, lambda sentence: say(sentence, quiet)) if out is None else nullcontext():
-        classifier = load(path, source=moved.source, device=moved.device, calls=moved.calls)
+    with locked(path, output.tell) if out is None else nullcontext():
+        classifier = moved.load(path)
         before = classifier.model.statistics.total
         with spoken_warnings(quiet):
             changed = change(classifier)
@@ -172,7 +171,7 @@ def change_model(
         say(note, quiet)
     tell_calls(classifier, quiet)
     after = classifier.model.statistics.total
-    classes = counted(len(classifier.classes), "class")
+    classes = counted(len(classifier.names), "class")
     say(f"{target}: {before:,.0f} -> {counted(after, 'example')}, {classes}.", quiet)
     if classifier.model.found_left_out is not None:  # a renaming changes no answer
         for line in closing_lines(classifier.model, left_out_evaluation(classifier.model)):
@@ -197,7 +196,7 @@ class Columns(PlainFormatter):
 
 
 def _text(shown: object) -> str:
-    """What a description says, in one line without styles."""
+    """A description as one line of plain text."""
     if shown is None:
         return ""
     from rich.console import Console
@@ -227,9 +226,9 @@ def _lines(entry: HelpEntry, width: int, column: int, *, options: bool) -> list[
 
 @contextmanager
 def resumable(unfinished: Path) -> Iterator[None]:
-    """Say at Ctrl-C whether there is something to go on from."""
+    """On Ctrl-C, report whether the run can be resumed."""
     try:
         yield
     except KeyboardInterrupt:
-        kept = "The same command with --resume goes on from here." if unfinished.exists() else "Nothing was written."
+        kept = "Resume with --resume." if unfinished.exists() else "Nothing was written."
         raise KeyboardInterrupt(f"interrupted. {kept}") from None

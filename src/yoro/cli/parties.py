@@ -1,31 +1,35 @@
-"""`yoro parties`: several parties add up the statistics of their images, and nobody sees anything but the total."""
+"""`yoro parties`: combine statistics across organisations by secure aggregation; only the total is revealed."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from yoro.cli.data_arguments import Images, LabelFrom, given
 from yoro.cli.options import (
-    LoadingOptions,
-    Moved,
+    CLIP,
+    NOISE,
+    OPTIONS,
+    Images,
+    LabelFrom,
     MovedOptions,
     PipelineOptions,
-    Pipelines,
     QuietOption,
-    Quiets,
-    Reads,
+    ReadingOptions,
+    Statistics,
     UsageError,
     WriteOptions,
-    Writes,
+    given,
     parse_names,
+    shown,
 )
 from yoro.cli.output import print_text, say, spoken_warnings, tell_skipped
 from yoro.cli.stats import STATS, check_stats
 from yoro.errors import InputError, counted
 from yoro.model.settings import FitSettings
+from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.discriminant.readings import Layout
@@ -33,10 +37,38 @@ if TYPE_CHECKING:
     from yoro.model.partial_pass import ShardPass
     from yoro.parties.agreement import Agreement
 
-app = App("parties", sort_key=100, help="Add up statistics of parties; only the total is seen.")
+app = App(
+    "parties",
+    sort_key=100,
+    group_parameters=OPTIONS,
+    help="Combine organisations' statistics; only the total is revealed.",
+)
 
-Folder = Annotated[Path, Parameter(name="FOLDER", help="The folder of the session, which all parties see.")]
-Key = Annotated[Path, Parameter(metavar="FILE.key", help="The party's secret keys, which stay with it.")]
+Folder = Annotated[Path, Parameter(name="FOLDER", help="The shared folder of the session.")]
+Key = Annotated[Path, Parameter(metavar="FILE.key", help="File of the party's secret keys; never share it.")]
+
+
+@shown()
+@dataclass(frozen=True)
+class AgreementOptions:
+    """What the parties agree on, besides their names, the classes and the backbone."""
+
+    like: Annotated[
+        Path | None,
+        Option("For parties that hold responses: a file of such, for their backbone and width.", metavar="Z.npz"),
+    ] = None
+    least: Annotated[int | None, Option("Minimum number of parties in a sum; at least 2.")] = None
+    shift: Annotated[
+        Path | None,
+        Option("Public responses, whose mean is subtracted to keep more digits.", metavar="Z.npz", expert=True),
+    ] = None
+    bits: Annotated[int | None, Option("Fractional bits of the integers that are summed.", expert=True)] = None
+    noise: Annotated[str | None, NOISE] = None
+    clip: Annotated[float | None, CLIP] = None
+    honest: Annotated[
+        int | None,
+        Option("With --noise: parties whose noise alone must suffice (default: --least).", expert=True),
+    ] = None
 
 
 @app.command
@@ -44,32 +76,13 @@ def agree(
     folder: Folder,
     /,
     *,
-    parties: Annotated[str, Parameter(metavar="A,B,...", help="Names of the parties, with commas between.")],
-    classes: Annotated[str, Parameter(metavar="C,D,...|FILE", help="Class names, or a file with one a line.")],
-    like: Annotated[
-        Path | None,
-        Parameter(metavar="Z.npz", help="Parties that hold responses: a file of such, for their source and width."),
-    ] = None,
-    shift: Annotated[
-        Path | None,
-        Parameter(metavar="Z.npz", help="Public responses: sums are about their mean, which keeps more digits."),
-    ] = None,
-    bits: Annotated[int | None, Parameter(help="Bits behind the point of the integers that are added up.")] = None,
-    least: Annotated[int | None, Parameter(help="Parties that must remain for a sum; at least 2.")] = None,
-    noise: Annotated[
-        str | None,
-        Parameter(metavar="EPSILON,DELTA", help="All add noise, which hides whether any one image is in the total."),
-    ] = None,
-    clip: Annotated[
-        float | None, Parameter(metavar="C", help="With --noise: the length that responses are clipped to.")
-    ] = None,
-    honest: Annotated[
-        int | None, Parameter(help="With --noise: parties whose noise alone keeps the promise; by default --least.")
-    ] = None,
-    pipeline: Pipelines = PipelineOptions(),
-    output: Quiets = QuietOption(),
+    parties: Annotated[str, Parameter(metavar="A,B,...", help="Names of the parties, separated by commas.")],
+    classes: Annotated[str, Parameter(metavar="C,D,...|FILE", help="Class names, or a file with one per line.")],
+    options: AgreementOptions = AgreementOptions(),
+    pipeline: PipelineOptions = PipelineOptions(),
+    output: QuietOption = QuietOption(),
 ) -> None:
-    """Write down what all agree on: parties, classes, how images are read."""
+    """Write the agreement: parties, classes, and how images are read."""
     from yoro.model.store import check_output
     from yoro.parties.agreement import FEW, FILE, agreement_of, write_agreement
     from yoro.parties.differential_privacy import Noise, clip_of
@@ -77,17 +90,19 @@ def agree(
 
     need_cryptography()
     check_output(folder, force=folder.is_dir() and not any(folder.iterdir()))
-    origin, layout = _read_by(like, pipeline)
-    more: dict[str, object] = {"bits": bits, "least": least, "shift": None if shift is None else _mean(shift)}
-    if noise is not None:
-        more["noise"] = Noise.parse(noise, clip_of(layout, clip), honest or least or FEW)
-    elif clip is not None or honest is not None:
-        raise UsageError("--clip and --honest go with --noise EPSILON,DELTA.")
+    origin, layout = _read_by(options.like, pipeline)
+    shift = None if options.shift is None else _mean(options.shift)
+    more: dict[str, object] = {"bits": options.bits, "least": options.least, "shift": shift}
+    if options.noise is not None:
+        clip = clip_of(layout, options.clip)
+        more["noise"] = Noise.parse(options.noise, clip, options.honest or options.least or FEW)
+    elif options.clip is not None or options.honest is not None:
+        raise UsageError("--clip and --honest need --noise EPSILON,DELTA.")
     given_more = {name: value for name, value in more.items() if value is not None}
     made = agreement_of(parse_names(parties), _classes(classes), origin, layout, **given_more)
     write_agreement(made, folder)
     say(f"{folder / FILE}: {_told(made)}", output.quiet)
-    say(f"Each party now types: yoro parties join {folder} --party NAME --key NAME.key", output.quiet)
+    say(f"Each party now runs: yoro parties join {folder} --party NAME --key NAME.key", output.quiet)
 
 
 @app.command
@@ -95,16 +110,16 @@ def join(
     folder: Folder,
     /,
     *,
-    party: Annotated[str, Parameter(metavar="NAME", help="Which of the parties this is.")],
+    party: Annotated[str, Parameter(metavar="NAME", help="Name of this party.")],
     key: Key,
-    output: Quiets = QuietOption(),
+    output: QuietOption = QuietOption(),
 ) -> None:
-    """Make the keys of a party: secret ones for itself, public ones in the folder."""
+    """Make the keys of a party: the secret ones stay with it, the public ones go to the folder."""
     from yoro.parties.secure_aggregation import Session, join
 
     session = Session(folder)
     public = join(session, party, key)
-    say(f"{key}: the secret keys of {party}. Give them to nobody.", output.quiet)
+    say(f"{key}: the secret keys of {party}. Never share this file.", output.quiet)
     say(f"{session.place(party, 'public')}: the public ones. Fingerprint: {public.fingerprint}", output.quiet)
 
 
@@ -115,31 +130,30 @@ def mask(
     *data: Images,
     key: Key,
     label_from: LabelFrom = None,
-    moved: Moved = MovedOptions(),
-    loading: Reads = LoadingOptions(),
-    output: Quiets = QuietOption(),
+    reading: ReadingOptions = ReadingOptions(),
+    output: QuietOption = QuietOption(),
 ) -> None:
-    """Read a party's data once, and put their sums under masks into the folder.
+    """Read a party's data once, and write their masked sums to the folder.
 
-    DATA may also be the file of `yoro stats --sums-only`.
+    DATA may also be a file of `yoro stats --sums-only`.
     """
     from yoro.parties.secure_aggregation import Session, send
 
     session = Session(folder)
     _ = session.publics  # before any image is read
-    settings = FitSettings(loading=loading, progress=not output.quiet, tell=lambda note: say(note, output.quiet))
+    settings = FitSettings(loading=reading, progress=not output.quiet, tell=output.tell)
     with spoken_warnings(output.quiet):
-        passed = _read(session.agreement, given(data, label_from), settings, moved)
+        passed = _read(session.agreement, given(data, label_from), settings, reading)
         message = send(session, passed.shard.gathered.statistics, key)
     place = session.place(message.party, "masked")
     examples = counted(passed.shard.gathered.statistics.total, "example")
-    say(f"{place}: the sums of {examples} under masks, {message.limbs.nbytes / 1e6:.1f} MB.", output.quiet)
+    say(f"{place}: masked sums of {examples}, {message.limbs.nbytes / 1e6:.1f} MB.", output.quiet)
     tell_skipped(passed.skipped)
 
 
 @app.command
-def confirm(folder: Folder, /, *, key: Key, output: Quiets = QuietOption()) -> None:
-    """Confirm whose messages came, so that they can be added up."""
+def confirm(folder: Folder, /, *, key: Key, output: QuietOption = QuietOption()) -> None:
+    """Confirm which messages arrived, so that they can be summed."""
     from yoro.parties.secure_aggregation import Session, confirm
 
     session = Session(folder)
@@ -154,10 +168,10 @@ def add_up(
     folder: Folder,
     /,
     *,
-    out: Annotated[Path, Parameter(metavar="S.stats", help="Where to write the statistics of all.")],
-    output: Writes = WriteOptions(),
+    out: Statistics,
+    output: WriteOptions = WriteOptions(),
 ) -> None:
-    """Add up what all have confirmed; `yoro merge` makes a model of it."""
+    """Sum what all have confirmed; turn it into a model with `yoro merge`."""
     from yoro.model.shards import write_shard
     from yoro.parties.secure_aggregation import Session, total
 
@@ -168,14 +182,14 @@ def add_up(
         say(f"Note: {note}", output.quiet)
     statistics = shard.gathered.statistics
     examples, classes = counted(statistics.total, "example"), counted(len(statistics.classes), "class")
-    say(f"{out}: {examples} of {classes}, of {len(agreed.added)} parties.", output.quiet)
+    say(f"{out}: {examples} of {classes} from {len(agreed.added)} parties.", output.quiet)
     if lacking := sorted(set(Session(folder).agreement.classes) - set(statistics.classes)):
-        say(f"Nobody has an image of {', '.join(map(repr, lacking))}.", output.quiet)
+        say(f"No party has images of {', '.join(map(repr, lacking))}.", output.quiet)
 
 
 @app.command
 def show(folder: Folder, /) -> None:
-    """Print what was agreed on, who has done what, and the fingerprints of the keys."""
+    """Print the agreement, the progress of each party, and the fingerprints of the keys."""
     from yoro.parties.secure_aggregation import Session
 
     session = Session(folder)
@@ -188,7 +202,7 @@ def show(folder: Folder, /) -> None:
 
 
 def _read_by(like: Path | None, pipeline: PipelineOptions) -> tuple[Origin, Layout]:
-    """Where the responses of all parties come from, and their readings."""
+    """The origin of the responses, and their layers."""
     from yoro.data.responses import ResponseFile
     from yoro.discriminant.readings import Layout
     from yoro.model.model import Origin
@@ -203,18 +217,19 @@ def _read_by(like: Path | None, pipeline: PipelineOptions) -> tuple[Origin, Layo
 
 
 def _read(agreement: Agreement, data: object, settings: FitSettings, moved: MovedOptions) -> ShardPass:
-    """The sums of a party's data, read as was agreed on."""
+    """The sums of a party's data, read as agreed."""
     from yoro.data.response_streams import is_response_data
-    from yoro.model.clipping import Clip
     from yoro.model.model import difference
-    from yoro.model.partial_pass import ShardPass, gather_shard
+    from yoro.model.partial_pass import Clip, ShardPass, gather_shard
     from yoro.model.pipeline import reopen_pipeline
     from yoro.model.shards import read_shard
 
     origin, pipeline, clip = agreement.origin, None, None
     if agreement.noise is not None:
         if isinstance(data, str) and Path(data).suffix == STATS:
-            raise InputError("Noise was agreed on, for which every response is clipped; give the data, not their sums.")
+            raise InputError(
+                "The agreement asks for noise, so every response must be clipped; give the data, not their sums."
+            )
         clip = Clip(agreement.noise.clip, agreement.shift)
     if isinstance(data, str) and Path(data).suffix == STATS:
         passed = ShardPass(read_shard(Path(data)))
@@ -225,7 +240,7 @@ def _read(agreement: Agreement, data: object, settings: FitSettings, moved: Move
     mine = passed.shard.origin
     odd = difference(origin.identity(), mine.identity())
     if odd or (origin.images and not mine.images and mine.identity() is None):
-        raise InputError(f"The data are read in another way than was agreed on: {odd or 'they do not say how'}.")
+        raise InputError(f"The data are not read as agreed: {odd or 'their origin is unknown'}.")
     return passed
 
 
@@ -243,7 +258,7 @@ def _mean(path: Path) -> tuple[float, ...]:
     from yoro.data.response_streams import collect, is_response_data, open_responses
 
     if not is_response_data(path):
-        raise UsageError(f"{path} is no file of responses; expected what `yoro respond DATA --out Z.npz` writes.")
+        raise UsageError(f"{path} is not a file of responses; make one with `yoro respond DATA --out Z.npz`.")
     held = collect(open_responses(path, labelled=True), "reading")
     return tuple(np.mean(held.responses, axis=0, dtype=float).tolist())
 
@@ -251,7 +266,7 @@ def _mean(path: Path) -> tuple[float, ...]:
 def _told(agreement: Agreement) -> str:
     parties, classes = f"{len(agreement.parties)} parties", counted(len(agreement.classes), "class")
     size, noise = agreement.length * 16 / 1e6, agreement.noise
-    promise = f"; noise of epsilon {noise.epsilon:g}, delta {noise.delta:g}" if noise else ""
+    promise = f"; noise with epsilon {noise.epsilon:g}, delta {noise.delta:g}" if noise else ""
     return (
         f"{parties}, {classes}, {agreement.origin.name}, responses of width {agreement.layout.width:,}; "
         f"messages of {size:.1f} MB{promise}; digest {agreement.digest[:16]}."

@@ -1,147 +1,104 @@
-"""`yoro predict`, `respond` and `evaluate`: answers and responses to new data, and how good they are."""
+"""`yoro predict`, `respond` and `evaluate`: predictions and responses for new data, and their accuracy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.data_arguments import KINDS, Images, LabelFrom, Pictures, given
 from yoro.cli.image_output import PictureOptions, attended, find_pictures, undo
 from yoro.cli.options import (
-    ClusterOptions,
-    DryRun,
+    DRY_RUN,
+    LABEL_FROM,
+    OTHER_PRIOR,
+    Data,
+    FitOptions,
+    Images,
     LoadingOptions,
     ModelPath,
-    Moved,
-    MovedOptions,
-    PipelineOptions,
-    Pipelines,
-    Reads,
+    Pictures,
+    RayOptions,
+    ReadingOptions,
     ReportOptions,
-    Reports,
+    SeedOption,
     SentenceOptions,
-    Speaks,
-    Spreads,
     UsageError,
     WriteOptions,
-    Writes,
-    flag,
+    given,
+    shown,
 )
 from yoro.cli.output import print_json, print_text, say, tell_calls, tell_skipped, write_page
-from yoro.errors import counted, did_you_mean
-from yoro.model.settings import SolveSettings
+from yoro.errors import counted
+from yoro.model.question import Question
+from yoro.option import Option
 
 if TYPE_CHECKING:
-    from yoro.cluster.answering import Task
+    from yoro.cluster.block_output import BlockOutput
     from yoro.data.responses import ResponseBatch
-    from yoro.model.answer_rows import Wanted
-    from yoro.model.classifier import Answers, Classifier
+    from yoro.model.answers import ImageAnswer
     from yoro.model.metrics import Evaluation
     from yoro.text.encoded_bank import EncodedBank
 
 
-Resume = Annotated[bool, flag("With --ray: go on where a run that was ended left off.")]
-AnotherPrior = Annotated[
-    str | None,
-    Parameter(metavar="P", help="Answer by this prior, not the fit's: empirical, uniform, or shares cat=0.2,dog=0.8."),
-]
-
-
+@shown()
 @dataclass(frozen=True)
-class RowOptions:
-    """What rows are written, and where to."""
+class RowOptions(Question):
+    """What is asked about each image, and where the rows are written."""
 
-    out: Annotated[Path | None, Parameter(metavar="FILE", help="Write to a file; by default to stdout.")] = None
+    out: Annotated[Path | None, Option("Write to a file instead of stdout.", metavar="FILE")] = None
     kind: Annotated[
         str | None,
-        Parameter(name="--format", metavar="csv|json|jsonl|parquet", help="By default the file's suffix, or csv."),
+        Option("File format; by default that of --out, or csv.", metavar="csv|json|jsonl|parquet", flags=("--format",)),
     ] = None
-    top: Annotated[int, Parameter(metavar="K", help="Give the K best classes of each.")] = 1
-    threshold: Annotated[float, Parameter(metavar="P", help="Give no label where the probability is less.")] = 0.0
-    unknown: Annotated[
-        float,
-        Parameter(metavar="S", help="Give no label to what is unlike the fitted images; S of these would be lost."),
-    ] = 0.0
-
-    coverage: Annotated[
-        float | None, Parameter(metavar="C", help="Also give the set of labels that holds the right one in a share C.")
-    ] = None
-    calibrate: Annotated[
-        str | None, Parameter(metavar="DATA", help="With --coverage: labelled data, not fitted, to find the sets by.")
-    ] = None
-    sets_by: Annotated[
-        str,
-        Parameter(
-            metavar="leave-one-out|jackknife+|full",
-            help="With --coverage: how the sets are found; full is exact, and slow.",
-        ),
-    ] = "leave-one-out"
-    allow_empty: Annotated[bool, flag("With --coverage: a set may be empty, where no label fits.")] = False
-    prior: AnotherPrior = None
 
     @property
     def format(self) -> str:
-        """By name, by suffix, or CSV."""
+        """The format by name, by suffix, or CSV."""
         named = self.out.suffix.removeprefix(".").lower() if self.out is not None else ""
         return self.kind or named or "csv"
-
-    def wanted(self, before: str) -> Wanted:
-        """What a row holds; `before` stands before a name so that the file can be found from here."""
-        from yoro.model.answer_rows import Wanted
-
-        return Wanted(self.top, self.threshold, before, as_text=self.format == "csv")
 
 
 def predict(
     model: ModelPath,
     /,
     *images: Pictures,
-    rows: Annotated[RowOptions, Parameter(name="*")] = RowOptions(),
-    pictures: Annotated[PictureOptions, Parameter(name="*")] = PictureOptions(),
-    resume: Resume = False,
-    moved: Moved = MovedOptions(),
-    loading: Reads = LoadingOptions(),
-    cluster: Spreads = ClusterOptions(),
-    output: Writes = WriteOptions(),
+    rows: RowOptions = RowOptions(),
+    pictures: PictureOptions = PictureOptions(),
+    reading: ReadingOptions = ReadingOptions(),
+    cluster: RayOptions = RayOptions(),
+    output: WriteOptions = WriteOptions(),
 ) -> None:
     """Predict classes, sort images by class, or show them on a page.
 
-    One row each, with path, label and probability, unless the images themselves are asked for.
+    Prints one row per image with path, label and probability, unless --sort-into or --html asks for the images.
     """
     from yoro.files.rows import write_rows
-    from yoro.model.answer_rows import answer_rows
-    from yoro.model.classifier import load
-    from yoro.model.priors import parse_prior
+    from yoro.trust.answering import make_answerer
 
-    if pictures.undo:
+    if pictures.sort_into is not None and pictures.undo:
         undo(pictures.sort_into, output.quiet)
         return
     if cluster.ray is not None:
-        _predict_on_ray(model, given(images), rows, pictures, moved, _task(rows.out, cluster, loading, resume, output))
+        _predict_on_ray(model, given(images), rows, pictures, reading, _task(rows.out, cluster, reading, output))
         return
-    _check(rows, pictures, output)
+    _check_outputs(rows, pictures, output)
     data = given(images)
     found = find_pictures(data, pictures)
-    classifier = load(model, source=moved.source, device=moved.device, calls=moved.calls)
-    prior = parse_prior(rows.prior)
-    answers = classifier.answers(found or data, prior=prior, loading=loading, progress=not output.quiet)
-    for note in answers.notes:
+    classifier = reading.load(model)
+    answers = classifier.answers(found or data, prior=rows.prior, loading=reading, progress=not output.quiet)
+    question = replace(rows, top=max(rows.top, 2)) if pictures.asked else rows  # a page shows the best two
+    answerer = make_answerer(classifier, question, loading=reading)
+    for note in (*answers.notes, *answerer.notes):
         say(note, output.quiet)
-    stream = iter(answers)
-    if rows.unknown:
-        from yoro.trust.out_of_distribution import with_typicality
-
-        stream = with_typicality(stream, classifier.model, rows.unknown)
-    if rows.coverage is not None:
-        stream = with_sets(stream, classifier, rows, loading, output.quiet)
+    stream: Iterable[list[ImageAnswer]] = (list(answerer.each(batch)) for batch in answers)
     if found and pictures.asked:
-        stream = attended(stream, found, classifier, pictures, rows.threshold, output.quiet)
-    lines = answer_rows(stream, classifier.classes, rows.wanted(found.before if found else ""))
+        stream = attended(stream, found, classifier.model, pictures, rows.threshold, output.quiet)
+    before = found.before if found else ""
+    lines = (answer.row(rows.top, before=before) for batch in stream for answer in batch)
     if pictures.asked and rows.out is None and rows.kind is None:  # the images are the answer
         count = sum(1 for _ in lines)
     else:
@@ -152,153 +109,125 @@ def predict(
     tell_skipped(answers.skipped)
 
 
-def _task(
-    out: Path | None, cluster: ClusterOptions, loading: LoadingOptions, resume: bool, output: WriteOptions
-) -> Task:
-    """What is written by Ray, and where; what cannot be written is known before the first image is read."""
-    from yoro.cluster.answering import Task
+def _task(out: Path | None, cluster: RayOptions, loading: LoadingOptions, output: WriteOptions) -> BlockOutput:
+    """What Ray writes, and where; raises before the first image is read if it cannot be written."""
+    from yoro.cluster.block_output import BlockOutput
     from yoro.cluster.session import need_ray
-    from yoro.model.store import check_output
 
     if out is None:
-        raise UsageError("--ray writes Parquet; give a folder, or a file that ends in .parquet, with --out.")
+        raise UsageError("--ray writes Parquet; give a folder or a .parquet file with --out.")
     if out.suffix.lower() not in ("", ".parquet"):
-        raise UsageError(f"--ray writes Parquet, not {out.suffix}: give a folder, or a file that ends in .parquet.")
+        raise UsageError(f"--ray writes Parquet, not {out.suffix}; give a folder or a .parquet file with --out.")
     need_ray()
-    task = Task(out, cluster, loading, resume, not output.quiet, lambda note: say(note, output.quiet))
+    task = BlockOutput(out, cluster, loading, cluster.resume, not output.quiet, output.tell)
     if out.is_dir() and not output.force:
-        raise UsageError(f"{out} exists; --force replaces it.")
+        raise UsageError(f"{out} exists; --force overwrites it.")
     if not out.is_dir():
-        check_output(out, force=output.force)
+        output.check(out)
     return task
 
 
 def _predict_on_ray(
-    model: Path, data: object, rows: RowOptions, pictures: PictureOptions, moved: MovedOptions, task: Task
+    model: Path, data: object, rows: RowOptions, pictures: PictureOptions, reading: ReadingOptions, task: BlockOutput
 ) -> None:
-    from yoro.cluster.answering import predict_on_ray
-    from yoro.cluster.tables import Answering
-    from yoro.model.classifier import load
-    from yoro.model.priors import parse_prior
+    from yoro.cluster.block_output import predict_on_ray
+    from yoro.trust.answering import make_answerer
 
-    if pictures.asked or rows.coverage is not None or rows.kind not in (None, "parquet"):
-        raise UsageError("--ray writes rows as Parquet: leave --sort-into, --html, --coverage and --format out.")
-    classifier = load(model, source=moved.source, device=moved.device)
-    work = Answering(classifier.model, rows.wanted(""), rows.unknown, parse_prior(rows.prior))
+    if pictures.asked or rows.kind not in (None, "parquet"):
+        raise UsageError("--ray writes rows as Parquet; remove --sort-into, --html and --format.")
+    classifier = reading.load(model)
+    answerer = make_answerer(classifier, rows, loading=task.loading)
+    for note in answerer.notes:
+        task.tell(note)
     with _resumable(task):
-        written = predict_on_ray(classifier, data, task, work, moved.source)
+        written = predict_on_ray(classifier, data, task, answerer, reading.source)
     task.tell(f"{task.out}: {counted(written.rows, 'prediction')}.")
     tell_skipped(written.skipped)
 
 
 @contextmanager
-def _resumable(task: Task) -> Iterator[None]:
+def _resumable(task: BlockOutput) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        kept = "The same command with --resume goes on from here." if task.unfinished.exists() else ""
+        kept = "Resume with --resume." if task.unfinished.exists() else ""
         raise KeyboardInterrupt(f"interrupted. {kept}") from None
 
 
-def _check(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> None:
-    """Raise for what cannot be meant or written, before the first image is read."""
+def _check_outputs(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> None:
+    """Raise for what cannot be written, before the first image is read."""
     from yoro.files.rows import FORMATS
-    from yoro.model.store import check_output
-    from yoro.trust.conformal_sets import WAYS
 
     if rows.format not in FORMATS:
-        raise UsageError(f"{rows.format!r} is no format; expected one of {', '.join(FORMATS)}.")
+        raise UsageError(f"Unknown format {rows.format!r}; choose one of {', '.join(FORMATS)}.")
     if rows.format == "parquet" and rows.out is None:
-        raise UsageError("Parquet cannot be shown; give a file with --out.")
-    if rows.top < 1:
-        raise UsageError(f"The {rows.top} best classes were asked for; expected --top 1 or more.")
-    if not 0.0 <= rows.threshold <= 1.0:
-        raise UsageError(f"The threshold is {rows.threshold:g}; expected a probability from 0 to 1.")
-    if not 0.0 <= rows.unknown < 1.0:
-        raise UsageError(f"The share of --unknown is {rows.unknown:g}; expected a number from 0 to 1, such as 0.05.")
-    if rows.calibrate is not None and rows.coverage is None:
-        raise UsageError("--calibrate goes with --coverage.")
-    if rows.sets_by not in WAYS:
-        raise UsageError(f"Sets by {rows.sets_by!r} are not known; {did_you_mean(rows.sets_by, WAYS)}")
-    if rows.prior is not None and rows.coverage is not None:
-        raise UsageError("--coverage holds for the prior of the fit; leave --prior or --coverage out.")
-    if rows.coverage is not None and not 0.0 < rows.coverage < 1.0:
-        raise UsageError(f"The coverage is {rows.coverage:g}; expected a share between 0 and 1, such as 0.9.")
-    if pictures.link and pictures.sort_into is None:
-        raise UsageError("--link goes with --sort-into FOLDER.")
-    for file in (rows.out, pictures.html):
-        if file is not None:
-            check_output(file, force=output.force)
+        raise UsageError("Parquet cannot be printed; give a file with --out.")
+    output.check(rows.out, pictures.html)
 
 
-def with_sets(
-    answers: Iterable[Answers], classifier: Classifier, rows: RowOptions, loading: LoadingOptions, quiet: bool
-) -> Iterator[Answers]:
-    """The answers, with the labels that may be right."""
-    from yoro.trust.conformal_sets import held_out_sets, left_out_sets
+@shown("fast", "best", "shots", "refine", "ledger")
+@dataclass(frozen=True)
+class RespondSettings(FitOptions):
+    """How images are read."""
 
-    coverage = rows.coverage or 0.0
-    if rows.calibrate is None:
-        sets = left_out_sets(classifier.model, coverage, rows.sets_by, empty=rows.allow_empty)
-    else:
-        sets = held_out_sets(classifier, rows.calibrate, coverage, empty=rows.allow_empty, loading=loading)
-    if sets.everything:
-        say(f"{counted(sets.n, 'example')} cannot tell a coverage of {coverage:g}: every set holds all classes.", quiet)
-    for batch in answers:
-        assert batch.responses is not None
-        yield replace(batch, sets=sets(batch.responses, batch.log_probabilities))
+    solve: SeedOption = field(default_factory=SeedOption)
+    sentences: SentenceOptions = field(default_factory=SentenceOptions)
+    resume: Annotated[bool, Option("With --ray: resume an interrupted run.")] = False
+
+
+@shown()
+@dataclass(frozen=True)
+class RespondOptions:
+    """Which images are read."""
+
+    split: Annotated[str | None, Option("Read only this split of the data.", metavar="NAME")] = None
+    unlabelled: Annotated[bool, Option("Images without labels.")] = False
+    label_from: Annotated[str | None, LABEL_FROM] = None
+    dry_run: Annotated[bool, DRY_RUN] = False
 
 
 def respond(
-    *data: Annotated[str, Parameter(name="DATA", help=f"{KINDS}.")],
+    *data: Data,
     out: Annotated[Path, Parameter(metavar="Z.npz", help="Where to write the responses.")],
-    split: Annotated[str | None, Parameter(metavar="NAME", help="Only this split of the data.")] = None,
-    unlabelled: Annotated[bool, flag("Images without classes: keep no labels.")] = False,
-    label_from: LabelFrom = None,
-    seed: Annotated[int, Parameter(help="Seed of the draw of sentences.")] = SolveSettings.seed,
-    dry_run: DryRun = False,
-    resume: Resume = False,
-    pipeline: Pipelines = PipelineOptions(),
-    sentences: Speaks = SentenceOptions(),
-    loading: Reads = LoadingOptions(),
-    cluster: Spreads = ClusterOptions(),
-    output: Writes = WriteOptions(),
+    wanted: RespondOptions = RespondOptions(),
+    settings: RespondSettings = RespondSettings(),
+    output: WriteOptions = WriteOptions(),
 ) -> None:
-    """Write a network's responses to a file that verbs take as data.
+    """Save a backbone's responses; every verb accepts them as data.
 
-    With --attributes, the responses of an image-text source are its similarities to the sentences, not its vectors.
+    With --attributes, the responses of an image-text backbone are similarities to the sentences, not image vectors.
     """
     from yoro.data.find import find
     from yoro.data.responses import write_responses
     from yoro.model.call_forecast import forecast, unasked
     from yoro.model.pipeline import make_pipeline
-    from yoro.model.store import check_output
     from yoro.text.encoded_bank import make_encoded_bank, need_texts
 
-    if cluster.ray is not None:
-        if sentences.attributes is not None:
-            raise UsageError("--ray writes the vectors of an image-text source; leave --attributes out.")
-        task = _task(out, cluster, loading, resume, output)
-        _respond_on_ray(given(data, label_from), pipeline, task, labelled=not unlabelled, split=split)
+    images, labelled, pipeline = given(data, wanted.label_from), not wanted.unlabelled, settings.pipeline
+    if settings.cluster.ray is not None:
+        if settings.sentences.attributes is not None:
+            raise UsageError("--ray writes the image vectors of an image-text backbone; remove --attributes.")
+        task = _task(out, RayOptions(**vars(settings.cluster), resume=settings.resume), settings.loading, output)
+        _respond_on_ray(images, settings, task, labelled=labelled, split=wanted.split)
         return
-    if not dry_run:
-        check_output(out, force=output.force)
-    found = find(given(data, label_from), labelled=not unlabelled)
-    chosen = found if split is None else found.select(split)
-    if dry_run:
+    if not wanted.dry_run:
+        output.check(out)
+    found = find(images, labelled=labelled)
+    chosen = found if wanted.split is None else found.select(wanted.split)
+    if wanted.dry_run:
         made, source = unasked(pipeline)
-        print_text(forecast(made, source, chosen.examples, loading).spoken(source.config))
+        print_text(forecast(made, source, chosen.examples, settings.loading).summary(source.config))
         return
     made = make_pipeline(pipeline)
-    stream = made.stream(chosen.examples, loading)
+    stream = made.stream(chosen.examples, settings.loading)
     batches, width = stream.shown("responding", not output.quiet), made.source.width
     identity = made.origin().identity() or {}
-    if sentences.attributes is not None:
+    if settings.sentences.attributes is not None:
         texts = need_texts(made.source, "--attributes")
-        words = make_encoded_bank(texts, found.classes, sentences, seed=seed)[0]
+        words = make_encoded_bank(texts, found.classes, settings.sentences, seed=settings.solve.seed)[0]
         batches, width = _similarities(batches, words), len(words.vectors)
         identity["sentences"] = words.digest
-    count = write_responses(out, batches, width, labelled=not unlabelled, identity=identity)
+    count = write_responses(out, batches, width, labelled=labelled, identity=identity)
     for note in found.notes:
         say(note, output.quiet)
     say(f"{out}: {counted(count, 'response')} of width {width} from {pipeline.source}.", output.quiet)
@@ -307,13 +236,15 @@ def respond(
     tell_skipped(stream.skipped)
 
 
-def _respond_on_ray(data: object, pipeline: PipelineOptions, task: Task, *, labelled: bool, split: str | None) -> None:
-    from yoro.cluster.answering import respond_on_ray
+def _respond_on_ray(
+    data: object, settings: FitOptions, task: BlockOutput, *, labelled: bool, split: str | None
+) -> None:
+    from yoro.cluster.block_output import respond_on_ray
 
     with _resumable(task):
-        written = respond_on_ray(data, task, pipeline, labelled=labelled, split=split)
+        written = respond_on_ray(data, task, settings.pipeline, labelled=labelled, split=split)
     counts = f"{counted(written.rows, 'response')} of width {written.width}"
-    task.tell(f"{task.out}: {counts} from {pipeline.source}.")
+    task.tell(f"{task.out}: {counts} from {settings.pipeline.source}.")
     tell_skipped(written.skipped)
 
 
@@ -323,63 +254,67 @@ def _similarities(batches: Iterable[ResponseBatch], words: EncodedBank) -> Itera
         yield replace(batch, responses=words.scale * batch.responses @ words.vectors.T)
 
 
-MOST_CLASSES = 60  # of which a table in a terminal is still read
+MOST_CLASSES = 60  # rows of the table
 MOST_CONFUSIONS = 10
+
+
+@shown()
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """What is measured."""
+
+    label_from: Annotated[str | None, LABEL_FROM] = None
+    outside: Annotated[
+        str | None,
+        Option("Out-of-distribution images: measure how well they are told apart from DATA.", metavar="IMAGES"),
+    ] = None
+    prior: Annotated[str | None, OTHER_PRIOR] = None
 
 
 def evaluate(
     model: ModelPath,
     /,
     *data: Images,
-    label_from: LabelFrom = None,
-    outside: Annotated[
-        str | None, Parameter(metavar="IMAGES", help="Images of other things: how well are they told from DATA?")
-    ] = None,
-    prior: AnotherPrior = None,
-    moved: Moved = MovedOptions(),
-    loading: Reads = LoadingOptions(),
-    output: Reports = ReportOptions(),
+    wanted: EvaluateOptions = EvaluateOptions(),
+    reading: ReadingOptions = ReadingOptions(),
+    output: ReportOptions = ReportOptions(),
 ) -> None:
     """Measure accuracy, calibration and confusions on labelled data.
 
-    Of data with splits, the test split is measured on.
+    If the data have splits, the test split is used.
     """
-    from yoro.model.classifier import load
-    from yoro.model.priors import parse_prior
-    from yoro.model.store import check_output
-
-    by = parse_prior(prior)
-    if output.html is not None:
-        check_output(output.html, force=output.force)
-    measured = given(data, label_from)
-    classifier = load(model, source=moved.source, device=moved.device, calls=moved.calls)
+    output.check(output.html)
+    measured = given(data, wanted.label_from)
+    classifier = reading.load(model)
     if output.html is None:
-        evaluation = classifier.evaluate(measured, prior=by, loading=loading, progress=not output.quiet)
+        evaluation = classifier.evaluate(measured, prior=wanted.prior, loading=reading, progress=not output.quiet)
     else:
         from yoro.reports.evaluation import evaluation_report
 
-        evaluation, page = evaluation_report(classifier, measured, prior=by, loading=loading, progress=not output.quiet)
+        evaluation, page = evaluation_report(
+            classifier, measured, prior=wanted.prior, loading=reading, progress=not output.quiet
+        )
         write_page(output.html, page, output.quiet)
     for note in evaluation.notes:
         say(note, output.quiet)
     apart = None
-    if outside is not None:
+    if wanted.outside is not None:
         from yoro.trust.out_of_distribution import measure_outside
 
-        apart = measure_outside(classifier, measured, outside, loading=loading, progress=not output.quiet)
+        apart = measure_outside(classifier, measured, wanted.outside, loading=reading, progress=not output.quiet)
     if output.as_json:
         print_json(evaluation.to_json() | ({} if apart is None else {"outside": asdict(apart)}))
     else:
         print_text(table(evaluation))
         if apart is not None:
-            said = f"AUROC {apart.auroc:.4f}, {apart.fpr95:.2%} accepted where 95 % of the known are"
-            print_text(f"\n{counted(apart.outside, 'image')} of other things: {said}")
+            said = f"AUROC {apart.auroc:.4f}, FPR95 {apart.fpr95:.2%}"
+            print_text(f"\n{counted(apart.outside, 'image')} out of distribution: {said}")
     tell_calls(classifier, output.quiet)
     tell_skipped(evaluation.skipped)
 
 
 def table(evaluation: Evaluation) -> str:
-    """The figures as text."""
+    """An evaluation as text."""
     from yoro.model.metrics import percent_text
 
     unseen = [] if evaluation.unseen is None else [_accuracy("accuracy, unseen", evaluation.unseen)]
@@ -415,14 +350,14 @@ def _classes(evaluation: Evaluation) -> list[str]:
         for f in shown
     ]
     title = f"{'class':<{width}}  {'n':>6}  {'precision':>9}  {'recall':>9}  {'F1':>9}"
-    cut = [] if len(shown) == len(worst) else [f"(the {MOST_CLASSES} worst of {len(worst)} classes; --json has all)"]
+    cut = [] if len(shown) == len(worst) else [f"(the worst {MOST_CLASSES} of {len(worst)} classes; --json lists all)"]
     return [title, *rows, *cut]
 
 
 def _confusions(evaluation: Evaluation) -> list[str]:
     wrong = evaluation.confusions(MOST_CONFUSIONS)
-    rows = [f"{pair.n:>6}  {pair.truth} taken for {pair.answer}" for pair in wrong]
-    return ["", "most frequent mistakes", *rows] if rows else []
+    rows = [f"{pair.n:>6}  {pair.truth} predicted as {pair.answer}" for pair in wrong]
+    return ["", "most frequent confusions", *rows] if rows else []
 
 
 def _percent(share: float | None) -> str:

@@ -1,106 +1,102 @@
-"""`yoro stats` and `merge`: statistics of a part of the data as a file, and the sum of many."""
+"""`yoro stats` and `merge`: statistics of part of the data as a file, and many of them merged."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.data_arguments import Images, LabelFrom, given
 from yoro.cli.fit_summary import closing_lines
 from yoro.cli.options import (
-    SOLVING,
-    Answers,
+    CLIP,
+    LABEL_FROM,
+    NOISE,
+    FitOptions,
+    Images,
     JsonOptions,
-    LoadingOptions,
-    PipelineOptions,
-    Pipelines,
-    Reads,
+    SeedOption,
+    Statistics,
     UsageError,
     WriteOptions,
-    Writes,
-    flag,
-    preset_of,
+    given,
+    shown,
 )
 from yoro.cli.output import print_json, print_text, resumable, say, spoken_warnings, tell_skipped
 from yoro.errors import InputError, counted
 from yoro.model.settings import FitSettings, SolveSettings
+from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.model.model import Json, Model
     from yoro.model.partial_pass import ShardPass, Share
     from yoro.model.shards import Shard
 
-STATS = ".stats"  # how the name of a file of statistics ends
+STATS = ".stats"  # how the name of a statistics file ends
 
 
+@shown("shots", "refine", "ledger", "sentences", "cluster")
+@dataclass(frozen=True)
+class StatsSettings(FitOptions):
+    """How images are read."""
+
+    solve: SeedOption = field(default_factory=SeedOption)
+
+
+@shown()
 @dataclass(frozen=True)
 class StatsOptions:
-    """What is read of the data, and what is kept of it."""
+    """Which part of the data is read, and what is kept of it."""
 
-    part: Annotated[
-        str | None, Parameter(metavar="I/N", help="Read the I-th of N parts of the data, as job I of N does.")
-    ] = None
-    sums_only: Annotated[bool, flag("Keep sums alone: no individual responses, no digests of images.")] = False
-    noise: Annotated[
-        str | None,
-        Parameter(metavar="EPSILON,DELTA", help="Sums alone, with noise that hides whether any one image is in them."),
-    ] = None
-    clip: Annotated[
-        float | None, Parameter(metavar="C", help="With --noise: the length that responses are clipped to.")
-    ] = None
-    fast: Annotated[bool, flag("Read as `yoro fit --fast` does.")] = False
-    best: Annotated[bool, flag("Read as `yoro fit --best` does.")] = False
-    seed: Annotated[int, Parameter(help="Seed of the sample of responses.")] = SolveSettings.seed
-    label_from: LabelFrom = None
-    resume: Annotated[bool, flag("Go on where a run that was ended left off.")] = FitSettings.resume
+    label_from: Annotated[str | None, LABEL_FROM] = None
+    part: Annotated[str | None, Option("Read part I of N of the data, for job I of N.", metavar="I/N")] = None
+    sums_only: Annotated[bool, Option("Keep sums only: no individual responses, no image hashes.")] = False
+    noise: Annotated[str | None, NOISE] = None
+    clip: Annotated[float | None, CLIP] = None
 
 
+@shown()
 @dataclass(frozen=True)
 class MergeOptions:
-    """How the mapping is solved where files of statistics are among what is merged."""
+    """How the mapping is solved if statistics are among the merged files."""
 
     shrinkage: Annotated[
-        str | None, Parameter(metavar="RULE", help="With .stats: a rule as of `fit`; by default loo, or oas of sums.")
+        str | None,
+        Option(
+            "For .stats: shrinkage rule, as in `fit`; by default loo, or oas for sums.", metavar="RULE", expert=True
+        ),
     ] = None
-    prior: Annotated[str | None, Parameter(metavar="empirical|uniform", help="With .stats: class priors.")] = None
+    prior: Annotated[str | None, Option("For .stats: class priors.", metavar="empirical|uniform", expert=True)] = None
 
 
 def stats(
     *data: Images,
-    out: Annotated[Path, Parameter(metavar="S.stats", help="Where to write the statistics.")],
-    reading: Annotated[StatsOptions, Parameter(name="*")] = StatsOptions(),
-    pipeline: Pipelines = PipelineOptions(),
-    loading: Reads = LoadingOptions(),
-    output: Answers = JsonOptions(),
+    out: Statistics,
+    kept: StatsOptions = StatsOptions(),
+    settings: StatsSettings = StatsSettings(),
+    output: JsonOptions = JsonOptions(),
 ) -> None:
-    """Read labelled data once and save their statistics, to be merged.
+    """Compute the statistics of labelled data, to be merged later.
 
-    Files of all parts of the data merge into the model that `yoro fit` makes of the whole.
+    Merging the statistics of all parts gives the same model as `yoro fit` on the whole.
     """
     from yoro.files.atomic import remove_folder
     from yoro.model.partial_pass import WHOLE, Share
     from yoro.model.shards import write_shard
 
-    if reading.clip is not None and reading.noise is None:
-        raise UsageError("--clip goes with --noise EPSILON,DELTA.")
-    preset = preset_of(fast=reading.fast, best=reading.best)
+    if kept.clip is not None and kept.noise is None:
+        raise UsageError("--clip needs --noise EPSILON,DELTA.")
     quiet, unfinished = output.quiet, out.with_name(f".{out.name}.part")
-    if reading.resume and out.exists() and not unfinished.exists():
-        say(f"{out} is there, and no unfinished run beside it: nothing to resume.", quiet)
+    if settings.resume and out.exists() and not unfinished.exists():
+        say(f"Nothing to resume: {out} is complete.", quiet)
         return
-    check_stats(out, force=output.force or (reading.resume and unfinished.exists()))
-    settings = FitSettings(
-        pipeline, SolveSettings(seed=reading.seed), loading=loading, checkpoint=unfinished, resume=reading.resume,
-        progress=not quiet, tell=lambda note: say(note, quiet),
-        preset=preset,
-    )  # fmt: skip
-    share = Share.parse(reading.part) if reading.part is not None else WHOLE
+    check_stats(out, force=output.force or (settings.resume and unfinished.exists()))
+    settings = replace(settings, checkpoint=unfinished, progress=not quiet, tell=output.tell)
+    share = Share.parse(kept.part) if kept.part is not None else WHOLE
     with resumable(unfinished), spoken_warnings(quiet):
-        made = _passed(given(data, reading.label_from), settings, share, reading)
+        made = _passed(given(data, kept.label_from), settings, share, kept)
     write_shard(made.shard, out)
     remove_folder(unfinished)
     say(f"{out}: {_sentence(made.shard)}", quiet)
@@ -110,20 +106,22 @@ def stats(
 
 
 def merge(
-    *files: Annotated[Path, Parameter(name="A B", help="Saved models (.yoro) or statistics (.stats) of one source.")],
-    out: Annotated[Path, Parameter(metavar="C.yoro|C.stats", help="Where to write the model, or the sum.")],
-    solve: Annotated[MergeOptions, Parameter(name="*", group=SOLVING)] = MergeOptions(),
-    output: Writes = WriteOptions(),
+    *files: Annotated[
+        Path, Parameter(name="A B", help="Saved models (.yoro) or statistics (.stats) of the same backbone.")
+    ],
+    out: Annotated[Path, Parameter(metavar="C.yoro|C.stats", help="Where to write the merged model or statistics.")],
+    solve: MergeOptions = MergeOptions(),
+    output: WriteOptions = WriteOptions(),
 ) -> None:
-    """Merge models, or statistics, into those of all their data."""
-    from yoro.model.leave_one_out_evaluation import left_out_evaluation
+    """Merge models or statistics exactly, as if fitted together."""
+    from yoro.model.answers import left_out_evaluation
     from yoro.model.store import check_target, write_model
 
     sums = [path for path in files if path.suffix == STATS]
     if len(files) < (1 if sums else 2):
-        raise UsageError("At least two models are needed, or a file of statistics.")
+        raise UsageError("Nothing to merge; give at least two models, or a file of statistics.")
     if (solve.shrinkage or solve.prior) and (not sums or out.suffix == STATS):
-        raise UsageError("--shrinkage and --prior go with .stats files and a model to solve.")
+        raise UsageError("--shrinkage and --prior need .stats files as input and a model as output.")
     if out.suffix == STATS:
         check_stats(out, force=output.force)
         _merge_sums(files, out, output.quiet)
@@ -141,16 +139,16 @@ def merge(
 
 
 def check_stats(out: Path, *, force: bool) -> None:
-    """Raise if statistics cannot be written here."""
+    """Raise if statistics cannot be written to a file."""
     from yoro.model.store import check_output
 
     if out.suffix != STATS:
-        raise UsageError(f"A file of statistics has a name that ends in {STATS}; write {out.name + STATS!r}.")
+        raise UsageError(f"Statistics must be written to a file ending in {STATS}, such as {out.name + STATS!r}.")
     check_output(out, force=force)
 
 
 def show_shard(path: Path, *, as_json: bool) -> None:
-    """Print what a file of statistics holds."""
+    """Print the contents of a file of statistics."""
     from yoro.model.shards import read_shard
 
     shard = read_shard(path)
@@ -178,11 +176,11 @@ def shard_facts(shard: Shard) -> Json:
 
 
 def shard_text(shard: Shard) -> str:
-    """The same for a person."""
+    """A shard as text."""
     statistics = shard.gathered.statistics
     lines = [
         f"source       {shard.origin.name}, responses of width {statistics.width}",
-        f"readings     {', '.join(statistics.layout.names)}",
+        f"layers       {', '.join(statistics.layout.names)}",
         f"examples     {statistics.total:,.0f} of {counted(len(statistics.classes), 'class')}",
         f"parts        {', '.join(shard.parts[:3])}{', ...' * (len(shard.parts) > 3)}",
         "",
@@ -196,35 +194,34 @@ def shard_text(shard: Shard) -> str:
 
 
 def revealed(shard: Shard) -> list[str]:
-    """What somebody who has the file knows of the images, in sentences."""
+    """What the file reveals about the images, in sentences."""
     from yoro.model.noise_facts import noise_told
 
     gathered, statistics = shard.gathered, shard.gathered.statistics
     if noise := noise_told(shard.facts):
-        return ["The names of the classes; numbers of images, means and one scatter with noise.", *noise]
-    told = ["How many images there are of each class, the mean response of each, and one scatter of all."]
+        return ["The class names; with noise: the counts, the class means and the scatter.", *noise]
+    told = ["The number of images and the mean response of each class, and the scatter."]
     if one := int((statistics.counts == 1).sum()):
-        told.append(f"Of {counted(one, 'class')} with one image: that image's response, which is the mean.")
+        told.append(f"The single response of {counted(one, 'class')} with one image, because it is the mean.")
     if statistics.total < statistics.width:
-        told.append("Fewer images than a response is wide: the scatter tells which directions they span.")
+        told.append("The directions that the images span, because there are fewer images than response coordinates.")
     if gathered.reservoir is not None and len(gathered.reservoir):
-        told.append(f"The responses of {counted(len(gathered.reservoir), 'image')}, one by one.")
+        told.append(f"Individual responses of {counted(len(gathered.reservoir), 'image')}.")
     elif any(part.factor is not None and part.total for part in statistics.parts):
-        told.append("The responses of all images, one by one: so few are kept as rows.")
+        told.append("Individual responses of all images, because so few are stored as rows.")
     if len(gathered.ledger):
-        told.append(f"Digests of {counted(len(gathered.ledger), 'image')}: who has an image can tell that it is here.")
+        told.append(
+            f"Hashes of {counted(len(gathered.ledger), 'image')}: anyone with an image can check whether it was used."
+        )
     return told
 
 
 def _passed(data: object, settings: FitSettings, share: Share, reading: StatsOptions) -> ShardPass:
-    """What came of the pass; with noise, where that was asked for."""
-    from dataclasses import replace
-
+    """The statistics of the data, with noise if asked for."""
     from yoro.data.response_streams import identity_of, is_response_data
     from yoro.discriminant.readings import Layout
-    from yoro.model.clipping import Clip
     from yoro.model.model import Origin
-    from yoro.model.partial_pass import gather_shard
+    from yoro.model.partial_pass import Clip, gather_shard
     from yoro.model.pipeline import make_pipeline
     from yoro.parties.differential_privacy import Noise, clip_of, with_noise
 
@@ -239,12 +236,12 @@ def _passed(data: object, settings: FitSettings, share: Share, reading: StatsOpt
 
 def _sentence(shard: Shard) -> str:
     statistics, gathered = shard.gathered.statistics, shard.gathered
-    kept = "sums alone" if gathered.reservoir is None else f"{counted(len(gathered.reservoir), 'response')} kept"
+    kept = "sums only" if gathered.reservoir is None else f"{counted(len(gathered.reservoir), 'response')} kept"
     return f"{counted(statistics.total, 'example')} of {counted(len(statistics.classes), 'class')}, {kept}."
 
 
 def _merged_models(files: Sequence[Path]) -> tuple[Model, list[str]]:
-    from yoro.model.classifier import load
+    from yoro.model.open_model import load
 
     first, notes = load(files[0]), list[str]()
     for path in files[1:]:
@@ -253,7 +250,7 @@ def _merged_models(files: Sequence[Path]) -> tuple[Model, list[str]]:
 
 
 def _solved(files: Sequence[Path], options: MergeOptions) -> tuple[Model, tuple[str, ...]]:
-    """The model of files of which at least one is of statistics."""
+    """The model of merged files, at least one of them statistics."""
     from yoro.discriminant.rules import check_rule
     from yoro.model.merging import solve_shards
 
@@ -293,6 +290,6 @@ def _read(files: Sequence[Path]) -> tuple[list[Shard], list[Json]]:
             shards.append(shard_of(model))
         for part in shards[-1].parts:
             if part in held:
-                raise InputError(f"{path} and {held[part]} hold the same part of the data, {part}; leave one out.")
+                raise InputError(f"{path} and {held[part]} contain the same part of the data, {part}; remove one.")
             held[part] = path
     return shards, before

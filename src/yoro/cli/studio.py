@@ -1,46 +1,53 @@
-"""`yoro studio`: a page on which a classifier is made by hand."""
+"""`yoro studio`: a local web app for building a classifier interactively."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.options import PipelineOptions, Pipelines, QuietOption, Quiets, flag
+from yoro.cli.options import PipelineOptions, QuietOption, shown
 from yoro.cli.output import say
 from yoro.environment import install
 from yoro.errors import InputError
+from yoro.option import Option
+
+
+@shown()
+@dataclass(frozen=True)
+class StudioOptions:
+    """Where the work is kept, and how the page is opened."""
+
+    work: Annotated[
+        Path, Option("Folder where the work is saved and resumed.", flags=("--work", "--folder"), metavar="FOLDER")
+    ] = Path("studio.yoro-work")
+    port: Annotated[int, Option("Port; 0 picks a free one.", metavar="N")] = 8322
+    browse: Annotated[bool, Option("Open the page in a browser.", flags=("--open",))] = False
+    tidy: Annotated[bool, Option("Delete removed photos for good; earlier steps can then not be undone.")] = False
 
 
 def studio(
     *data: Annotated[
-        Path, Parameter(help="What to begin with: a model; labelled photos as folders, archives or lists.")
+        Path, Parameter(help="What to start with: a model, or labelled photos as folders, archives or lists.")
     ],
-    work: Annotated[
-        Path,
-        Parameter(name=["--work", "--folder"], metavar="FOLDER", help="Where the work is kept, and gone on with."),
-    ] = Path("studio.yoro-work"),
-    port: Annotated[int, Parameter(metavar="N", help="0 takes one that is free.")] = 8322,
-    browse: Annotated[bool, flag("Open the page in a browser.", "--open")] = False,
-    tidy: Annotated[bool, flag("Delete for good what was removed; steps before cannot be undone then.")] = False,
-    source: Pipelines = PipelineOptions(),
-    output: Quiets = QuietOption(),
+    options: StudioOptions = StudioOptions(),
+    source: PipelineOptions = PipelineOptions(),
+    output: QuietOption = QuietOption(),
 ) -> None:
-    """Make a classifier by hand, on a page of this machine.
+    """Build a classifier interactively, in a local web app.
 
-    Drop photos, watch it learn, try it, correct it. Everything stays here, and the work is saved with every step.
+    Drop photos, watch it learn, try it, correct it. Everything stays on this machine, and every step is saved.
     """
     try:
         from yoro.studio.studio_server import StudioSettings, open_studio
     except ModuleNotFoundError as error:
         raise InputError(f"The studio needs {error.name}: {install('serve')}.") from None
 
-    def tell(sentence: str) -> None:
-        say(sentence, output.quiet)
-
-    def log(line: str) -> None:  # a page asks all the time; only what went wrong is worth a line
+    def log(line: str) -> None:  # a page polls all the time; only errors are worth a line
         if line.startswith("Traceback"):
             say(line)
 
-    open_studio(StudioSettings(work, data, port, browse, tidy), source, tell=tell, log=log)
+    settings = StudioSettings(options.work, data, options.port, options.browse, options.tidy)
+    open_studio(settings, source, tell=output.tell, log=log)

@@ -1,4 +1,4 @@
-"""`yoro verify`: a model held against the receipt of what it forgot."""
+"""`yoro verify`: a model checked against an unlearning receipt."""
 
 from __future__ import annotations
 
@@ -8,32 +8,29 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.data_arguments import Images, LabelFrom, given
-from yoro.cli.options import Answers, JsonOptions, LoadingOptions, ModelPath, Moved, MovedOptions, Reads
+from yoro.cli.options import Images, JsonOptions, LabelFrom, ModelPath, ReadingOptions, given
 from yoro.cli.output import name_skipped, print_json, print_text, say
 
 
 def verify(
     model: ModelPath,
-    receipt: Annotated[Path, Parameter(name="FILE.json", help="What `yoro forget --receipt` wrote.")],
+    receipt: Annotated[Path, Parameter(name="FILE.json", help="A receipt written by `yoro forget --receipt`.")],
     /,
     *data: Images,
     label_from: LabelFrom = None,
-    moved: Moved = MovedOptions(),
-    loading: Reads = LoadingOptions(),
-    output: Answers = JsonOptions(),
+    reading: ReadingOptions = ReadingOptions(),
+    output: JsonOptions = JsonOptions(),
 ) -> None:
     """Check that a model has forgotten what a receipt lists.
 
-    With DATA, the data that are left or those of the first fit, they are fitted afresh without what was forgotten, and
-    the two mappings are compared. The exit code is 1 if anything does not hold.
+    With DATA (the remaining or the original data), a model is fitted from scratch without the forgotten images, and the
+    two mappings are compared. The exit code is 1 if any check fails.
     """
-    from yoro.model.classifier import load
     from yoro.trust.unlearning import verify as check
 
-    classifier = load(model, source=moved.source, device=moved.device, calls=moved.calls)
+    classifier = reading.load(model)
     left = given(data, label_from) if data else None
-    found = check(classifier, receipt, left, loading=loading, progress=not output.quiet)
+    found = check(classifier, receipt, left, loading=reading, progress=not output.quiet)
     if output.as_json:
         print_json(found.to_json())
     else:
@@ -43,7 +40,7 @@ def verify(
             print_text(f"not certain  {sentence}")
     name_skipped(found.skipped)  # what cannot be read was not fitted, or the data would not be the same
     if not found.holds:
-        say("The receipt does not hold.")
+        say("Verification failed.")
         sys.exit(1)
     if not data:
-        say("Give the data that are left to compare with a fit of them, too.", output.quiet)
+        say("To compare with a fit from scratch as well, give the remaining data.", output.quiet)

@@ -1,1 +1,1 @@
-"""Many cores, many machines: the one pass on Ray."""
+"""Ray as an engine of the one pass: many cores, many machines."""

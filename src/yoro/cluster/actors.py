@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from yoro.cluster.reading import Columns, Facts, failed, unpacked
+from yoro.cluster.block_decoding import Columns, Facts, failed, unpacked
 from yoro.cluster.storage import Storage
-from yoro.cluster.tree import Node
+from yoro.cluster.tree import TreeNode
 from yoro.data.responses import ResponseBatch
 from yoro.discriminant.readings import Layout
 from yoro.environment import refuse_telemetry
@@ -54,7 +54,7 @@ class Opening:
         return pipeline
 
 
-class Work(Protocol):
+class BlockWork(Protocol):
     """What an actor does with the responses to a block."""
 
     def file_of(self, facts: Facts, batches: Iterator[ResponseBatch]) -> tuple[str, bytes]:
@@ -77,13 +77,13 @@ class Gathering:
         gathered = Gathered.empty(self.reservoir, self.seed, self.layout, noting=self.noting)
         gathered.add(list(batches))
         gathered.skipped = [(name, why) for name, why in facts.failures]
-        return Node(0, facts.index, facts.digest).name, Shard(gathered, self.origin, (facts.digest,)).to_bytes()
+        return TreeNode(0, facts.index, facts.digest).name, Shard(gathered, self.origin, (facts.digest,)).to_bytes()
 
 
 class Actor:
     """One copy of the source, opened with the first block; without an opening, responses are taken as they are."""
 
-    def __init__(self, opening: Opening | None, work: Work, storage: Storage) -> None:
+    def __init__(self, opening: Opening | None, work: BlockWork, storage: Storage) -> None:
         self._opening, self._work, self._storage = opening, work, storage
         self._pipeline: Pipeline | None = None
 

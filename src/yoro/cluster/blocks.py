@@ -6,17 +6,11 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import cast
 
-from yoro.cluster.files import FilePart, fetch
-from yoro.data.archive_members import Address, Member
-from yoro.data.examples import Example, Later
+from yoro.data.examples import Example, address_of, picture_at
+from yoro.data.row_files import FilePart
 from yoro.errors import InputError
-from yoro.model.gathered import fingerprint
-
-Row = tuple[str, object, str | None, str, str | None, str | None]  # kind, place, label, name, group, split
+from yoro.model.checkpoint import fingerprint
 
 
 @dataclass(frozen=True)
@@ -31,20 +25,21 @@ class Block:
     def to_text(self) -> str:
         """What another process needs, as JSON."""
         part = None if self.part is None else self.part.to_json()
-        return json.dumps([self.index, self.digest, [_row(example) for example in self.examples], part])
+        rows = [[address_of(e.image), e.label, e.name, e.group, e.split] for e in self.examples]
+        return json.dumps([self.index, self.digest, rows, part])
 
     @classmethod
     def from_text(cls, text: str) -> Block:
         """What `to_text` gave."""
         index, digest, rows, part = json.loads(text)
-        examples = tuple(_example(cast(Row, tuple(row))) for row in rows)
+        examples = tuple(Example(picture_at(address), *known) for address, *known in rows)
         return cls(index, digest, examples, None if part is None else FilePart.from_json(part))
 
 
 def cut(examples: Sequence[Example], size: int, facts: Mapping[str, object]) -> list[Block]:
     """Examples in blocks of a size, in their order."""
     for example in examples:
-        if not _elsewhere(example):
+        if address_of(example.image) is None:
             raise InputError(
                 f"{example.name!r} is an image in the memory of this process, which other machines cannot read. "
                 "Write the images to files first, or fit without ray."
@@ -61,33 +56,3 @@ def of_parts(parts: Sequence[FilePart], facts: Mapping[str, object]) -> list[Blo
         digest = hashlib.sha256(json.dumps([told, i, part.to_json()]).encode()).hexdigest()
         blocks.append(Block(i, digest, part=part))
     return blocks
-
-
-def remote(url: str, stamp: str) -> Later:
-    """An image at a URL."""
-    return Later(partial(fetch, url), url, stamp)
-
-
-def _elsewhere(example: Example) -> bool:
-    return isinstance(example.image, Path | Member) or (
-        isinstance(example.image, Later) and "://" in example.image.name
-    )
-
-
-def _row(example: Example) -> Row:
-    image, known = example.image, (example.label, example.name, example.group, example.split)
-    if isinstance(image, Member):
-        archive, *rest = image.address()
-        return "member", [str(Path(archive).absolute()), *rest], *known
-    if isinstance(image, Later):
-        return "url", image.name, *known
-    return "path", str(cast(Path, image).absolute()), *known
-
-
-def _example(row: Row) -> Example:
-    kind, place, label, name, group, split = row
-    if kind == "member":
-        image: Path | Member | Later = Member.at(cast(Address, tuple(cast("list[object]", place))))
-    else:
-        image = remote(str(place), "") if kind == "url" else Path(str(place))
-    return Example(image, label, name, group, split)

@@ -43,6 +43,15 @@ def need_ray() -> None:
         raise YoroError(f"--ray needs {lacking[0]}, which is not installed: {install('ray')}")
 
 
+def refuse_endpoint(source: str) -> None:
+    """Raise if a source is not run here but asked over the network."""
+    if source.startswith(ASKED):
+        raise InputError(
+            f"{source!r} is asked over the network: more processes here make it no quicker, and each would have a "
+            "budget of its own. Leave --ray out; `concurrency` in its file says how many calls run at once."
+        )
+
+
 @contextmanager
 def ray_session(settings: ClusterSettings, source: str = "") -> Iterator[int]:
     """A Ray for the time of the block; gives the number of actors that it has room for.
@@ -51,11 +60,7 @@ def ray_session(settings: ClusterSettings, source: str = "") -> Iterator[int]:
     workers may import modules of the working directory; for any other, nothing there is executed.
     """
     need_ray()
-    if source.startswith(ASKED):
-        raise InputError(
-            f"{source!r} is asked over the network: more processes here make it no quicker, and each would have a "
-            "budget of its own. Leave --ray out; `concurrency` in its file says how many calls run at once."
-        )
+    refuse_endpoint(source)
     from_here = source.startswith("callable:")
     refuse_telemetry()
     for name, value in QUIET.items():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from yoro import limits
+from yoro.data.remote_files import file_system
 from yoro.errors import StoreError, one_line
 from yoro.files.atomic import write_file
 from yoro.files.reading import read_bounded
@@ -90,10 +91,8 @@ class Storage:
         self.remove(self.names())
 
     def _system(self) -> tuple[Any, str]:
-        import fsspec
-
-        system, root = fsspec.core.url_to_fs(self.place)
-        return system, str(root).rstrip("/")
+        system, root = file_system(self.place)
+        return system, root.rstrip("/")
 
 
 @contextmanager

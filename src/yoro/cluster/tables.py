@@ -6,22 +6,18 @@ import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from yoro.cluster.reading import Facts
-from yoro.data.response_streams import ResponseStream
+from yoro.cluster.block_decoding import Facts
 from yoro.data.responses import ResponseBatch
-from yoro.discriminant.calibration import Prior
 from yoro.errors import InputError
 from yoro.files.atomic import drafted_file
-from yoro.model.answer_rows import Wanted, answer_rows
-from yoro.model.classifier import AnswerStream, Classifier
-from yoro.model.model import Model
-from yoro.trust.out_of_distribution import with_typicality
+from yoro.model.question import Question
+from yoro.trust.answering import Answerer
 
 SKIPPED = b"yoro.skipped"
 IDENTITY = b"yoro.identity"
@@ -33,19 +29,17 @@ def table_name(index: int, digest: str) -> str:
 
 
 @dataclass(frozen=True)
-class Answering:
+class AnswerWork:
     """The work of a prediction: rows of answers."""
 
-    model: Model
-    wanted: Wanted
-    unknown: float = 0.0
-    prior: Prior | None = None
+    answerer: Answerer
 
     def digest(self) -> str:
         """Of all that the rows depend on besides the responses."""
-        mapping, choice = self.model.mapping, self.model.choice
-        told = [self.wanted.top, self.wanted.threshold, self.unknown, self.prior, choice.temperature, mapping.classes]
-        hasher = hashlib.sha256(json.dumps(told).encode())
+        mapping, choice = self.answerer.model.mapping, self.answerer.model.choice
+        asked = {f.name: getattr(self.answerer.question, f.name) for f in fields(Question)}
+        told = [asked, self.answerer.sets and self.answerer.sets.n, choice.temperature, mapping.classes]
+        hasher = hashlib.sha256(json.dumps(told, default=str).encode())
         for array in (mapping.weights, mapping.bias):
             hasher.update(np.ascontiguousarray(array).tobytes())
         return hasher.hexdigest()
@@ -54,16 +48,14 @@ class Answering:
         """The answers to a block."""
         import pyarrow as arrow
 
-        classifier = Classifier(self.model)
-        answers = iter(AnswerStream(classifier, ResponseStream(lambda _: batches), prior=self.prior))
-        if self.unknown:
-            answers = with_typicality(answers, self.model, self.unknown)
-        rows = list(answer_rows(answers, classifier.classes, self.wanted))
+        answerer, question = self.answerer, self.answerer.question
+        rows = [answer.row() for batch in batches for answer in answerer.answer(batch.responses, batch.names)]
         columns: list[tuple[str, Any]] = [("path", arrow.string())]
-        for rank in range(1, min(self.wanted.top, len(classifier.classes)) + 1):
+        for rank in range(1, min(question.top, len(answerer.model.mapping.classes)) + 1):
             suffix = "" if rank == 1 else f"_{rank}"
             columns += [(f"label{suffix}", arrow.string()), (f"probability{suffix}", arrow.float64())]
-        columns += [("typicality", arrow.float64())] if self.unknown else []
+        columns += [("typicality", arrow.float64())] if answerer.measure is not None else []
+        columns += [("labels", arrow.list_(arrow.string()))] if answerer.sets is not None else []
         table = arrow.Table.from_pylist(rows, schema=arrow.schema(columns))
         return table_name(facts.index, facts.digest), _bytes(table, facts, {})
 

@@ -10,13 +10,13 @@ FAN_IN = 16  # shards that are added at once; a shard is then read and written o
 
 
 @dataclass(frozen=True)
-class Node:
+class TreeNode:
     """A shard by its place in the tree; a leaf is that of a block."""
 
     level: int
     index: int  # among those of its level, in the order of the blocks
     digest: str
-    children: tuple[Node, ...] = field(default=(), repr=False)
+    children: tuple[TreeNode, ...] = field(default=(), repr=False)
 
     @property
     def name(self) -> str:
@@ -24,16 +24,16 @@ class Node:
         return f"{self.level}-{self.index:09d}-{self.digest[:20]}.stats"
 
 
-def grow(digests: Sequence[str]) -> list[list[Node]]:
+def grow(digests: Sequence[str]) -> list[list[TreeNode]]:
     """The levels of the tree over these blocks, leaves first; the last has one node, the root.
 
     The tree is that of the blocks alone: sums do not depend on which of them was finished first.
     """
-    levels = [[Node(0, i, digest) for i, digest in enumerate(digests)]]
+    levels = [[TreeNode(0, i, digest) for i, digest in enumerate(digests)]]
     while len(below := levels[-1]) > 1:
         groups = [tuple(below[start : start + FAN_IN]) for start in range(0, len(below), FAN_IN)]
         sums = [joined([node.digest for node in group]) for group in groups]
-        levels.append([Node(len(levels), i, sums[i], group) for i, group in enumerate(groups)])
+        levels.append([TreeNode(len(levels), i, sums[i], group) for i, group in enumerate(groups)])
     return levels
 
 
@@ -42,12 +42,12 @@ def joined(digests: Sequence[str]) -> str:
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-def missing(root: Node, names: Collection[str]) -> list[int]:
+def missing(root: TreeNode, names: Collection[str]) -> list[int]:
     """Indices of the blocks that no shard covers."""
     return [node.index for node in _uncovered(root, names) if not node.children]
 
 
-def left_over(root: Node, names: Collection[str]) -> set[str]:
+def left_over(root: TreeNode, names: Collection[str]) -> set[str]:
     """Shards that count for nothing: below one that covers them, or of other data."""
     wanted: set[str] = set()
     stack = [root]
@@ -60,18 +60,18 @@ def left_over(root: Node, names: Collection[str]) -> set[str]:
     return set(names) - wanted
 
 
-def ready(levels: Sequence[Sequence[Node]], names: Collection[str]) -> list[Node]:
+def ready(levels: Sequence[Sequence[TreeNode]], names: Collection[str]) -> list[TreeNode]:
     """Nodes that can be added up now: they are not there, nor one above them, and all their children are."""
     lacking = [node for node in _uncovered(levels[-1][0], names) if node.children]
     return [node for node in lacking if all(child.name in names for child in node.children)]
 
 
-def parent(levels: Sequence[Sequence[Node]], node: Node) -> Node | None:
+def parent(levels: Sequence[Sequence[TreeNode]], node: TreeNode) -> TreeNode | None:
     """The node that one is added to; None of the root."""
     return levels[node.level + 1][node.index // FAN_IN] if node.level + 1 < len(levels) else None
 
 
-def _uncovered(root: Node, names: Collection[str]) -> Iterator[Node]:
+def _uncovered(root: TreeNode, names: Collection[str]) -> Iterator[TreeNode]:
     stack = [root]
     while stack:
         node = stack.pop()

@@ -55,7 +55,7 @@ def read_tree(path: Path, ignored: Ignored) -> Packed:
     """
     root, nodes, letters = Packed("", "", folder=True), 0, 0
     try:
-        for name, picture in _members(path):
+        for name, picture in archive_files(path):
             letters += len(name)
             if len(name) > limits.PACKED_NAME or letters > limits.PACKED_INDEX_BYTES:
                 raise InputError(f"'{shown(path)}' holds names beyond all use, such as '{shown(name[:60])}...'.")
@@ -87,12 +87,13 @@ def _packing(path: Path) -> str | None:
     return next((suffix for suffix in (ZIP, *PACKINGS) if name.endswith(suffix)), None)
 
 
-def _members(path: Path) -> Iterator[Found]:
+def archive_files(path: Path) -> Iterator[Found]:
+    """The files of an archive in its order, with their names as it has them."""
     packing = _packing(path)
     if packing == ZIP:
         return _in_zip(path)
     opener = PACKINGS[packing or ".tar"]
-    return _in_tar(path) if opener is None else _in_tar(*_unpacked(path, opener))
+    return tar_files(path) if opener is None else tar_files(*_unpacked(path, opener))
 
 
 def _in_zip(path: Path) -> Iterator[Found]:
@@ -123,9 +124,11 @@ def _picture_in_zip(path: Path, entry: zipfile.ZipInfo) -> Picture | None:
     )  # fmt: skip
 
 
-def _in_tar(plain: Path, keep: object = None) -> Iterator[Found]:
-    """The files of a tar whose bytes are as they are."""
-    with plain.open("rb") as file, tarfile.open(fileobj=cast("IO[bytes]", _Headers(file)), mode="r:") as archive:
+def tar_files(plain: Path, keep: object = None, start: int = 0) -> Iterator[Found]:
+    """The files of a tar whose bytes are as they are; it may begin within its file."""
+    with plain.open("rb") as file:
+        file.seek(start)
+        archive = tarfile.open(fileobj=cast("IO[bytes]", _Headers(file)), mode="r:")  # noqa: SIM115  it holds nothing
         while (entry := archive.next()) is not None:
             archive.members = []  # type: ignore[attr-defined]  # it would keep them all
             name = entry.name + ("/" if entry.isdir() else "")
@@ -149,7 +152,7 @@ class _Headers:
 
 def _unpacked(path: Path, opener: Callable[[Path], IO[bytes]]) -> tuple[Path, object]:
     """A tar without the packing around it, and what holds it: when that is gone, so is the file."""
-    spool, size, total = _Spool(), path.stat().st_size, 0
+    spool, size, total = Spool(), path.stat().st_size, 0
     with opener(path) as packed:
         while chunk := packed.read(CHUNK):
             total += len(chunk)
@@ -159,7 +162,7 @@ def _unpacked(path: Path, opener: Callable[[Path], IO[bytes]]) -> tuple[Path, ob
     return spool.path, spool
 
 
-class _Spool:
+class Spool:
     """A temporary file, where the system allows it without a name, so that nothing is left of it after a kill."""
 
     def __init__(self) -> None:

@@ -82,11 +82,17 @@ def decode(
         return _square(_content(image), geometry, look)
 
 
-def decode_and_digest(image: Picture, geometry: Geometry, *, name: str | None = None) -> tuple[NDArray[np.uint8], str]:
-    """`decode` and `digest` with the file read once."""
+def decode_and_digest(
+    image: Picture, *geometries: Geometry, name: str | None = None
+) -> tuple[list[NDArray[np.uint8]], str]:
+    """`decode` for one or more geometries, and `digest`, with the file read and decoded once.
+
+    The first geometry decides at which scale a JPEG is decoded; the others should not be larger.
+    """
     with _naming(image, name):
         content = _content(image)
-        return _square(content, geometry), digest(content)
+        upright = _upright(content, geometries[0])
+        return [_resize(*upright, geometry) for geometry in geometries], digest(content)
 
 
 def digest(image: Picture) -> str:
@@ -148,11 +154,18 @@ def _read(path: Path) -> bytes:
 def _square(
     content: bytes | Image.Image | NDArray[np.generic], geometry: Geometry, look: Look | None = None
 ) -> NDArray[np.uint8]:
+    return _resize(*_upright(content, geometry), geometry, look)
+
+
+def _upright(
+    content: bytes | Image.Image | NDArray[np.generic], geometry: Geometry
+) -> tuple[Image.Image, Box | None, Size | None]:
+    """Upright RGB; of a JPEG decoded at reduced scale also the part to use, and the full size."""
     if isinstance(content, np.ndarray):
-        return _resize(_from_array(content), None, None, geometry, look)
+        return _from_array(content), None, None
     if isinstance(content, Image.Image):
         _check_pixels(content.size)
-        return _upright_square(content, None, None, geometry, look)
+        return _turned(content, None, None)
     if not content:
         raise ImageError("there are no bytes")
     _check_webp(content)
@@ -164,8 +177,8 @@ def _square(
         drafted = image.draft(None, (asked, asked)) if geometry.reduced else None
         _check_memory(image)
         if drafted is None or image.size == size:
-            return _upright_square(image, None, None, geometry, look)
-        return _upright_square(image, drafted[1], size, geometry, look)
+            return _turned(image, None, None)
+        return _turned(image, drafted[1], size)
 
 
 def _opened(content: bytes) -> ImageFile.ImageFile:
@@ -247,10 +260,8 @@ def _check_memory(image: Image.Image) -> None:
         raise ImageError(f"{size} take {needed:,} bytes to decode, more than {limits.DECODED_BYTES:,}")
 
 
-def _upright_square(
-    image: Image.Image, box: Box | None, size: tuple[int, int] | None, geometry: Geometry, look: Look | None
-) -> NDArray[np.uint8]:
-    """Square of an opened image; `box` is the part to use and `size` the full size of one decoded reduced."""
+def _turned(image: Image.Image, box: Box | None, size: Size | None) -> tuple[Image.Image, Box | None, Size | None]:
+    """Upright RGB of an opened image; `box` is the part to use and `size` the full size of one decoded reduced."""
     image.load()
     orientation = _orientation(image)  # after loading: Pillow turns TIFFs itself
     rgb = _to_rgb(image)
@@ -258,7 +269,7 @@ def _upright_square(
         rgb = rgb.transpose(_TURNS[orientation])
         box = None if box is None else _turned_box(box, rgb.size, orientation)
         size = (size[1], size[0]) if size is not None and orientation >= 5 else size
-    return _resize(rgb, box, size, geometry, look)
+    return rgb, box, size
 
 
 def _orientation(image: Image.Image) -> int:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from yoro.data.archive_members import Member
+from yoro.data.archive_members import Address, Member
 from yoro.errors import InputError
 
 
@@ -24,12 +24,12 @@ class Later:
     fetch: Callable[[], Path | bytes | Image.Image | NDArray[np.generic]]
     name: str
     stamp: str = ""  # by which a change of it is noticed without fetching it
+    address: tuple[str | int, ...] = ()  # by which any process can fetch it (see `picture_at`); none for what is here
 
 
 Picture: TypeAlias = (
     Path | Member | bytes | Image.Image | NDArray[np.generic] | Later | OSError  # the last: why it is not to be had
 )
-ON_DISK = Path | Member  # of these, that which any process can read
 
 SPLITS = {
     "train": "train",
@@ -41,6 +41,33 @@ SPLITS = {
     "test": "test",
     "testing": "test",
 }
+
+
+def address_of(picture: Picture) -> str | tuple[str | int, ...] | None:
+    """What another process needs to read a picture: a path, or numbers and names; None for what is in memory here."""
+    if isinstance(picture, Member):
+        archive, *rest = picture.address()
+        return "member", str(Path(archive).absolute()), *rest
+    if isinstance(picture, Later):
+        return picture.address or None
+    return str(picture.absolute()) if isinstance(picture, Path) else None
+
+
+def picture_at(address: str | Sequence[str | int]) -> Picture:
+    """The picture that has this address."""
+    if isinstance(address, str):
+        return Path(address)
+    kind, *rest = address
+    if kind == "member":
+        return Member.at(cast("Address", tuple(rest)))
+    if kind == "url":
+        from yoro.data.remote_files import remote_image
+
+        return remote_image(str(rest[0]))
+    from yoro.data.parquet_files import row_image
+
+    return row_image(str(rest[0]), int(rest[1]))
+
 
 SHOWN = 5  # names shown in one note; the rest are counted
 

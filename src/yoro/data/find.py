@@ -1,4 +1,4 @@
-"""The door to the data: a folder, an archive, a list file, an image, or what Python holds becomes a Dataset."""
+"""The door to the data: folders, archives, lists, Parquet, WebDataset, URLs, or what Python holds, as a Dataset."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from yoro.data.file_trees import Node, on_disk
 from yoro.data.folders import EXPECTED, find_class, find_labelled, find_unlabelled, is_class_folder, is_image
 from yoro.data.lists import find_coop, find_listed, is_coop, is_list
 from yoro.data.python_data import accept
+from yoro.data.remote_files import is_url, remote_tree
+from yoro.data.row_files import WEBDATASET, find_rows, places_of, response_places
 from yoro.errors import InputError
 
 SPREADSHEETS = frozenset({".xlsx", ".xls", ".ods", ".numbers"})
@@ -22,26 +24,34 @@ UNLABELLED = "expected an image, a folder or an archive of images, or a CSV or J
 def find(data: object, *, labelled: bool = True, known: Collection[str] = ()) -> Dataset:
     """Everything `data` holds, in a fixed order, with notes on what was ignored; no image is opened.
 
-    data : a folder or archive `class/image` or `{train,val,test}/class/image`; a CSV or JSONL list with columns
-        path,label[,split][,group]; several of these in a list, or several folders of a class each; or what `accept`
-        takes: (images, labels), pairs, tables, datasets of torch and Hugging Face. An image is a path, the bytes of a
-        file, an open file, a PIL image or an array.
+    data : a folder or archive `class/image` or `{train,val,test}/class/image`, on a disk or at a URL that fsspec knows;
+        a CSV or JSONL list with columns path,label[,split][,group]; Parquet files with such columns; WebDataset shards;
+        several of these in a list, or several folders of a class each; or what `accept` takes: (images, labels), pairs,
+        tables, datasets of torch and Hugging Face. An image is a path, the bytes of a file, an open file, a PIL image
+        or an array.
     labelled : False for prediction; then a folder is searched for images at any depth, and a single image, a list
         without labels or an iterable of images will do. Labels that are there are not read.
     known : names of classes, by which one folder around all others is told from a class.
 
-    Folders and lists are sorted by class, then path; what comes from memory keeps its order.
+    Folders and lists are sorted by class, then path; Parquet files, shards and what comes from memory keep their order.
     """
-    if isinstance(data, str) and ("://" in data or data.startswith("wds:")):
-        raise InputError(f"'{data}' is not a path of this machine; URLs and WebDataset shards are read with --ray.")
     if isinstance(data, str | os.PathLike):
-        return _find_at(Path(data), labelled, known)
+        return _find_at(os.fspath(data), labelled, known)
     if isinstance(data, list | tuple) and data and all(isinstance(item, str | os.PathLike) for item in data):
-        return _joined([Path(item) for item in data], labelled, known)
+        return _joined([os.fspath(item) for item in data], labelled, known)
     return accept(data, labelled=labelled)
 
 
-def _find_at(path: Path, labelled: bool, known: Collection[str]) -> Dataset:
+def _find_at(place: str, labelled: bool, known: Collection[str]) -> Dataset:
+    if (places := places_of(place)) is not None:
+        _refuse_responses(place)
+        found = find_rows(places, labelled=labelled)
+        path = Path(place.removeprefix(WEBDATASET))
+        folder = "." if is_url(place) else shown(path if path.is_dir() else path.parent)
+        return found if folder == "." else replace(found, before=f"{folder}/")
+    if is_url(place):
+        return _find_url(place, labelled, known)
+    path = Path(place)
     if not path.exists():
         raise InputError(f"'{shown(path)}' does not exist; {EXPECTED if labelled else UNLABELLED}.")
     if labelled and _is_class(path) and (label := class_name(on_disk(path).name)) in known:
@@ -63,6 +73,22 @@ def _find_at(path: Path, labelled: bool, known: Collection[str]) -> Dataset:
     return _image(path)
 
 
+def _find_url(url: str, labelled: bool, known: Collection[str]) -> Dataset:
+    """The images of a folder at a URL, or the one image there."""
+    root = remote_tree(url)
+    if root.picture is not None and not root.inside:
+        if labelled or not is_image(root.name):
+            raise InputError(f"{url} is a single file; expected a folder of images, Parquet or WebDataset files.")
+        return Dataset((Example(root.picture, None, url),))
+    found = find_labelled(root, url, known) if labelled else find_unlabelled(root, url)
+    return replace(found, before=f"{url.rstrip('/')}/")
+
+
+def _refuse_responses(place: str) -> None:
+    if response_places(place) is not None:
+        raise InputError(f"'{shown(place)}' holds responses, not images.")
+
+
 def _no_data(path: Path) -> str:
     if is_other_archive(path):
         return "is an archive of a kind that is not read: unpack it, or pack it as .zip or .tar.gz"
@@ -70,26 +96,28 @@ def _no_data(path: Path) -> str:
         return "is a spreadsheet: save it as 'CSV UTF-8', with the columns path and label"
     if path.suffix.lower() == ".npz":
         return "holds responses, which are given alone and not beside other data"
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return "is a Parquet file, which is read with --ray"
     if path.suffix.lower() == ".yoro":
         return "is a model, not data"
     return "is no folder, image, .zip or .tar archive, .csv, .tsv or .jsonl list or .json split"
 
 
-def _joined(paths: Sequence[Path], labelled: bool, known: Collection[str]) -> Dataset:
+def _joined(given: Sequence[str], labelled: bool, known: Collection[str]) -> Dataset:
     """Several folders, archives, lists or images as one, in their order; a name begins with what was given."""
+    if (places := places_of(list(given))) is not None:
+        _refuse_responses(given[0])
+        return find_rows(places, labelled=labelled)
     examples: list[Example] = []
     notes: list[str] = []
+    paths = [Path(place) for place in given]
     if each_a_class := labelled and len(paths) > 1 and all(map(_is_class, paths)):
         notes.append(f"Each folder given is read as a class: {listed([on_disk(path).name for path in paths])}.")
-    for path in paths:
+    for place, path in zip(given, paths, strict=True):
         if each_a_class:
             found = _class_at(path)
         else:
-            found = _find_at(path, labelled, known) if labelled or _holds_images(path) else _image(path)
+            found = _find_at(place, labelled, known) if labelled or _holds_images(place) else _image(path)
         examples += found.from_here()
-        notes += [f"{shown(path)}: {note}" for note in found.notes]
+        notes += [f"{shown(place)}: {note}" for note in found.notes]
     return Dataset(tuple(examples), tuple(notes))
 
 
@@ -102,8 +130,11 @@ def _class_at(path: Path) -> Dataset:
     return replace(find_class(on_disk(path)), before=f"{shown(path)}/")
 
 
-def _holds_images(path: Path) -> bool:
-    """Whether a path is of what holds images, not of an image."""
+def _holds_images(place: str) -> bool:
+    """Whether a place is of what holds images, not of an image."""
+    path = Path(place)
+    if is_url(place) or places_of(place) is not None:
+        return True
     return is_archive(path) or is_list(path) or path.suffix.lower() in (".json", ".npz", ".yoro") or path.is_dir()
 
 

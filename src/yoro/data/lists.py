@@ -167,15 +167,15 @@ def _example(given: Row, where: str, labelled: bool) -> Example:
         raise InputError(f"{where} has no path.")
     if labelled and "label" not in row:
         raise InputError(f"{where}: there is no column {_alternatives('label')}; columns seen: {columns}.")
-    label = class_name(_text(row.get("label"), "label", where) or "") if labelled else None
+    label = class_name(cell_text(row.get("label"), "label", where) or "") if labelled else None
     if label == "":
         raise InputError(f"{where} ('{path}') has no label; give one or remove the row.")
     return Example(
         Path(path),
         label,
         shown(path),
-        group=_text(row.get("group"), "group", where),
-        split=_split(_text(row.get("split"), "split", where), where),
+        group=cell_text(row.get("group"), "group", where),
+        split=split_named(cell_text(row.get("split"), "split", where), where),
     )
 
 
@@ -184,7 +184,7 @@ def _alternatives(column: str) -> str:
     return f"'{first}' (or {', '.join(map(repr, others[:5]))})"
 
 
-def _text(value: object, column: str, where: str) -> str | None:
+def cell_text(value: object, column: str, where: str) -> str | None:
     """The text of a cell, fit to be stored; None if it is empty. Integers become text, anything else is refused."""
     if value is None:
         return None
@@ -193,12 +193,27 @@ def _text(value: object, column: str, where: str) -> str | None:
     return storable(str(value).strip()) or None
 
 
-def _split(name: str | None, where: str) -> str | None:
+def split_named(name: str | None, where: str) -> str | None:
+    """The one spelling of a split; None for none."""
     if name is None:
         return None
     if name.lower() not in SPLITS:
         raise InputError(f"{where}: split is '{name}', expected one of {', '.join(SPLITS)}.")
     return SPLITS[name.lower()]
+
+
+def described(row: Row, name: str, labelled: bool) -> tuple[str | None, str | None, str | None]:
+    """Label, group and split of a row; without a label it is an error, unless none is asked for."""
+    label = None
+    if labelled:
+        told = next((row[column] for column in COLUMNS["label"] if row.get(column) is not None), None)
+        label = class_name(cell_text(told, "label", name) or "")
+        if not label:
+            raise InputError(
+                f"{name} has no label; expected a column label, or a .cls, .txt or .json file beside an image."
+            )
+    group = cell_text(row.get("group"), "group", name)
+    return label, group, split_named(cell_text(row.get("split"), "split", name), name)
 
 
 FOLDERS = ("", "images", "jpg")  # where the published data sets keep their images, from the file's folder on

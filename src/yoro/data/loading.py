@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
-from yoro.data.processes import Decoded, DecodingProcess, FileImage, decode_all
+from yoro.data.processes import Decoded, DecodingProcess, decode_all, sendable
 from yoro.environment import cores
 from yoro.errors import InputError, OnePassError
 
@@ -52,7 +52,7 @@ def load(
     if count < 0:
         raise InputError(f"workers is {count}, expected 0 or more.")
     ranges = [range(start, min(start + batch_size, len(examples))) for start in range(0, len(examples), batch_size)]
-    with_files = sum(any(isinstance(examples[i].image, FileImage) for i in numbers) for numbers in ranges)
+    with_files = sum(any(sendable(examples[i].image) for i in numbers) for numbers in ranges)
     count = min(count, with_files)
     return _ahead(examples, ranges, geometry, count) if count else _here(examples, ranges, geometry)
 
@@ -92,15 +92,15 @@ def _ahead(
 
 def _ask(process: DecodingProcess, examples: Sequence[Example], numbers: range, geometry: Geometry) -> None:
     """Request the images of a batch that are files, if there are any."""
-    files = [(example.image, example.name) for i in numbers if isinstance((example := examples[i]).image, FileImage)]
+    files = [(sent, examples[i].name) for i in numbers if (sent := sendable(examples[i].image))]
     if files:
-        process.request([image for image, _ in files], [name for _, name in files], geometry)
+        process.request([sent for sent, _ in files], [name for _, name in files], geometry)
 
 
 def _receive(process: DecodingProcess, examples: Sequence[Example], numbers: range, geometry: Geometry) -> Batch:
     """One batch: files from the process, pixels in memory taken here."""
-    files = [index for index in numbers if isinstance(examples[index].image, FileImage)]
-    kept = [index for index in numbers if not isinstance(examples[index].image, FileImage)]
+    files = [index for index in numbers if sendable(examples[index].image)]
+    kept = [index for index in numbers if not sendable(examples[index].image)]
     parts = []
     if files:
         parts.append(_batch(files, process.answer()))

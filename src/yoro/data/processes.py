@@ -2,10 +2,10 @@
 
 They are started as plain processes, not by `multiprocessing`: they need nothing of the parent's memory or `__main__`,
 so a script without an `if __name__ == "__main__"` guard works, and threads of ONNX Runtime in the parent are no danger.
-A request is a line of JSON (geometry, names, and for each image a path, a place in an archive, or a number of bytes),
-followed by these bytes. The answer is a line of JSON an image, followed by its pixels. An image over which the process
-dies, or that takes too long, is reported as broken; a new process goes on with the next. This module imports numpy and
-Pillow only.
+A request is a line of JSON (geometry, names, and for each image its address or its number of bytes), followed by these
+bytes. The answer is a line of JSON per image, followed by its pixels. An image over which the process dies, or that
+takes too long, is reported as broken; a new process goes on with the next. This module imports numpy and Pillow only,
+unless images are in Parquet files or at URLs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple
@@ -31,9 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro import limits
-from yoro.data.archive_members import Member
 from yoro.data.decoding import decode_and_digest
-from yoro.data.examples import Picture
+from yoro.data.examples import Later, Picture, address_of, picture_at
 from yoro.data.geometry import Geometry
 from yoro.environment import peak_memory
 from yoro.errors import ImageError, YoroError
@@ -59,7 +57,7 @@ _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ
 
 READY = b"ready\n"
 RECYCLED_MEGABYTES = 256  # a process that has taken more is replaced, so that the memory returns
-FileImage = Path | Member | bytes  # images whose bytes came from a file, so possibly from a stranger
+Sent = str | tuple[str | int, ...] | bytes  # an image as it is sent: its address, or the bytes of its file
 
 _LIVE: weakref.WeakSet[DecodingProcess] = weakref.WeakSet()
 
@@ -87,11 +85,13 @@ class DecodingProcess:
         """Process id, if it runs."""
         return None if self._running is None else self._running.process.pid
 
-    def request(self, images: Sequence[FileImage], names: Sequence[str], geometry: Geometry) -> None:
-        """Ask for one batch; returns at once."""
+    def request(
+        self, images: Sequence[Sent], names: Sequence[str], geometry: Geometry, small: Geometry | None = None
+    ) -> None:
+        """Ask for one batch, with a smaller square of each image to show if `small` says so; returns at once."""
         if self._running is None:
             self._running = _Running()
-        request = _Request(images, names, geometry)
+        request = _Request(images, names, geometry, small)
         self._open.append(request)
         self._running.send(request)
 
@@ -135,20 +135,30 @@ class DecodingProcess:
 class _Request:
     """A batch: what was asked, and what has been answered of it so far."""
 
-    def __init__(self, images: Sequence[FileImage], names: Sequence[str], geometry: Geometry) -> None:
-        self.images, self.names, self.geometry = images, names, geometry
+    def __init__(
+        self, images: Sequence[Sent], names: Sequence[str], geometry: Geometry, small: Geometry | None
+    ) -> None:
+        self.images, self.names, self._geometry, self._small = images, names, geometry, small
         self.done, self.peak = 0, 0
         self.tried = -1  # the image that a process died over for no known reason
         self._good: list[int] = []
         self._digests: list[str] = []
         self._failures: list[tuple[int, str]] = []
+        self._smalls: list[NDArray[np.uint8]] = []
         self._pixels = np.empty((len(images), geometry.side, geometry.side, 3), dtype=np.uint8)
 
     def message(self) -> bytes:
         """What is still to be decoded, as it is sent."""
         images, names = self.images[self.done :], list(self.names[self.done :])
-        places = [len(i) if isinstance(i, bytes) else i.address() if isinstance(i, Member) else str(i) for i in images]
-        line = json.dumps({"geometry": self.geometry.config(), "images": places, "names": names})
+        places = [len(image) if isinstance(image, bytes) else image for image in images]
+        line = json.dumps(
+            {
+                "geometry": self._geometry.config(),
+                "small": self._small and self._small.config(),
+                "images": places,
+                "names": names,
+            }
+        )
         return b"".join([line.encode(), b"\n", *(image for image in images if isinstance(image, bytes))])
 
     def add(self, part: _Part) -> None:
@@ -156,7 +166,10 @@ class _Request:
         if part.pixels is None:
             self._failures.append((self.done, part.error))
         else:
-            self._pixels[len(self._good)] = part.pixels.reshape(self._pixels.shape[1:])
+            square, rest = np.split(part.pixels, [self._pixels[0].nbytes])
+            self._pixels[len(self._good)] = square.reshape(self._pixels.shape[1:])
+            if self._small is not None:
+                self._smalls.append(rest.reshape(self._small.side, self._small.side, 3))
             self._good.append(self.done)
             self._digests.append(part.digest)
         self.peak = max(self.peak, part.peak)
@@ -169,7 +182,7 @@ class _Request:
 
     def decoded(self) -> Decoded:
         """All of it."""
-        return Decoded(self._good, self._digests, self._failures, self._pixels[: len(self._good)])
+        return Decoded(self._good, self._digests, self._failures, self._pixels[: len(self._good)], tuple(self._smalls))
 
 
 class _Part(NamedTuple):
@@ -260,14 +273,19 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], BufferedReader]
     return process.stdin, process.stdout
 
 
-@dataclass(frozen=True)
-class Decoded:
+class Decoded(NamedTuple):
     """A batch of images, decoded."""
 
     good: list[int]  # positions of those that could be read
     digests: list[str]  # of their contents
     failures: list[tuple[int, str]]  # positions of the others, and what is wrong with each
     pixels: NDArray[np.uint8]  # (good, side, side, 3)
+    smalls: tuple[NDArray[np.uint8], ...] = ()  # smaller squares, if they were asked for
+
+
+def sendable(image: Picture) -> Sent | None:
+    """The image as a decoding process takes it; None for pixels that are in memory here."""
+    return image if isinstance(image, bytes) else address_of(image)
 
 
 def decode_all(images: Sequence[Picture], names: Sequence[str], geometry: Geometry) -> Decoded:
@@ -278,7 +296,7 @@ def decode_all(images: Sequence[Picture], names: Sequence[str], geometry: Geomet
     failures: list[tuple[int, str]] = []
     for position, (image, name) in enumerate(zip(images, names, strict=True)):
         try:
-            pixels[len(good)], content = decode_and_digest(image, geometry, name=name)
+            (pixels[len(good)],), content = decode_and_digest(image, geometry, name=name)
         except ImageError as error:
             failures.append((position, str(error)))
         else:
@@ -295,17 +313,17 @@ class DecoderPool:
         for _ in range(size):
             self._free.put(DecodingProcess())
 
-    def decode_and_digest(self, image: FileImage, geometry: Geometry, *, name: str) -> tuple[NDArray[np.uint8], str]:
-        """`decoding.decode_and_digest` behind the fence; waits while all processes are busy."""
+    def decode(self, content: bytes, name: str, geometry: Geometry, small: Geometry | None = None) -> Decoded:
+        """The image of a file's bytes; an ImageError if it cannot be read. Waits while all processes are busy."""
         process = self._free.get()
         try:
-            process.request([image], [name], geometry)
+            process.request([content], [name], geometry, small)
             decoded = process.answer()
         finally:
             self._free.put(process)
         if decoded.failures:
             raise ImageError(decoded.failures[0][1])
-        return decoded.pixels[0], decoded.digests[0]
+        return decoded
 
     def close(self) -> None:
         """End the processes that wait; those at work are ended by whoever closes last."""
@@ -320,53 +338,61 @@ def main() -> None:
     source = open(0, "rb", closefd=False)  # noqa: SIM115
     sink = open(1, "wb", closefd=False)  # noqa: SIM115
     threading.Thread(target=_receive, args=(source, requests), daemon=True).start()
-    _limit_memory()
     sink.write(READY)
     sink.flush()
     while True:
         request, contents = requests.get()
-        geometry, given = Geometry.from_config(request["geometry"]), iter(contents)
+        wanted = [Geometry.from_config(request[key]) for key in ("geometry", "small") if request[key]]
+        given = iter(contents)
         for place, name in zip(request["images"], request["names"], strict=True):
-            image = (
-                next(given) if isinstance(place, int) else Path(place) if isinstance(place, str) else Member.at(place)
-            )
-            _limit_seconds()
-            digest, error, pixels = "", "", None
+            image = next(given) if isinstance(place, int) else picture_at(place)
+            content, error, squares = "", "", list[NDArray[np.uint8]]()
             try:
-                pixels, digest = decode_and_digest(image, geometry, name=name)
+                image = _fetched(image, name)
+                with _limits():
+                    squares, content = decode_and_digest(image, *wanted, name=name)
             except ImageError as problem:
                 error = str(problem)
-            size = 0 if pixels is None else pixels.nbytes
-            header = {"digest": digest, "error": error, "bytes": size, "peak": round(peak_memory())}
+            size = sum(square.nbytes for square in squares)
+            header = {"digest": content, "error": error, "bytes": size, "peak": round(peak_memory())}
             sink.write(json.dumps(header).encode() + b"\n")
-            if pixels is not None:
-                sink.write(np.ascontiguousarray(pixels).data)
+            for square in squares:
+                sink.write(np.ascontiguousarray(square).data)
             sink.flush()
 
 
-def _file_at(place: object) -> Path | Member:
-    return Path(place) if isinstance(place, str) else Member.at(place)
+def _fetched(image: Picture, name: str) -> Picture:
+    """The bytes of what lies elsewhere, before limits are set; what cannot be fetched is an ImageError."""
+    if not isinstance(image, Later):
+        return image
+    try:
+        return image.fetch()
+    except Exception as error:  # a stranger's file or host can raise anything
+        raise ImageError(f"'{name}' cannot be read: {type(error).__name__}: {error}.") from error
 
 
-def _limit_memory() -> None:
-    """Let the kernel refuse memory beyond what this process has taken so far and one image may take."""
-    if sys.platform != "linux":  # elsewhere the limit does not count what is mapped, or is not kept
-        return
-    import resource
-
-    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (taken + limits.DECODING_MEMORY,) * 2)
-
-
-def _limit_seconds() -> None:
-    """Let the kernel end this process if the next image takes more processor time than one image may."""
+@contextlib.contextmanager
+def _limits() -> Iterator[None]:
+    """Limits by the kernel for decoding one image: on memory beyond what is taken now, and on processor time."""
     if sys.platform == "win32":
+        yield
         return
     import resource
 
     used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = int(used.ru_utime + used.ru_stime) + 1 + limits.DECODING_SECONDS
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+    soft = {resource.RLIMIT_CPU: int(used.ru_utime + used.ru_stime) + 1 + limits.DECODING_SECONDS}
+    if sys.platform == "linux":  # elsewhere the limit does not count what is mapped
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        soft[resource.RLIMIT_AS] = taken + limits.DECODING_MEMORY
+    before = {kind: resource.getrlimit(kind) for kind in soft}
+    for kind, most in soft.items():
+        hard = before[kind][1]
+        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    try:
+        yield
+    finally:
+        for kind, limit in before.items():
+            resource.setrlimit(kind, limit)
 
 
 def _receive(source: BinaryIO, requests: queue.SimpleQueue[tuple[dict[str, Any], list[bytes]]]) -> None:

@@ -85,9 +85,11 @@ def joined(data: object, labels: object) -> object:
     return data, labels
 
 
-def whole_numbers(labels: object) -> bool:
-    """Whether labels are whole numbers rather than text."""
-    return bool(np.asarray(labels).dtype.kind in "iu")
+def integer_labels(data: object) -> bool:
+    """Whether the labels of a Dataset, or of (responses, labels), were given as whole numbers."""
+    if isinstance(data, Dataset):
+        return data.integers
+    return isinstance(data, tuple) and np.asarray(data[-1]).dtype.kind in "iu"
 
 
 class _Whole(str):

@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from yoro.data.loading import OnePass
+from yoro.data.parquet_files import ParquetResponses
 from yoro.data.responses import ROWS, ResponseBatch, ResponseFile, checked_labels
+from yoro.data.row_files import response_places
 from yoro.errors import InputError
 from yoro.mappings.batches import check_batch, refuse_non_finite, row_digests
 
-ResponseData = str | Path | ArrayLike | tuple[ArrayLike, ArrayLike]
+ResponseData = str | Path | list[str] | ArrayLike | tuple[ArrayLike, ArrayLike]
 
 
 class ResponseStream:
@@ -82,25 +84,40 @@ def collect(stream: ResponseStream, what: str, *, width: int = 0, progress: bool
 
 
 def is_response_data(data: object) -> bool:
-    """Whether data are responses already: an .npz file, an array of numbers, or such an array with labels."""
-    if isinstance(data, str | Path):
-        return Path(data).suffix.lower() == ".npz"
+    """Whether data are responses already: an .npz or Parquet file of them, an array, or an array with labels."""
+    if isinstance(data, str | Path) and Path(data).suffix.lower() == ".npz":
+        return True
+    if isinstance(data, str | Path | list) and response_places(data) is not None:
+        return True
     first = data[0] if isinstance(data, tuple) and len(data) == 2 else data
     return isinstance(first, np.ndarray) and first.ndim == 2 and first.dtype.kind == "f"
 
 
+def open_response_file(data: object, *, labelled: bool = True) -> ResponseFile | ParquetResponses | None:
+    """The files of responses that data name; None if they are arrays."""
+    if not isinstance(data, str | Path | list):
+        return None
+    places = response_places(data)
+    if places is not None:
+        return ParquetResponses(places, labelled=labelled)
+    return None if isinstance(data, list) else ResponseFile(data, labelled=labelled)
+
+
 def identity_of(data: object) -> dict[str, object] | None:
     """Where responses come from, if they are in a file that says so."""
-    if not isinstance(data, str | Path) or not is_response_data(data):
+    if not isinstance(data, str | Path | list) or not is_response_data(data):
         return None
-    with ResponseFile(data, labelled=False) as file:
+    file = open_response_file(data, labelled=False)
+    if file is None:
+        return None
+    with file:
         return file.identity
 
 
 def open_responses(data: ResponseData, *, labelled: bool) -> ResponseStream:
     """A stream of a response file, of (responses, labels), or of bare responses where labels are not needed."""
-    if isinstance(data, str | Path):
-        file = ResponseFile(data, labelled=labelled)
+    file = open_response_file(data, labelled=labelled)
+    if file is not None:
         return ResponseStream(lambda _: _closing(file), len(file))
     if isinstance(data, tuple):
         batch = check_batch(*data)
@@ -109,12 +126,13 @@ def open_responses(data: ResponseData, *, labelled: bool) -> ResponseStream:
         return ResponseStream(lambda _: _slices(batch.responses, labels), len(labels))
     if labelled:
         raise InputError("Labels are needed: give (responses, labels), or a response file that has both.")
-    responses = check_batch(data, np.zeros(len(np.asarray(data)), dtype=np.str_)).responses
+    values = np.asarray(data)
+    responses = check_batch(values, np.zeros(len(values), dtype=np.str_)).responses
     refuse_non_finite(responses)
     return ResponseStream(lambda _: _slices(responses, None), len(responses))
 
 
-def _closing(file: ResponseFile) -> Iterator[ResponseBatch]:
+def _closing(file: ResponseFile | ParquetResponses) -> Iterator[ResponseBatch]:
     with file:
         yield from file.batches()
 

@@ -7,7 +7,7 @@ import json
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +46,11 @@ class ResponseBatch:
         labels, groups, splits = (c and [c[i] for i in rows] for c in (self.labels, self.groups, self.splits))
         digests, names = [self.digests[i] for i in rows], [self.names[i] for i in rows]
         return ResponseBatch(self.responses[rows], labels, groups, digests, names, splits)
+
+    def marked(self, marks: Collection[str]) -> ResponseBatch:
+        """Those of some splits, "" for those without one."""
+        splits: Sequence[str] = self.splits or [""] * len(self)
+        return self.take([i for i, split in enumerate(splits) if split in marks])
 
 
 @contextmanager

@@ -8,7 +8,7 @@ name if they have it; a test split serves no other purpose, whoever gives it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,10 +16,16 @@ from yoro.data.examples import Dataset, Example, listed
 from yoro.data.file_trees import on_disk
 from yoro.data.find import find
 from yoro.data.folders import folder_of_several
-from yoro.data.response_streams import ResponseData, ResponseStream, is_response_data, open_responses
-from yoro.data.responses import ResponseBatch, ResponseFile
+from yoro.data.response_streams import (
+    ResponseData,
+    ResponseStream,
+    is_response_data,
+    open_response_file,
+    open_responses,
+)
+from yoro.data.responses import ResponseBatch
 from yoro.data.splits import MOST_VALIDATION, describe_hold_out, draw_few, hold_tenth
-from yoro.discriminant.rules import MEMBERS, lacking, working_rules
+from yoro.discriminant.rules import MEMBERS, rule_unavailable, working_rules
 from yoro.errors import InputError, SelectionError, counted
 
 ROLES = ("train", "val", "test")
@@ -38,21 +44,29 @@ CALLED = {"train": "training", "val": "validation", "test": "test"}
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of response data: all of them, or those with some marks."""
+    """Rows of response data: all of them, or those with some marks, or some of these."""
 
     data: ResponseData
     count: int
     marks: frozenset[str] | None = None
+    between: range | None = None
 
     def __len__(self) -> int:
         return self.count
 
+    def take(self, rows: range) -> Rows:
+        """Consecutive rows of these."""
+        return replace(self, count=len(rows), between=rows)
+
     def stream(self) -> ResponseStream:
         """One traversal, with labels."""
-        whole, marks = open_responses(self.data, labelled=True), self.marks
-        if marks is None:
-            return whole
-        return ResponseStream(lambda _: (_marked(batch, marks) for batch in whole), self.count)
+        whole, marks, rows = open_responses(self.data, labelled=True), self.marks, self.between
+        found: Iterable[ResponseBatch] = whole
+        if marks is not None:
+            found = (batch.marked(marks) for batch in found)
+        if rows is not None:
+            found = _between(found, rows)
+        return whole if found is whole else ResponseStream(lambda _: iter(found), self.count)
 
 
 Part = list[Example] | Rows
@@ -177,15 +191,20 @@ def _by_mark(data: object, known: Collection[str] = ()) -> tuple[dict[str, Part]
     if not is_response_data(data):
         found = find(data, known=known)
         return dict(by_role(found)), [*found.notes, *_unmarked(found)]
-    if not isinstance(data, str | Path):
+    opened = open_response_file(data)
+    if opened is None:
         count = len(data[0]) if isinstance(data, tuple) else 0
         return {"train": Rows(data, count), "val": [], "test": []}, []  # type: ignore[arg-type]
-    with ResponseFile(data) as file:
-        if file.splits is None:
-            return {"train": Rows(data, len(file)), "val": [], "test": []}, []
-        counts = Counter(file.splits.tolist())
+    with opened as file:
+        splits = file.splits
+        if splits is None or not any(splits):
+            return {"train": Rows(data, len(file)), "val": [], "test": []}, []  # type: ignore[arg-type]
+        counts = Counter(splits.tolist())
     marks = {"train": frozenset({"train", ""}), "val": frozenset({"val"}), "test": frozenset({"test"})}
-    rows = {role: Rows(data, sum(counts[mark] for mark in mine), mine) for role, mine in marks.items()}
+    rows = {
+        role: Rows(data, sum(counts[mark] for mark in mine), mine)  # type: ignore[arg-type]
+        for role, mine in marks.items()
+    }
     return {role: part if len(part) else [] for role, part in rows.items()}, []
 
 
@@ -216,7 +235,7 @@ def _rows_to_fit(train: Part, held: Part, rule: str | float, notes: list[str]) -
     if isinstance(train, Rows) != isinstance(held, Rows) and len(held):
         raise InputError("Images and responses cannot be fitted together; give both as images, or both as responses.")
     if rule == "validation" and not len(held):
-        raise lacking("validation", MEMBERS)
+        raise rule_unavailable("validation", MEMBERS)
     if rule == "validation" or not len(held):
         return [train], held, notes
     return [train, held], [], [*notes, _fitted_too(len(held), rule)]
@@ -260,7 +279,11 @@ def _renamed(part: Part, given: object, train: Part) -> Part:
     return [replace(example, name=f"{place}: {example.name}") for example in part]
 
 
-def _marked(batch: ResponseBatch, marks: frozenset[str]) -> ResponseBatch:
-    """The rows of a batch that have one of these marks."""
-    splits: Sequence[str] = batch.splits or [""] * len(batch)
-    return batch.take([i for i, split in enumerate(splits) if split in marks])
+def _between(batches: Iterable[ResponseBatch], rows: range) -> Iterator[ResponseBatch]:
+    """The rows of batches by their number among all."""
+    start = 0
+    for batch in batches:
+        mine = [i for i in range(len(batch)) if start + i in rows]
+        start += len(batch)
+        if mine:
+            yield batch.take(mine)

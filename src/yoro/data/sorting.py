@@ -14,7 +14,7 @@ from typing import IO
 from yoro import limits
 from yoro.data.archive_members import Member
 from yoro.data.decoding import file_bytes
-from yoro.data.examples import Example, Picture, shown
+from yoro.data.examples import Example, Later, Picture, shown
 from yoro.errors import InputError, StoreError
 from yoro.files.atomic import check_writable
 
@@ -186,6 +186,7 @@ def _path(image: Picture) -> Path:
 
 
 def _bytes(image: Picture) -> bytes:
+    image = image.fetch() if isinstance(image, Later) else image
     if not isinstance(image, Path | Member | bytes):
         raise InputError("Only images in files can be sorted.")
     return file_bytes(image)

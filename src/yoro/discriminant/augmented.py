@@ -1,12 +1,12 @@
-"""Leave-one-out with one response more: what every discriminant of an augmented set says of the member it lacks.
+"""Leave-one-out of a training set augmented by one response, for full conformal prediction.
 
 With a response x fitted in under class c, and member i taken out, the scatter is
 
     S + f q q' - f_i r r',   q = x - mu_c,   f = n_c / (n_c + 1)
 
-and r the residual of the member from its mean, which x has moved if both are of class c. All vectors in play are sums
-of members, class means and x, so that every product is found in tables of theirs. The tables are made in few metrics:
-those of the augmented sets differ by a multiple of the identity alone.
+and r the residual of the member from its mean, which x has moved if both are of class c. All vectors involved are sums
+of members, class means and x, so that every product is found in tables of theirs. Few metrics suffice for the tables,
+because those of the augmented sets differ only by a multiple of the identity.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Tables:
 
 
 class Augmented:
-    """One discriminant at one shrinkage; `members` are all that it was fitted on, or a sample of these."""
+    """Leave-one-out scores of augmented sets at one shrinkage; `members` are the training responses or a sample."""
 
     def __init__(
         self, statistics: ResponseStatistics, spectrum: Spectrum, members: Members, rho: float, prior: Prior
@@ -59,7 +59,7 @@ class Augmented:
         self._made: tuple[float, float, _Tables] | None = None
 
     def __call__(self, response: NDArray[np.floating]) -> Iterator[Array]:
-        """For every class that x is fitted in under, scores (n, classes) of the members, each without itself."""
+        """For every class that x is added under, the leave-one-out scores (n, classes) of the members."""
         moved = response - self._centre
         x = moved @ self._spectrum.basis
         rest = max(float(moved @ moved - x @ x), 0.0) if self._spectrum.target == "identity" else 0.0
@@ -91,7 +91,7 @@ class Augmented:
         return self._scatter.sum() + count * g * far - own / (own - 1) * lost  # type: ignore[no-any-return]
 
     def _tables(self, shifts: list[Array], slope: float) -> _Tables:
-        """Tables in metrics that reach from the least shift to the largest; those made before, where they do."""
+        """Tables in metrics from the smallest shift to the largest; reused if the last ones cover that range."""
         low, high = float(min(s.min() for s in shifts)), float(max(s.max() for s in shifts))
         if self._made is None or not self._made[0] <= low <= high <= self._made[1]:
             low, high = low / 1.5, high * 1.5

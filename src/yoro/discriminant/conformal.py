@@ -1,15 +1,15 @@
-"""How well a label fits a response, beside how well their own labels fit the responses that were fitted.
+"""Conformal prediction: how well a label fits a response, ranked among the training responses with their own labels.
 
-A fitted response is judged by the mixture without it. A new one is judged by these same mixtures, each of which lacks
-one that was fitted, or (full conformal prediction) is fitted in under every label in turn, while every fitted one
-is taken out. Shrinkages, weights and temperature stay as they were chosen.
+A training response is scored by the mixture fitted without it. A new one is scored by these leave-one-out mixtures
+(jackknife+), or is added under every label in turn while every training response is left out (full conformal
+prediction). Shrinkages, weights and temperature stay as chosen.
 
-`beaten` says of every class how many of the fitted have a label that fits better: the fewer, the better it fits.
+A rank (`beaten`) is the number of training responses whose label fits better: the fewer, the better the class fits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from yoro.discriminant.augmented import Augmented
 from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.evidence import Choice, Evidence
 from yoro.discriminant.leave_one_out import Refits
-from yoro.discriminant.mixture import LeftOut, Mixture
+from yoro.discriminant.mixture import LeaveOneOutScores, Mixture
 from yoro.discriminant.selection import leave_one_out
 
 Array = NDArray[np.float64]
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Head:
-    """One discriminant of the sum."""
+    """One discriminant of the mixture."""
 
     part: slice  # of the response
     scale: float
@@ -36,7 +36,7 @@ class _Head:
     alpha: float
 
     def opinion(self, responses: NDArray[np.floating]) -> Array:
-        """What the zero-shot head adds for responses (n, width of the reading), where there is one."""
+        """What the zero-shot head adds for responses (n, width of the reading), if there is one."""
         head = self.evidence.head
         return np.zeros((len(responses), 1)) if head is None else self.alpha * head(responses)
 
@@ -50,10 +50,18 @@ def _heads(mixture: Mixture, choice: Choice) -> list[_Head]:
     return found
 
 
-class LeftOutRanks:
-    """Ranks by the refits of exact leave-one-out; `found` are its scores of the choice."""
+def _sum(heads: Sequence[_Head], scores: Sequence[Array], opinions: Sequence[Array]) -> Array:
+    """The weighted sum of the scores of all heads, with the opinion of the zero-shot head of each."""
+    total = np.zeros_like(scores[0])
+    for head, mine, opinion in zip(heads, scores, opinions, strict=True):
+        total += head.scale * (mine + opinion)
+    return total
 
-    def __init__(self, mixture: Mixture, choice: Choice, found: LeftOut) -> None:
+
+class JackknifeRanks:
+    """Ranks by the mixtures of exact leave-one-out (jackknife+); `found` are the leave-one-out scores."""
+
+    def __init__(self, mixture: Mixture, choice: Choice, found: LeaveOneOutScores) -> None:
         self._heads, self._temperature = _heads(mixture, choice), choice.temperature
         self._refits = [
             Refits(left_out, head.shrinkage)
@@ -67,18 +75,18 @@ class LeftOutRanks:
         self._counts = np.bincount(self._truth, minlength=logs.shape[1])
 
     def __len__(self) -> int:
-        """How many fitted responses there are to rank among."""
+        """How many training responses there are to rank among."""
         return len(self._own)
 
     def by_all(self, responses: NDArray[np.floating]) -> Array:
-        """Beaten (n, classes) in jackknife+ (Barber et al. 2021): by every fitted one, in the mixture without it."""
+        """Ranks (n, classes) of jackknife+ (Barber et al. 2021), by all leave-one-out mixtures."""
         return np.stack([(logs < self._own[:, None]).sum(axis=0) for logs in self._answers(responses)]).astype(float)
 
     def by_class(self, responses: NDArray[np.floating], logs: Array) -> Array:
-        """Beaten (n, classes), a class being judged by the mixtures that lack one of that class alone; their mean.
+        """Mean ranks (n, classes) over the mixtures that lack one response of the class in question.
 
-        So it is in the position of the fitted ones: each was judged while its own class had one less. A class of which
-        none can be left out is judged by the answers of the whole mixture, `logs` (n, classes).
+        So it is treated like the training responses, each of which was scored while its class had one less. A class
+        of which none can be left out is scored by the whole mixture, `logs` (n, classes).
         """
         found = self._worse_than(logs)
         seen = self._counts > 0
@@ -92,18 +100,16 @@ class LeftOutRanks:
         return len(self) - np.searchsorted(self._sorted, logs, side="right").astype(float)
 
     def _answers(self, responses: NDArray[np.floating]) -> Iterator[Array]:
-        """For each response log-probabilities (m, classes) by all mixtures that lack one."""
+        """For each response the log-probabilities (m, classes) of all leave-one-out mixtures."""
         refitted = [refits(responses[:, head.part]) for head, refits in zip(self._heads, self._refits, strict=True)]
         opinions = [head.opinion(responses[:, head.part]) for head in self._heads]
         for at, scores in enumerate(zip(*refitted, strict=True)):
-            total = np.zeros_like(scores[0])
-            for head, mine, opinion in zip(self._heads, scores, opinions, strict=True):
-                total += head.scale * (mine + opinion[at])
+            total = _sum(self._heads, scores, [opinion[at] for opinion in opinions])
             yield log_probabilities(total, self._temperature)
 
 
-class FullRanks:
-    """Ranks by refits with the new response among the fitted: as many leave-one-outs as there are classes."""
+class FullConformalRanks:
+    """Ranks of full conformal prediction: one leave-one-out for every class that the new response is added under."""
 
     def __init__(self, mixture: Mixture, choice: Choice) -> None:
         self._heads, self._temperature = _heads(mixture, choice), choice.temperature
@@ -117,11 +123,11 @@ class FullRanks:
         self._truth = self._augmented[0].truth
 
     def __len__(self) -> int:
-        """How many fitted responses there are to rank among."""
+        """How many training responses there are to rank among."""
         return len(self._truth)
 
     def beaten(self, responses: NDArray[np.floating], logs: Array) -> Array:
-        """How many of what was fitted with a response fit better (n, classes); `logs` (n, classes) are the answers."""
+        """Ranks (n, classes) of responses; `logs` (n, classes) are their log-probabilities."""
         return np.stack([self._one(response, mine) for response, mine in zip(responses, logs, strict=True)])
 
     def _one(self, response: NDArray[np.floating], logs: Array) -> Array:
@@ -129,10 +135,8 @@ class FullRanks:
         each = [one(response[head.part]) for head, one in zip(self._heads, self._augmented, strict=True)]
         for c, scores in enumerate(zip(*each, strict=True)):
             if not np.isfinite(logs[c]):
-                continue  # a class of which nothing is known
-            total = np.zeros_like(scores[0])
-            for head, mine, opinion in zip(self._heads, scores, self._opinions, strict=True):
-                total += head.scale * (mine + opinion)
+                continue  # a class without data
+            total = _sum(self._heads, scores, self._opinions)
             own = log_probabilities(total, self._temperature)[rows, self._truth]
             found[c] = (own > logs[c]).sum()
         return found

@@ -1,4 +1,4 @@
-"""What a rule may look at to choose a shrinkage, and the mapping of a choice."""
+"""The inputs of shrinkage selection, and the mapping of a choice."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Decompose = Callable[[ResponseStatistics], Spectrum]
 
 @dataclass(frozen=True)
 class Choice:
-    """A shrinkage, by which rule it was chosen, and how every candidate fared.
+    """A shrinkage, the rule that chose it, and the score of every candidate.
 
     `scores` are numbers of correct answers under `validation`, and mean negative log-likelihoods
     under `loo` and `k-fold`; closed formulas have no candidates. `alpha` is the weight of the
     zero-shot head beside the mapping.
 
-    Of several readings each has a part: a choice of its own, with its name and its share of the answer.
+    With several readings each has a part: a choice of its own, with its name and its ensemble weight.
     """
 
     rule: str
@@ -39,20 +39,20 @@ class Choice:
     alpha: float = 0.0
     name: str = ""  # of the reading, where this is a part
     weight: float = 1.0  # of the part in the sum of all
-    right: float | None = None  # the share of leave-one-out answers that the part alone has right
+    right: float | None = None  # leave-one-out accuracy of the part alone
     parts: tuple[Choice, ...] = ()
 
     @property
     def asked(self) -> str | float:
-        """What was asked for: the rule, or the shrinkage itself."""
+        """The rule that was requested, or the shrinkage itself."""
         return self.shrinkage if self.rule == "fixed" else self.rule
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a rule may use: statistics and spectrum always, members and validation data if there are any.
+    """What a selection rule may use; members and validation data only if there are any.
 
-    `head` is a mapping whose opinion is added to that of BDM, if that helps.
+    `head` is a zero-shot mapping that is blended with BDM if that helps.
     """
 
     statistics: ResponseStatistics
@@ -64,11 +64,10 @@ class Evidence:
     head: AffineMapping | None = None
 
     def validated_on(self, validation: Validation | None) -> Evidence:
-        """The same with validation data."""
         return replace(self, validation=validation)
 
     def mapping(self, choice: Choice) -> AffineMapping:
-        """The mapping at the shrinkage chosen, with the head beside it where there is one."""
+        """The mapping at the chosen shrinkage, blended with the head if there is one."""
         mapping = solve_path(self.statistics, self.spectrum, [choice.shrinkage], prior=self.prior)[0]
         return mapping if self.head is None else blend(mapping, self.head, choice.alpha)
 
@@ -82,9 +81,9 @@ def make_evidence(
     votes: bool = True,
     decompose: Decompose | None = None,
 ) -> Evidence:
-    """What is known: with the anchors and the head of sentences, if there are any and they vote.
+    """Evidence from statistics and members, with the anchors and the zero-shot head of sentences if they vote.
 
-    `decompose` is another spectrum than the default for this kind of response.
+    `decompose` replaces the default spectrum of this kind of response.
     """
     head = None
     if words is not None and votes:
@@ -96,7 +95,7 @@ def make_evidence(
 def mapping_at(
     statistics: ResponseStatistics, choice: Choice, prior: Prior, words: Descriptions | None, *, votes: bool = True
 ) -> AffineMapping:
-    """The mapping of a choice made before, from other statistics."""
+    """The mapping of an earlier choice from new statistics."""
     if words is None:
         return solve_once(statistics, choice.shrinkage, prior=prior)
     return make_evidence(statistics, None, prior, words, votes=votes).mapping(choice)

@@ -1,7 +1,7 @@
-"""Discriminants at a choice that is held: mapping and leave-one-out by one Cholesky factorisation a reading.
+"""Mapping and leave-one-out at fixed shrinkages and weights, by one Cholesky factorisation per reading.
 
-A change of few images hardly moves the shrinkages and weights that were chosen before it. Held, they need no spectrum:
-with `A = L L'` the shrunk covariance, responses have the coordinates `L^-1 z`, in which it is the identity.
+A change of few images hardly moves what was chosen before. Kept fixed, it needs no eigendecomposition: with the shrunk
+covariance `A = L L'`, responses get the coordinates `L^-1 z`, in which A is the identity.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.leave_one_out import LeaveOneOut
-from yoro.discriminant.mixture import LeftOut, side_by_side, sum_of_mappings, sum_of_scores
+from yoro.discriminant.mixture import LeaveOneOutScores, side_by_side, sum_of_mappings, sum_of_scores
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.shrinkage import NARROW, Spectrum
 from yoro.discriminant.solve import ENOUGH, solve_path
@@ -25,13 +25,13 @@ from yoro.mappings.affine import AffineMapping
 
 Array = NDArray[np.float64]
 
-LITTLE = 1e-12  # of the mean square of the rows: added, so that equal ones do not end the factorisation
+JITTER = 1e-12  # of the mean square of the rows, so that equal rows can be factorised
 
 
-class HeldTarget(LeaveOneOut):
-    """Leave-one-out over a whitened basis: exact but for the target of the shrinkage, which stays that of all.
+class FixedTargetLeaveOneOut(LeaveOneOut):
+    """Leave-one-out over a whitened basis, exact except that the shrinkage target stays that of all responses.
 
-    Without one of n responses the target is smaller by about one n-th of itself.
+    Without one of n responses the target would be smaller by about one n-th of itself.
     """
 
     def _metric(self, lost: Array, degrees: Array, rho: float) -> tuple[Array, Array, Array]:
@@ -42,7 +42,7 @@ class HeldTarget(LeaveOneOut):
 
 
 def whitened(statistics: ResponseStatistics, rho: float) -> Spectrum | None:
-    """A basis in which the covariance at this shrinkage is the identity; None where it cannot be factorised."""
+    """A basis in which the covariance at this shrinkage is the identity; None if it cannot be factorised."""
     degrees, width, factor = statistics.degrees, statistics.width, statistics.factor
     few = factor is not None and len(factor) + len(statistics.classes) < NARROW * width
     span = _span(statistics, factor) if few and factor is not None else None
@@ -57,7 +57,7 @@ def whitened(statistics: ResponseStatistics, rho: float) -> Spectrum | None:
         return None
     basis = np.ascontiguousarray(lower.T) if span is None else span[0].T @ (lower @ span[1]).T
     rank = basis.shape[1]
-    values = np.full(rank, 1.0 / (1.0 - rho + rho * rank / width))  # that this shrinkage makes ones of
+    values = np.full(rank, 1.0 / (1.0 - rho + rho * rank / width))  # which this shrinkage turns into ones
     return Spectrum(values, basis, width, degrees)
 
 
@@ -66,10 +66,10 @@ def _span(statistics: ResponseStatistics, factor: Array) -> tuple[Array, Array, 
     seen = statistics.counts > 0
     centre = statistics.counts @ statistics.means / statistics.total
     between = np.sqrt(statistics.counts[seen])[:, None] * (statistics.means[seen] - centre)
-    alike = np.sqrt((factor**2).sum() / max(len(factor), 1) / (centre @ centre or 1.0))  # so long is the centre, too
+    alike = np.sqrt((factor**2).sum() / max(len(factor), 1) / (centre @ centre or 1.0))  # for a similar length
     rows = np.concatenate([factor, between, alike * centre[None]])
     products = rows @ rows.T
-    products[np.diag_indices_from(products)] += LITTLE * np.trace(products) / len(products)
+    products[np.diag_indices_from(products)] += JITTER * np.trace(products) / len(products)
     lower, failed = dpotrf(products.T, lower=1, clean=1, overwrite_a=1)
     if failed:
         return None
@@ -87,15 +87,15 @@ def _inverse_factor(matrix: Array) -> Array | None:
     return None if failed else inverse
 
 
-def held(
+def solve_fixed_choice(
     statistics: JointStatistics, members: Members, choice: Choice, prior: Prior = "empirical"
-) -> tuple[AffineMapping, LeftOut | None] | None:
-    """The mapping of a choice made before, and leave-one-out scores of members; None where it cannot be held."""
+) -> tuple[AffineMapping, LeaveOneOutScores | None] | None:
+    """The mapping of an earlier choice, and leave-one-out scores of the members; None if it does not apply."""
     layout, parts = statistics.layout, choice.parts or (choice,)
     if len(parts) != len(layout.readings) or any(part.alpha for part in parts):
         return None
 
-    def of_reading(i: int) -> tuple[AffineMapping, LeftOut | None] | None:
+    def of_reading(i: int) -> tuple[AffineMapping, LeaveOneOutScores | None] | None:
         mine, part = statistics.parts[i], parts[i]
         if choice.parts and part.weight <= 0:
             many = len(mine.classes)
@@ -104,9 +104,9 @@ def held(
         if spectrum is None:
             return None
         rows = replace(members, responses=members.responses[:, layout.slices[i]])
-        left_out = HeldTarget(mine, spectrum, rows, prior=prior)
+        left_out = FixedTargetLeaveOneOut(mine, spectrum, rows, prior=prior)
         mapping = solve_path(mine, spectrum, [part.shrinkage], prior=prior)[0]
-        return mapping, LeftOut(left_out.scores(part.shrinkage), left_out.rows) if len(left_out) else None
+        return mapping, LeaveOneOutScores(left_out.scores(part.shrinkage), left_out.rows) if len(left_out) else None
 
     found = [one for one in side_by_side(of_reading, range(len(parts))) if one is not None]
     if len(found) < len(parts):

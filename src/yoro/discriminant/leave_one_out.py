@@ -28,7 +28,7 @@ from yoro.mappings.batches import class_codes
 
 Array = NDArray[np.float64]
 
-ROWS = 1024  # responses scored at a time
+BLOCK = 1024  # responses scored at a time
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class _Without:
-    """The discriminants without each of some members: a diagonal metric and a rank-one change of it."""
+    """The discriminants that each lack one of some members: a diagonal metric and a rank-one change of it."""
 
     slope: Array  # (b,) the diagonal metric is this times the scatter's eigenvalues,
     target: Array  # (b,) and that
@@ -63,10 +63,10 @@ class _Without:
 
 
 class LeaveOneOut:
-    """Members rotated into the eigenbasis once; `scores` then costs three products a shrinkage.
+    """Members rotated into the eigenbasis once; `scores` then costs three products per shrinkage.
 
-    A member that is alone in its class (or whose group holds the whole class) is passed over:
-    without it the class would not exist.
+    A member that is alone in its class (or whose group is the whole class) is skipped: without it the class would not
+    exist.
     """
 
     def __init__(
@@ -98,8 +98,8 @@ class LeaveOneOut:
     def scores(self, rho: float) -> Scored:
         """Scores of every member under the mapping fitted without it, at one shrinkage."""
         single = [
-            self._singles(slice(i, i + ROWS), rho)[0] + self._log_priors(slice(i, i + ROWS))
-            for i in range(0, len(self._truth), ROWS)
+            self._singles(slice(i, i + BLOCK), rho)[0] + self._log_priors(slice(i, i + BLOCK))
+            for i in range(0, len(self._truth), BLOCK)
         ]
         grouped = []
         for group in self._groups:
@@ -109,7 +109,7 @@ class LeaveOneOut:
 
     def distances(self, rho: float) -> Array:
         """Squared distances (m, classes) of every member to the class means, in the metric fitted without it."""
-        parts = [self._singles(slice(i, i + ROWS), rho) for i in range(0, len(self._truth), ROWS)]
+        parts = [self._singles(slice(i, i + BLOCK), rho) for i in range(0, len(self._truth), BLOCK)]
         parts += [self._group(*group, rho, group[0])[:2] for group in self._groups]
         return np.concatenate([lengths[:, None] - 2 * scores for scores, lengths in parts])
 
@@ -202,15 +202,15 @@ class LeaveOneOut:
 
 
 class Refits:
-    """The discriminants at one shrinkage, each fitted without one member, or without a group.
+    """The discriminants at one shrinkage, each fitted without one member or one group.
 
     Members are in the order of `LeaveOneOut.rows`. A response costs one product with every residual, and one with
-    every mean in few metrics: those of the refits differ by a multiple of the identity alone.
+    every mean in few metrics, because those of the refits differ only by a multiple of the identity.
     """
 
     def __init__(self, left_out: LeaveOneOut, rho: float) -> None:
         self._all, self._rho = left_out, rho
-        made = [left_out._without(slice(i, i + ROWS), rho) for i in range(0, len(left_out._truth), ROWS)]
+        made = [left_out._without(slice(i, i + BLOCK), rho) for i in range(0, len(left_out._truth), BLOCK)]
         self._singles = [replace(part, inverse=np.empty((0, 0))) for part in made]  # the resolvent has them all
         slope = np.concatenate([np.ones(0), *(part.slope for part in made)])
         target = np.concatenate([np.ones(0), *(part.target for part in made)])

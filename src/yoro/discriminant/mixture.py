@@ -1,8 +1,8 @@
-"""Several discriminants of the same images, one a reading, summed with weights that leave-one-out supports.
+"""An ensemble of discriminants, one per reading, with ensemble weights by leave-one-out.
 
 Each head gives calibrated log-probabilities; the answer is their weighted sum. The normalising constant of a head is
-the same for every class, so the sum is one affine map of the whole response, and everything that holds for one
-discriminant holds for it: it is explained, exported, updated, merged and made to forget as one.
+the same for every class, so the sum is one affine map of the whole response: it is explained, exported, updated,
+merged and made to forget like a single discriminant.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Array = NDArray[np.float64]
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 
-STRENGTH = 10.0  # images that would be answered as well by equal weights: they hold the weights where data are few
-FEW = 3  # images a class: with fewer, leave-one-out judges classes of one image, and the features alone answer
+STRENGTH = 10.0  # pseudo-images in favour of equal weights: a prior for small data
+FEW = 3  # images per class; with fewer, leave-one-out says little of the heads, and the features answer alone
 SCORES = 4_000_000  # leave-one-out scores of one head that the weights are fitted on, at most
-NOTHING = 0.01  # of the answer: a head with a smaller share is left out
-SILENCE = 1e-3  # nats: where all heads together say less, likelihood has no use for them, and the one most often right
-# answers alone; one image far from its class can do that where there are few
+SMALLEST_SHARE = 0.01  # of the answer: a head with less is left out
+SILENCE = 1e-3  # nats: if all heads together say less, the one most often right answers alone. One outlier among few
+# images can bring the likelihood to that.
 
 
-class LeftOut(NamedTuple):
-    """Exact leave-one-out scores of kept responses, and which of them they are, (m,)."""
+class LeaveOneOutScores(NamedTuple):
+    """Exact leave-one-out scores of kept responses, and the rows (m,) that they are of."""
 
     scored: Scored
     rows: NDArray[np.intp]
@@ -44,12 +44,12 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True)
 class Mixture:
-    """The evidence of every reading of a layout."""
+    """The discriminants of every reading of a layout."""
 
     layout: Layout
     evidences: tuple[Evidence, ...]
 
-    def judge(self, rule: str | float) -> tuple[Choice, LeftOut | None]:
+    def judge(self, rule: str | float) -> tuple[Choice, LeaveOneOutScores | None]:
         """Shrinkages by the rule, one a reading; weights and temperature by leave-one-out.
 
         With the choice come the leave-one-out scores of what was chosen, which are at hand by then.
@@ -70,8 +70,8 @@ class Mixture:
         mappings = side_by_side(lambda pair: pair[0].mapping(pair[1]), self._paired(choice))
         return sum_of_mappings(choice.parts, mappings)
 
-    def left_out(self, choice: Choice) -> LeftOut | None:
-        """Exact leave-one-out scores of the kept responses, and which they are; None if none can be left out."""
+    def left_out(self, choice: Choice) -> LeaveOneOutScores | None:
+        """Exact leave-one-out scores of the kept responses; None if none can be left out."""
         if not choice.parts:
             return _left_out(self.evidences[0], choice)
         found = side_by_side(lambda pair: _left_out(*pair), self._paired(choice))
@@ -88,7 +88,7 @@ class Mixture:
         return list(zip(self.evidences, choice.parts, strict=True))
 
     def _weighed(self, parts: Sequence[Choice], found: Sequence[Scored]) -> Choice:
-        """The parts with their weights: by likelihood, held to equal ones, so that few images do not overfit them."""
+        """The parts with their ensemble weights: by likelihood, shrunk towards equal ones for small data."""
         if self._few() or len(found) < len(parts):
             return self._alone(parts)
         rows = slice(0, max(1, SCORES // found[0].scores.shape[1]))
@@ -96,20 +96,20 @@ class Mixture:
         scores = [head.scores[rows] / part.temperature for head, part in zip(found, parts, strict=True)]
         equal = np.full(len(parts), 1.0 / fit_temperature(sum(scores), truth, counted))  # type: ignore[arg-type]
         weights = fit_weights(scores, truth, counted, equal, strength=STRENGTH)
-        # A head that knows little is calibrated to say little: what counts is how much it says after all.
+        # A head that knows little is calibrated to say little: its share counts how much it says after all.
         said = np.array([_spread(part) for part in scores])
         shares = weights * said
         if shares.sum() < SILENCE:
             return _combined(parts, np.eye(len(parts))[max(range(len(parts)), key=lambda i: parts[i].right or 0.0)])
         parts = [replace(part, temperature=part.temperature * s) for part, s in zip(parts, said, strict=True)]
-        return _combined(parts, np.where(shares < NOTHING * shares.sum(), 0.0, shares))
+        return _combined(parts, np.where(shares < SMALLEST_SHARE * shares.sum(), 0.0, shares))
 
     def _few(self) -> bool:
         counts = self.evidences[0].statistics.counts
         return bool(np.median(counts[counts > 0]) < FEW) if (counts > 0).any() else True
 
     def _alone(self, parts: Sequence[Choice]) -> Choice:
-        """The features alone, or what stands first; the others are kept for when there are more images."""
+        """The features alone, or else the first part; the others stay for when there are more images."""
         best = self.layout.names.index(FEATURES) if FEATURES in self.layout.names else 0
         return _combined(parts, np.eye(len(parts))[best])
 
@@ -128,50 +128,50 @@ def _combined(parts: Sequence[Choice], weights: Array) -> Choice:
 
 
 def sum_of_mappings(parts: Sequence[Choice], mappings: Sequence[AffineMapping]) -> AffineMapping:
-    """The mappings of all heads as one of the whole response, in their shares."""
+    """The weighted sum of the heads' mappings as one mapping of the whole response."""
     scales = [part.weight / part.temperature for part in parts]
     first = mappings[0]
     weights = np.concatenate([scale * mapping.weights for scale, mapping in zip(scales, mappings, strict=True)])
     known = np.isfinite(first.bias)
-    bias = np.full(len(known), -np.inf)  # of classes of which nothing is known
+    bias = np.full(len(known), -np.inf)  # of classes without data
     bias[known] = sum(scale * mapping.bias[known] for scale, mapping in zip(scales, mappings, strict=True))
     return AffineMapping(weights, bias, first.classes)
 
 
-def sum_of_scores(parts: Sequence[Choice], heads: Sequence[LeftOut]) -> LeftOut:
-    """The scores of all heads as one, in their shares."""
+def sum_of_scores(parts: Sequence[Choice], heads: Sequence[LeaveOneOutScores]) -> LeaveOneOutScores:
+    """The weighted sum of the heads' scores."""
     scales = [part.weight / part.temperature for part in parts]
     total = sum(scale * head.scored.scores for scale, head in zip(scales, heads, strict=True) if scale > 0)
-    return LeftOut(replace(heads[0].scored, scores=np.asarray(total)), heads[0].rows)
+    return LeaveOneOutScores(replace(heads[0].scored, scores=np.asarray(total)), heads[0].rows)
 
 
-def _judged(rule: str | float, evidence: Evidence) -> tuple[Choice, LeftOut | None]:
+def _judged(rule: str | float, evidence: Evidence) -> tuple[Choice, LeaveOneOutScores | None]:
     """The choice of one head, and its leave-one-out scores where there are any."""
     left_out = leave_one_out(evidence)
     choice = select_shrinkage(rule, evidence, left_out)
     return choice, None if left_out is None else _scored(evidence, choice, left_out)
 
 
-def _right(head: LeftOut) -> float:
-    """The share of right answers."""
+def _right(head: LeaveOneOutScores) -> float:
+    """Leave-one-out accuracy of a head."""
     return float(np.mean(head.scored.scores.argmax(axis=1) == head.scored.truth))
 
 
-def _scored(evidence: Evidence, choice: Choice, left_out: LeaveOneOut) -> LeftOut:
-    """Leave-one-out scores of one head at its shrinkage, the zero-shot head's opinion among them."""
+def _scored(evidence: Evidence, choice: Choice, left_out: LeaveOneOut) -> LeaveOneOutScores:
+    """Leave-one-out scores of one head at its shrinkage, with the zero-shot head's opinion."""
     scored, opinion = left_out.scores(choice.shrinkage), opinion_of(evidence, left_out)
     if opinion is not None:
         scored = replace(scored, scores=scored.scores + choice.alpha * opinion)
-    return LeftOut(scored, left_out.rows)
+    return LeaveOneOutScores(scored, left_out.rows)
 
 
-def _left_out(evidence: Evidence, choice: Choice) -> LeftOut | None:
+def _left_out(evidence: Evidence, choice: Choice) -> LeaveOneOutScores | None:
     left_out = leave_one_out(evidence)
     return None if left_out is None else _scored(evidence, choice, left_out)
 
 
 def side_by_side(do: Callable[[Given], Made], items: Sequence[Given]) -> list[Made]:
-    """Readings side by side; with one thread each for linear algebra that is nearly twice as fast on two cores."""
+    """`do` of every item in a thread pool; with one BLAS thread each that is nearly twice as fast on two cores."""
     if len(items) == 1:
         return [do(items[0])]
     with ThreadPoolExecutor(min(cores(), len(items))) as pool:

@@ -60,7 +60,7 @@ class Layout:
         if self.width > limits.RESPONSE_WIDTH:
             raise WidthError(f"These readings have width {self.width:,}; at most {limits.RESPONSE_WIDTH:,} are fitted.")
         if self.views not in VIEWS or isinstance(self.views, bool):
-            raise InputError(f"{self.views!r} views were asked for; expected 1, or 2 for the mirror image as well.")
+            raise InputError(f"views is {self.views!r}; expected 1, or 2 to add the mirror image.")
 
     @classmethod
     def of(cls, width: int, name: str = LOGITS) -> Layout:

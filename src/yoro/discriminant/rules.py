@@ -1,4 +1,4 @@
-"""The rules that choose a shrinkage, by name, with what each needs besides the statistics."""
+"""The shrinkage selection rules by name, and what each needs besides the statistics."""
 
 from __future__ import annotations
 
@@ -30,26 +30,24 @@ def check_rule(rule: str | float) -> str | float:
     try:
         return check_shrinkage(float(rule))
     except ValueError:
-        raise InputError(f"{rule!r} is no shrinkage rule; expected one of {', '.join(RULES)}, or {NUMBER}.") from None
+        raise InputError(f"unknown shrinkage rule {rule!r}; choose one of {', '.join(RULES)}, or {NUMBER}.") from None
 
 
 def check_shrinkage(rho: float) -> float:
     """A shrinkage between 0 and 1, or an error."""
     if not 0.0 <= rho <= 1.0:
-        raise InputError(f"A shrinkage of {rho} was given; expected {NUMBER}.")
+        raise InputError(f"shrinkage is {rho}; expected {NUMBER}.")
     return float(rho)
 
 
 def check_prior(prior: object) -> None:
-    """Raise if something cannot be a prior, whatever the classes are."""
+    """Raise if this cannot be a prior, whatever the classes."""
     if prior not in ("empirical", "uniform") and not isinstance(prior, Mapping):
-        raise InputError(
-            f"{prior!r} is no prior; expected 'empirical', 'uniform' or a table of class names to weights."
-        )
+        raise InputError(f"unknown prior {prior!r}; use 'empirical', 'uniform' or a table of class names to weights.")
 
 
 def working_rules(*have: str, besides: str = "") -> str:
-    """The rules that work with what there is, as they are told.
+    """The rules that work with what there is, as text.
 
     >>> working_rules(MEMBERS, besides="loo")
     'k-fold, oas, rblw, ledoit-wolf, a number from 0 to 1'
@@ -58,8 +56,8 @@ def working_rules(*have: str, besides: str = "") -> str:
     return ", ".join([*able, NUMBER])
 
 
-def lacking(rule: str, *have: str) -> SelectionError:
-    """The error that a rule lacks what it needs, with the rules that do not."""
+def rule_unavailable(rule: str, *have: str) -> SelectionError:
+    """The error that a rule's input is missing, with the rules that still work."""
     return SelectionError(
         f"The rule {rule!r} needs {RULES[rule]}, and there are none. "
         f"Rules that work here: {working_rules(*have, besides=rule)}."

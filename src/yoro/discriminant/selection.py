@@ -12,7 +12,7 @@ from yoro.discriminant.calibration import fit_blend, fit_temperature, tolerant_l
 from yoro.discriminant.evidence import Choice, Evidence
 from yoro.discriminant.leave_one_out import LeaveOneOut, Scored
 from yoro.discriminant.reservoir import Members
-from yoro.discriminant.rules import MEMBERS, VALIDATION, check_rule, check_shrinkage, lacking, working_rules
+from yoro.discriminant.rules import MEMBERS, VALIDATION, check_rule, check_shrinkage, rule_unavailable, working_rules
 from yoro.discriminant.shrinkage import ledoit_wolf, oas, rblw
 from yoro.discriminant.solve import solve_path
 from yoro.discriminant.statistics import ResponseStatistics
@@ -64,7 +64,7 @@ def opinion_of(evidence: Evidence, left_out: LeaveOneOut) -> Array | None:
 def by_validation(evidence: Evidence, candidates: Sequence[float] = PAPER_GRID) -> Choice:
     """The paper's rule: most correct answers on validation responses, ties to the smaller shrinkage."""
     if evidence.validation is None:
-        raise lacking("validation", *_have(evidence))
+        raise rule_unavailable("validation", *_have(evidence))
     responses, labels = evidence.validation
     truth = class_codes(labels.tolist(), evidence.statistics.classes)
     grid = sorted(candidates)
@@ -82,7 +82,7 @@ def by_leave_one_out(
     Some candidates are tried first, and then those beside the best of them.
     """
     if not evidence.members:
-        raise lacking("loo", *_have(evidence))
+        raise rule_unavailable("loo", *_have(evidence))
     if left_out is None:
         left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
     if evidence.head is not None and len(left_out) < len(evidence.statistics.classes):
@@ -93,7 +93,7 @@ def by_leave_one_out(
             f"Rules that work here: {working_rules(*_have(evidence), besides='loo')}."
         )
     grid = sorted((check_shrinkage(rho) for rho in candidates), reverse=True)  # so that a tie stays with the larger
-    tried = _Trials("loo", opinion_of(evidence, left_out))
+    tried = _CandidateSearch("loo", opinion_of(evidence, left_out))
     for rho in sorted({*grid[::COARSE], *grid[-1:]}, reverse=True):
         tried.add(rho, left_out.scores(rho))
     near = tried.beside_best()
@@ -109,7 +109,7 @@ def by_folds(evidence: Evidence, candidates: Sequence[float] = FINE_GRID, folds:
     statistics are subtracted from the full ones, so nothing is traversed again.
     """
     if not evidence.members:
-        raise lacking("k-fold", *_have(evidence))
+        raise rule_unavailable("k-fold", *_have(evidence))
     members, classes = evidence.members, evidence.statistics.classes
     scored: dict[float, list[Scored]] = {check_shrinkage(rho): [] for rho in sorted(candidates, reverse=True)}
     order: list[NDArray[np.intp]] = []
@@ -136,7 +136,7 @@ def by_folds(evidence: Evidence, candidates: Sequence[float] = FINE_GRID, folds:
 
 
 @dataclass(frozen=True)
-class _Fare:
+class _Candidate:
     """How one candidate fared: the smaller the cost, the better; `right` (n,) are its correct answers."""
 
     cost: float
@@ -146,46 +146,46 @@ class _Fare:
     right: NDArray[np.bool_]
 
 
-class _Trials:
+class _CandidateSearch:
     """How candidates fared, alone and with the head's opinion (n, classes), if there is one."""
 
     def __init__(self, rule: str, opinion: Array | None) -> None:
         self._rule, self._opinion = rule, opinion
-        self._plain: list[_Fare] = []
-        self._mixed: list[_Fare] = []
+        self._plain: list[_Candidate] = []
+        self._mixed: list[_Candidate] = []
         self._head: NDArray[np.bool_] | None = None  # the head's own correct answers
         self._weights = np.empty(0)
 
     def __contains__(self, rho: float) -> bool:
-        return any(fare.shrinkage == rho for fare in self._plain)
+        return any(candidate.shrinkage == rho for candidate in self._plain)
 
     def add(self, rho: float, answers: Scored) -> None:
         """Try a candidate."""
         start = self._plain[-1].temperature if self._plain else 1.0
         temperature = fit_temperature(answers.scores, answers.truth, answers.weights, start=start)
-        self._plain.append(_fare(self._rule, answers, rho, temperature, 0.0))
+        self._plain.append(_candidate(self._rule, answers, rho, temperature, 0.0))
         if self._opinion is not None:
             opinion = self._opinion
             warmth, alpha = fit_blend(answers.scores, opinion, answers.truth, answers.weights, temperature)
             both = Scored(answers.scores + alpha * opinion, answers.truth, answers.weights)
-            self._mixed.append(_fare(self._rule, both, rho, warmth, alpha))
+            self._mixed.append(_candidate(self._rule, both, rho, warmth, alpha))
             self._head, self._weights = opinion.argmax(axis=1) == answers.truth, answers.weights
 
     def beside_best(self) -> tuple[float, float]:
         """The candidates below and above the best so far."""
-        rhos = sorted(fare.shrinkage for fare in self._plain)
+        rhos = sorted(candidate.shrinkage for candidate in self._plain)
         at = rhos.index(self._chosen()[1].shrinkage)
         return rhos[max(at - 1, 0)], rhos[min(at + 1, len(rhos) - 1)]
 
     def choice(self) -> Choice:
         """The candidate of least cost, with the head's opinion if it earns its place."""
-        fares, best = self._chosen()
-        curve = sorted((fare.shrinkage, fare.cost) for fare in fares)
+        candidates, best = self._chosen()
+        curve = sorted((candidate.shrinkage, candidate.cost) for candidate in candidates)
         sign = -1.0 if self._rule == "validation" else 1.0  # the cost there is minus the number of correct answers
-        scores = tuple(sign * fare_cost for _, fare_cost in curve)
+        scores = tuple(sign * cost for _, cost in curve)
         return Choice(self._rule, best.shrinkage, best.temperature, tuple(rho for rho, _ in curve), scores, best.alpha)
 
-    def _chosen(self) -> tuple[list[_Fare], _Fare]:
+    def _chosen(self) -> tuple[list[_Candidate], _Candidate]:
         if not self._plain:
             raise InputError("No candidate shrinkages were given.")
         best = _least(self._rule, self._plain)
@@ -198,32 +198,32 @@ class _Trials:
 
 def _best(rule: str, grid: Sequence[float], scored: Iterable[Scored], opinion: Array | None) -> Choice:
     """The best of all candidates."""
-    tried = _Trials(rule, opinion)
+    tried = _CandidateSearch(rule, opinion)
     for rho, answers in zip(grid, scored, strict=True):
         tried.add(rho, answers)
     return tried.choice()
 
 
-def _fare(rule: str, answers: Scored, rho: float, temperature: float, alpha: float) -> _Fare:
+def _candidate(rule: str, answers: Scored, rho: float, temperature: float, alpha: float) -> _Candidate:
     right = answers.scores.argmax(axis=1) == answers.truth
     if rule == "validation":
         cost = -float(right.sum())
     else:
         cost = tolerant_loss(answers.scores, answers.truth, answers.weights, temperature)
-    return _Fare(cost, rho, temperature, alpha, right)
+    return _Candidate(cost, rho, temperature, alpha, right)
 
 
-def _least(rule: str, fares: Sequence[_Fare]) -> _Fare:
-    """The fare of least cost; of equals that of the larger shrinkage, but under the paper's rule the smaller."""
-    ordered = sorted(fares, key=lambda fare: fare.shrinkage, reverse=rule != "validation")
+def _least(rule: str, candidates: Sequence[_Candidate]) -> _Candidate:
+    """The candidate of least cost; of equals that of the larger shrinkage, but under the paper's rule the smaller."""
+    ordered = sorted(candidates, key=lambda candidate: candidate.shrinkage, reverse=rule != "validation")
     best = ordered[0]
-    for fare in ordered[1:]:
-        if fare.cost < best.cost - ROUNDING * abs(best.cost):
-            best = fare
+    for candidate in ordered[1:]:
+        if candidate.cost < best.cost - ROUNDING * abs(best.cost):
+            best = candidate
     return best
 
 
-def _earns(mixed: _Fare, plain: _Fare, head: NDArray[np.bool_], weights: Array) -> bool:
+def _earns(mixed: _Candidate, plain: _Candidate, head: NDArray[np.bool_], weights: Array) -> bool:
     """Whether the head corrects more answers than it spoils, by one standard error; or is the better of the two.
 
     Likelihood alone would also take a head that only makes sure answers less sure.
@@ -264,7 +264,7 @@ def _closed_formula(rule: str, evidence: Evidence) -> float:
     if rule == "rblw":
         return rblw(evidence.spectrum)
     if not evidence.members:
-        raise lacking("ledoit-wolf", *_have(evidence))
+        raise rule_unavailable("ledoit-wolf", *_have(evidence))
     statistics, members = evidence.statistics, evidence.members
     means = statistics.means[class_codes(members.labels.tolist(), statistics.classes)]
     residuals = (members.responses - means) @ evidence.spectrum.basis

@@ -86,7 +86,7 @@ def make_spectrum(
             raise InputError("The target 'texts' needs the text vectors that the responses are made with.")
         return low_rank_spectrum(statistics, texts, scale)
     if target not in TARGETS:
-        raise InputError(f"{target!r} is no target of the shrinkage; expected one of {', '.join(TARGETS)}.")
+        raise InputError(f"unknown shrinkage target {target!r}; choose one of {', '.join(TARGETS)}.")
     return dense_spectrum(statistics) if target == "identity" else diagonal_spectrum(statistics)
 
 

@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from yoro.discriminant.calibration import Prior, log_prior
 from yoro.discriminant.rules import check_shrinkage
-from yoro.discriminant.shrinkage import Spectrum, dense_spectrum, low_rank_spectrum
+from yoro.discriminant.shrinkage import Spectrum, dense_spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import DegenerateWarning, InputError
 from yoro.mappings.affine import AffineMapping
@@ -44,18 +44,6 @@ def solve_once(statistics: ResponseStatistics, rho: float, *, prior: Prior = "em
     priors = log_prior(statistics.counts, statistics.classes, prior)
     bias = priors - 0.5 * np.einsum("kd,dk->k", statistics.means, weights)
     return AffineMapping(np.ascontiguousarray(weights), bias, statistics.classes)
-
-
-def solve_low_rank(
-    statistics: ResponseStatistics, texts: ArrayLike, scale: float, rho: float, *, prior: Prior = "empirical"
-) -> AffineMapping:
-    """BDM on responses `scale * texts @ v`, from statistics over v: the mapping over the responses.
-
-    Equal to `solve_mapping` on explicit responses. It has a row for each text; to classify
-    vectors use `solve_path` with `low_rank_spectrum`, whose mapping takes v itself.
-    """
-    spectrum = low_rank_spectrum(statistics, texts, scale)
-    return unfold(solve_path(statistics, spectrum, [rho], prior=prior)[0], spectrum, texts, scale)
 
 
 def solve_path(
@@ -102,18 +90,3 @@ def _solve(
         bias = priors - 0.5 * np.einsum("kr,kr->k", means, whitened)
         mappings.append(AffineMapping(weights, bias, statistics.classes))
     return mappings
-
-
-def unfold(mapping: AffineMapping, spectrum: Spectrum, texts: ArrayLike, scale: float) -> AffineMapping:
-    """A mapping over v written as one over responses `scale * texts @ v` (eq. clip-low-rank-solve).
-
-    Of all weights that give the same scores these lie in the span of the texts' columns, as
-    the dense solution does.
-    """
-    if spectrum.target != "texts":
-        raise InputError(
-            f"A mapping with the target {spectrum.target!r} lies over v alone; expected the target 'texts'."
-        )
-    inverse = np.linalg.pinv(spectrum.basis)  # (rank, dimension)
-    weights = scale * np.asarray(texts, dtype=np.float64) @ (inverse.T @ (inverse @ mapping.weights))
-    return AffineMapping(weights, mapping.bias, mapping.classes)

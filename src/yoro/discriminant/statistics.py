@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 from yoro import limits
 from yoro.errors import InputError, NonFiniteError, PrecisionWarning, StatisticsError, WidthError
-from yoro.mappings.batches import Batch, check_batch, class_codes, refuse_non_finite
+from yoro.mappings.batches import LabelledBatch, check_batch, class_codes, refuse_non_finite
 
 Array = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ BLOCK = 1024  # responses that enter the scatter at once, unless there are many 
 ROWS_A_CLASS = 8  # ... since each class of a block adds a row of its own
 PIECE = 128  # rows centred at a time
 ROUNDING = 1e-8  # relative size of a negative left over by removal that is still rounding
-LOST = 1e-6  # relative error of a scatter after removal from which on it is spoken of
+LOST = 1e-6  # relative error of a scatter after removal that is worth a warning
 
 
 class ResponseStatistics:
@@ -246,7 +246,7 @@ class ResponseStatistics:
             raise InputError("Statistics must be finite, with counts of zero or more and a symmetric scatter.")
         return cls()._of(names, counts.copy(), means.copy(), scatter.copy(order="F"))
 
-    def _absorb_all(self, batch: Batch) -> None:
+    def _absorb_all(self, batch: LabelledBatch) -> None:
         self._expect_width(batch.responses.shape[1])
         codes = self._codes(batch.labels.tolist())
         block = max(BLOCK, ROWS_A_CLASS * len(self.classes))
@@ -259,7 +259,7 @@ class ResponseStatistics:
         """Chan's update with one block: its own scatter, and a row for each class mean that moves."""
         counts, sums = _class_sums(responses, codes, weights, len(self.classes))
         if not np.isfinite(sums).all():  # NaN and infinity survive a sum; nothing has been changed yet
-            raise NonFiniteError("These responses hold NaN, infinity, or numbers too large to be squared.")
+            raise NonFiniteError("These responses contain NaN, infinity, or numbers too large to be squared.")
         seen = np.flatnonzero(counts)
         old, new = self.counts[seen], counts[seen]
         block_means = sums[seen] / new[:, None]
@@ -353,7 +353,7 @@ class ResponseStatistics:
         if error > LOST:
             warnings.warn(
                 "What was removed is so much larger than what is left that the scatter now has only about "
-                f"{max(0, int(-np.log10(error)))} right digits. Fit anew to have them all.",
+                f"{max(0, int(-np.log10(error)))} right digits. Fit again to restore them.",
                 PrecisionWarning,
                 stacklevel=3,
             )

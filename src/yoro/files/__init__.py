@@ -1,1 +1,1 @@
-"""Files: whole or not at all."""
+"""Files: atomic writes, safetensors, tables of rows, bounded and restricted reading."""

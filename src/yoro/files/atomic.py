@@ -98,7 +98,7 @@ def check_writable(path: Path) -> None:
     """Raise if a file or folder could not be written here, so that this is known before any work is done."""
     target = real_path(path)
     if not target.parent.is_dir():
-        raise StoreError(f"The folder {target.parent} does not exist. Make it first, or write elsewhere.")
+        raise StoreError(f"The folder {target.parent} does not exist. Create it first, or write elsewhere.")
     with _draft(target) as draft:
         draft.write_bytes(bytes(TRIAL))
 

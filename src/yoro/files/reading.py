@@ -1,13 +1,18 @@
-"""Files of strangers, read whole where they are not too large for it."""
+"""Files of strangers, read whole if they are not too large and checked before they are used."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from yoro.errors import StoreError, one_line, plain
 
 
 def read_bounded(path: Path, most: int) -> bytes:
-    """The content of a file; a ValueError that says why if it cannot be read or has more bytes than that."""
+    """The content of a file; a ValueError says why it cannot be read, or that it has more than `most` bytes."""
     try:
         size = path.stat().st_size
         if size <= most:
@@ -18,13 +23,44 @@ def read_bounded(path: Path, most: int) -> bytes:
 
 
 def read_json(path: Path, most: int) -> object:
-    """The value in a JSON file of at most so many bytes; a ValueError says what is wrong with it."""
+    """The value in a JSON file of at most `most` bytes; a ValueError says what is wrong with it."""
     content = read_bounded(path, most)
     try:
         return json.loads(content, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON ({error})") from None
+        raise ValueError(f"it is not JSON ({error})") from None
+
+
+def read_table(path: Path, kind: str, form: int, most: int) -> dict[str, object]:
+    """The JSON object in a file of one kind and format; anything else is a StoreError."""
+    name = plain(str(path))
+    try:
+        table = read_json(path, most)
+    except ValueError as error:
+        raise StoreError(f"'{name}' is damaged: {error}.") from None
+    if not isinstance(table, dict) or table.get("kind") != kind:
+        raise StoreError(f"'{name}' is not a {kind} file.")
+    if table.get("format") != form:
+        raise StoreError(f"'{name}' has format {table.get('format')!r:.20}; this version of yoro reads {form}.")
+    return table
+
+
+@contextmanager
+def refuse_damaged(path: Path) -> Iterator[None]:
+    """Turn whatever missing or odd fields of a table raise into a StoreError."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # a hostile file may hold anything in place of anything
+        said = f"{type(error).__name__}: {one_line(error)[:200]}"
+        raise StoreError(f"'{plain(str(path))}' is damaged: {said}") from error
+
+
+def json_digest(value: object) -> str:
+    """The sha256 of a JSON value, independent of the order of its keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")

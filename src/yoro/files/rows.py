@@ -34,7 +34,7 @@ def data_frame(rows: Sequence[Row]) -> DataFrame:
     try:
         import pandas
     except ImportError:
-        raise StoreError(f"A table of pandas needs an extra: {install('plot')}") from None
+        raise StoreError(f"A pandas DataFrame needs pandas: {install('plot')}") from None
     return pandas.DataFrame(list(rows))
 
 
@@ -56,6 +56,8 @@ def _csv(rows: Iterator[Row], file: TextIO) -> int:
 
 def _cell(value: object) -> object:
     """A cell that a spreadsheet shows as text: what begins like a formula gets an apostrophe in front of it."""
+    if isinstance(value, list):
+        return json.dumps(value, ensure_ascii=False)
     return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value
 
 
@@ -82,7 +84,7 @@ def _parquet(rows: Iterator[Row], file: TextIO) -> int:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise StoreError(f"Parquet needs an extra: {install('bench')}.") from None
+        raise StoreError(f"Parquet needs pyarrow: {install('bench')}.") from None
     table = pyarrow.Table.from_pylist(list(rows))
     parquet.write_table(table, file.buffer)
     return int(table.num_rows)

@@ -44,7 +44,7 @@ def parse_tensors(content: bytes, kind: str, name: str) -> tuple[Arrays, Metadat
         metadata = {key: json.loads(value) for key, value in _header(content).items()}
         json.dumps(metadata, ensure_ascii=False).encode()  # an escape may stand for half a character, which is no text
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StoreError(f"{name} is damaged or no safetensors file ({error}).") from error
+        raise StoreError(f"{name} is damaged or not a safetensors file ({error}).") from error
     if metadata.get("kind") != kind:
         raise StoreError(f"{name} holds {metadata.get('kind', 'something else')!r}; expected {kind!r}.")
     return arrays, metadata

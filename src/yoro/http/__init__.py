@@ -1,1 +1,1 @@
-"""What the two web servers share: the guard, uploads, errors and the running of a server."""
+"""What the two web servers share: the guard, uploads, errors, and running a server."""

@@ -1,7 +1,8 @@
-"""What becomes of errors: a status of HTTP and a sentence."""
+"""Errors as HTTP responses: a status, and one sentence on what came, what was expected and what to do."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -10,45 +11,48 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from yoro.errors import InputError, YoroError, one_line
-from yoro.http.refusals import RefusedError
 
 
-def answer_errors(app: FastAPI) -> None:
-    """Have every error of an application answered."""
-    app.add_exception_handler(RefusedError, _refused)
-    app.add_exception_handler(YoroError, _failed)
-    app.add_exception_handler(TimeoutError, _late)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _unknown)
-    app.add_exception_handler(Exception, _broken)
+class RefusedError(Exception):
+    """A request that is refused, with the HTTP status that says so."""
+
+    def __init__(self, status: int, sentence: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence, self.headers = status, sentence, dict(headers or {})
+
+    def response(self) -> Response:
+        """The refusal as JSON."""
+        return JSONResponse({"error": self.sentence}, status_code=self.status, headers=self.headers)
 
 
-def _said(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"error": sentence}, status_code=status, headers=headers)
+def busy(what: str, seconds: int) -> RefusedError:
+    """Backpressure: there is no room now, and the client is told when to retry."""
+    return RefusedError(429, f"{what}; try again in {seconds} s.", {"retry-after": str(seconds)})
 
 
-async def _refused(_: Request, error: Any) -> Response:
-    return _said(error.status, error.sentence, error.headers)
+def handle_errors(app: FastAPI) -> None:
+    """Answer every error of an application with JSON."""
+
+    async def handle(_: Request, error: Exception) -> Response:
+        return refusal_of(error).response()
+
+    for kind in (RefusedError, YoroError, TimeoutError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, handle)
 
 
-async def _failed(_: Request, error: Any) -> Response:
-    """What is wrong with the data is the client's to mend; the rest is ours."""
-    return _said(422 if isinstance(error, InputError) else 503, one_line(error))
-
-
-async def _late(_: Request, error: Any) -> Response:
-    return _said(503, "The answer took too long; try again later.", {"retry-after": "5"})
-
-
-async def _invalid(_: Request, error: Any) -> Response:
-    odd = error.errors()[0]
-    return _said(422, f"{'.'.join(str(part) for part in odd['loc'])}: {odd['msg']}.")
-
-
-async def _unknown(_: Request, error: Any) -> Response:
-    return _said(error.status_code, f"{error.detail}.", dict(error.headers or {}))
-
-
-async def _broken(_: Request, error: Any) -> Response:
-    """A fault of ours or of a source's code; the guard writes it to the log."""
-    return _said(500, f"The service failed ({type(error).__name__}); its log says more.")
+def refusal_of(error: Any) -> RefusedError:
+    """The status and the sentence for an error: 4xx if the client can fix it, 5xx if only we can."""
+    match error:
+        case RefusedError():
+            return error
+        case YoroError():
+            return RefusedError(422 if isinstance(error, InputError) else 503, one_line(error))
+        case TimeoutError():
+            return RefusedError(503, "The answer took too long; try again later.", {"retry-after": "5"})
+        case RequestValidationError():
+            first = error.errors()[0]
+            return RefusedError(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}.")
+        case HTTPException():
+            return RefusedError(error.status_code, f"{error.detail}.", error.headers)
+        case _:  # a bug of ours or of a backbone's code; the guard writes the traceback to the log
+            return RefusedError(500, f"The server failed ({type(error).__name__}); its log says more.")

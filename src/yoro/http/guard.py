@@ -1,54 +1,70 @@
-"""What every request passes: checks of host, origin, token, size and time; and the log of what became of it."""
+"""The guard in front of both servers: DNS rebinding, cross-site requests, token, size and time limits; and the log."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from yoro.errors import plain
-from yoro.http.metrics import Metrics
-from yoro.http.refusals import RefusedError, busy
+from yoro.http.errors import RefusedError, busy
 from yoro.http.settings import ServeSettings
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})  # methods that change nothing
-OPEN = frozenset({"/healthz"})  # paths that need no token
-SHOWN = 200  # characters of a path in the log
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})  # they change nothing
+WITHOUT_TOKEN = frozenset({"/healthz"})
+LOGGED_LENGTH = 200  # characters of a path in the log
+SAFE_HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 
 Log = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class Access:
+    """Who may ask, beside the limits that the settings declare.
+
+    token : that every request except `/healthz` must carry; None if there is none.
+    private : prefix of paths that pages of other sites may not even read.
+    headers : added to every response.
+    """
+
+    token: str | None = None
+    private: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
 class Guard:
-    """An application in front of another. It holds no request, but counts the bytes that all of them hold."""
+    """An ASGI application in front of another. It stores no request, but counts the bytes all of them hold.
+
+    record : called with path, status and seconds of every request that has ended.
+    shut_down : called as soon as a graceful shutdown begins, so that long polls can return.
+    """
 
     def __init__(
-        self, app: ASGIApp, settings: ServeSettings, token: str | None, metrics: Metrics, log: Log,
-        routes: Collection[str],
+        self, app: ASGIApp, settings: ServeSettings, access: Access, log: Log,
+        record: Callable[[str, int, float], None] = lambda *_: None, shut_down: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        self._app, self._settings, self._metrics, self._log = app, settings, metrics, log
-        self._token = None if token is None else token.encode()
-        self._routes = frozenset(routes)  # that the metrics know; others are one
+        self._app, self._settings, self._access, self._log, self._record = app, settings, access, log, record
+        self.shut_down = shut_down
         self._held = 0  # bytes of bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(send)
-        body = _Body(self, receive)
+        exchange, body = _Exchange(send, {**SAFE_HEADERS, **self._access.headers}), _Body(self, receive)
         try:
             self._check(scope)
             await self._app(scope, body.receive, exchange.send)
         except RefusedError as refusal:
-            await refuse(refusal, exchange.send)
+            await refusal.response()(scope, receive, exchange.send)
         except Exception:  # it was answered with 500, or the answer had begun
             self._log(plain(traceback.format_exc(), keep="\n"))
         finally:
@@ -56,9 +72,8 @@ class Guard:
             self._note(scope, exchange, body)
 
     def hold(self, more: int, size: int) -> None:
-        """Make room for more bytes of a body that has `size` with them; a RefusedError if there is none."""
-        if size > self._settings.body_bytes:
-            raise too_large(self._settings)
+        """Make room for more bytes of a body of `size` bytes so far; a RefusedError if there is none."""
+        self._check_size(size)
         if self._held + more > self._settings.held_bytes:
             raise busy("Too many bytes are being read from other clients", 1)
         self._held += more
@@ -70,65 +85,48 @@ class Guard:
 
     def _check(self, scope: Scope) -> None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
-        host = _one(headers, b"host")
+        host = _only(headers, b"host")
+        # DNS rebinding: a page of another site that points its own name at this machine sends that name as its host.
         if self._settings.local and _name(host) not in LOCAL_NAMES | {self._settings.host}:
-            raise RefusedError(403, f"This service listens for this machine alone, not as {plain(host)[:SHOWN]!r}.")
-        if scope["method"] not in HARMLESS:
-            origin = _one(headers, b"origin")
-            if (origin and origin.partition("://")[2] != host) or _one(headers, b"sec-fetch-site") in (
-                "cross-site",
-                "same-site",
-            ):
-                raise RefusedError(
-                    403, "The request comes from a page of another site, which may not ask this service."
-                )
-        if self._token is not None and scope["path"] not in OPEN:
-            scheme, _, token = _one(headers, b"authorization").partition(" ")
-            if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self._token):
+            raise RefusedError(403, f"This server answers this machine only, not as {plain(host)[:LOGGED_LENGTH]!r}.")
+        private = self._access.private is not None and scope["path"].startswith(self._access.private)
+        if (private or scope["method"] not in SAFE_METHODS) and _is_cross_site(headers, host):
+            raise RefusedError(403, "Cross-site request: pages of other sites may not use this server.")
+        if self._access.token is not None and scope["path"] not in WITHOUT_TOKEN:
+            scheme, _, token = _only(headers, b"authorization").partition(" ")
+            known = hmac.compare_digest(token.strip().encode(), self._access.token.encode())
+            if scheme.lower() != "bearer" or not known:
                 said = "The token is missing or wrong; send the header 'Authorization: Bearer TOKEN'."
                 raise RefusedError(401, said, {"www-authenticate": "Bearer"})
-        declared = _one(headers, b"content-length")
-        if declared.isdecimal() and int(declared) > self._settings.body_bytes:
-            raise too_large(self._settings)
+        declared = _only(headers, b"content-length")
+        self._check_size(int(declared) if declared.isdecimal() else 0)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._settings.body_bytes:
+            most = self._settings.most_megabytes
+            raise RefusedError(413, f"The body is larger than {most} MB; send fewer or smaller files per request.")
 
     def _note(self, scope: Scope, exchange: _Exchange, body: _Body) -> None:
-        """Count the request, and write a line of the log: of what came only its size."""
+        """Record the request, and log one line: of the content only its size."""
         seconds = time.perf_counter() - exchange.started
-        path = scope["path"]
-        self._metrics.request(path if path in self._routes else "other", exchange.status, seconds)
+        self._record(scope["path"], exchange.status, seconds)
         client = scope["client"][0] if scope.get("client") else "-"
         when = datetime.now(UTC).isoformat(timespec="milliseconds")
-        what = f"{plain(scope['method'])} {plain(path)[:SHOWN]}"
+        what = f"{plain(scope['method'])} {plain(scope['path'])[:LOGGED_LENGTH]}"
         self._log(f"{when} {client} {what} {exchange.status} {1e3 * seconds:.1f} ms, {body.size:,} bytes")
 
 
-def too_large(settings: ServeSettings) -> RefusedError:
-    """The body is beyond the limit."""
-    most = settings.most_megabytes
-    return RefusedError(413, f"The body has more than {most} MB; send fewer or smaller images, or several requests.")
-
-
-async def refuse(refusal: RefusedError, send: Send) -> None:
-    """Answer with what a refusal says."""
-    body = json.dumps({"error": refusal.sentence}, ensure_ascii=False).encode()
-    headers = {"content-type": "application/json", "content-length": str(len(body)), **refusal.headers}
-    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": pairs})
-    await send({"type": "http.response.body", "body": body})
-
-
 class _Exchange:
-    """Sends an answer, and remembers its status; 499 is that of nobody having waited for one."""
+    """Sends a response with headers added, and remembers its status; 499 if the client did not wait for one."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
         self.status, self.started = 499, time.perf_counter()
-        self._send = send
+        self._send, self._headers = send, [(name.encode(), value.encode()) for name, value in headers.items()]
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            safe = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
-            message = {**message, "headers": [*message.get("headers", ()), *safe]}
+            message = {**message, "headers": [*message.get("headers", ()), *self._headers]}
         await self._send(message)
 
 
@@ -142,13 +140,13 @@ class _Body:
         self._whole = False
 
     async def receive(self) -> Message:
-        if self._whole:  # what comes now is that the client has gone
+        if self._whole:  # all that can come now is that the client has gone
             return await self._receive()
         try:
             async with asyncio.timeout_at(self._until):
                 message = await self._receive()
         except TimeoutError:
-            said = f"The body was not there after {self._guard.read_seconds:g} s."
+            said = f"The body did not arrive within {self._guard.read_seconds:g} s."
             raise RefusedError(408, said, {"connection": "close"}) from None
         more = len(message.get("body", b""))
         self._guard.hold(more, self.size + more)
@@ -157,8 +155,17 @@ class _Body:
         return message
 
 
-def _one(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str:
-    """The value of a header; nothing where there is none, or where there are several that differ."""
+def _is_cross_site(headers: Iterable[tuple[bytes, bytes]], host: str) -> bool:
+    """Whether a request comes from a page of another site, by what the browser says of its origin."""
+    origin = _only(headers, b"origin")
+    return bool(origin and origin.partition("://")[2] != host) or _only(headers, b"sec-fetch-site") in (
+        "cross-site",
+        "same-site",
+    )
+
+
+def _only(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str:
+    """The value of a header; empty if it is missing, or came several times with different values."""
     values = {value.decode("latin-1") for name, value in headers if name == wanted}
     return values.pop() if len(values) == 1 else ""
 

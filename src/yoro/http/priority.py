@@ -1,4 +1,4 @@
-"""Threads that leave the event loop its turn: it has little to do, but must do it at once."""
+"""Priority of threads: heavy work gives way to the event loop, which has little to do but must do it at once."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import sys
 import threading
 from contextlib import suppress
 
-STEP = 5  # of the niceness
+NICENESS = 5  # added to that of a background thread
 
 
-def alone() -> None:
-    """Let products of matrices take one thread from now on: a second spins long after each, beside other work."""
+def single_threaded_blas() -> None:
+    """Use one thread for matrix products from now on: a second one busy-waits after each, beside other work."""
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1, user_api="blas")
 
 
-def stand_back() -> None:
-    """Let this thread, and those that it starts, take the processor after others of this process (Linux only)."""
+def lower_priority() -> None:
+    """Run this thread, and threads it starts, at a lower priority than the rest of the process (Linux only)."""
     if sys.platform == "linux":
         with suppress(OSError):
             here = threading.get_native_id()
-            os.setpriority(os.PRIO_PROCESS, here, os.getpriority(os.PRIO_PROCESS, here) + STEP)
+            os.setpriority(os.PRIO_PROCESS, here, os.getpriority(os.PRIO_PROCESS, here) + NICENESS)

@@ -1,47 +1,41 @@
-"""What a service allows and where it listens; each default stands here and nowhere else."""
-
-from __future__ import annotations
+"""Options of the service: where it listens, and its limits."""
 
 import ipaddress
 from dataclasses import dataclass, fields
+from typing import Annotated
 
 from yoro.errors import InputError
 from yoro.limits import MB
+from yoro.option import Option
 
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """How much a client may ask for, and how long it may take.
+    """Where a service listens, and what clients may do."""
 
-    host, port : where it listens; port 0 takes one that is free.
-    feedback : whether labelled images may be sent, which change the model.
-    most_images : of one request.
-    most_megabytes : of the body of one request.
-    held_megabytes : of the bodies of all requests together.
-    waiting_images : of all requests together; what comes beyond is told to come again later.
-    connections : open at once.
-    batch_images : of one forward pass.
-    read_seconds : that a client may take to send a body.
-    answer_seconds : that an answer may take after that.
-    idle_seconds : that a connection may be open without a whole request, or with an answer that nobody reads.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8321
-    feedback: bool = False
-    most_images: int = 64
-    most_megabytes: int = 32
-    held_megabytes: int = 256
-    waiting_images: int = 256
-    connections: int = 256
-    batch_images: int = 32
-    read_seconds: float = 30.0
-    answer_seconds: float = 60.0
-    idle_seconds: float = 15.0
+    host: Annotated[str, Option("Address to listen on; by default only this machine can connect.")] = "127.0.0.1"
+    port: Annotated[int, Option("Port; 0 picks a free one.", metavar="N")] = 8321
+    feedback: Annotated[bool, Option("Accept labelled images from clients and update the model with them.")] = False
+    most_images: Annotated[int, Option("Maximum images per request.", expert=True)] = 64
+    most_megabytes: Annotated[int, Option("Maximum size of a request.", expert=True)] = 32
+    held_megabytes: Annotated[int, Option("Maximum size of all requests together.", expert=True)] = 256
+    waiting_images: Annotated[int, Option("Queue length, in images; beyond it clients get 429.", expert=True)] = 256
+    connections: Annotated[int, Option("Maximum open connections.", expert=True)] = 256
+    batch_images: Annotated[int, Option("Images per forward pass.", expert=True)] = 32
+    read_seconds: Annotated[float, Option("Time limit for sending a request.", expert=True)] = 30.0
+    answer_seconds: Annotated[float, Option("Time limit for answering it.", expert=True)] = 60.0
+    idle_seconds: Annotated[
+        float,
+        Option(
+            "Time limit for idle connections.",
+            "Idle is a connection without a whole request, or with an answer that nobody reads.",
+            expert=True,
+        ),
+    ] = 15.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.port < 2**16:
-            raise InputError(f"The port is {self.port}; expected 0 to 65535.")
+            raise InputError(f"Port {self.port} is out of range; expected 0 to 65535.")
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name not in ("host", "port", "feedback") and not value > 0:
@@ -49,8 +43,8 @@ class ServeSettings:
                 raise InputError(f"--{said} is {value}; expected a number above 0.")
         if self.most_images > self.waiting_images:
             raise InputError(
-                f"{self.most_images} images of one request could never wait, where {self.waiting_images} may at once. "
-                "Give a larger --waiting-images or a smaller --most-images."
+                f"A request of {self.most_images} images does not fit into a queue of {self.waiting_images}. "
+                "Raise --waiting-images or lower --most-images."
             )
 
     @property

@@ -1,4 +1,4 @@
-"""Batches of labelled responses: checked as if a stranger gave them, numbered by class, told apart by content."""
+"""Batches of labelled responses: checked, numbered by class, identified by content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DIGEST = 16  # bytes of a content digest
 
 
 @dataclass(frozen=True)
-class Batch:
+class LabelledBatch:
     """Checked responses (batch, width), labels (batch,) as names, and weights (batch,) or None."""
 
     responses: NDArray[np.floating]
@@ -27,7 +27,7 @@ class Batch:
     weights: Array | None
 
 
-def check_batch(responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> Batch:
+def check_batch(responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> LabelledBatch:
     """A batch in known shapes, or an error that says what is wrong with it."""
     z = np.asarray(responses)
     if z.ndim != 2 or z.shape[1] == 0:
@@ -38,21 +38,23 @@ def check_batch(responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | No
         z = z.astype(np.float64)
     y = np.asarray(labels)
     if y.shape != (len(z),):
-        raise InputError(f"There are {len(z)} responses but labels of shape {y.shape}; expected one label a response.")
+        raise InputError(
+            f"There are {len(z)} responses but labels of shape {y.shape}; expected one label per response."
+        )
     names = y.astype(np.str_, copy=False)
-    return Batch(z, names, None) if weights is None else _weighted(z, names, weights)
+    return LabelledBatch(z, names, None) if weights is None else _weighted(z, names, weights)
 
 
-def _weighted(z: NDArray[np.floating], y: NDArray[np.str_], weights: ArrayLike) -> Batch:
+def _weighted(z: NDArray[np.floating], y: NDArray[np.str_], weights: ArrayLike) -> LabelledBatch:
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != y.shape:
         raise InputError(
-            f"There are {len(z)} responses but weights of shape {w.shape}; expected one weight a response."
+            f"There are {len(z)} responses but weights of shape {w.shape}; expected one weight per response."
         )
     if not np.isfinite(w).all() or (w < 0).any():
         raise InputError("Weights must be finite and not negative.")
     some = w > 0
-    return Batch(z[some], y[some], w[some])
+    return LabelledBatch(z[some], y[some], w[some])
 
 
 def refuse_non_finite(responses: NDArray[np.floating], names: Sequence[str] | None = None) -> None:
@@ -64,7 +66,7 @@ def refuse_non_finite(responses: NDArray[np.floating], names: Sequence[str] | No
     if len(bad):
         first = f"at index {bad[0]}" if names is None else f"to {names[bad[0]]!r}"
         raise NonFiniteError(
-            f"{len(bad)} of {len(responses)} responses hold NaN or infinity, or numbers beyond {RESPONSE_SIZE:g}, "
+            f"{len(bad)} of {len(responses)} responses contain NaN, infinity or numbers beyond {RESPONSE_SIZE:g}, "
             f"the first {first}. Leave them out, or look for an overflow in the source."
         )
 

@@ -11,21 +11,20 @@ from numpy.typing import NDArray
 from yoro.data.examples import Example
 from yoro.data.loading import load
 from yoro.errors import InputError
-from yoro.model.one_pass import chosen
+from yoro.model.one_pass import plan_pass
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings, Loading, PipelineSettings
 
 if TYPE_CHECKING:
-    from yoro.sources.endpoint.source import EndpointSource, Forecast
+    from yoro.sources.endpoint.source import CallForecast, EndpointSource
 
 
 def fit_forecast(data: object, val: object | None, settings: FitSettings) -> str:
     """What a fit would cost, in a sentence; nothing is asked."""
-    train, held, _, _ = chosen(data, val, settings)
-    fitted = [] if settings.shots == 0 else train
-    kept = held if settings.solve.shrinkage == "validation" else []
+    plan = plan_pass(data, val, settings)
+    kept = plan.held if isinstance(plan.held, list) and settings.solve.shrinkage == "validation" else []
     pipeline, source = unasked(settings.pipeline)
-    return forecast(pipeline, source, [*fitted, *kept], settings.loading).spoken(source.config)
+    return forecast(pipeline, source, [*plan.examples, *kept], settings.loading).summary(source.config)
 
 
 def unasked(settings: PipelineSettings) -> tuple[Pipeline, EndpointSource]:
@@ -41,9 +40,9 @@ def unasked(settings: PipelineSettings) -> tuple[Pipeline, EndpointSource]:
     return pipeline, source
 
 
-def forecast(pipeline: Pipeline, source: EndpointSource, examples: Sequence[Example], loading: Loading) -> Forecast:
+def forecast(pipeline: Pipeline, source: EndpointSource, examples: Sequence[Example], loading: Loading) -> CallForecast:
     """How many calls the images need: one for each that is not in the journal, and one where the width is not known."""
-    from yoro.sources.endpoint.source import Forecast
+    from yoro.sources.endpoint.source import CallForecast
 
     images, keys = 0, set[bytes]()
     for batch in canvases(pipeline, examples, loading):
@@ -51,7 +50,7 @@ def forecast(pipeline: Pipeline, source: EndpointSource, examples: Sequence[Exam
         keys |= {source.key(canvas) for canvas in source.sendable(batch)}
     known = len(source.journal.vectors(sorted(keys)))
     calls = len(keys) - known
-    return Forecast(images, images - calls, calls + int(calls > 0 and source.unknown_width))
+    return CallForecast(images, images - calls, calls + int(calls > 0 and source.unknown_width))
 
 
 def canvases(

@@ -1,50 +1,61 @@
-"""What passes leave behind: statistics, a sample of responses and a list of contents; kept on disk on the way."""
+"""What a pass over labelled data leaves behind, and how it changes: add, remove, rename, merge."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import time
-import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.archive_members import Member
-from yoro.data.examples import Example, Later
 from yoro.data.responses import ResponseBatch
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.reservoir import Reservoir
-from yoro.errors import InputError, StoreError, YoroError
-from yoro.files.atomic import drafted_folder, write_file
-from yoro.files.tensors import read_tensors, write_tensors
-from yoro.model.ledger import Ledger
+from yoro.errors import InputError, StoreError, one_line
+from yoro.files.tensors import pack_tensors, parse_tensors
+from yoro.model.ledger import Entry, Ledger
 
 Arrays = dict[str, NDArray[np.generic]]
 Facts = dict[str, object]
 
+KIND = "yoro-shard"
+FORMAT = 1
+PARTS = ("statistics", "ledger", "reservoir")
+
 
 @dataclass
 class Gathered:
-    """Statistics, ledger and reservoir of the same responses."""
+    """Statistics, ledger and reservoir of the same responses; they change together, and only here.
+
+    Every change is exact: what was added, removed, renamed and merged is what a pass over the resulting data gathers.
+    """
 
     statistics: JointStatistics = field(default_factory=JointStatistics)
     ledger: Ledger = field(default_factory=Ledger)
     reservoir: Reservoir | None = None
-    images: int = 0  # added by passes, those of a resumed run among them
-    skipped: list[tuple[str, str]] = field(default_factory=list)  # what could not be read, and why
+    skipped: list[tuple[str, str]] = field(default_factory=list)  # what the pass could not read, and why
     noting: bool = True  # whether contents go into the ledger; sums alone can be wanted
 
     @classmethod
     def empty(cls, capacity: int, seed: int, layout: Layout | None = None, *, noting: bool = True) -> Self:
         """Nothing yet, with room for so many individual responses; none are kept without room."""
         return cls(JointStatistics(layout), reservoir=Reservoir(capacity, seed) if capacity else None, noting=noting)
+
+    @property
+    def images(self) -> int:
+        """How many examples are in it."""
+        return round(self.statistics.total)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the response of every example is kept, so that all can be computed anew."""
+        return self.reservoir is not None and len(self.reservoir) == len(self.ledger)
+
+    def contains(self, entries: Sequence[Entry]) -> list[bool]:
+        """Whether each content was added under its label."""
+        return self.ledger.contains(entries)
 
     def add(self, batches: Sequence[ResponseBatch]) -> None:
         """Add batches as one: a product over many rows costs little more than over a few."""
@@ -53,167 +64,117 @@ class Gathered:
         responses = np.concatenate([batch.responses for batch in batches])
         labels = [label for batch in batches for label in batch.labels or []]
         digests = [digest for batch in batches for digest in batch.digests]
-        groups = [group for batch in batches for group in batch.groups or [""] * len(batch.names)]
+        groups = [group for batch in batches for group in batch.groups or [""] * len(batch)]
         self.statistics.update(responses, labels)
         if self.noting:
             self.ledger.add(digests, labels)
         if self.reservoir is not None:
             self.reservoir.add(responses, labels, digests, groups=groups)
-        self.images += len(labels)
+
+    def remove(self, batches: Iterable[ResponseBatch]) -> list[Entry]:
+        """Take responses back out, and return their contents and labels; what was never added is an error.
+
+        The batches are traversed once. Where every response is kept, the statistics are summed anew, so that what was
+        removed leaves no rounding behind.
+        """
+        gone = JointStatistics(self.statistics.layout if self.statistics.width else None)
+        digests, labels, names = list[bytes](), list[str](), list[str]()
+        for batch in batches:
+            gone.update(batch.responses, batch.labels or [])
+            digests += batch.digests
+            labels += batch.labels or []
+            names += batch.names
+        if not names:
+            return []
+        self.ledger.check(digests, labels, names)
+        self.ledger.remove(digests, labels)
+        if self.reservoir is not None:
+            self.reservoir.remove(digests, labels)
+        self.statistics = self._summed() or self.statistics - gone
+        return list(zip(digests, labels, strict=True))
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Give classes new names; several classes given one name are joined."""
+        self.statistics = self.statistics.rename(dict(names))
+        self.ledger.rename(names)
+        if self.reservoir is not None:
+            self.reservoir.rename(dict(names))
 
     def merge(self, other: Gathered) -> Gathered:
         """Both together, this one first; what one of them does not keep, the whole cannot."""
         noting, reservoir = self.noting and other.noting, None
         if self.reservoir is not None and other.reservoir is not None:
             reservoir = self.reservoir.merge(other.reservoir)
-        return Gathered(
-            self.statistics + other.statistics,
-            self.ledger.merge(other.ledger) if noting else Ledger(),
-            reservoir,
-            self.images + other.images,
-            [*self.skipped, *other.skipped],
-            noting,
-        )
+        ledger = self.ledger.merge(other.ledger) if noting else Ledger()
+        return Gathered(self.statistics + other.statistics, ledger, reservoir, [*self.skipped, *other.skipped], noting)
 
-    def to_arrays(self) -> tuple[Arrays, Facts]:
-        """Arrays and JSON-able facts that `from_arrays` takes back; everything but the layout of the readings."""
-        ledger_arrays, names = self.ledger.to_arrays()
-        arrays: Arrays = {f"statistics.{key}": array for key, array in self.statistics.to_arrays().items()}
-        arrays |= {f"ledger.{key}": array for key, array in ledger_arrays.items()}
-        facts: Facts = {
-            "classes": list(self.statistics.classes),
-            "names": names,
-            "images": self.images,
-            "skipped": self.skipped,
-            "noting": self.noting,
-        }
-        if self.reservoir is not None:
-            kept, facts["reservoir"] = self.reservoir.to_arrays()
-            arrays |= {f"reservoir.{key}": array for key, array in kept.items()}
-        return arrays, facts
+    def copy(self) -> Gathered:
+        """An independent copy, to be changed."""
+        kept = None if self.reservoir is None else self.reservoir.copy()
+        return Gathered(self.statistics.copy(), self.ledger.copy(), kept, list(self.skipped), self.noting)
+
+    def only_sums(self) -> Gathered:
+        """The sums alone: no individual response, no digest of a content, no name of a file."""
+        return Gathered(self.statistics.folded(), noting=False)
+
+    def to_bytes(self, facts: Facts, arrays: Arrays | None = None) -> bytes:
+        """The content of a file that `from_bytes` reads, with whatever else its maker wants to keep in it."""
+        ledger, names = self.ledger.to_arrays()
+        kept, table = self.reservoir.to_arrays() if self.reservoir is not None else ({}, None)
+        mine = dict(zip(PARTS, (self.statistics.to_arrays(), ledger, kept), strict=True))
+        packed = {f"{part}.{key}": array for part, group in mine.items() for key, array in group.items()}
+        gathered: Facts = {
+            "classes": list(self.statistics.classes), "names": names, "images": self.images, "skipped": self.skipped,
+            "noting": self.noting, **({} if table is None else {"reservoir": table}),
+        }  # fmt: skip
+        own: Facts = {
+            "kind": KIND, "format": FORMAT, "gathered": gathered, "readings": self.statistics.layout.config(),
+        }  # fmt: skip
+        return pack_tensors(packed | (arrays or {}), own | facts)
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays, facts: Facts, layout: Layout | None) -> Self:
-        """What `to_arrays` gave, checked as if a stranger had written it."""
-        parts: dict[str, Arrays] = {"statistics": {}, "ledger": {}, "reservoir": {}}
-        for key, array in arrays.items():
-            part, _, name = key.partition(".")
-            parts[part][name] = array
+    def from_bytes(cls, content: bytes, name: str) -> tuple[Self, Facts, Arrays]:
+        """What `to_bytes` wrote, with all facts and the other arrays, checked as if a stranger had written it.
+
+        `name` is shown in errors.
+        """
+        arrays, facts = parse_tensors(content, KIND, name)
+        if facts.get("format") != FORMAT:
+            raise StoreError(f"{name} has format {facts.get('format')!r}; this version of yoro reads {FORMAT}.")
+        parts: dict[str, Arrays] = {part: {} for part in PARTS}
+        for key in list(arrays):
+            part, _, rest = key.partition(".")
+            if part in parts:
+                parts[part][rest] = arrays.pop(key)
+        try:
+            gathered = cls._of(parts, cast(Facts, facts["gathered"]), Layout.from_config(facts["readings"]))
+        except (StoreError, MemoryError):
+            raise
+        except Exception as error:  # a hostile file may hold anything in place of anything
+            raise StoreError(f"{name} is damaged: {one_line(error)}") from error
+        return gathered, facts, arrays
+
+    @classmethod
+    def _of(cls, parts: dict[str, Arrays], facts: Facts, layout: Layout) -> Self:
         statistics = JointStatistics.from_arrays(parts["statistics"], cast("list[object]", facts["classes"]), layout)
         ledger = Ledger.from_arrays(parts["ledger"], cast("list[object]", facts["names"]))
         reservoir = None
         if "reservoir" in facts:
-            kept = cast("dict[str, object]", facts["reservoir"])
-            reservoir = Reservoir.from_arrays(parts["reservoir"], kept, statistics.width)
-        told = cast("list[tuple[str, str]]", facts["skipped"])
-        skipped = [(str(name), str(reason)) for name, reason in told]
-        images, noting = facts["images"], facts["noting"]
-        if isinstance(images, bool) or not isinstance(images, int) or not isinstance(noting, bool):
-            raise InputError("What was gathered does not say of how many images.")
-        if not 0 <= images < 2**63:
-            raise InputError(f"What was gathered of {images!r:.40} images is damaged.")
-        return cls(statistics, ledger, reservoir, images, skipped, noting)
+            reservoir = Reservoir.from_arrays(parts["reservoir"], cast(Facts, facts["reservoir"]), statistics.width)
+        named = cast("list[tuple[object, object]]", facts["skipped"])
+        if not isinstance(facts["noting"], bool):
+            raise InputError("it does not say whether it lists its contents.")
+        skipped = [(str(name), str(reason)) for name, reason in named]
+        return cls(statistics, ledger, reservoir, skipped, facts["noting"])
 
-    def summed(self) -> JointStatistics | None:
-        """Statistics anew from the responses kept, if all are: what was taken out leaves no rounding behind."""
-        if self.reservoir is None or not len(self.ledger) == len(self.reservoir) > 0:
+    def _summed(self) -> JointStatistics | None:
+        """Statistics anew from the responses kept, in the order of the ledger; None unless all are kept."""
+        if self.reservoir is None or not self.whole or not len(self.ledger):
             return None
-        members, places = self.reservoir.members(), dict[tuple[bytes, str], list[int]]()
+        members, places = self.reservoir.members(), dict[Entry, list[int]]()
         for row, entry in enumerate(zip(members.digests, members.labels.tolist(), strict=True)):
             places.setdefault(entry, []).append(row)
         order = [places[entry].pop() for entry in self.ledger.entries()]  # as a fit of these would have met them
         result = JointStatistics(self.statistics.layout)
         result.update(members.responses[order], members.labels[order].tolist())
         return result
-
-
-KIND = "yoro-checkpoint"
-GATHERED = "gathered.safetensors"
-SECONDS_BETWEEN = 5.0  # checkpoints; more if writing one takes long
-SHARE_OF_TIME = 0.02  # at most this much of the time goes into checkpoints
-
-
-class Checkpoint:
-    """A folder beside the output that holds what was gathered so far; it fits one run only, by its fingerprint."""
-
-    def __init__(self, folder: Path, fingerprint: str, done: int = 0) -> None:
-        self.folder = folder
-        self._fingerprint = fingerprint
-        self._done = done  # examples dealt with before this stream
-        self._next = time.monotonic() + SECONDS_BETWEEN
-        self._last = -1
-
-    @property
-    def used(self) -> bool:
-        """Whether this run has been long enough to be kept."""
-        return self._last >= 0
-
-    def write_if_due(self, gathered: Gathered, done: int, skipped: list[tuple[str, str]]) -> None:
-        """Write if the last one is long enough ago."""
-        if time.monotonic() >= self._next:
-            self.write(gathered, done, skipped)
-
-    def write(self, gathered: Gathered, done: int, skipped: list[tuple[str, str]]) -> None:
-        """Write what was gathered, how many examples of the stream that was, and what was skipped; atomically.
-
-        A disk that is full must not end a pass that goes well: it goes on, and says so.
-        """
-        position = self._done + done
-        if position == self._last or not gathered.images:
-            return
-        started = time.monotonic()
-        try:
-            self._write(gathered, position, gathered.skipped + skipped)
-            self._last = position
-        except (StoreError, OSError) as error:
-            warnings.warn(f"No checkpoint could be written ({error}); the pass goes on without.", stacklevel=2)
-        took = time.monotonic() - started
-        self._next = time.monotonic() + max(SECONDS_BETWEEN, took / SHARE_OF_TIME)
-
-    def _write(self, gathered: Gathered, position: int, skipped: list[tuple[str, str]]) -> None:
-        arrays, facts = replace(gathered, skipped=skipped).to_arrays()
-        state = {
-            "fingerprint": self._fingerprint,
-            "position": position,
-            "readings": gathered.statistics.layout.config(),
-        }
-        with drafted_folder(self.folder) as draft:
-            write_tensors(draft / GATHERED, arrays, {"kind": KIND} | facts)
-            write_file(draft / "state.json", json.dumps(state).encode())
-
-    def read(self) -> tuple[Gathered, int] | None:
-        """What an earlier run gathered and how many examples it dealt with; None if there is nothing."""
-        if not (self.folder / "state.json").is_file():
-            return None
-        try:
-            state = json.loads((self.folder / "state.json").read_bytes())
-            if state["fingerprint"] != self._fingerprint:
-                raise StoreError(
-                    f"{self.folder} belongs to another run: other images, settings or source. "
-                    "Fit without --resume to start anew."
-                )
-            arrays, facts = read_tensors(self.folder / GATHERED, KIND)
-            gathered = Gathered.from_arrays(arrays, facts, Layout.from_config(state["readings"]))
-            self._done = int(state["position"])
-        except (KeyError, ValueError, TypeError, OSError) as error:
-            if isinstance(error, YoroError):
-                raise
-            raise StoreError(f"{self.folder} is damaged ({error}). Fit without --resume to start anew.") from error
-        return gathered, self._done
-
-
-def fingerprint(examples: Sequence[Example], settings: Mapping[str, object]) -> str:
-    """Digest of everything that the outcome of a pass depends on; files by name, size and time."""
-    hasher = hashlib.sha256(json.dumps(dict(settings), sort_keys=True, default=str).encode())
-    for example in examples:
-        stamp: object = None
-        with suppress(OSError, ValueError):  # what cannot be reached is no more than its name
-            if isinstance(example.image, Path):
-                found = example.image.stat()
-                stamp = found.st_size, found.st_mtime_ns
-            elif isinstance(example.image, Member):
-                stamp = example.image.size, example.image.offset, example.image.checksum
-            elif isinstance(example.image, Later):
-                stamp = example.image.stamp
-        hasher.update(json.dumps([example.name, example.label, example.group, stamp]).encode())
-    return hasher.hexdigest()

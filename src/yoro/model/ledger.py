@@ -14,6 +14,7 @@ from yoro.errors import InputError, StatisticsError
 from yoro.mappings.batches import DIGEST
 
 Rows = NDArray[np.intp]
+Entry = tuple[bytes, str]  # content digest and label
 FIRST = 1024  # entries that room is made for at the start
 
 
@@ -92,17 +93,10 @@ class Ledger:
         known = set(self.digests(self._rows_of(digests)))
         return [digest in known for digest in digests]
 
-    def shared(self, other: Ledger) -> int:
-        """How many entries, content and label, both have; each counts once."""
-        mine = set(self._entries(self._rows_of(other.digests())))
-        return len(mine & set(other._entries(range(len(other)))))
-
-    def seen_before(self, start: int) -> int:
-        """How many entries from `start` on repeat one before it."""
-        later = list(self._entries(range(start, self._size)))
-        rows = self._rows_of([digest for digest, _ in later])
-        earlier = set(self._entries(rows[rows < start]))
-        return sum(entry in earlier for entry in later)
+    def contains(self, entries: Sequence[Entry]) -> list[bool]:
+        """Whether each content was added under its label."""
+        known = set(self._entries(self._rows_of([digest for digest, _ in entries])))
+        return [entry in known for entry in entries]
 
     def repeated(self) -> list[tuple[int, bytes, str]]:
         """Row, content and label of everything whose content was added more than once."""
@@ -111,9 +105,9 @@ class Ledger:
         rows = np.flatnonzero(counts[inverse] > 1) if len(heads) else np.empty(0, dtype=np.intp)
         return [(int(row), *entry) for row, entry in zip(rows, self._entries(rows), strict=True)]
 
-    def entries(self) -> list[tuple[bytes, str]]:
-        """Content and label of everything that was added, in order."""
-        return list(self._entries(range(self._size)))
+    def entries(self, start: int = 0) -> list[Entry]:
+        """Content and label of everything that was added, in order, from entry `start` on."""
+        return list(self._entries(range(start, self._size)))
 
     def digests(self, rows: Iterable[int] | None = None) -> list[bytes]:
         """The contents of some rows, or of all, in order."""
@@ -165,8 +159,8 @@ class Ledger:
         wanted = np.frombuffer(b"".join(digests), dtype=np.uint64).reshape(-1, DIGEST // 8)[:, 0]
         return np.flatnonzero(np.isin(self._heads(), wanted))
 
-    def _entries(self, rows: Iterable[int]) -> Iterator[tuple[bytes, str]]:
-        """(digest, label) of some rows."""
+    def _entries(self, rows: Iterable[int]) -> Iterator[Entry]:
+        """Entries of some rows."""
         names = list(self._names)
         for row in rows:
             yield self._digests[row].tobytes(), names[self._codes[row]]
@@ -202,9 +196,9 @@ class Duplicates:
     repeats: list[Duplicate] = field(default_factory=list)  # same content, same label
     _first: dict[bytes, dict[str, str]] = field(default_factory=dict, repr=False)  # digest -> label -> name
 
-    def add(self, digest: str, label: str, name: str) -> None:
-        """Take in one image: hex digest of its content, its label, its name."""
-        names = self._first.setdefault(bytes.fromhex(digest), {})
+    def add(self, digest: bytes, label: str, name: str) -> None:
+        """Take in one image: digest of its content, its label, its name."""
+        names = self._first.setdefault(digest, {})
         if label in names:
             self.repeats.append(Duplicate(names[label], label, name, label))
             return
@@ -213,10 +207,10 @@ class Duplicates:
         names[label] = name
 
 
-def find_duplicates(digests: Iterable[str], labels: Iterable[str], names: Iterable[str]) -> Duplicates:
+def find_duplicates(digests: Iterable[bytes], labels: Iterable[str], names: Iterable[str]) -> Duplicates:
     """Contradictions and repeats among images given by digest, label and name, one each, as arrays or iterators.
 
-    >>> str(find_duplicates(["00", "00"], ["cat", "dog"], ["a.jpg", "b.jpg"]).conflicts[0])
+    >>> str(find_duplicates([b"0", b"0"], ["cat", "dog"], ["a.jpg", "b.jpg"]).conflicts[0])
     "'a.jpg' and 'b.jpg' are the same image, once labelled 'cat' and once 'dog'."
     """
     found = Duplicates()

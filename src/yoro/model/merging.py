@@ -30,12 +30,10 @@ def shard_of(model: Model) -> Shard:
     """What a model was solved from, as a shard."""
     if model.words is not None:
         raise InputError(
-            "A model that compares images with sentences has more than statistics; merge it with models, not with "
-            "files of statistics."
+            "A model that compares images with sentences is more than its statistics; merge it with models, not with "
+            "statistics files."
         )
-    images, noting = round(model.statistics.total), len(model.ledger) > 0
-    gathered = Gathered(model.statistics, model.ledger, model.reservoir, images, noting=noting)
-    return Shard(gathered, model.origin, tuple(parts_of(model.history)), shard_facts_of(model))
+    return Shard(model.gathered, model.origin, tuple(parts_of(model.history)), shard_facts_of(model))
 
 
 def shard_facts_of(model: Model) -> Json:
@@ -52,8 +50,7 @@ def joined_notes(shards: Sequence[Shard], whole: Shard) -> list[str]:
     if not whole.gathered.noting:
         return missing_shares(whole)
     twice = _repeats(whole.gathered) - sum(_repeats(shard.gathered) for shard in shards)
-    are = f"{counted(twice, 'example')} {'is' if twice == 1 else 'are'}"
-    again = [f"{are} in two of the files and now count{'s' * (twice == 1)} twice."] if twice else []
+    again = [f"{counted(twice, 'example')} in two of the files, now counted twice."] if twice else []
     return [*missing_shares(whole), *again]
 
 
@@ -66,8 +63,8 @@ def solve_shards(shards: Sequence[Shard], rule: str | float | None, prior: str, 
     notes, gathered = joined_notes(shards, whole), whole.gathered
     if rule is None and gathered.reservoir is None:
         rule = WITHOUT_RESPONSES
-        alone = "" if len(gathered.statistics.parts) == 1 else ", and one reading answers alone"
-        notes.append(f"No individual responses are kept, so nothing can be left out: shrinkage by {rule}{alone}.")
+        alone = "" if len(gathered.statistics.parts) == 1 else ", and a single layer is used"
+        notes.append(f"Shrinkage by {rule}{alone}: leave-one-out needs individual responses, and none are kept.")
     settings = SolveSettings(SolveSettings.shrinkage if rule is None else rule, prior)
     origin, more = whole.origin, Json(passes=0)
     if origin.layout is not None and len(gathered.statistics.layout.readings) == 2 * len(origin.layout.readings):

@@ -10,15 +10,17 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.data.python_data import Label
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice, Evidence, Validation, make_evidence
 from yoro.discriminant.joint import JointStatistics
-from yoro.discriminant.mixture import LeftOut, Mixture, side_by_side
+from yoro.discriminant.mixture import LeaveOneOutScores, Mixture, side_by_side
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.reservoir import Members, Reservoir
 from yoro.environment import peak_memory
 from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
+from yoro.model.gathered import Gathered
 from yoro.model.ledger import Ledger
 from yoro.text.encoded_bank import EncodedBank
 
@@ -99,11 +101,9 @@ def differing(one: Json, two: Json) -> list[str]:
 class Model:
     """Everything a classifier is made of."""
 
-    statistics: JointStatistics
+    gathered: Gathered
     mapping: AffineMapping
     choice: Choice
-    ledger: Ledger
-    reservoir: Reservoir | None = None
     prior: Prior = "empirical"
     protocol: str = "default"
     delta: float = 0.0
@@ -112,7 +112,29 @@ class Model:
     words: EncodedBank | None = None  # of a model on an image-text source
     integers: bool = False  # whether the labels were given as whole numbers, and are answered as such
     # What the solve found on its way; it is not saved, and a changed copy does not have it.
-    found_left_out: LeftOut | None = field(default=None, init=False, repr=False, compare=False)
+    found_left_out: LeaveOneOutScores | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The classes as they were given, in the order of the mapping's columns: names, or whole numbers."""
+        names = self.mapping.classes
+        whole = self.integers and all(_is_whole(name) for name in names)
+        return tuple(int(name) for name in names) if whole else names
+
+    @property
+    def statistics(self) -> JointStatistics:
+        """Counts, means and scatter of the responses."""
+        return self.gathered.statistics
+
+    @property
+    def ledger(self) -> Ledger:
+        """Which contents were fitted, under which label."""
+        return self.gathered.ledger
+
+    @property
+    def reservoir(self) -> Reservoir | None:
+        """The individual responses kept, if any may be."""
+        return self.gathered.reservoir
 
     def evidence(self) -> Mixture:
         """What is known, as leave-one-out and the rules take it."""
@@ -122,7 +144,7 @@ class Model:
         """The individual responses kept; None if there are none."""
         return kept_members(self.reservoir)
 
-    def left_out(self, evidence: Mixture | None = None) -> LeftOut | None:
+    def left_out(self, evidence: Mixture | None = None) -> LeaveOneOutScores | None:
         """Exact leave-one-out scores of the responses kept, computed once; None if none can be left out.
 
         `evidence` is that of the model, where it is at hand.
@@ -134,6 +156,12 @@ class Model:
     def evidence_of(self, reading: int, members: Members | None) -> Evidence:
         """What is known by one reading, with these responses (n, width of all readings) to leave out."""
         return _of_reading(reading, self.statistics, members, self.prior, self.words)
+
+
+def _is_whole(name: str) -> bool:
+    """Whether a name is a whole number as Python writes it, so that it can be given back as one."""
+    digits = name.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and str(int(name)) == name
 
 
 def kept_members(reservoir: Reservoir | None) -> Members | None:
@@ -179,6 +207,7 @@ class Verb:
     images: int = 0
     before: tuple[Json, ...] = ()
     more: Json = field(default_factory=dict)  # what else is recorded of it
+    integers: bool = False  # whether the labels were given as whole numbers
     started: float = field(default_factory=time.perf_counter)
 
     def history(self) -> list[Json]:

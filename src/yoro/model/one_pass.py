@@ -1,42 +1,101 @@
-"""The one pass: labelled data in, a model out."""
+"""The one pass: data of any kind in, gathered by an engine, a model out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from threadpoolctl import threadpool_limits
+from tqdm import tqdm
 
 from yoro.data.examples import Example
 from yoro.data.find import find
-from yoro.data.response_streams import ResponseStream, collect, identity_of
+from yoro.data.python_data import integer_labels
+from yoro.data.response_streams import ResponseStream, collect, identity_of, is_response_data
 from yoro.data.responses import ResponseBatch
-from yoro.data.roles import Rows, refuse_one_class, to_fit
+from yoro.data.roles import Rows, refuse_one_class, to_fit, to_measure
+from yoro.data.row_files import RowFiles, places_of
 from yoro.discriminant.calibration import log_prior
 from yoro.discriminant.evidence import Validation
 from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, counted
-from yoro.model.gathered import Checkpoint, Gathered, fingerprint
+from yoro.model.checkpoint import Checkpoint, fingerprint
+from yoro.model.gathered import Gathered
 from yoro.model.ledger import find_duplicates
 from yoro.model.model import Model, Origin, Verb, difference
 from yoro.model.pipeline import Pipeline, make_pipeline
-from yoro.model.progress import waiting
-from yoro.model.settings import FitSettings
+from yoro.model.settings import FitSettings, Loading
 from yoro.model.solve import solve
 from yoro.model.views import BothViews, choose_views
-from yoro.text.encoded_bank import encoded_bank_of
+from yoro.text.encoded_bank import EncodedBank, encoded_bank_of
 
-TOGETHER = 256  # responses that go into the statistics at once; a kill costs at most their forward passes
+ROWS_PER_UPDATE = 256  # responses that go into the statistics at once; a kill costs at most their forward passes
 FEW = 2  # images of a class that are too few to say much
 SHOWN = 5  # sentences of one kind in the notes
 
+FITTED = ("", "train", "val")  # the splits that are fitted where none is held out
 
-Pass = Callable[[Sequence[Example], Pipeline, FitSettings], Gathered]  # where images become what was gathered
+Part = list[Example] | Rows | RowFiles
+
+
+class Engine(Protocol):
+    """Where a pass runs."""
+
+    @property
+    def lists_files(self) -> bool:
+        """Whether Parquet and WebDataset files are listed before they are read, as all that draws or splits needs."""
+
+    def gather(self, parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
+        """What a fit keeps of all parts: images that a pipeline reads, or responses that come from an origin."""
 
 
 @dataclass(frozen=True)
-class Fitted:
+class ThisProcess:
+    """The engine that needs nothing else; `change` is applied to each batch before it is added."""
+
+    change: Callable[[ResponseBatch], ResponseBatch] | None = None
+    lists_files: bool = True
+
+    def gather(self, parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
+        """See `Engine`; images from the start or from a checkpoint."""
+        gathered, done, checkpoint = nothing_yet(settings, read_by.layout), 0, None
+        if not isinstance(read_by, Pipeline):
+            streams = [stream_of(part, read_by, settings.loading) for part in parts]
+        else:
+            examples = [example for part in parts if isinstance(part, list) for example in part]
+            if settings.checkpoint is not None and parts:
+                checkpoint = Checkpoint(settings.checkpoint, fingerprint(examples, facts_of(read_by, settings)))
+                gathered, done = (checkpoint.read() if settings.resume else None) or (gathered, 0)
+            streams = [read_by.stream(examples[done:], settings.loading)]
+        # Beside a forward pass the cores belong to decoding and to that.
+        with threadpool_limits(1, user_api="blas") if isinstance(read_by, Pipeline) else nullcontext():
+            for stream in streams:
+                chosen = stream if self.change is None else _changed(stream, self.change)
+                gather(gathered, chosen, progress=settings.progress, checkpoint=checkpoint)
+        return gathered
+
+
+@dataclass(frozen=True)
+class PassPlan:
+    """What a pass reads, known before the first of it is read."""
+
+    train: list[Part]
+    held: list[Example] | Rows  # to validate on
+    notes: list[str]
+    names: set[str] | None = None  # of the classes; None where the data tell once they are read
+    origin: Origin | None = None  # of responses; None for images
+
+    @property
+    def examples(self) -> list[Example]:
+        """The images to fit, as far as they are listed."""
+        return [example for part in self.train if isinstance(part, list) for example in part]
+
+
+@dataclass(frozen=True)
+class PassResult:
     """What came of a pass: the model, how images are read, and what there is to know besides."""
 
     model: Model
@@ -48,75 +107,151 @@ class Fitted:
     skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
 
 
-def fit_images(data: object, val: object | None, settings: FitSettings, passing: Pass | None = None) -> Fitted:
-    """Read every image to fit once, and solve; `passing` is another place for the pass than this process."""
-    verb, sentences = Verb("fit"), settings.sentences
-    train, held, names, notes = chosen(data, val, settings)
-    log_prior(np.ones(len(names)), tuple(sorted(names)), settings.solve.prior)  # refuses one that does not fit
-    pipeline = make_pipeline(settings.pipeline)
-    for note in (*notes, *getattr(pipeline.source, "notes", ())):
+def fit_model(data: object, val: object | None, settings: FitSettings, engine: Engine | None = None) -> PassResult:
+    """Read everything that is to be fitted once, where the engine runs, and solve."""
+    verb, engine = Verb("fit", integers=integer_labels(data)), engine or ThisProcess()
+    plan = plan_pass(data, val, settings, listed=engine.lists_files)
+    names, words, notes = plan.names, None, list(plan.notes)
+    if names is not None and settings.shots != 0:
+        refuse_one_class(names, data)
+    if names is not None:
+        log_prior(np.ones(len(names)), tuple(sorted(names)), settings.solve.prior)  # refuses one that does not fit
+    pipeline = make_pipeline(settings.pipeline) if plan.origin is None else None
+    told = () if pipeline is None else pipeline.source.notes
+    for note in (*notes, *told):
         settings.tell(note)
-    words, odd = encoded_bank_of(
-        pipeline.source, names, replace(sentences, zero_shot=sentences.zero_shot and not settings.solve.paper),
-        asked=sentences.asked(settings.shots), seed=settings.solve.seed, progress=settings.progress,
-    )  # fmt: skip
-    for note in odd:
+    if pipeline is not None and names is not None:
+        words = _sentences(pipeline, names, settings, notes)
+    read_by, gathered, views = in_views(plan.train, pipeline or plan.origin or Origin(), settings, engine)
+    if pipeline is not None and names is None:
+        names = set(settings.sentences.classes) | set(gathered.statistics.classes)
+        refuse_one_class(names, data)
+        words = _sentences(pipeline, names, settings, notes)
+    validation = None
+    if len(plan.held) and settings.solve.shrinkage == "validation":
+        validation = hold(stream_of(plan.held, read_by, settings.loading), gathered, settings.progress)
+    for note in pipeline.asked_of() if pipeline is not None else ():
         settings.tell(note)
-    pipeline, gathered, views = in_views(train, pipeline, settings, passing or gather_images)
-    verb, validation = replace(verb, more=views), None
-    if held and settings.solve.shrinkage == "validation":
-        validation = hold(pipeline.stream(held, settings.loading), gathered, settings.progress)
-    for note in pipeline.asked_of():
-        settings.tell(note)
-    verb = replace(verb, images=gathered.images)
+    origin, verb = origin_of(read_by), replace(verb, images=gathered.images, more=views)
     with waiting("solving", settings.progress):
-        model = solve(gathered, settings.solve, pipeline.origin(), words=words, validation=validation, verb=verb)
+        model = solve(gathered, settings.solve, origin, words=words, validation=validation, verb=verb)
     broken = {name for name, _ in gathered.skipped}
-    fitted = [example for example in train if example.name not in broken]
-    repeats, conflicts = _duplicates(fitted, gathered)
+    examples = [example for example in plan.examples if example.name not in broken]
+    repeats, conflicts = _duplicates(examples, gathered) if examples else ([], [])
     for note in repeats:
         settings.tell(note)
     thin = few_images(model) if settings.shots is None else []
-    return Fitted(model, pipeline, fitted, held, [*notes, *odd, *repeats], [*conflicts, *thin], gathered.skipped)
+    return PassResult(
+        model, read_by if isinstance(read_by, Pipeline) else None, examples,
+        plan.held if isinstance(plan.held, list) else [], [*notes, *repeats], [*conflicts, *thin], gathered.skipped,
+    )  # fmt: skip
+
+
+def plan_pass(data: object, val: object | None, settings: FitSettings, *, listed: bool = True) -> PassPlan:
+    """What is fitted and what is validated on; what cannot be fitted as it was asked for is refused."""
+    if is_response_data(data) and not settings.refine:
+        return _plan_responses(data, val, settings)
+    named, rule = set(settings.sentences.classes), settings.solve.shrinkage
+    if data is None and (settings.shots != 0 or not named):
+        raise InputError("No data came. Give labelled images, or shots=0 and the classes by name (--classes FILE).")
+    if settings.shots == 0:
+        named |= set(find(data).classes if data is not None else ())
+        return PassPlan([], [], [f"{counted(len(named), 'class')} by name; no image is fitted."], named)
+    whole = settings.shots is None and not settings.refine and (val is not None) == (rule == "validation")
+    places = places_of(data) if whole and not listed else None
+    if places is not None:  # nothing is drawn from them or held out of them
+        held, notes = to_measure(val) if val is not None else ([], [])
+        return PassPlan(
+            [RowFiles(tuple(places), FITTED)], held, [f"Found {counted(len(places), 'file')} to fit.", *notes]
+        )
+    if settings.refine:  # what decides on a refinement is held out
+        rule = "validation"
+    train, held, notes = to_fit(data, val, rule=rule, seed=settings.solve.seed, shots=settings.shots)
+    if any(isinstance(part, Rows) for part in (*train, held)):
+        raise InputError("A prompt is trained on images, not on responses; give folders or lists of images.")
+    plan = PassPlan(list(train), held, notes)
+    return replace(plan, names=named | {example.label or "" for example in plan.examples})
+
+
+def _plan_responses(data: object, val: object | None, settings: FitSettings) -> PassPlan:
+    asked = settings.sentences.asked(settings.shots)
+    if asked or settings.shots is not None:
+        raise InputError(f"{asked or '--shots'} is for images; responses are fitted as they are.")
+    train, held, notes = to_fit(data, val, rule=settings.solve.shrinkage, seed=settings.solve.seed)
+    made_by, other = identity_of(data), identity_of(val)
+    if difference(made_by, other):
+        raise InputError(f"The data and the validation data differ in {difference(made_by, other)}.")
+    return PassPlan(list(train), held, notes, origin=Origin(made_by=made_by))
+
+
+def _sentences(pipeline: Pipeline, names: set[str], settings: FitSettings, notes: list[str]) -> EncodedBank | None:
+    """The sentences that speak for classes, of an image-text source; what is odd about them is told, and noted."""
+    chosen = replace(settings.sentences, zero_shot=settings.sentences.zero_shot and not settings.solve.paper)
+    asked = settings.sentences.asked(settings.shots)
+    words, odd = encoded_bank_of(
+        pipeline.source, names, chosen, asked=asked, seed=settings.solve.seed, progress=settings.progress
+    )
+    for note in odd:
+        settings.tell(note)
+    notes += odd
+    return words
 
 
 def in_views(
-    train: Sequence[Example], pipeline: Pipeline, settings: FitSettings, passing: Pass
-) -> tuple[Pipeline, Gathered, dict[str, object]]:
+    parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings, engine: Engine
+) -> tuple[Pipeline | Origin, Gathered, dict[str, object]]:
     """What a pass gathered, with the pipeline of one view or of two, and what the history says of it."""
-    if pipeline.layout.views != 2 or settings.shots == 0:
-        return pipeline, passing(train, pipeline, settings), {}
-    gathered = passing(train, BothViews(pipeline), settings)
+    if not isinstance(read_by, Pipeline) or read_by.layout.views != 2 or settings.shots == 0:
+        return read_by, gather_parts(parts, read_by, settings, engine), {}
+    gathered = gather_parts(parts, BothViews(read_by), settings, engine)
     with waiting("comparing one view with two", settings.progress):
-        pipeline, gathered = choose_views(pipeline, gathered, settings.solve)
+        pipeline, gathered = choose_views(read_by, gathered, settings.solve)
     if pipeline.layout.views == 1:
         settings.tell("Mirror images are left out: by leave-one-out they do not help here.")
     return pipeline, gathered, {"views": 2}
 
 
-def fit_responses(data: object, val: object | None, settings: FitSettings) -> Fitted:
-    """Read every row to fit once, and solve."""
-    asked = settings.sentences.asked(settings.shots)
-    if asked or settings.shots is not None:
-        raise InputError(f"{asked or '--shots'} is for images; responses are fitted as they are.")
-    verb, rule = Verb("fit"), settings.solve.shrinkage
-    train, held, notes = to_fit(data, val, rule=rule, seed=settings.solve.seed)
-    made_by, other = identity_of(data), identity_of(val)
-    if difference(made_by, other):
-        raise InputError(f"The data and the validation data differ in {difference(made_by, other)}.")
-    origin = Origin(made_by=made_by)
-    gathered, validation = nothing_yet(settings, origin.layout), None
-    for part in train:
-        assert isinstance(part, Rows)
-        gather(gathered, part.stream(), progress=settings.progress)
-    if isinstance(held, Rows):
-        validation = hold(held.stream(), gathered, settings.progress)
-    for note in notes:
-        settings.tell(note)
-    verb = replace(verb, images=gathered.images)
-    with waiting("solving", settings.progress):
-        model = solve(gathered, settings.solve, origin, validation=validation, verb=verb)
-    return Fitted(model, notes=notes, doubts=few_images(model))
+def gather_parts(parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings, engine: Engine) -> Gathered:
+    """What the engine gathered; an error if no image could be read."""
+    gathered = engine.gather(parts, read_by, settings)
+    if isinstance(read_by, Pipeline) and gathered.images == 0 and gathered.skipped:
+        asked = counted(len(gathered.skipped), "image")
+        raise InputError(f"None of {asked} could be read; the first: {gathered.skipped[0][1]}")
+    return gathered
+
+
+def origin_of(read_by: Pipeline | Origin) -> Origin:
+    """What a model records of it."""
+    return read_by.origin() if isinstance(read_by, Pipeline) else read_by
+
+
+def stream_of(part: Part, read_by: Pipeline | Origin, loading: Loading) -> ResponseStream:
+    """One traversal of a part."""
+    if isinstance(part, Rows):
+        return part.stream()
+    if not isinstance(read_by, Pipeline) or not isinstance(part, list):
+        raise InputError("The model was fitted on responses, and images came; give responses.")
+    return read_by.stream(part, loading)
+
+
+def _changed(stream: ResponseStream, change: Callable[[ResponseBatch], ResponseBatch]) -> ResponseStream:
+    """The stream with every batch changed; what is left of none is not handed out."""
+
+    def batches(result: ResponseStream) -> Iterator[ResponseBatch]:
+        result.skipped = stream.skipped
+        for batch in stream:
+            result.position = stream.position
+            if len(changed := change(batch)):
+                yield changed
+
+    return ResponseStream(batches, stream.total)
+
+
+@contextmanager
+def waiting(what: str, shown: bool) -> Iterator[None]:
+    """Say what is being done until it is done; as a bar does, it stays silent in logs and leaves nothing behind."""
+    with tqdm(desc=f"{what} ...", bar_format="{desc}", disable=None if shown else True, leave=False):
+        yield
 
 
 def gather(
@@ -125,28 +260,25 @@ def gather(
     *,
     progress: bool = False,
     checkpoint: Checkpoint | None = None,
-    names: list[str] | None = None,
 ) -> None:
-    """Add a stream to what was gathered; the names of what was added are appended to `names`."""
+    """Add a stream to what was gathered."""
     done, skipped = 0, 0  # examples dealt with and passed over, as far as they are in the statistics
-    waiting: list[ResponseBatch] = []
-    whole = True  # whether what was waiting went in completely
+    pending: list[ResponseBatch] = []
+    whole = True  # whether what was pending went in completely
     try:
         for batch in stream.shown("fitting", progress):
-            waiting.append(batch)
-            if names is not None:
-                names.extend(batch.names)
-            if sum(map(len, waiting)) >= TOGETHER:
+            pending.append(batch)
+            if sum(map(len, pending)) >= ROWS_PER_UPDATE:
                 whole = False
-                gathered.add(waiting)
-                waiting, done, skipped, whole = [], stream.position, len(stream.skipped), True
+                gathered.add(pending)
+                pending, done, skipped, whole = [], stream.position, len(stream.skipped), True
                 if checkpoint is not None:
                     checkpoint.write_if_due(gathered, done, stream.skipped[:skipped])
     except BaseException:
         if checkpoint is not None and whole:  # Ctrl-C, a source that vanished: keep what was paid for
             checkpoint.write(gathered, done, stream.skipped[:skipped])
         raise
-    gathered.add(waiting)
+    gathered.add(pending)
     if checkpoint is not None and checkpoint.used:
         checkpoint.write(gathered, stream.position, stream.skipped)  # what follows takes time too
     gathered.skipped += stream.skipped
@@ -159,60 +291,16 @@ def hold(stream: ResponseStream, gathered: Gathered, progress: bool) -> Validati
     return held.responses, held.labels
 
 
-def chosen(
-    data: object, val: object | None, settings: FitSettings
-) -> tuple[list[Example], list[Example], set[str], list[str]]:
-    """Images to fit and to validate on, all class names, and what there is to say."""
-    named = set(settings.sentences.classes)
-    if data is None and (settings.shots != 0 or not named):
-        raise InputError("No data came. Give labelled images, or shots=0 and the classes by name (--classes FILE).")
-    if settings.shots == 0:
-        named |= set(find(data).classes if data is not None else ())
-        return [], [], named, [f"{counted(len(named), 'class')} by name; no image is fitted."]
-    solving = settings.solve
-    rule = "validation" if settings.refine else solving.shrinkage  # what decides on a refinement is held out
-    train, held, notes = to_fit(data, val, rule=rule, seed=solving.seed, shots=settings.shots)
-    if any(isinstance(part, Rows) for part in (*train, held)):
-        raise InputError("A prompt is trained on images, not on responses; give folders or lists of images.")
-    examples = [example for part in train if isinstance(part, list) for example in part]
-    kept = held if isinstance(held, list) else []
-    names = named | {example.label or "" for example in examples}
-    refuse_one_class(names, data)
-    return examples, kept, names, notes
-
-
-def gather_images(examples: Sequence[Example], pipeline: Pipeline, settings: FitSettings) -> Gathered:
-    """The one pass over the images, from the start or from a checkpoint."""
-    gathered, done = nothing_yet(settings, pipeline.layout), 0
-    if settings.shots == 0:
-        return gathered
-    place = None
-    if settings.checkpoint is not None:
-        place = Checkpoint(settings.checkpoint, fingerprint(examples, facts_of(pipeline, settings)))
-        gathered, done = (place.read() if settings.resume else None) or (gathered, 0)
-    with threadpool_limits(1, user_api="blas"):  # the cores belong to decoding and the forward pass
-        stream = pipeline.stream(examples[done:], settings.loading)
-        gather(gathered, stream, progress=settings.progress, checkpoint=place)
-    refuse_nothing(gathered, len(examples))
-    return gathered
-
-
 def nothing_yet(settings: FitSettings, layout: Layout | None) -> Gathered:
     """What a pass starts with."""
     return Gathered.empty(settings.solve.reservoir, settings.solve.seed, layout, noting=settings.ledger)
 
 
-def facts_of(pipeline: Pipeline, settings: FitSettings) -> dict[str, object]:
-    """What the outcome of a pass depends on besides the images."""
+def facts_of(read_by: Pipeline | Origin, settings: FitSettings) -> dict[str, object]:
+    """What the outcome of a pass depends on besides the images or responses."""
     told: dict[str, object] = {} if settings.ledger else {"ledger": False}
-    return {**pipeline.describe(), "reservoir": settings.solve.reservoir, "seed": settings.solve.seed, **told}
-
-
-def refuse_nothing(gathered: Gathered, asked: int) -> None:
-    """Raise if no image could be read."""
-    if gathered.images == 0:
-        why = f"; the first: {gathered.skipped[0][1]}" if gathered.skipped else "."
-        raise InputError(f"None of {counted(asked, 'image')} could be read{why}")
+    made = read_by.describe() if isinstance(read_by, Pipeline) else {"made_by": read_by.made_by}
+    return {**made, "reservoir": settings.solve.reservoir, "seed": settings.solve.seed, **told}
 
 
 def few_images(model: Model) -> list[str]:
@@ -231,7 +319,7 @@ def _duplicates(examples: Sequence[Example], gathered: Gathered) -> tuple[list[s
     """Sentences on images that are there twice: in their class, and under two labels."""
     again = gathered.ledger.repeated()
     names = [examples[row].name for row, _, _ in again]
-    found = find_duplicates((digest.hex() for _, digest, _ in again), (label for _, _, label in again), names)
+    found = find_duplicates((digest for _, digest, _ in again), (label for _, _, label in again), names)
     conflicts = [str(conflict) for conflict in found.conflicts[:SHOWN]]
     if len(found.conflicts) > SHOWN:
         conflicts.append(f"{counted(len(found.conflicts) - SHOWN, 'more image')} under two labels.")

@@ -17,17 +17,17 @@ from onnx import TensorProto, compose, helper, numpy_helper
 from yoro import limits
 from yoro.data.decoding import BACKGROUND, MARGIN
 from yoro.data.geometry import Geometry
-from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.readings import Layout
 from yoro.environment import __version__
 from yoro.errors import InputError, SourceError, WidthError
 from yoro.mappings.affine import AffineMapping
-from yoro.model.classifier import Classifier
+from yoro.model.answers import log_answers
+from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.prompts.prompt import Prompt, image_square
 from yoro.sources.graph_builder import opset_of
 from yoro.sources.protocol import ResponseSource
-from yoro.sources.runtime import PIECE, open_session
+from yoro.sources.runtime import BATCH_SIZE, open_session
 
 FORMAT = "1"  # raise it when the metadata or the tensors change
 OURS = "yoro."  # how the names of our metadata begin
@@ -127,9 +127,9 @@ def run_graph(model: onnx.ModelProto, images: npt.NDArray[np.uint8], outputs: li
     """Outputs of an exported graph by name, a few images at a time."""
     session = open_session(model, None, "The exported graph")
     parts = []
-    for start in range(0, len(images), PIECE):
+    for start in range(0, len(images), BATCH_SIZE):
         try:
-            parts.append(session.run(outputs, {"images": images[start : start + PIECE]}))
+            parts.append(session.run(outputs, {"images": images[start : start + BATCH_SIZE]}))
         except Exception as error:  # ONNX Runtime's errors share no base but Exception
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise SourceError(f"The exported graph failed on images of shape {images.shape}: {reason}") from error
@@ -315,7 +315,7 @@ def _check_size(model: onnx.ModelProto, name: str) -> None:
 TRIALS = 8  # images that the graph must answer like the classifier
 
 
-def checked_export(classifier: Classifier) -> tuple[bytes, float]:
+def checked_export(classifier: OpenModel) -> tuple[bytes, float]:
     """The serialised graph, and its largest difference in probability from the classifier's own answers.
 
     The trial images are smooth random pictures: they need no data set, and they excite every
@@ -329,7 +329,7 @@ def checked_export(classifier: Classifier) -> tuple[bytes, float]:
     }
     graph = export_onnx(pipeline, model.mapping, model.choice.temperature, card=card)
     images = trial_images(pipeline.prompt.image_side)
-    expected = np.exp(log_probabilities(model.mapping(pipeline.respond(images)), model.choice.temperature))
+    expected = np.exp(log_answers(model, pipeline.respond(images)))
     difference = verify_export(graph, images, expected)
     return graph.SerializeToString(), difference
 

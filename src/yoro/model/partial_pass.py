@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
-from yoro.data.examples import Example
-from yoro.data.response_streams import ResponseStream, identity_of, is_response_data
+import numpy as np
+from numpy.typing import NDArray
+
 from yoro.data.responses import ResponseBatch
-from yoro.data.roles import Rows, to_fit
+from yoro.data.roles import Rows
+from yoro.data.row_files import RowFiles
 from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, counted
-from yoro.model.clipping import Clip, ClippedPipeline
 from yoro.model.gathered import Gathered
-from yoro.model.ledger import Ledger
 from yoro.model.model import Json, Origin
-from yoro.model.one_pass import gather, gather_images
+from yoro.model.one_pass import Part, ThisProcess, gather_parts, origin_of, plan_pass
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings
 from yoro.model.shards import SHARES, Shard
@@ -69,6 +70,34 @@ class Share:
 WHOLE = Share()
 
 
+INSIDE = 1 - 1e-12  # rounding must not lead beyond the length
+
+
+@dataclass(frozen=True)
+class Clip:
+    """The point that lengths are measured from (none is zero), and the length that every reading has at most.
+
+    One image can then change a sum by so much and no more.
+    """
+
+    length: float
+    shift: tuple[float, ...] = ()
+
+    def __call__(self, responses: NDArray[np.floating], layout: Layout) -> NDArray[np.float64]:
+        """Responses (n, width): each reading that is too far from the point is moved towards it."""
+        about = np.array(self.shift) if self.shift else np.zeros(layout.width)
+        moved = np.asarray(responses, dtype=np.float64) - about
+        for part in layout.slices:
+            far = np.sqrt(np.einsum("ij,ij->i", moved[:, part], moved[:, part]))
+            moved[:, part] *= np.where(far > self.length, INSIDE * self.length / np.maximum(far, 1e-300), 1.0)[:, None]
+        return moved + about
+
+    def batch(self, batch: ResponseBatch, layout: Layout | None) -> ResponseBatch:
+        """A batch with its responses clipped."""
+        known = layout or Layout.of(batch.responses.shape[1])
+        return replace(batch, responses=self(batch.responses, known))
+
+
 @dataclass(frozen=True)
 class ShardPass:
     """What came of the pass, and what could not be read, with the reasons."""
@@ -93,22 +122,25 @@ def gather_shard(
     """
     if sums_only:
         settings = replace(settings, solve=replace(settings.solve, reservoir=0))
-    if is_response_data(data):
-        gathered, origin, whole = _of_responses(data, settings, share, clip)
-    else:
-        gathered, origin, whole = _of_images(data, settings, share, pipeline, clip, both=not sums_only)
+    plan = plan_pass(data, None, settings)
+    for note in plan.notes:
+        settings.tell(note)
+    parts = _shared(plan.train, share, settings)
+    read_by: Pipeline | Origin = plan.origin or pipeline or make_pipeline(settings.pipeline)
+    origin = origin_of(read_by)
+    if isinstance(read_by, Pipeline):
+        _refuse_sentences(read_by)
+        # Without individual responses nothing can choose between one view and two: both are then averaged.
+        read_by = BothViews(read_by) if read_by.layout.views == 2 and not (sums_only or clip) else read_by
+    engine = ThisProcess(None if clip is None else partial(clip.batch, layout=read_by.layout))
+    gathered = gather_parts(parts, read_by, settings, engine)
     skipped = tuple(gathered.skipped)
     if sums_only:  # a name that follows from the contents would tell who has them that they are here
-        return ShardPass(Shard(only_sums(gathered), origin, (secrets.token_hex(NAME // 2),)), skipped)
-    facts: Json = {SHARES: {whole: {"of": share.of, "have": [share.index]}}} if share.of > 1 else {}
+        return ShardPass(Shard(gathered.only_sums(), origin, (secrets.token_hex(NAME // 2),)), skipped)
+    facts: Json = {}
+    if share.of > 1:
+        facts = {SHARES: {_whole_name(plan.train): {"of": share.of, "have": [share.index]}}}
     return ShardPass(Shard(gathered, origin, (part_name(gathered),), facts), skipped)
-
-
-def only_sums(gathered: Gathered) -> Gathered:
-    """The sums alone: no individual response, no digest of a content, no name of a file."""
-    return replace(
-        gathered, statistics=gathered.statistics.folded(), ledger=Ledger(), reservoir=None, skipped=[], noting=False
-    )
 
 
 def part_name(gathered: Gathered) -> str:
@@ -119,67 +151,37 @@ def part_name(gathered: Gathered) -> str:
     return hasher.hexdigest()[:NAME]
 
 
-def _of_images(
-    data: object, settings: FitSettings, share: Share, pipeline: Pipeline | None, clip: Clip | None, *, both: bool
-) -> tuple[Gathered, Origin, str]:
-    """What was gathered of a share of the images, where the responses come from, and a name of all the data."""
-    parts, _, notes = to_fit(data, None, rule="loo", seed=settings.solve.seed)
-    examples = [example for part in parts if isinstance(part, list) for example in part]
-    rows = share.rows(len(examples))
-    pipeline = pipeline or make_pipeline(settings.pipeline)
+def _shared(parts: Sequence[Part], share: Share, settings: FitSettings) -> list[Part]:
+    """What the share has of the parts, in their order."""
+    sized = [part for part in parts if not isinstance(part, RowFiles)]
+    total, start = sum(map(len, sized)), 0
+    rows, taken = share.rows(total), list[Part]()
+    if share.of > 1:
+        settings.tell(f"Part {share.index} of {share.of}: {len(rows):,} of {counted(total, 'example')}.")
+    for part in sized:
+        mine = range(max(rows.start - start, 0), min(rows.stop - start, len(part)))
+        start += len(part)
+        if mine:
+            taken.append(part.take(mine) if isinstance(part, Rows) else part[mine.start : mine.stop])
+    return taken
+
+
+def _refuse_sentences(pipeline: Pipeline) -> None:
     if is_dual(pipeline.source) and pipeline.source.describe()["read"] != "features":
         raise InputError(
             f"{pipeline.source.name!r} compares images with sentences, which are not in a file of statistics. "
             "Read its image vectors with --read features, or use `yoro fit`."
         )
-    for note in notes:
-        settings.tell(note)
-    _tell_share(settings, share, rows, len(examples))
-    # Without individual responses nothing can choose between one view and two: both are then averaged.
-    both = both and pipeline.layout.views == 2
-    read_by = ClippedPipeline(pipeline, clip) if clip else BothViews(pipeline) if both else pipeline
-    gathered = gather_images(examples[rows.start : rows.stop], read_by, settings)
-    return gathered, pipeline.origin(), _whole_name(examples)
 
 
-def _of_responses(data: object, settings: FitSettings, share: Share, clip: Clip | None) -> tuple[Gathered, Origin, str]:
-    """The same of responses."""
-    parts, _held, notes = to_fit(data, None, rule="loo", seed=settings.solve.seed)
-    total = sum(map(len, parts))
-    rows = share.rows(total)
-    for note in notes:
-        settings.tell(note)
-    _tell_share(settings, share, rows, total)
-    origin, hasher = Origin(made_by=identity_of(data)), hashlib.sha256()
-    gathered = Gathered.empty(settings.solve.reservoir, settings.solve.seed, origin.layout)
-
-    def batches(_: ResponseStream) -> Iterator[ResponseBatch]:
-        done = 0
-        for part in parts:
-            assert isinstance(part, Rows)
-            for batch in part.stream():
-                hasher.update(b"".join(batch.digests))
-                mine = [i for i in range(len(batch)) if done + i in rows]
-                done += len(batch)
-                taken = batch.take(mine) if mine else None
-                if taken and clip:
-                    layout = origin.layout or Layout.of(taken.responses.shape[1])
-                    taken = replace(taken, responses=clip(taken.responses, layout))
-                if taken:
-                    yield taken
-
-    gather(gathered, ResponseStream(batches, len(rows)), progress=settings.progress)
-    return gathered, origin, hasher.hexdigest()[:NAME]
-
-
-def _tell_share(settings: FitSettings, share: Share, rows: range, total: int) -> None:
-    if share.of > 1:
-        settings.tell(f"Part {share.index} of {share.of}: {len(rows):,} of {counted(total, 'example')}.")
-
-
-def _whole_name(examples: Sequence[Example]) -> str:
+def _whole_name(parts: Sequence[Part]) -> str:
     """A name of all the data, by which shares of the same are known."""
     hasher = hashlib.sha256()
-    for example in examples:
-        hasher.update(f"{example.name}\0{example.label}\0".encode("utf-8", "backslashreplace"))
+    for part in parts:
+        if isinstance(part, Rows):
+            for batch in part.stream():
+                hasher.update(b"".join(batch.digests))
+        elif isinstance(part, list):
+            for example in part:
+                hasher.update(f"{example.name}\0{example.label}\0".encode("utf-8", "backslashreplace"))
     return hasher.hexdigest()[:NAME]

@@ -20,7 +20,7 @@ from yoro.model.model import Json, Origin, differing
 from yoro.model.settings import Loading, PipelineSettings
 from yoro.prompts.prompt import Prompt, make_prompt, parse_frame, restore_prompt
 from yoro.sources import needs_consent, open_source
-from yoro.sources.protocol import FREE, Calls, layout_of
+from yoro.sources.protocol import FREE, Calls, layout_of, with_defaults
 
 if TYPE_CHECKING:
     from yoro.sources import ResponseSource
@@ -42,8 +42,8 @@ class Pipeline:
     def _batches(
         self, examples: Sequence[Example], loading: Loading, stream: ResponseStream
     ) -> Iterator[ResponseBatch]:
-        together = max(loading.batch_size, getattr(self.source, "together", 1))  # of calls at once, as many as it likes
-        batches = load(examples, self.geometry, batch_size=together, workers=loading.workers)
+        batch_size = max(loading.batch_size, self.source.preferred_batch)
+        batches = load(examples, self.geometry, batch_size=batch_size, workers=loading.workers)
         try:
             for batch in batches:
                 for index, message in batch.failures:
@@ -84,9 +84,9 @@ class Pipeline:
         return [self.source.respond(self.prompt.compose(view)) for view in seen]
 
     def asked_of(self) -> list[str]:
-        """What the calls of this run came to, in a sentence; nothing for a source that runs here."""
-        told = getattr(self.source, "outcome", None)
-        return [] if told is None else [str(told())]
+        """The API calls of this run, in a sentence; nothing for a source that runs here."""
+        told = self.source.outcome()
+        return [told] if told else []
 
     def describe(self) -> dict[str, Json]:
         """What must be the same for images to be read the same way."""
@@ -108,7 +108,8 @@ def make_pipeline(
     """A pipeline by names, as a user gives them; in a dry run a source on the network is not asked."""
     chosen = settings or PipelineSettings()
     calls = Calls(chosen.budget, dry)
-    source = open_source(chosen.source, read=chosen.read, device=chosen.device, threads=threads, calls=calls)
+    opened = open_source(chosen.source, read=chosen.read, device=chosen.device, threads=threads, calls=calls)
+    source = with_defaults(opened)
     frame = parse_frame(chosen.frame) if isinstance(chosen.frame, str) else chosen.frame
     prompt = make_prompt(
         chosen.prompt, source.side, mean=source.mean, std=source.std, image_side=chosen.image_side, frame=frame
@@ -129,7 +130,7 @@ def reopen_pipeline(
         raise SourceError("This model was fitted on responses alone and cannot read images; give it responses (.npz).")
     name = allowed_source(origin, source)
     read = str(origin.source.get("read", "logits"))
-    opened = open_source(name, read=read, device=device, threads=threads, calls=calls)
+    opened = with_defaults(open_source(name, read=read, device=device, threads=threads, calls=calls))
     layout = layout_of(opened)
     if "readings" in origin.source:
         layout = replace(layout, views=Layout.from_config(origin.source["readings"]).views)

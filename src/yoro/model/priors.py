@@ -28,7 +28,11 @@ def fitted_log_prior(model: Model) -> Array:
 
 
 def prior_shift(model: Model, prior: Prior | None) -> Array | None:
-    """What is added to the log probabilities (classes,) so that another prior holds; None for the fitted one."""
+    """What is added to the log probabilities (classes,) so that another prior holds; None for the fitted one.
+
+    The prior may be text, as `parse_prior` takes it.
+    """
+    prior = parse_prior(prior) if isinstance(prior, str) else prior
     if prior is None:
         return None
     check_prior(prior)

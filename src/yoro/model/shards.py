@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 from yoro import limits
-from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, StoreError, one_line
 from yoro.files.atomic import write_file
 from yoro.files.reading import read_bounded
-from yoro.files.tensors import pack_tensors, parse_tensors
 from yoro.model.gathered import Gathered
 from yoro.model.model import Json, Origin
 from yoro.model.store import checked_origin, origin_table
 
-KIND = "yoro-shard"
-FORMAT = 1
 PARTS = "parts"  # the entry of a model's history that names what it was merged from
 SHARES = "shares"  # the fact that says which shares of which data are here: a table of names to `of` and `have`
 SHOWN = 8  # numbers of missing shares in a sentence
@@ -36,40 +31,26 @@ class Shard:
 
     def to_bytes(self) -> bytes:
         """The file's content."""
-        arrays, gathered = self.gathered.to_arrays()
-        arrays |= {f"prompt.{name}": array for name, array in self.origin.prompt_arrays.items()}
-        metadata: Json = {
-            "kind": KIND,
-            "format": FORMAT,
-            "gathered": gathered,
-            "readings": self.gathered.statistics.layout.config(),
-            "origin": origin_table(self.origin),
-            "parts": list(self.parts),
-            "facts": self.facts,
-        }
-        return pack_tensors(arrays, metadata)
+        more: Json = {"origin": origin_table(self.origin), "parts": list(self.parts), "facts": self.facts}
+        prompt = {f"prompt.{name}": array for name, array in self.origin.prompt_arrays.items()}
+        return self.gathered.to_bytes(more, prompt)
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str) -> Shard:
         """What `to_bytes` gave, checked as if a stranger had written it; `name` is shown in errors."""
-        arrays, metadata = parse_tensors(content, KIND, name)
-        if metadata.get("format") != FORMAT:
-            raise StoreError(f"{name} has format {metadata.get('format')!r}; this version of yoro reads {FORMAT}.")
+        gathered, more, prompt = Gathered.from_bytes(content, name)
         try:
-            prompt = {key: arrays.pop(key) for key in list(arrays) if key.startswith("prompt.")}
-            facts = {key: cast(Json, metadata[key]) for key in ("gathered", "origin", "facts")}
-            if not all(isinstance(table, dict) for table in facts.values()):
-                raise InputError("its facts are no tables.")
-            gathered = Gathered.from_arrays(arrays, facts["gathered"], Layout.from_config(metadata["readings"]))
-            origin = checked_origin(facts["origin"], {key.partition(".")[2]: array for key, array in prompt.items()})
-            parts = cast("list[object]", metadata["parts"])
+            table, parts, facts = more["origin"], more["parts"], more["facts"]
+            if not isinstance(table, dict) or not isinstance(facts, dict):
+                raise InputError("its facts are not tables.")
             if not isinstance(parts, list) or len(set(map(str, parts))) != len(parts):
-                raise InputError("the parts of the data that it covers are no list of different names.")
+                raise InputError("the parts of the data that it covers are not a list of different names.")
+            origin = checked_origin(table, {key.partition(".")[2]: array for key, array in prompt.items()})
         except (StoreError, MemoryError):
             raise
         except Exception as error:  # a hostile file may hold anything in place of anything
             raise StoreError(f"{name} is damaged: {one_line(error)}") from error
-        return cls(gathered, origin, tuple(map(str, parts)), facts["facts"])
+        return cls(gathered, origin, tuple(map(str, parts)), facts)
 
 
 def write_shard(shard: Shard, path: Path) -> None:
@@ -78,7 +59,7 @@ def write_shard(shard: Shard, path: Path) -> None:
 
 
 def read_shard(path: Path) -> Shard:
-    """Read a file; damage, or one that is no shard, is a StoreError that says so."""
+    """Read a file; damage, or a file of another kind, is a StoreError that says so."""
     try:
         content = read_bounded(path, limits.MODEL_FILE_BYTES)
     except ValueError as error:
@@ -92,7 +73,7 @@ def merged(shards: Sequence[Shard]) -> Shard:
     A part that two of them cover would count twice, and is an error.
     """
     if not shards:
-        raise InputError("No shards came; at least one is needed.")
+        raise InputError("There is nothing to merge; give at least one shard.")
     if len(shards) == 1:
         return shards[0]
     one, two = merged(shards[: len(shards) // 2]), merged(shards[len(shards) // 2 :])
@@ -106,8 +87,8 @@ def refuse_twice(one: Sequence[str], two: Sequence[str]) -> None:
     """Raise if two lists of parts have one in common."""
     if twice := sorted(set(one) & set(two)):
         raise InputError(
-            f"{len(twice)} of the parts of the data would count twice, the first is {twice[0]:.60}. "
-            "Was a shard given twice? Leave one of them out."
+            f"{len(twice)} of the parts of the data would count twice; the first is {twice[0]:.60}. "
+            "Leave out a shard that was given twice."
         )
 
 
@@ -119,20 +100,17 @@ def parts_of(history: Sequence[Json]) -> list[str]:
 
 def missing_shares(shard: Shard) -> list[str]:
     """Sentences on data of which some shares are here and some are not."""
-    shares, told = shard.facts.get(SHARES), []
+    shares, notes = shard.facts.get(SHARES), []
     for entry in shares.values() if isinstance(shares, dict) else ():
         of, have = (entry.get("of"), entry.get("have")) if isinstance(entry, dict) else (None, None)
         if not isinstance(of, int) or not isinstance(have, list):
             continue
-        lacking = sorted(set(range(1, min(of, limits.SHARES) + 1)) - {i for i in have if isinstance(i, int)})
-        if lacking:
-            named = ", ".join(map(str, lacking[:SHOWN])) + (", ..." if len(lacking) > SHOWN else "")
-            told.append(f"Of {of:,} parts of the same data {len(lacking):,} {_are(lacking)} not here: {named}.")
-    return told
-
-
-def _are(items: Sequence[int]) -> str:
-    return "is" if len(items) == 1 else "are"
+        missing = sorted(set(range(1, min(of, limits.SHARES) + 1)) - {i for i in have if isinstance(i, int)})
+        if missing:
+            named = ", ".join(map(str, missing[:SHOWN])) + (", ..." if len(missing) > SHOWN else "")
+            are = "is" if len(missing) == 1 else "are"
+            notes.append(f"{len(missing):,} of {of:,} parts of the same data {are} missing: {named}.")
+    return notes
 
 
 def joined_facts(one: Json, two: Json, depth: int = DEPTH) -> Json:

@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from yoro.discriminant.evidence import Choice, Validation
 from yoro.discriminant.joint import JointStatistics
+from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.model.gathered import Gathered
@@ -31,7 +32,7 @@ def solve(
     """The model of what was gathered: its shrinkage chosen by the rule, or `keep`, a choice made before.
 
     With sentences and no image at all, the model is the zero-shot head of the sentences. `verb` goes into the
-    model's history.
+    model's history, and says whether labels are whole numbers.
     """
     statistics, left_out = gathered.statistics, None
     if words is not None:
@@ -49,11 +50,20 @@ def solve(
                 choice = replace(choice, temperature=1.0)
             mapping, delta = evidence.mapping(choice), evidence.delta(choice)
     model = Model(
-        statistics, mapping, choice, gathered.ledger, gathered.reservoir, settings.prior, settings.protocol, delta,
-        origin, verb.history() if verb is not None else [], words,
+        replace(gathered, statistics=statistics, skipped=[]), mapping, choice, settings.prior, settings.protocol,
+        delta, origin, verb.history() if verb is not None else [], words, verb is not None and verb.integers,
     )  # fmt: skip
     model.found_left_out = left_out
     return model
+
+
+def settings_of(model: Model, gathered: Gathered) -> tuple[SolveSettings, Choice | None]:
+    """How a model was solved, to solve what was gathered anew; and its choice, where that cannot be made anew."""
+    rule, kept = model.choice.asked, gathered.reservoir
+    lacks = isinstance(rule, str) and RULES[rule] == MEMBERS and kept is None
+    capacity, seed = (0, 0) if kept is None else (kept.capacity, kept.seed)
+    held = model.choice if rule == "validation" or lacks else None
+    return SolveSettings(rule, model.prior, model.protocol, capacity, seed), held
 
 
 def _threads_for(statistics: JointStatistics) -> AbstractContextManager[object]:

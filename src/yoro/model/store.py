@@ -27,6 +27,7 @@ from yoro.files.reading import read_bounded, read_json
 from yoro.files.tensors import parse_tensors, write_tensors
 from yoro.mappings.affine import AffineMapping
 from yoro.model.card import model_card
+from yoro.model.gathered import Gathered
 from yoro.model.ledger import Ledger
 from yoro.model.model import Arrays, Json, Model, Origin
 from yoro.model.settings import PROTOCOLS
@@ -283,12 +284,11 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
     if "reservoir.safetensors" in parts:
         reservoir = Reservoir.from_arrays(*parts["reservoir.safetensors"], statistics.width)
     choice = _choice(config, statistics.layout if statistics.width else None)
+    listed = len(ledger) > 0 or statistics.total == 0
     return Model(
-        statistics=statistics,
+        gathered=Gathered(statistics, ledger, reservoir, noting=listed),
         mapping=mapping,
         choice=choice,
-        ledger=ledger,
-        reservoir=reservoir,
         prior=_prior(config["prior"], statistics.classes),
         protocol=_one_of(config["protocol"], PROTOCOLS),
         delta=_number(config["delta"], 0, 1e300),

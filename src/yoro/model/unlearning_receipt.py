@@ -1,4 +1,4 @@
-"""A receipt of forgetting: which contents were taken out, and the model before and after."""
+"""The receipt of machine unlearning: which contents were removed, and the model before and after."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 from yoro import limits
 from yoro.data.examples import shown
@@ -16,8 +17,9 @@ from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.environment import __version__
 from yoro.errors import StoreError, counted
 from yoro.files.atomic import write_file
-from yoro.files.reading import read_json
+from yoro.files.reading import read_table, refuse_damaged
 from yoro.mappings.batches import DIGEST
+from yoro.model.ledger import Entry
 from yoro.model.model import Json, Model
 from yoro.model.store import check_output, model_digest
 
@@ -27,9 +29,9 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Receipt:
-    """What was forgotten: digests of contents and their labels, the model before and after, what is not certain."""
+    """What was forgotten: contents and labels, the model before and after, and what is not certain."""
 
-    removed: tuple[tuple[str, str], ...]  # digest in hex, label
+    removed: tuple[Entry, ...]
     before: Json  # digest of the model, number of examples, what was chosen
     after: Json
     uncertain: tuple[str, ...] = ()  # sentences: where a fit without the images might have chosen otherwise
@@ -39,7 +41,7 @@ class Receipt:
     @property
     def digests(self) -> list[bytes]:
         """The contents that were taken out."""
-        return [bytes.fromhex(digest) for digest, _ in self.removed]
+        return [digest for digest, _ in self.removed]
 
     def to_json(self) -> Json:
         """The receipt as plain values, with a digest of itself."""
@@ -49,7 +51,7 @@ class Receipt:
             "version": self.version,
             "date": self.date,
             "count": len(self.removed),
-            "removed": [{"digest": digest, "label": label} for digest, label in self.removed],
+            "removed": [{"digest": digest.hex(), "label": label} for digest, label in self.removed],
             "before": self.before,
             "after": self.after,
             "uncertain": list(self.uncertain),
@@ -62,62 +64,47 @@ class Receipt:
         write_file(Path(path), json.dumps(self.to_json(), indent=1, ensure_ascii=False).encode())
 
 
-def make_receipt(before: Model, after: Model, removed: Sequence[tuple[bytes, str]]) -> Receipt:
+def make_receipt(before: Model, after: Model, removed: Sequence[Entry]) -> Receipt:
     """The receipt of what led from one model to the other."""
-    entries = tuple((digest.hex(), label) for digest, label in removed)
-    return Receipt(entries, _state(before), _state(after), uncertainties(after, [digest for digest, _ in removed]))
+    uncertain = uncertainties(after, [digest for digest, _ in removed])
+    return Receipt(tuple(removed), _state(before), _state(after), uncertain)
 
 
 def read_receipt(path: str | Path) -> Receipt:
     """A receipt from its file, checked as if a stranger had written it."""
-    name = shown(Path(path))
-    try:
-        value = read_json(Path(path), limits.RECEIPT_BYTES)
-    except ValueError as error:
-        raise StoreError(f"'{name}' is no receipt: {error}.") from None
-    if not isinstance(value, dict) or value.get("kind") != KIND:
-        raise StoreError(f"'{name}' is no receipt; expected what `yoro forget --receipt FILE.json` writes.")
-    if value.get("format") != FORMAT:
-        raise StoreError(f"'{name}' is a receipt of format {value.get('format')!r:.20}; this version reads {FORMAT}.")
+    value = cast(Any, read_table(Path(path), KIND, FORMAT, limits.RECEIPT_BYTES))
     if value.get("digest") != _digest({key: part for key, part in value.items() if key != "digest"}):
-        raise StoreError(f"'{name}' was changed after it was written: its digest does not fit.")
-    try:
-        removed = tuple((_hex(entry["digest"]), str(entry["label"])) for entry in value["removed"])
+        raise StoreError(f"'{shown(Path(path))}' was changed after it was written: its digest does not match.")
+    with refuse_damaged(Path(path)):
+        removed = tuple((_content(entry["digest"]), str(entry["label"])) for entry in value["removed"])
         before, after = ({**value[key], "digest": str(value[key]["digest"])} for key in ("before", "after"))
         uncertain = tuple(str(sentence) for sentence in value["uncertain"])
         return Receipt(removed, before, after, uncertain, str(value["version"]), str(value["date"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoreError(f"'{name}' is damaged: {type(error).__name__} at {str(error)[:60]}.") from None
 
 
-def digest_of(removed: Iterable[tuple[str, str]]) -> str:
+def digest_of(removed: Iterable[Entry]) -> str:
     """One digest of all that was removed, whatever its order; a model's history has it too."""
-    return _digest({"removed": sorted([digest, label] for digest, label in removed)})
-
-
-def is_whole(model: Model) -> bool:
-    """Whether the response of every fitted example is kept, so that all that was chosen can be chosen anew."""
-    return model.reservoir is not None and len(model.reservoir) == len(model.ledger)
+    return _digest({"removed": sorted([digest.hex(), label] for digest, label in removed)})
 
 
 def uncertainties(model: Model, removed: Sequence[bytes]) -> tuple[str, ...]:
-    """Where a fit without what was removed might have come out otherwise, in sentences; nothing is the rule."""
-    told, rule = [], model.choice.asked
+    """Why a fit without what was removed might differ, in sentences; usually none."""
+    reasons, rule = [], model.choice.asked
     held = sum(model.ledger.holds(list(dict.fromkeys(removed))))
     if held:
-        told.append(f"{counted(held, 'content')} still fitted: more than once before, or under another label.")
+        reasons.append(f"{counted(held, 'content')} still in the model: added more than once, or under another label.")
     if rule == "validation":
-        told.append("The shrinkage was chosen with validation images, which are not kept, and stays as it was.")
+        reasons.append("The shrinkage was chosen on validation images, which are not kept, and stays as it was.")
     elif isinstance(rule, str) and model.reservoir is None and RULES[rule] == MEMBERS:
-        told.append("Individual responses are not kept, so what was chosen stays as it was.")
-    elif model.reservoir is not None and not is_whole(model):
+        reasons.append("No individual responses are kept, so what was chosen stays as it was.")
+    elif model.reservoir is not None and not model.gathered.whole:
         kept, all_ = f"{len(model.reservoir):,}", counted(len(model.ledger), "example")
-        told.append(f"Chosen anew by the {kept} responses kept of {all_}; a fit without the images keeps others.")
+        reasons.append(f"Chosen anew on the {kept} responses kept of {all_}; a fresh fit would keep others.")
     if any(entry.get("verb") == "refine" for entry in model.history):
-        told.append("The prompt was trained on images, perhaps on these; only a refinement anew is without them.")
+        reasons.append("The prompt may have been trained on these images; refine again to be rid of them.")
     if asked_views(model) == 2:
-        told.append("Whether mirror images are read was decided with the images; the other way is not kept.")
-    return tuple(told)
+        reasons.append("Whether to read mirror images was decided with these images; the other way is not kept.")
+    return tuple(reasons)
 
 
 def asked_views(model: Model) -> int:
@@ -143,8 +130,8 @@ def _digest(plain: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
-def _hex(text: object) -> str:
+def _content(text: object) -> bytes:
     digest = bytes.fromhex(str(text))
     if len(digest) != DIGEST:
         raise ValueError("a digest")
-    return digest.hex()
+    return digest

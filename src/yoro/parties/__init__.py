@@ -1,1 +1,1 @@
-"""Several parties: sums of which only the total is seen."""
+"""Secure aggregation of federated statistics, with differential privacy on request."""

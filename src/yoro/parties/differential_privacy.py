@@ -1,9 +1,9 @@
-"""Noise that hides whether any one image is in a sum: how much, and what becomes of sums that have it.
+"""Differential privacy by the Gaussian mechanism: how much noise the sums need, and statistics from noisy sums.
 
-Every response is clipped to a length about the agreed point. One image then changes the counts, the sums over C and the
-second moments over C^2 by a vector whose length is at most sqrt(1 + 2 R), with R readings: one for its count, and for
-each reading at most one for its sum and one for its second moment. Gaussian noise of sigma times that length, on every
-number, gives (epsilon, delta) for adding or removing one image.
+Every response is clipped to length C about the agreed origin. One image then changes the counts, the sums over C and
+the second moments over C^2 by a vector of length at most sqrt(1 + 2 R), the sensitivity, with R readings: one for its
+count, and for each reading at most one for its sum and one for its second moment. Gaussian noise of sigma times the
+sensitivity on every number gives (epsilon, delta)-differential privacy for adding or removing one image.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from yoro.model.gathered import Gathered
 from yoro.model.model import Json
 from yoro.model.noise_facts import NOISE
 from yoro.model.shards import Shard
-from yoro.parties.moments import length, taken_apart, to_vector
+from yoro.parties.moments import length, split_vector, to_vector
 
 Array = NDArray[np.float64]
 
-WIDEST, NARROWEST = 1e9, 1e-9  # sigmas between which the right one is looked for
+LARGEST_SIGMA, SMALLEST_SIGMA = 1e9, 1e-9  # of the search
 
 
 @dataclass(frozen=True)
 class Noise:
-    """What the noise promises, and the length that every response is clipped to.
+    """The privacy budget (epsilon, delta), and the length that responses are clipped to.
 
-    `makers` add noise apart from each other, and their noises together make up the promise.
+    `makers` parties add noise independently; together their noise meets the budget.
     """
 
     epsilon: float
@@ -50,14 +50,16 @@ class Noise:
         sound = all(math.isfinite(x) for x in (self.epsilon, self.delta, self.clip))
         if not sound or self.epsilon <= 0 or not 0 < self.delta < 1:
             raise InputError(
-                f"Noise of ({self.epsilon}, {self.delta}); expected epsilon above 0, delta within 0 and 1."
+                f"Privacy budget ({self.epsilon}, {self.delta}); expected epsilon above 0 and delta between 0 and 1."
             )
         if self.clip <= 0 or self.makers < 1:
-            raise InputError(f"Responses clipped to {self.clip} by {self.makers}; expected more than 0, and 1 or more.")
+            raise InputError(
+                f"Clip {self.clip} and {self.makers} noise makers; expected a clip above 0 and at least 1 maker."
+            )
 
     @classmethod
     def parse(cls, text: str, clip: float, makers: int = 1) -> Self:
-        """The noise that is written as EPSILON,DELTA.
+        """The noise of a budget written as EPSILON,DELTA.
 
         >>> Noise.parse("1,1e-5", clip=1.0)
         Noise(epsilon=1.0, delta=1e-05, clip=1.0, makers=1)
@@ -65,44 +67,43 @@ class Noise:
         try:
             epsilon, delta = (float(word) for word in text.split(","))
         except ValueError:
-            raise InputError(f"{text!r} is no noise; expected EPSILON,DELTA such as 1,1e-5.") from None
+            raise InputError(f"{text!r} is not a privacy budget; expected EPSILON,DELTA such as 1,1e-5.") from None
         return cls(epsilon, delta, clip, makers)
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of all noise together, for a change of length one."""
+        """Standard deviation of all noise together, for sensitivity one."""
         return sigma_of(self.epsilon, self.delta)
 
     def to_json(self) -> Json:
-        """The same as plain values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, table: object) -> Self:
-        """What `to_json` gave, checked as if a stranger had written it."""
+        """The reverse of `to_json`, checked."""
         if not isinstance(table, dict) or set(table) != {"epsilon", "delta", "clip", "makers"}:
-            raise InputError("Noise is a table of epsilon, delta, clip and makers.")
+            raise InputError("The noise must be a table of epsilon, delta, clip and makers.")
         epsilon, delta, clip = (float(cast(float, table[key])) for key in ("epsilon", "delta", "clip"))
         return cls(epsilon, delta, clip, int(cast(int, table["makers"])))
 
 
 def delta_of(sigma: float, epsilon: float) -> float:
-    """The least delta of Gaussian noise on a change of length one (Balle and Wang 2018, theorem 8)."""
+    """The least delta of the Gaussian mechanism at sensitivity one (Balle and Wang 2018, theorem 8)."""
     near, far = log_ndtr(0.5 / sigma - epsilon * sigma), log_ndtr(-0.5 / sigma - epsilon * sigma)
     return float(np.exp(near) - np.exp(epsilon + far))
 
 
 def sigma_of(epsilon: float, delta: float) -> float:
-    """The least standard deviation of Gaussian noise that gives (epsilon, delta) for a change of length one."""
-    low, high = NARROWEST, WIDEST
-    if delta_of(high, epsilon) > delta:
-        raise InputError(f"No noise gives ({epsilon:g}, {delta:g}): epsilon or delta is too small.")
-    found = brentq(lambda x: delta_of(math.exp(x), epsilon) - delta, math.log(low), math.log(high), xtol=1e-14)
+    """The least standard deviation of Gaussian noise that gives (epsilon, delta) at sensitivity one."""
+    if delta_of(LARGEST_SIGMA, epsilon) > delta:
+        raise InputError(f"No noise can give ({epsilon:g}, {delta:g}); use a larger epsilon or delta.")
+    low, high = math.log(SMALLEST_SIGMA), math.log(LARGEST_SIGMA)
+    found = brentq(lambda x: delta_of(math.exp(x), epsilon) - delta, low, high, xtol=1e-14)
     return math.exp(float(found)) * (1 + 1e-9)  # on the safe side of the root
 
 
 def sensitivity(layout: Layout) -> float:
-    """The longest change that one clipped response makes, in units of the clip."""
+    """The largest change that one clipped response makes, in units of the clip."""
     return math.sqrt(1 + 2 * len(layout.readings))
 
 
@@ -122,31 +123,31 @@ def noisy(vector: Array, classes: int, layout: Layout, noise: Noise, content: by
 
 
 def bytes_needed(classes: int, layout: Layout) -> int:
-    """How many random bytes `noisy` takes."""
+    """How many random bytes `noisy` needs."""
     return 8 * length(classes, layout)
 
 
 def normal(content: bytes) -> Array:
-    """Numbers of the normal distribution, one from each 8 random bytes: a bit for the sign, the others for the size."""
+    """Standard normal numbers, one from each 8 random bytes: a bit for the sign, the others for the size."""
     whole = np.frombuffer(content, dtype="<u8")
-    size = ndtri(((whole >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64)  # of 0 to 1/2, so of no sign but minus
+    size = ndtri(((whole >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64)  # of 0 to 1/2, so never positive
     return cast(Array, np.where(whole & np.uint64(1), size, -size))
 
 
 def from_noisy(
     vector: Array, classes: Sequence[str], layout: Layout, shift: Array, noise: Noise, makers: int
 ) -> JointStatistics:
-    """Statistics of sums that so many makers have put noise on.
+    """Statistics from sums with the noise of so many makers.
 
-    Counts are at least one. What noise leaves of a scatter may have negative directions: those that do not rise above
-    the noise are all given the same size, and the whole the size that its trace has.
+    Counts are at least one. A noisy scatter may have negative eigenvalues: those below the noise are all raised to the
+    same size, and the whole is rescaled to keep its trace.
     """
     k, parts = len(classes), []
     each = noise.sigma * sensitivity(layout) * math.sqrt(makers / noise.makers)
     counts = np.maximum(vector[:k], 1.0)
-    for columns, sums, second in taken_apart(vector, k, layout):
+    for columns, sums, second in split_vector(vector, k, layout):
         steps = sums / counts[:, None]
-        lost = float(((each * noise.clip) ** 2 / counts).sum())  # that noise on the sums takes from the diagonal
+        lost = float(((each * noise.clip) ** 2 / counts).sum())  # noise on the sums lowers the diagonal by so much
         scatter = _above(second - sums.T @ steps + lost * np.eye(len(second)), each * noise.clip**2)
         arrays: dict[str, NDArray[np.generic]] = {"counts": counts, "means": steps + shift[columns], "scatter": scatter}
         parts.append(ResponseStatistics.from_arrays(arrays, classes))
@@ -154,31 +155,31 @@ def from_noisy(
 
 
 def with_noise(shard: Shard, noise: Noise) -> Shard:
-    """Sums alone of clipped responses, with noise of one holder; nothing exact of them is left, nor is their number."""
+    """A shard of noisy sums of clipped responses; nothing exact of them is left, not even their number."""
     statistics = shard.gathered.statistics
     classes, layout, about = statistics.classes, statistics.layout, np.zeros(statistics.width)
     drawn = secrets.token_bytes(bytes_needed(len(classes), layout))
     vector = noisy(to_vector(statistics, classes, about), len(classes), layout, noise, drawn)
     told = from_noisy(vector, classes, layout, about, noise, noise.makers)
-    gathered = Gathered(told, images=round(told.total), noting=False)
+    gathered = Gathered(told, noting=False)
     return replace(shard, gathered=gathered, facts={NOISE: {part: noise.to_json() for part in shard.parts}})
 
 
 def clip_of(layout: Layout, given: float | None) -> float:
-    """The length to clip to: the one given, or that of responses which have one length by how they are read."""
+    """The length to clip to: the one given, or 1 where all readings are of unit length."""
     if given is not None:
         return given
     if all(reading.transform != "plain" for reading in layout.readings):
         return 1.0
     plain = next(reading.name for reading in layout.readings if reading.transform == "plain")
     raise InputError(
-        f"Responses read at {plain!r} may have any length; say with --clip C what they are clipped to. "
-        "It must not be found by looking at the data."
+        f"Responses read at {plain!r} have no fixed length; set the length to clip them to with --clip C. "
+        "Do not choose it by looking at the data."
     )
 
 
 def _above(scatter: Array, deviation: float) -> Array:
-    """A scatter whose directions below the noise are all alike; the largest of pure noise is about 2 sqrt(w) of it."""
+    """The scatter with eigenvalues raised to the noise level, whose largest is about 2 sqrt(width) deviations."""
     w = len(scatter)
     values, vectors = np.linalg.eigh(scatter)
     raised = np.maximum(values, 2 * math.sqrt(w) * deviation)

@@ -16,19 +16,19 @@ Limbs = NDArray[np.uint64]  # (n, 2): the low and the high half of each integer
 
 HALF = 64  # bits of a limb
 RANGE = 126  # an integer of a sum has fewer bits than this, and one for its sign
-BITS = 70  # behind the point: 2^-70 is 8.5e-22
+BITS = 70  # after the binary point: 2^-70 is 8.5e-22
 FEWEST, MOST = 1, 110
 
 
 def check_bits(bits: int) -> int:
-    """A number of bits behind the point that leaves room before it."""
+    """The number of fractional bits, if it leaves room for the integer part."""
     if not FEWEST <= bits <= MOST:
-        raise InputError(f"{bits} bits behind the point were asked for; expected {FEWEST} to {MOST}.")
+        raise InputError(f"{bits} fractional bits; expected {FEWEST} to {MOST}.")
     return bits
 
 
 def largest(bits: int, terms: int) -> float:
-    """What a number may be in size, so that no sum of so many terms can overflow."""
+    """The largest number of which a sum of so many terms cannot overflow."""
     return float(2.0 ** (RANGE - bits) / terms)
 
 
@@ -37,7 +37,7 @@ def encode(values: Array, bits: int, terms: int = 1) -> Limbs:
     size = np.abs(values)
     if not (size <= largest(bits, terms)).all():  # NaN is not
         raise InputError(
-            f"A number of size {size.max():.3g} came; with {bits} bits behind the point and {terms} parties at most "
+            f"A sum is as large as {size.max():.3g}; with {bits} fractional bits and {terms} parties at most "
             f"{largest(bits, terms):.3g} can be added up. Agree on fewer bits."
         )
     scaled = np.ldexp(size, bits - HALF)  # exact, as are the two lines below: only the last rounds
@@ -65,7 +65,7 @@ def add(total: Limbs, other: Limbs) -> None:
 
 
 def subtract(total: Limbs, other: Limbs) -> None:
-    """Take integers from others in place, modulo 2^128."""
+    """Subtract integers from others in place, modulo 2^128."""
     borrow = total[:, 0] < other[:, 0]
     total[:, 1] -= other[:, 1] + borrow
     total[:, 0] -= other[:, 0]

@@ -1,13 +1,14 @@
-"""Keys of a party: a secret file that stays with it, and a public one that all others need.
+"""Keys of a party of a secure aggregation: a private file that it keeps, and a public one for the others.
 
-One pair of keys (X25519) agrees on a secret with every other party, the other (Ed25519) signs what the party sends.
+One key pair (X25519, Diffie-Hellman) agrees on a secret with every other party, the other (Ed25519) signs messages.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -15,8 +16,9 @@ from yoro import limits
 from yoro.environment import install
 from yoro.errors import InputError, StoreError
 from yoro.files.atomic import drafted_file, write_file
+from yoro.files.reading import json_digest, read_table, refuse_damaged
 from yoro.model.model import Json
-from yoro.parties.agreement import Agreement, digest_of, read_table
+from yoro.parties.agreement import Agreement
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -28,43 +30,41 @@ PRIVATE = 0o600  # the mode of a secret file
 
 
 @dataclass(frozen=True)
-class Secret:
-    """What only the party knows, and what it has done in the session: each thing once."""
+class PrivateKeys:
+    """What only the party knows, and what it has done in the session: everything once."""
 
     party: str
     agreement: str  # its digest
     exchange: bytes
     signing: bytes
-    seed: bytes  # of the mask that hides the party's message from all who know the masks it shares with others
+    seed: bytes  # of the mask that protects the message even from those who know the pairwise masks
     masked: str | None = None  # digest of the message that was made
-    confirmed: tuple[str, ...] | None = None  # parties whose messages are to be added up
+    confirmed: tuple[str, ...] | None = None  # parties whose messages are added up
 
     @property
-    def public(self) -> Public:
-        """What the others need of it."""
+    def public(self) -> PublicKeys:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         signing = Ed25519PrivateKey.from_private_bytes(self.signing).public_key().public_bytes_raw()
-        return Public(self.party, self.agreement, self._exchange().public_key().public_bytes_raw(), signing)
+        return PublicKeys(self.party, self.agreement, self._exchange().public_key().public_bytes_raw(), signing)
 
-    def shared(self, other: Public) -> bytes:
-        """The secret that this party and another have in common."""
+    def shared(self, other: PublicKeys) -> bytes:
+        """The secret that this party shares with another."""
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
         try:
             return bytes(self._exchange().exchange(X25519PublicKey.from_public_bytes(other.exchange)))
         except ValueError:
-            raise InputError(f"The public key of {other.party} is none: nothing secret can be shared by it.") from None
-
-    def sign(self, content: bytes) -> str:
-        """A signature in hex."""
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-        return bytes(Ed25519PrivateKey.from_private_bytes(self.signing).sign(content)).hex()
+            raise InputError(
+                f"The public key of {other.party} is not valid, so no secret can be shared with it."
+            ) from None
 
     def signed(self, table: Json) -> Json:
-        """A table with a signature of all else in it."""
-        return table | {"signature": self.sign(digest_of(table).encode())}
+        """The table with a signature of its content."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        signature = Ed25519PrivateKey.from_private_bytes(self.signing).sign(json_digest(table).encode())
+        return table | {"signature": bytes(signature).hex()}
 
     def _exchange(self) -> X25519PrivateKey:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -73,8 +73,8 @@ class Secret:
 
 
 @dataclass(frozen=True)
-class Public:
-    """What others know of a party."""
+class PublicKeys:
+    """What the others know of a party."""
 
     party: str
     agreement: str
@@ -83,22 +83,24 @@ class Public:
 
     @property
     def fingerprint(self) -> str:
-        """Of both keys, to be compared by other means than the files came by: over the telephone, say."""
-        digest = digest_of([self.party, self.exchange.hex(), self.signing.hex()])[:SIZE]
+        """Of both keys, to be compared over another channel than the files came by, such as the telephone."""
+        digest = json_digest([self.party, self.exchange.hex(), self.signing.hex()])[:SIZE]
         return " ".join(digest[i : i + 4] for i in range(0, SIZE, 4))
 
-    def check(self, signature: object, content: bytes, name: str) -> None:
-        """Raise unless this party signed the content; `name` is shown in the error."""
+    def verify(self, signed: Mapping[str, object], table: Json, path: Path) -> None:
+        """Raise unless the signature in a file is this party's for the table that was read from it."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
         try:
-            Ed25519PublicKey.from_public_bytes(self.signing).verify(bytes.fromhex(str(signature)), content)
+            signature = bytes.fromhex(str(signed.get("signature")))
+            Ed25519PublicKey.from_public_bytes(self.signing).verify(signature, json_digest(table).encode())
         except (InvalidSignature, ValueError):
-            raise StoreError(f"{name} is not what {self.party} signed: it was changed, or is another's.") from None
+            raise StoreError(
+                f"The signature of {path} is not {self.party}'s: it was changed, or is another's."
+            ) from None
 
     def to_json(self) -> Json:
-        """The same as plain values."""
         return {
             "kind": PUBLIC, "format": FORMAT, "party": self.party, "agreement": self.agreement,
             "exchange": self.exchange.hex(), "signing": self.signing.hex(),
@@ -106,22 +108,24 @@ class Public:
 
 
 def need_cryptography() -> None:
-    """Raise, with what to type, if the package that the keys need is not installed."""
+    """Raise, with the command to install it, if the package cryptography is missing."""
     try:
         import cryptography  # noqa: F401
     except ModuleNotFoundError:
-        raise InputError(f"Parties need the package cryptography: {install('parties')}.") from None
+        raise InputError(f"Secure aggregation needs the package cryptography: {install('parties')}.") from None
 
 
-def make_secret(agreement: Agreement, party: str) -> Secret:
-    """New keys of a party."""
+def make_secret(agreement: Agreement, party: str) -> PrivateKeys:
+    """Generate the keys of a party."""
     if party not in agreement.parties:
-        raise InputError(f"{party!r:.60} is no party of the agreement; they are {', '.join(agreement.parties)}.")
+        raise InputError(
+            f"{party!r:.60} is not a party of the agreement; the parties are {', '.join(agreement.parties)}."
+        )
     exchange, signing, seed = (secrets.token_bytes(SIZE) for _ in range(3))
-    return Secret(party, agreement.digest, exchange, signing, seed)
+    return PrivateKeys(party, agreement.digest, exchange, signing, seed)
 
 
-def write_secret(secret: Secret, path: Path) -> None:
+def write_secret(secret: PrivateKeys, path: Path) -> None:
     """Write the file so that only its owner can read it."""
     table: Json = {
         "kind": SECRET, "format": FORMAT, "party": secret.party, "agreement": secret.agreement,
@@ -133,48 +137,43 @@ def write_secret(secret: Secret, path: Path) -> None:
         draft.write_bytes(json.dumps(table, indent=1).encode())
 
 
-def read_secret(path: Path, agreement: Agreement) -> Secret:
-    """The keys of a file, which must be of this agreement."""
+def read_secret(path: Path, agreement: Agreement) -> PrivateKeys:
+    """The private keys in a file, which must belong to this agreement."""
     table = read_table(path, SECRET, FORMAT, limits.AGREEMENT_BYTES)
-    try:
-        exchange, signing, seed = (_key(table[key]) for key in ("exchange", "signing", "seed"))
+    with refuse_damaged(path):
+        exchange, signing, seed = (parse_key(table[key]) for key in ("exchange", "signing", "seed"))
         masked, confirmed = cast("str | None", table["masked"]), cast("list[str] | None", table["confirmed"])
         done = masked, None if confirmed is None else tuple(map(str, confirmed))
-        secret = Secret(str(table["party"]), str(table["agreement"]), exchange, signing, seed, *done)
-    except (KeyError, ValueError, TypeError) as error:
-        raise StoreError(f"{path} is damaged: {type(error).__name__} at {str(error)[:60]}.") from None
+        secret = PrivateKeys(str(table["party"]), str(table["agreement"]), exchange, signing, seed, *done)
     if secret.agreement != agreement.digest:
-        raise StoreError(f"{path} is a key for another agreement than this: join it first, or was it changed since?")
+        raise StoreError(
+            f"{path} is a key for another agreement. Join this one first; or was the agreement changed since?"
+        )
     return secret
 
 
-def write_public(public: Public, path: Path, secret: Secret) -> None:
-    """Write the file, signed by the keys that it shows."""
+def write_public(public: PublicKeys, path: Path, secret: PrivateKeys) -> None:
+    """Write the public keys, signed by themselves."""
     write_file(path, json.dumps(secret.signed(public.to_json()), indent=1).encode())
 
 
-def read_public(path: Path, agreement: Agreement, party: str) -> Public:
-    """The public keys of a party, from its file."""
+def read_public(path: Path, agreement: Agreement, party: str) -> PublicKeys:
+    """The public keys in a party's file."""
     table = read_table(path, PUBLIC, FORMAT, limits.AGREEMENT_BYTES)
-    try:
-        public = Public(str(table["party"]), str(table["agreement"]), _key(table["exchange"]), _key(table["signing"]))
-    except (KeyError, ValueError) as error:
-        raise StoreError(f"{path} is damaged: {type(error).__name__} at {str(error)[:60]}.") from None
-    public.check(table.get("signature"), digest_of(public.to_json()).encode(), str(path))
+    with refuse_damaged(path):
+        exchange, signing = (parse_key(table[key]) for key in ("exchange", "signing"))
+        public = PublicKeys(str(table["party"]), str(table["agreement"]), exchange, signing)
+    public.verify(table, public.to_json(), path)
     if public.party != party:
-        raise StoreError(f"{path} has the keys of {public.party!r:.60}, not of {party}.")
+        raise StoreError(f"{path} holds the keys of {public.party!r:.60}, not of {party}.")
     if public.agreement != agreement.digest:
-        raise StoreError(f"{path} is for another agreement than this one. Was the agreement changed since?")
+        raise StoreError(f"{path} is for another agreement. Was the agreement changed since?")
     return public
 
 
-def having_done(secret: Secret, **done: object) -> Secret:
-    """The same keys, which have now been used."""
-    return replace(secret, **done)  # type: ignore[arg-type]
-
-
-def _key(text: object) -> bytes:
+def parse_key(text: object) -> bytes:
+    """The bytes of a key written in hex."""
     key = bytes.fromhex(str(text))
     if len(key) != SIZE:
-        raise ValueError("a key")
+        raise ValueError(f"a key has {SIZE} bytes, not {len(key)}")
     return key

@@ -1,4 +1,4 @@
-"""Masks: streams of random integers that two parties know, one adds and the other takes away."""
+"""Pairwise masks: streams of random integers that two parties share; one adds them, the other subtracts them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from yoro.parties.fixed_point import Limbs, add, subtract
-from yoro.parties.keys import SIZE, Public, Secret
+from yoro.parties.keys import SIZE, PrivateKeys, PublicKeys
 
-PIECE = 1 << 18  # integers of a stream that are made at once: 4 MB
+INTEGERS_PER_STEP = 1 << 18  # of a stream: 4 MB
 INTEGER = 16  # bytes of one
 
 
-def pair_key(secret: Secret, other: Public, context: str) -> bytes:
-    """The key of the stream that a party shares with another; the other finds the same.
+def pair_key(secret: PrivateKeys, other: PublicKeys, context: str) -> bytes:
+    """The key of the stream that two parties share; both derive the same.
 
     `context` is a digest of the agreement and of everybody's public keys, so that no two sessions share a stream.
     """
@@ -22,32 +22,32 @@ def pair_key(secret: Secret, other: Public, context: str) -> bytes:
     return _derived(secret.shared(other), context, f"pair/{pair}")
 
 
-def own_key(secret: Secret, context: str) -> bytes:
-    """The key of the stream that a party alone knows, until it confirms whose messages are added up."""
+def own_key(secret: PrivateKeys, context: str) -> bytes:
+    """The key of a party's own stream, which it reveals with its confirmation."""
     return _derived(secret.seed, context, f"own/{secret.party}")
 
 
-def noise_bytes(secret: Secret, context: str, count: int) -> bytes:
-    """Random bytes for the noise of a party; the same again, so that a message made twice is the same."""
+def noise_bytes(secret: PrivateKeys, context: str, count: int) -> bytes:
+    """Random bytes for a party's noise; repeatable, so that a message made twice is the same."""
     return _Stream(_derived(secret.seed, context, f"noise/{secret.party}")).content(count)
 
 
 def mask(limbs: Limbs, key: bytes, *, sign: int) -> None:
-    """Add a stream to integers in place, or take it away, modulo 2^128."""
+    """Add a stream to integers in place, or subtract it, modulo 2^128."""
     apply: Callable[[Limbs, Limbs], None] = add if sign > 0 else subtract
     stream = _Stream(key)
-    for start in range(0, len(limbs), PIECE):
-        piece = limbs[start : start + PIECE]
+    for start in range(0, len(limbs), INTEGERS_PER_STEP):
+        piece = limbs[start : start + INTEGERS_PER_STEP]
         apply(piece, stream.integers(len(piece)))
 
 
 def pair_sign(party: str, other: str) -> int:
-    """Who adds the mask of a pair: the first by name; the other takes it away."""
+    """1 for the party that adds the mask of a pair, the first by name; -1 for the other."""
     return 1 if party < other else -1
 
 
 class _Stream:
-    """ChaCha20 of a key that is used once: its bytes cannot be told from random ones."""
+    """The keystream of ChaCha20 under a key that is used once."""
 
     def __init__(self, key: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
@@ -55,12 +55,10 @@ class _Stream:
         self._cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
 
     def integers(self, count: int) -> Limbs:
-        """The next integers."""
         content = self.content(count * INTEGER)
         return np.frombuffer(content, dtype="<u8").astype(np.uint64, copy=False).reshape(count, 2)
 
     def content(self, count: int) -> bytes:
-        """The next bytes."""
         return bytes(self._cipher.update(bytes(count)))
 
 

@@ -1,4 +1,4 @@
-"""What parties send: a masked message each, then a confirmation of whose messages are added up; both signed."""
+"""The signed messages of a secure aggregation: masked sums, then a confirmation of whose sums are added up."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ import numpy as np
 from yoro import limits
 from yoro.errors import StoreError
 from yoro.files.atomic import write_file
-from yoro.files.reading import read_bounded
+from yoro.files.reading import read_bounded, read_table, refuse_damaged
 from yoro.files.tensors import pack_tensors, parse_tensors
 from yoro.model.model import Json
-from yoro.parties.agreement import digest_of, read_table
 from yoro.parties.fixed_point import Limbs
-from yoro.parties.keys import SIZE, Public, Secret
+from yoro.parties.keys import PrivateKeys, PublicKeys, parse_key
 
 MASKED, CONFIRMED = "yoro-party-masked", "yoro-party-confirmed"
 FORMAT = 1
@@ -26,7 +25,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Message:
-    """The integers of a party under its masks: without the others' they are random numbers."""
+    """The masked integers of a party: random numbers to anyone without the masks."""
 
     party: str
     context: str  # the session: a digest of the agreement and of everybody's public keys
@@ -34,11 +33,10 @@ class Message:
 
     @property
     def digest(self) -> str:
-        """Of what is in it."""
         return hashlib.sha256(np.ascontiguousarray(self.limbs).data).hexdigest()
 
     def facts(self) -> Json:
-        """What is signed."""
+        """The content that is signed."""
         return {
             "kind": MASKED, "format": FORMAT, "party": self.party, "context": self.context, "digest": self.digest,
         }  # fmt: skip
@@ -46,16 +44,16 @@ class Message:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """Whose messages are added up, by their digests, and the keys of the masks that then have to go."""
+    """Whose messages are added up, and the keys of the masks that must then be removed."""
 
     party: str
     context: str
     messages: dict[str, str]  # party to digest
     own: bytes
-    lost: dict[str, bytes]  # of the masks shared with parties whose messages did not come
+    lost: dict[str, bytes]  # keys of the masks shared with parties that dropped out
 
     def facts(self) -> Json:
-        """What is signed."""
+        """The content that is signed."""
         return {
             "kind": CONFIRMED, "format": FORMAT, "party": self.party, "context": self.context,
             "messages": self.messages, "own": self.own.hex(),
@@ -63,13 +61,13 @@ class Confirmation:
         }  # fmt: skip
 
 
-def write_message(message: Message, path: Path, secret: Secret) -> None:
-    """Write the file, signed."""
+def write_message(message: Message, path: Path, secret: PrivateKeys) -> None:
+    """Write a signed message."""
     write_file(path, pack_tensors({"message": message.limbs}, secret.signed(message.facts())))
 
 
-def read_message(path: Path, sender: Public, context: str, length: int) -> Message:
-    """A party's message of this session; what was changed, or belongs elsewhere, is a StoreError."""
+def read_message(path: Path, sender: PublicKeys, context: str, length: int) -> Message:
+    """A party's message; one that was changed or belongs to another session is a StoreError."""
     try:
         content = read_bounded(path, limits.MODEL_FILE_BYTES)
     except ValueError as error:
@@ -78,45 +76,38 @@ def read_message(path: Path, sender: Public, context: str, length: int) -> Messa
     limbs = arrays.get("message")
     if limbs is None or limbs.dtype != np.uint64 or limbs.shape != (length, 2):
         shape = None if limbs is None else limbs.shape
-        raise StoreError(f"{path} has a message of shape {shape}; by the agreement it has ({length}, 2).")
+        raise StoreError(f"{path} holds a message of shape {shape}; the agreement requires ({length}, 2).")
     message = Message(str(facts.get("party")), str(facts.get("context")), cast(Limbs, limbs))
     _check(message.party, message.context, sender, context, path)
-    sender.check(facts.get("signature"), digest_of(message.facts()).encode(), str(path))
+    sender.verify(facts, message.facts(), path)
     return message
 
 
-def write_confirmation(confirmation: Confirmation, path: Path, secret: Secret) -> None:
-    """Write the file, signed."""
+def write_confirmation(confirmation: Confirmation, path: Path, secret: PrivateKeys) -> None:
+    """Write a signed confirmation."""
     write_file(path, json.dumps(secret.signed(confirmation.facts()), indent=1).encode())
 
 
-def read_confirmation(path: Path, sender: Public, context: str) -> Confirmation:
-    """A party's confirmation of this session; what was changed, or belongs elsewhere, is a StoreError."""
+def read_confirmation(path: Path, sender: PublicKeys, context: str) -> Confirmation:
+    """A party's confirmation; one that was changed or belongs to another session is a StoreError."""
     table = read_table(path, CONFIRMED, FORMAT, limits.AGREEMENT_BYTES)
-    try:
+    with refuse_damaged(path):
         messages, lost = (cast("dict[str, str]", table[key]) for key in ("messages", "lost"))
         confirmation = Confirmation(
             str(table["party"]), str(table["context"]), {str(k): str(v) for k, v in messages.items()},
-            _key(table["own"]), {str(party): _key(key) for party, key in lost.items()},
+            parse_key(table["own"]), {str(party): parse_key(key) for party, key in lost.items()},
         )  # fmt: skip
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise StoreError(f"{path} is damaged: {type(error).__name__} at {str(error)[:60]}.") from None
     _check(confirmation.party, confirmation.context, sender, context, path)
-    sender.check(table.get("signature"), digest_of(confirmation.facts()).encode(), str(path))
+    sender.verify(table, confirmation.facts(), path)
     return confirmation
 
 
-def _check(party: str, mine: str, sender: Public, context: str, path: Path) -> None:
+def _check(party: str, mine: str, sender: PublicKeys, context: str, path: Path) -> None:
     if party != sender.party:
-        raise StoreError(f"{path} comes from {party!r:.60}, not from {sender.party}: was a message sent twice?")
+        raise StoreError(
+            f"{path} comes from {party!r:.60}, not from {sender.party}. Was a file copied under another name?"
+        )
     if mine != context:
         raise StoreError(
-            f"{path} belongs to another session: another agreement, or other public keys than those in the folder."
+            f"{path} belongs to another session: the agreement or the public keys in the folder are different."
         )
-
-
-def _key(text: object) -> bytes:
-    key = bytes.fromhex(str(text))
-    if len(key) != SIZE:
-        raise ValueError("a key")
-    return key

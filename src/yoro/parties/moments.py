@@ -1,13 +1,12 @@
-"""Statistics as one vector of sums about a point that all agree on: counts, class sums, second moments.
+"""Federated statistics as one vector of sums about an agreed origin: counts, class sums, second moments.
 
-Vectors of several parties add up to that of all their data, entry by entry, which the centred form that statistics are
-kept in does not.
+Vectors of several parties add up entry by entry to that of all their data; the centred form of `ResponseStatistics`
+does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 def length(classes: int, layout: Layout) -> int:
-    """How many numbers the vector has.
+    """The length of the vector.
 
     >>> length(3, Layout.of(4))
     25
@@ -33,11 +32,9 @@ def length(classes: int, layout: Layout) -> int:
 def to_vector(statistics: JointStatistics, classes: Sequence[str], shift: Array) -> Array:
     """Counts, then for each reading the sums of its classes and the upper triangle of its second moment."""
     if stray := sorted(set(statistics.classes) - set(classes)):
-        raise InputError(
-            f"The data have the class {stray[0]!r}, which was not agreed on; the classes are {listed(sorted(classes))}."
-        )
+        raise InputError(f"Class {stray[0]!r} is not in the agreement; its classes are {listed(sorted(classes))}.")
     if statistics.width != len(shift):
-        raise WidthError(f"The responses have width {statistics.width}; width {len(shift)} was agreed on.")
+        raise WidthError(f"The responses have width {statistics.width}; the agreement has width {len(shift)}.")
     empty, blocks = ResponseStatistics(classes), []
     for part, columns in zip(statistics.parts, statistics.layout.slices, strict=True):
         whole = part + empty
@@ -49,22 +46,22 @@ def to_vector(statistics: JointStatistics, classes: Sequence[str], shift: Array)
 
 
 def from_vector(vector: Array, classes: Sequence[str], layout: Layout, shift: Array) -> JointStatistics:
-    """The statistics of a sum of such vectors; classes of which there is no example are left out."""
+    """The statistics of a sum of such vectors; classes without examples are left out."""
     if len(vector) != length(len(classes), layout):
-        raise WidthError(f"A vector of {len(vector)} numbers came; expected {length(len(classes), layout)}.")
+        raise WidthError(f"The vector has {len(vector)} numbers; expected {length(len(classes), layout)}.")
     k = len(classes)
     counts, parts = np.rint(vector[:k]), []
     if (counts < 0).any():
-        raise InputError("A class has less than no examples: what was added up does not belong together.")
+        raise InputError("A class has a negative count: the sums do not belong together.")
     present = counts > 0
     names = [name for name, there in zip(classes, present, strict=True) if there]
-    for columns, sums, second in taken_apart(vector, k, layout):
+    for columns, sums, second in split_vector(vector, k, layout):
         parts.append(_centred(counts[present], sums[present], second, names, shift[columns]))
     return JointStatistics(layout, parts)
 
 
-def taken_apart(vector: Array, classes: int, layout: Layout) -> Iterator[tuple[slice, Array, Array]]:
-    """For each reading where it stands, the sums of its classes (classes, width), and its second moment."""
+def split_vector(vector: Array, classes: int, layout: Layout) -> Iterator[tuple[slice, Array, Array]]:
+    """For each reading its columns, its class sums (classes, width) and its second moment."""
     start = classes
     for w, columns in zip(_widths(layout), layout.slices, strict=True):
         middle, stop = start + classes * w, start + classes * w + w * (w + 1) // 2
@@ -73,11 +70,11 @@ def taken_apart(vector: Array, classes: int, layout: Layout) -> Iterator[tuple[s
 
 
 def _centred(counts: Array, sums: Array, second: Array, names: Sequence[str], shift: Array) -> ResponseStatistics:
-    """From sums about the shift to class means and the scatter about them."""
+    """Class means and within-class scatter from sums about the origin."""
     steps = sums / counts[:, None]
     scatter = second - sums.T @ steps
     scatter = (scatter + scatter.T) / 2
-    np.fill_diagonal(scatter, np.maximum(scatter.diagonal(), 0.0))  # rounding of what is constant within classes
+    np.fill_diagonal(scatter, np.maximum(scatter.diagonal(), 0.0))  # rounding, where a coordinate is constant
     arrays: dict[str, NDArray[np.generic]] = {"counts": counts, "means": steps + shift, "scatter": scatter}
     return ResponseStatistics.from_arrays(arrays, names)
 
@@ -88,13 +85,11 @@ def _widths(layout: Layout) -> list[int]:
 
 def _upper(matrix: Array) -> Array:
     """The upper triangle, row by row."""
-    return np.concatenate([matrix[i, i:] for i in range(len(matrix))])
+    return matrix[np.triu_indices(len(matrix))]
 
 
 def _square(upper: Array, width: int) -> Array:
     """The symmetric matrix of an upper triangle."""
-    ends = np.concatenate([[0], np.cumsum(np.arange(width, 0, -1))])
     matrix = np.zeros((width, width))
-    for i, (start, stop) in enumerate(pairwise(ends)):
-        matrix[i, i:] = upper[start:stop]
+    matrix[np.triu_indices(width)] = upper
     return matrix + np.triu(matrix, 1).T

@@ -1,14 +1,15 @@
-"""A session of parties: a folder that all of them see, in which nothing is secret.
+"""Secure aggregation of federated statistics (after Bonawitz et al. 2017): only the total is revealed.
 
-Each party joins with its public keys, sends its sums under masks, and confirms whose messages came. Masks of pairs
-cancel in the sum. Each message has a mask of its own besides, which its party gives away only with its confirmation: so
-a message that was thought lost, and comes late, stays closed although the others gave away their masks with it.
+The session is a folder that all parties see; nothing in it is secret. Each party joins with its public keys, sends its
+sums under masks, and confirms whose messages arrived. Pairwise masks cancel in the sum. Every message also has a mask
+of its own, revealed only with its party's confirmation, so that a message which arrives too late stays unreadable even
+though the others revealed the masks that they share with its sender.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -16,116 +17,105 @@ import numpy as np
 
 from yoro.discriminant.joint import JointStatistics
 from yoro.errors import InputError, StoreError
+from yoro.files.reading import json_digest
 from yoro.model.gathered import Gathered
 from yoro.model.model import Json
 from yoro.model.noise_facts import NOISE
 from yoro.model.shards import Shard
-from yoro.parties.agreement import FEW, Agreement, digest_of, read_agreement
+from yoro.parties import keys, messages
+from yoro.parties.agreement import FEW, Agreement, read_agreement
 from yoro.parties.differential_privacy import bytes_needed, from_noisy, noisy
 from yoro.parties.fixed_point import Limbs, add, decode, encode
-from yoro.parties.keys import (
-    Public,
-    Secret,
-    having_done,
-    make_secret,
-    need_cryptography,
-    read_public,
-    read_secret,
-    write_public,
-    write_secret,
-)
+from yoro.parties.keys import PrivateKeys, PublicKeys
 from yoro.parties.masks import mask, noise_bytes, own_key, pair_key, pair_sign
-from yoro.parties.messages import (
-    Confirmation,
-    Message,
-    read_confirmation,
-    read_message,
-    write_confirmation,
-    write_message,
-)
+from yoro.parties.messages import Confirmation, Message
 from yoro.parties.moments import from_vector, to_vector
 
-PARTIES = "parties"  # the fact of a shard that says whose sums are in it
+PARTIES = "parties"  # key of a shard's facts: whose sums it holds
 AGAIN = "Start a new session: `yoro parties agree` in another folder."
 
 
 @dataclass(frozen=True)
-class Agreed:
-    """Whose messages are added up, and who was lost."""
+class Participants:
+    """Parties whose messages are added up, and parties that dropped out."""
 
     added: tuple[str, ...]
     lost: tuple[str, ...]
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on what follows from it."""
-        told = [f"Without {', '.join(self.lost)}: no message of theirs came."] if self.lost else []
+        """What the user should know about it."""
+        notes = [f"Without {', '.join(self.lost)}, who sent no message."] if self.lost else []
         if len(self.added) <= FEW:
-            told.append("Only two remain: each can take its own sums from the total, and has the other's.")
-        return told
+            notes.append(
+                "Only two parties remain: each can subtract its own sums from the total and learn the other's."
+            )
+        return notes
 
 
 class Session:
-    """The folder of a session, and what is in it."""
+    """The folder of a session and the files in it."""
 
     def __init__(self, folder: Path) -> None:
-        need_cryptography()
+        keys.need_cryptography()
         self.folder = folder
         self.agreement: Agreement = read_agreement(folder)
 
     def place(self, party: str, what: str) -> Path:
-        """The file of a party: `what` is "public", "masked" or "confirmed"."""
+        """A party's file; `what` is "public", "masked" or "confirmed"."""
         return self.folder / f"{party}.{what}"
 
     def have(self, what: str) -> tuple[str, ...]:
-        """The parties whose file is there."""
+        """The parties whose file of that kind is there."""
         return tuple(party for party in self.agreement.parties if self.place(party, what).is_file())
 
-    def joined(self) -> dict[str, Public]:
-        """The public keys that are there."""
-        return {party: read_public(self.place(party, "public"), self.agreement, party) for party in self.have("public")}
+    def joined(self) -> dict[str, PublicKeys]:
+        """The public keys of those who have joined."""
+        return {
+            party: keys.read_public(self.place(party, "public"), self.agreement, party) for party in self.have("public")
+        }
 
     @cached_property
-    def publics(self) -> dict[str, Public]:
-        """Everybody's public keys; all must have joined."""
+    def publics(self) -> dict[str, PublicKeys]:
+        """The public keys of all parties; everybody must have joined."""
         if missing := sorted(set(self.agreement.parties) - set(self.have("public"))):
-            raise InputError(f"Not all have joined: {_named(missing, 'public')} not in {self.folder}.")
+            raise InputError(f"Not all parties have joined: {_named(missing, 'public')} not in {self.folder}.")
         return self.joined()
 
     @cached_property
     def context(self) -> str:
-        """A digest of the agreement and of everybody's keys; it is in every message."""
-        keys = {party: [public.exchange.hex(), public.signing.hex()] for party, public in self.publics.items()}
-        return digest_of([self.agreement.digest, keys])
+        """A digest of the agreement and of all public keys; every message carries it."""
+        public = {party: [one.exchange.hex(), one.signing.hex()] for party, one in self.publics.items()}
+        return json_digest([self.agreement.digest, public])
 
     def message(self, party: str) -> Message:
-        """The masked message of a party."""
-        return read_message(self.place(party, "masked"), self.publics[party], self.context, self.agreement.length)
+        return messages.read_message(
+            self.place(party, "masked"), self.publics[party], self.context, self.agreement.length
+        )
 
     def confirmations(self) -> list[Confirmation]:
-        """All that are there."""
         return [
-            read_confirmation(self.place(party, "confirmed"), self.publics[party], self.context)
+            messages.read_confirmation(self.place(party, "confirmed"), self.publics[party], self.context)
             for party in self.have("confirmed")
         ]
 
 
-def join(session: Session, party: str, key: Path) -> Public:
-    """Make keys for a party: the secret ones in a file of its own, the public ones in the folder."""
-    secret, place = make_secret(session.agreement, party), session.place(party, "public")
+def join(session: Session, party: str, key: Path) -> PublicKeys:
+    """Generate a party's keys: the private ones into its own file, the public ones into the folder."""
+    secret, place = keys.make_secret(session.agreement, party), session.place(party, "public")
     for path in (key, place):
         if path.exists():
-            raise StoreError(f"{path} exists already: {party} has joined. A second key would not fit the first.")
-    write_secret(secret, key)
-    write_public(secret.public, place, secret)
+            raise StoreError(f"{path} exists already: {party} has joined. A second key would not match the first.")
+    keys.write_secret(secret, key)
+    keys.write_public(secret.public, place, secret)
     return secret.public
 
 
 def send(session: Session, statistics: JointStatistics, key: Path) -> Message:
-    """Write the sums of a party's data, under masks, into the folder; with noise, if that was agreed on.
+    """Write a party's masked sums into the folder, with noise if the agreement asks for differential privacy.
 
-    Where there is noise, the responses must have been clipped as was agreed on. A key masks one message: two under the
-    same masks would show by how much they differ.
+    With noise, the responses must have been clipped as agreed. A key masks one message only: two under the same masks
+    would reveal their difference.
     """
     secret = _own(session, key)
     _refuse_without(session, secret.party)
@@ -142,66 +132,68 @@ def send(session: Session, statistics: JointStatistics, key: Path) -> Message:
     message = Message(secret.party, session.context, limbs)
     if secret.masked not in (None, message.digest):
         raise InputError(
-            f"{key} has masked other data before. Two messages under the same masks would show by how much they "
-            f"differ, so a key masks once. {AGAIN}"
+            f"{key} has masked other data before, and a key masks once: two messages under the same masks would reveal "
+            f"their difference. {AGAIN}"
         )
-    write_secret(having_done(secret, masked=message.digest), key)  # first: what is not noted could be done twice
-    write_message(message, session.place(secret.party, "masked"), secret)
+    keys.write_secret(replace(secret, masked=message.digest), key)  # first, or it could be done twice
+    messages.write_message(message, session.place(secret.party, "masked"), secret)
     return message
 
 
-def confirm(session: Session, key: Path) -> Agreed:
-    """Say whose messages came, and give away what is needed to add them up: nothing of a single party's."""
+def confirm(session: Session, key: Path) -> Participants:
+    """Confirm whose messages arrived, and reveal the mask keys needed to add them up, but no single party's sums."""
     secret = _own(session, key)
-    agreed = _agreed(session, session.have("masked"))
-    if secret.party not in agreed.added:
-        raise InputError(f"{secret.party} has sent no message: `yoro parties mask {session.folder} DATA` makes it.")
-    if secret.confirmed not in (None, agreed.added):
+    participants = _participants(session, session.have("masked"))
+    if secret.party not in participants.added:
         raise InputError(
-            f"{key} has confirmed {', '.join(secret.confirmed or ())}, and now the messages of "
-            f"{', '.join(agreed.added)} are here. Two different sums would show what lies between them. {AGAIN}"
+            f"{secret.party} has sent no message yet; run `yoro parties mask {session.folder} DATA` first."
         )
-    messages = {party: session.message(party).digest for party in agreed.added}
-    lost = {party: pair_key(secret, session.publics[party], session.context) for party in agreed.lost}
-    made = Confirmation(secret.party, session.context, messages, own_key(secret, session.context), lost)
-    for other in session.confirmations():
-        if other.messages != messages:
-            raise InputError(f"{other.party} has confirmed other messages than those in {session.folder}. {AGAIN}")
-    write_secret(having_done(secret, confirmed=agreed.added), key)
-    write_confirmation(made, session.place(secret.party, "confirmed"), secret)
-    return agreed
-
-
-def total(session: Session) -> tuple[Shard, Agreed]:
-    """The sums of all whose messages came, as a shard; nobody's alone are ever known."""
-    agreement, confirmations = session.agreement, session.confirmations()
-    agreed = _agreed(session, tuple(confirmations[0].messages) if confirmations else session.have("masked"))
-    if missing := sorted(set(agreed.added) - {one.party for one in confirmations}):
+    if secret.confirmed not in (None, participants.added):
         raise InputError(
-            f"Not all have confirmed: {_named(missing, 'confirmed')} not in {session.folder}. "
-            "`yoro parties confirm` makes it, once all messages are there."
+            f"{key} has confirmed {', '.join(secret.confirmed or ())} before, and now messages of "
+            f"{', '.join(participants.added)} are here. Two different sums would reveal their difference. {AGAIN}"
+        )
+    digests = {party: session.message(party).digest for party in participants.added}
+    lost = {party: pair_key(secret, session.publics[party], session.context) for party in participants.lost}
+    made = Confirmation(secret.party, session.context, digests, own_key(secret, session.context), lost)
+    for other in session.confirmations():
+        if other.messages != digests:
+            raise InputError(f"{other.party} has confirmed other messages than those in {session.folder}. {AGAIN}")
+    keys.write_secret(replace(secret, confirmed=participants.added), key)
+    messages.write_confirmation(made, session.place(secret.party, "confirmed"), secret)
+    return participants
+
+
+def total(session: Session) -> tuple[Shard, Participants]:
+    """The sums of all participants, as a shard; no single party's sums are ever revealed."""
+    agreement, confirmations = session.agreement, session.confirmations()
+    participants = _participants(session, tuple(confirmations[0].messages) if confirmations else session.have("masked"))
+    if missing := sorted(set(participants.added) - {one.party for one in confirmations}):
+        raise InputError(
+            f"Not all parties have confirmed: {_named(missing, 'confirmed')} not in {session.folder}. "
+            "Each runs `yoro parties confirm` once all messages are there."
         )
     sums = np.zeros((agreement.length, 2), dtype=np.uint64)
     for one in confirmations:
-        _add_one(session, sums, one, confirmations[0], agreed)
+        _add_one(session, sums, one, confirmations[0], participants)
     vector, classes, layout, about = decode(sums, agreement.bits), agreement.classes, agreement.layout, agreement.about
-    facts: Json = {PARTIES: {agreement.session: {"added": list(agreed.added), "lost": list(agreed.lost)}}}
+    facts: Json = {PARTIES: {agreement.session: {"added": list(participants.added), "lost": list(participants.lost)}}}
     if agreement.noise is None:
         statistics = from_vector(vector, classes, layout, about)
     else:
-        statistics = from_noisy(vector, classes, layout, about, agreement.noise, len(agreed.added))
+        statistics = from_noisy(vector, classes, layout, about, agreement.noise, len(participants.added))
         facts[NOISE] = {agreement.session: agreement.noise.to_json()}
-    gathered = Gathered(statistics, images=round(statistics.total), noting=False)
-    return Shard(gathered, agreement.origin, (agreement.session,), facts), agreed
+    gathered = Gathered(statistics, noting=False)
+    return Shard(gathered, agreement.origin, (agreement.session,), facts), participants
 
 
-def _add_one(session: Session, sums: Limbs, one: Confirmation, first: Confirmation, agreed: Agreed) -> None:
-    """Add a party's message to the sums, less the masks that no other takes away."""
-    if one.messages != first.messages or set(one.lost) != set(agreed.lost):
+def _add_one(session: Session, sums: Limbs, one: Confirmation, first: Confirmation, participants: Participants) -> None:
+    """Add a party's message to the sums, without the masks that nobody else cancels."""
+    if one.messages != first.messages or set(one.lost) != set(participants.lost):
         raise InputError(f"{one.party} and {first.party} have confirmed different messages. {AGAIN}")
     message = session.message(one.party)
     if message.digest != one.messages[one.party]:
-        raise StoreError(f"The message of {one.party} is another than all have confirmed.")
+        raise StoreError(f"The message of {one.party} is not the one that was confirmed.")
     limbs = message.limbs.copy()
     mask(limbs, one.own, sign=-1)
     for party, key in one.lost.items():
@@ -209,27 +201,27 @@ def _add_one(session: Session, sums: Limbs, one: Confirmation, first: Confirmati
     add(sums, limbs)
 
 
-def _own(session: Session, key: Path) -> Secret:
-    """The secret of a key file, whose public half must be the one in the folder."""
-    secret = read_secret(key, session.agreement)
+def _own(session: Session, key: Path) -> PrivateKeys:
+    """The private keys in a file; their public half must be the one in the folder."""
+    secret = keys.read_secret(key, session.agreement)
     if session.publics.get(secret.party) != secret.public:
         raise StoreError(f"The public key of {secret.party} in {session.folder} is not that of {key}.")
     return secret
 
 
-def _agreed(session: Session, added: Sequence[str]) -> Agreed:
+def _participants(session: Session, added: Sequence[str]) -> Participants:
     parties, least = session.agreement.parties, session.agreement.least
     if stray := sorted(set(added) - set(parties)):
-        raise InputError(f"{stray[0]!r:.60} is no party of the agreement.")
+        raise InputError(f"{stray[0]!r:.60} is not a party of the agreement.")
     if len(added) < least:
         raise InputError(
-            f"Messages of {len(added)} of {len(parties)} parties are here; at least {least} were agreed on."
+            f"{len(added)} of {len(parties)} parties have sent messages; the agreement requires at least {least}."
         )
-    return Agreed(tuple(sorted(added)), tuple(party for party in parties if party not in set(added)))
+    return Participants(tuple(sorted(added)), tuple(party for party in parties if party not in set(added)))
 
 
 def _refuse_without(session: Session, party: str) -> None:
-    """Raise if others have confirmed without a party: its message would come too late."""
+    """Raise if others have confirmed without this party, so that its message would come too late."""
     if any(party not in one.messages for one in session.confirmations()):
         raise InputError(f"The others have confirmed without {party}, so its message would come too late. {AGAIN}")
 

@@ -1,1 +1,1 @@
-"""What stands around or over an image before the frozen model sees it."""
+"""Visual prompts: what is added around or over an image before the frozen model sees it."""

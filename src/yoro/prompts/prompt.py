@@ -1,4 +1,4 @@
-"""Prompts of constant addend: zero_pad(image in [0, 1]) + addend, normalised afterwards by the source.
+"""Visual prompts with a constant addend: zero_pad(image in [0, 1]) + addend, normalised afterwards by the source.
 
 A padding's addend is a frame, sigmoid(program) in pixel units, around a smaller image. A watermark's
 is theta * std over the image, because theta lives in normalised units: (x + theta std - mean) / std =
@@ -51,7 +51,7 @@ class Prompt:
         if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape[1:] != expected:
             came = f"{images.dtype} {images.shape}" if isinstance(images, np.ndarray) else type(images).__name__
             raise InputError(
-                f"The {self.name} prompt takes uint8 images (n, {', '.join(map(str, expected))}); {came} came."
+                f"The {self.name} prompt takes uint8 images (n, {', '.join(map(str, expected))}); got {came}."
             )
         rows, columns = image_square(self.side, self.image_side)
         if not self._addend.any():
@@ -95,9 +95,9 @@ class Prompt:
         shape = (self.side, self.side, 3)
         if not isinstance(program, np.ndarray) or program.dtype != np.float32 or program.shape != shape:
             came = f"{program.dtype} {program.shape}" if isinstance(program, np.ndarray) else type(program).__name__
-            raise InputError(f"A program of this prompt is float32 {shape}; {came} came.")
+            raise InputError(f"The program of this prompt must be float32 {shape}; got {came}.")
         if not np.isfinite(program).all():
-            raise InputError("The program holds NaN or infinity; every value must be finite.")
+            raise InputError("The program contains NaN or infinity; every value must be finite.")
         shown = np.where(self.mask(), program, np.float32(0))
         shown.setflags(write=False)
         return replace(self, program=shown)
@@ -148,18 +148,18 @@ def make_prompt(
     39936
     """
     if name not in PROMPTS:
-        raise InputError(f"{name!r} names no prompt; there are {', '.join(PROMPTS)}.")
+        raise InputError(f"unknown prompt {name!r}; choose one of {', '.join(PROMPTS)}.")
     side = check_whole(side, 1, limits.CANVAS_SIDE, "The canvas side")
     means, stds = _colour(mean, "mean", 0.0), _colour(std, "std", math.ulp(0.0))
     if name == "watermark":
         if image_side not in (None, side):
-            raise InputError(f"A watermark's image fills the canvas of {side}; an image side of {image_side!r} came.")
+            raise InputError(f"A watermark's image fills the canvas of {side}; got an image side of {image_side!r}.")
         if frame != "grey":
-            raise InputError(f"A watermark has no frame to start at {frame!r}; only paddings have.")
+            raise InputError(f"A watermark has no frame; remove frame={frame!r} or use a padding.")
         pad = None if pad is None else check_whole(pad, 1, (side + 1) // 2, "The watermark's pad")
         return Prompt(name, side, side, means, stds, None, pad)
     if pad is not None:
-        raise InputError(f"Only a watermark has a pad; for {name} give the image side instead of pad={pad!r}.")
+        raise InputError(f"Only a watermark has a pad; for {name} set the image side instead of pad={pad!r}.")
     if image_side is None:
         image_side = side - 2 * FRAME if name == "padding" else LEGACY_IMAGE
     image_side = check_whole(image_side, 1, side - 1, f"The image side of {name} in a canvas of {side}")
@@ -181,7 +181,7 @@ def _frame_program(frame: str | float, mean: Colour) -> npt.NDArray[np.float64]:
         return np.full(3, BLACK_PROGRAM)
     start: object = {"grey": (0.5,) * 3, "mean": mean}.get(frame) if isinstance(frame, str) else (frame,) * 3
     if not isinstance(start, tuple) or not all(type(value) in (int, float) and 0 < value < 1 for value in start):
-        raise InputError(f"A frame starts 'grey', 'black', 'mean' or at a number between 0 and 1; {frame!r} came.")
+        raise InputError(f"A frame starts at 'grey', 'black', 'mean' or a number between 0 and 1; got {frame!r}.")
     return np.array([math.log(value / (1 - value)) for value in start])
 
 
@@ -190,9 +190,9 @@ def _colour(values: Sequence[float], what: str, low: float) -> Colour:
     try:
         red, green, blue = (float(value) for value in values if not isinstance(value, bool | str))
     except (TypeError, ValueError):
-        raise InputError(f"The source's {what} must be three numbers; {values!r} came.") from None
+        raise InputError(f"The source's {what} must be three numbers; got {values!r}.") from None
     if not all(math.isfinite(value) and value >= low for value in (red, green, blue)):
-        raise InputError(f"The source's {what} must be three finite numbers of at least {low:g}; {values!r} came.")
+        raise InputError(f"The source's {what} must be three finite numbers of at least {low:g}; got {values!r}.")
     return red, green, blue
 
 
@@ -209,7 +209,7 @@ def image_square(side: int, image_side: int) -> tuple[slice, slice]:
 def check_whole(value: object, low: int, high: int, what: str) -> int:
     """A whole number from low to high; a boolean is none."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or not low <= value <= high:
-        raise InputError(f"{what} must be a whole number from {low} to {high}; {value!r} came.")
+        raise InputError(f"{what} must be a whole number from {low} to {high}; got {value!r}.")
     return int(value)
 
 
@@ -220,7 +220,7 @@ def restore_prompt(config: Mapping[str, object], arrays: Mapping[str, npt.NDArra
     """The prompt that gave this config and these arrays; anything else is a StoreError."""
     if not isinstance(config, Mapping) or set(config) != KEYS:
         came = ", ".join(sorted(map(str, config))) if isinstance(config, Mapping) else type(config).__name__
-        raise StoreError(f"A stored prompt has the keys {', '.join(sorted(KEYS))}; {came} came.")
+        raise StoreError(f"A stored prompt has the keys {', '.join(sorted(KEYS))}; got {came}.")
     try:
         prompt = _make(config)
         if prompt.config() != {**config, "trained": False}:  # for instance a pad wider than a watermark can have
@@ -234,12 +234,12 @@ def _make(config: Mapping[str, object]) -> Prompt:
     name, side, image_side = config["prompt"], config["side"], config["image_side"]
     frame, pad, mean, std = config["frame"], config["pad"], config["mean"], config["std"]
     if not isinstance(name, str) or type(side) is not int or type(image_side) is not int:
-        raise StoreError(f"A stored prompt has a name and two whole sides; {repr((name, side, image_side))} came.")
+        raise StoreError(f"A stored prompt has a name and two whole sides; got {repr((name, side, image_side))}.")
     if not (pad is None or type(pad) is int) or not (frame is None or type(frame) in (str, float)):
-        raise StoreError(f"A stored prompt has a frame and a pad; {repr((frame, pad))} came.")
+        raise StoreError(f"A stored prompt has a frame and a pad; got {repr((frame, pad))}.")
     for values in (mean, std):
         if not isinstance(values, list) or not all(type(value) is float for value in values):
-            raise StoreError(f"A stored prompt has lists of three numbers for mean and std; {repr(values)} came.")
+            raise StoreError(f"A stored prompt has lists of three numbers for mean and std; got {repr(values)}.")
     assert frame is None or isinstance(frame, str | float)
     assert isinstance(mean, list)
     assert isinstance(std, list)
@@ -256,5 +256,5 @@ def _with_arrays(prompt: Prompt, trained: object, arrays: Mapping[str, npt.NDArr
         return prompt
     program = np.asarray(arrays["program"])
     if program.dtype != np.float32:
-        raise StoreError(f"A stored program is float32; {program.dtype} came.")
+        raise StoreError(f"A stored program is float32; got {program.dtype}.")
     return prompt.with_program(program.astype(np.float32, copy=False))

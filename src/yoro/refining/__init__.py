@@ -1,1 +1,1 @@
-"""A visual prompt trained through a frozen source: YORO-FP, and published methods."""
+"""Few-pass refinement (YORO-FP): a visual prompt trained through a frozen source."""

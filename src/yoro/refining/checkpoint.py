@@ -1,4 +1,4 @@
-"""The state of a training after an epoch, on disk: whole or not at all, without pickle."""
+"""Checkpoints of a training: its state after an epoch, written atomically and without pickle."""
 
 from __future__ import annotations
 
@@ -13,24 +13,9 @@ from yoro.errors import StoreError
 from yoro.files.atomic import drafted_folder, write_file
 from yoro.files.tensors import read_tensors, write_tensors
 from yoro.refining.heads import Arrays
+from yoro.refining.recipe import EpochRecord
 
 KIND = "yoro-training"
-
-
-@dataclass(frozen=True)
-class EpochRecord:
-    """What one epoch gave; epoch 0 is the predictor before any training, and has no loss."""
-
-    epoch: int
-    loss: float | None  # mean over the training images, each before the update it contributed to
-    correct: int  # validation images answered rightly
-    total: int
-    seconds: float  # of training; validation is not counted
-
-    @property
-    def accuracy(self) -> float:
-        """Share of validation images answered rightly."""
-        return self.correct / self.total if self.total else 0.0
 
 
 @dataclass(frozen=True)
@@ -44,13 +29,13 @@ class TrainingState:
 
 
 class TrainingCheckpoint:
-    """A folder that holds the state after the last whole epoch; it fits one training only, by its fingerprint."""
+    """A folder with the state after the last complete epoch; the fingerprint ties it to one training."""
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self._folder, self._fingerprint = folder, fingerprint
 
     def write(self, state: TrainingState) -> None:
-        """Replace what is there, in one step."""
+        """Replace the checkpoint atomically."""
         facts = {
             "fingerprint": self._fingerprint,
             "chosen": state.chosen,
@@ -62,15 +47,15 @@ class TrainingCheckpoint:
             write_file(draft / "state.json", json.dumps(facts).encode())
 
     def read(self) -> TrainingState | None:
-        """The state an earlier run left; None if there is nothing, an error if it is of another training."""
+        """The state an earlier run left, or None; an error if it belongs to another training."""
         if not (self._folder / "state.json").is_file():
             return None
         try:
             facts = json.loads((self._folder / "state.json").read_bytes())
             if facts["fingerprint"] != self._fingerprint:
                 raise StoreError(
-                    f"{self._folder} belongs to another training: other images, settings or source. "
-                    "Refine without --resume to start anew."
+                    f"The checkpoint {self._folder} belongs to another training: the images, settings or backbone "
+                    "differ. Run without --resume to start over."
                 )
             records = [EpochRecord(**record) for record in facts["records"]]
             now, best = (read_tensors(self._folder / f"{part}.safetensors", KIND)[0] for part in ("now", "best"))
@@ -78,11 +63,13 @@ class TrainingCheckpoint:
         except (KeyError, ValueError, TypeError, OSError) as error:
             if isinstance(error, StoreError):
                 raise
-            raise StoreError(f"{self._folder} is damaged ({error}). Refine without --resume to start anew.") from error
+            raise StoreError(
+                f"The checkpoint {self._folder} is damaged ({error}). Run without --resume to start over."
+            ) from error
 
 
 def optimiser_arrays(optimiser: torch.optim.Optimizer) -> Arrays:
-    """The optimiser's memory of each parameter, by place."""
+    """The optimiser's state tensors, by the index of their parameter."""
     return {
         f"{place}.{key}": np.array(value.detach().cpu().numpy())
         for place, memory in optimiser.state_dict()["state"].items()

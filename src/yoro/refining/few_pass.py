@@ -1,4 +1,4 @@
-"""YORO-FP: a fitted classifier refined for a few epochs, and kept only if validation images say so."""
+"""YORO-FP: refine a fitted classifier for a few epochs, and keep the result only if validation accuracy improves."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, counted
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
-from yoro.model.classifier import Classifier
-from yoro.model.gathered import Gathered, fingerprint
+from yoro.model.checkpoint import fingerprint
+from yoro.model.gathered import Gathered
 from yoro.model.ledger import Ledger
 from yoro.model.model import Model, Verb
 from yoro.model.one_pass import gather
+from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import HERE, Loading, SolveSettings
 from yoro.model.solve import solve
@@ -32,7 +33,7 @@ from yoro.prompts.trainable import TrainablePrompt
 from yoro.refining.checkpoint import TrainingCheckpoint
 from yoro.refining.heads import MappingHead
 from yoro.refining.images import LabelledImages
-from yoro.refining.loop import Training, best_trained, first_best
+from yoro.refining.loop import PromptTraining
 from yoro.refining.mapping_updates import make_policy
 from yoro.refining.outcome import Refinement, epoch_sentence, judged
 from yoro.refining.recipe import Recipe
@@ -41,14 +42,14 @@ from yoro.refining.trainable_pipeline import open_twin, reopen_plain
 from yoro.sources.torch.gradients import Twin
 
 FITTED = (
-    "It would answer them rightly from memory, and nothing could improve on that. Give other images with --val "
-    "(val=...), or fit and refine in one go, which holds some out: yoro fit DATA --refine 20 (yoro.fit(refine=20))."
+    "Its accuracy on them says nothing. Give other images with --val (val=...), or fit and refine together, which "
+    "holds some out: yoro fit DATA --refine 20 (yoro.fit(refine=20))."
 )
-TRAINED = "Give images that are not trained on with --val (val=...)."
+TRAINED = "Give other images with --val (val=...)."
 
 
 @dataclass(frozen=True)
-class Held:
+class ValidationImages:
     """Validation images that can be read, their responses through the untrained prompt, and their labels."""
 
     examples: list[Example]
@@ -57,13 +58,13 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Ready:
-    """All that a refinement starts from; `first` is the one-pass predictor of the training images alone."""
+class RefinementInputs:
+    """Everything a refinement starts from; `first` is the one-pass predictor of the training images alone."""
 
     twin: Twin
     pipeline: Pipeline  # its source is the twin
     train: list[Example]
-    held: Held
+    held: ValidationImages
     first: Model
     skipped: list[tuple[str, str]]
 
@@ -79,19 +80,19 @@ class Ready:
 
 
 def refine(
-    classifier: Classifier,
+    classifier: OpenModel,
     data: object,
     val: object | None = None,
     settings: RefineSettings | None = None,
     run: RefineRun | None = None,
-) -> tuple[Classifier, Refinement]:
-    """The classifier refined, or itself if refinement did not help; and what happened.
+) -> tuple[OpenModel, Refinement]:
+    """The refined classifier, or the given one if refinement did not help; and how it went.
 
-    `data` are the training images and `val` images that the classifier was not fitted on (without it, the
-    val split of `data`).
+    `data` are the training images, `val` images that the classifier was not fitted on (default: the val split of
+    `data`).
     """
     chosen, means = settings or RefineSettings(), run or RefineRun()
-    verb = Verb("refine", before=tuple(classifier.model.history))
+    verb = Verb("refine", before=tuple(classifier.model.history), integers=classifier.model.integers)
     train, held, notes = _images_of(data, val)
     twin, pipeline = open_twin(classifier.model.origin, means.source, chosen.canvas, means.device)
     begun = f"Refining on {counted(len(train), 'image')}, validating on {len(held):,}, canvas {twin.side}."
@@ -101,7 +102,7 @@ def refine(
     with threadpool_limits(1, user_api="blas"):  # the cores belong to decoding and the network
         ready = _prepare(classifier.model, twin, pipeline, (train, held), chosen, means)
         recipe = chosen.recipe(twin.name, ready.first.choice.temperature)
-        training, start = _training(ready, chosen, recipe, means.progress)
+        training, start = _training(ready, chosen, recipe)
     given = _right(classifier, ready, means.loading)
     stamp = None if means.checkpoint is None else TrainingCheckpoint(means.checkpoint, _stamp(ready, recipe, start))
     outcome = training.run(
@@ -110,29 +111,28 @@ def refine(
         checkpoint=stamp,
         resume=means.resume,
         tell=lambda records, best: means.tell(epoch_sentence(records, best, recipe.epochs)),
+        progress=means.progress,
     )
-    refinement = judged(outcome, given, recipe, ready.skipped, always=not chosen.epoch_zero)
+    refinement = judged(outcome, given, recipe, ready.skipped)
     means.tell(refinement.why)
     if not refinement.kept:
         return classifier, refinement
     more = {"passes": len(outcome.records) + 1, "refinement": refinement.to_json()}
     verb = replace(verb, images=len(ready.train), more=more)
     model, plain = _refined_model(ready, training, chosen, means, verb)
-    model.integers = classifier.model.integers
     if classifier.model.reservoir is None:
-        model = replace(model, reservoir=None)
-    return Classifier(model, pipeline=plain), refinement
+        model = replace(model, gathered=replace(model.gathered, reservoir=None))
+    return OpenModel(model, pipeline=plain), refinement
 
 
 def _images_of(data: object, val: object | None) -> tuple[list[Example], list[Example], list[str]]:
-    """Training and validation examples: `val`, or the val split of the data; and what was left alone."""
+    """Training and validation examples (`val`, or the val split of the data), and notes on unused data."""
     roles = find_roles("refine", data, val=val)
     if isinstance(roles.train, Rows) or isinstance(roles.val, Rows):
-        raise InputError("A prompt is trained on images, not on responses; give folders or lists of images.")
+        raise InputError("A prompt is trained on images, not on responses; give image folders or lists.")
     if not roles.val:
         raise InputError(
-            "Refinement needs validation images to decide by: give them with --val (val=...), or as a folder 'val' "
-            "beside 'train'."
+            "Refinement needs validation images: give them with --val (val=...), or as a folder 'val' beside 'train'."
         )
     return roles.train, roles.val, list(roles.notes)
 
@@ -144,31 +144,33 @@ def _prepare(
     examples: tuple[list[Example], list[Example]],
     settings: RefineSettings,
     run: RefineRun,
-) -> Ready:
-    """Read everything once in torch: refuse what was fitted, and fit the predictor of epoch 0."""
+) -> RefinementInputs:
+    """Read all images once in torch, refuse validation images that were fitted, and fit the predictor of epoch 0."""
     train, held = examples
     stream = pipeline.stream(held, run.loading)
     kept = collect(stream, "validation", width=twin.width, progress=run.progress)
-    _refuse_shared(model.ledger, kept, "the model was fitted on", FITTED)
+    _refuse_shared(model.ledger, kept, "were used to fit this model", FITTED)
     gathered = Gathered.empty(SolveSettings.reservoir, settings.seed)
     gather(gathered, pipeline.stream(train, run.loading), progress=run.progress)
-    _refuse_shared(gathered.ledger, kept, "are among the training images", TRAINED)
+    _refuse_shared(gathered.ledger, kept, "are also training images", TRAINED)
     solving = SolveSettings("validation" if settings.paper else model.choice.asked, model.prior, settings.protocol)
-    seen = Held(_readable(held, stream.skipped), kept.responses.astype(np.float32), kept.labels)
+    seen = ValidationImages(_readable(held, stream.skipped), kept.responses.astype(np.float32), kept.labels)
     validation = seen.responses, seen.labels
     first = solve(gathered, solving, pipeline.origin(), validation=validation, words=model.words)
     skipped = [*gathered.skipped, *stream.skipped]
-    return Ready(twin, pipeline, _readable(train, gathered.skipped), seen, first, skipped)
+    return RefinementInputs(twin, pipeline, _readable(train, gathered.skipped), seen, first, skipped)
 
 
 def _refuse_shared(ledger: Ledger, held: Collected, what: str, remedy: str) -> None:
-    """Raise if contents of validation images are in the ledger of those that the model was fitted or is trained on."""
+    """Raise if validation images are in the ledger of the images that the model was fitted or is trained on."""
     shared = [name for name, known in zip(held.names, ledger.holds(held.digests), strict=True) if known]
     if shared:
-        raise InputError(f"{len(shared):,} of {len(held):,} validation images {what}, such as {shared[0]!r}. {remedy}")
+        raise InputError(f"{len(shared):,} of {len(held):,} validation images {what}, e.g. {shared[0]!r}. {remedy}")
 
 
-def _training(ready: Ready, settings: RefineSettings, recipe: Recipe, progress: bool) -> tuple[Training, AffineMapping]:
+def _training(
+    ready: RefinementInputs, settings: RefineSettings, recipe: Recipe
+) -> tuple[PromptTraining, AffineMapping]:
     """The training with BDM as its head; the shrinkage stays that of epoch 0.
 
     On an image-text source the head is folded to (dimension, classes): similarities are never formed.
@@ -183,12 +185,11 @@ def _training(ready: Ready, settings: RefineSettings, recipe: Recipe, progress: 
         device=ready.twin.device,
     )
     prompt = TrainablePrompt(ready.pipeline.prompt, ready.twin.device)
-    choose = first_best if settings.epoch_zero else best_trained
-    return Training(prompt, ready.twin, head, recipe, choose=choose, progress=progress), start
+    return PromptTraining(prompt, ready.twin, head, recipe), start
 
 
-def _augmented_start(ready: Ready, recipe: Recipe) -> AffineMapping:
-    """The mapping of one pass over augmented images: it does not know the very pixels that it is trained on."""
+def _augmented_start(ready: RefinementInputs, recipe: Recipe) -> AffineMapping:
+    """The mapping of one pass over augmented images, so that it has not seen the exact pixels it is trained on."""
     if recipe.augmentation is None:
         return ready.first.mapping
     images = ready.images(ready.train)
@@ -199,8 +200,8 @@ def _augmented_start(ready: Ready, recipe: Recipe) -> AffineMapping:
     return ready.mapping(statistics)
 
 
-def _right(classifier: Classifier, ready: Ready, loading: Loading) -> int:
-    """Validation images that the classifier as it came answers rightly."""
+def _right(classifier: OpenModel, ready: RefinementInputs, loading: Loading) -> int:
+    """Validation images that the original classifier classifies correctly."""
     model, held = classifier.model, ready.held
     if ready.pipeline.describe() == model.origin.describe():
         return int((model.mapping.predict(held.responses) == held.labels).sum())
@@ -209,7 +210,7 @@ def _right(classifier: Classifier, ready: Ready, loading: Loading) -> int:
 
 
 def _refined_model(
-    ready: Ready, training: Training, settings: RefineSettings, run: RefineRun, verb: Verb
+    ready: RefinementInputs, training: PromptTraining, settings: RefineSettings, run: RefineRun, verb: Verb
 ) -> tuple[Model, Pipeline]:
     """The model of the chosen epoch: its mapping as it was validated, and statistics of the trained prompt.
 
@@ -230,13 +231,12 @@ def _refined_model(
         temperature = fit_temperature(scores, truth, np.ones(len(truth)))
     model = replace(
         ready.first,
-        statistics=gathered.statistics,
-        ledger=gathered.ledger,
-        reservoir=gathered.reservoir,
+        gathered=replace(gathered, skipped=[]),
         mapping=head.mapping,
         choice=replace(ready.first.choice, temperature=temperature),
         origin=pipeline.origin(),
         history=verb.history(),
+        integers=verb.integers,
     )
     return model, pipeline
 
@@ -246,8 +246,8 @@ def _readable(examples: Sequence[Example], skipped: Sequence[tuple[str, str]]) -
     return [example for example in examples if example.name not in broken]
 
 
-def _stamp(ready: Ready, recipe: Recipe, start: AffineMapping) -> str:
-    """Digest of everything that the end of a training depends on."""
+def _stamp(ready: RefinementInputs, recipe: Recipe, start: AffineMapping) -> str:
+    """Digest of everything that the result of a training depends on."""
     program = ready.pipeline.prompt.current_program().tobytes()
     facts: dict[str, object] = {
         **ready.pipeline.describe(),

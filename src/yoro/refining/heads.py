@@ -1,4 +1,4 @@
-"""What turns responses into scores while a prompt is trained, and learns from the responses it sees."""
+"""Heads: they turn responses into scores while a prompt is trained, and learn from the responses they see."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK = 512  # responses that are gathered at once: statistics take the same tim
 
 
 class Collector(Protocol):
-    """What responses (n, width) and the names of their classes go into, such as `ResponseStatistics`."""
+    """An accumulator of responses (n, width) and class names, such as `ResponseStatistics`."""
 
     def update(self, responses: NDArray[np.float64], labels: Sequence[str]) -> None:
         """Add one batch."""
@@ -26,7 +26,7 @@ class Collector(Protocol):
 C = TypeVar("C", bound=Collector)
 
 
-class Head(Protocol):
+class TrainingHead(Protocol):
     """The scoring half of a training: scores, and what an epoch teaches it."""
 
     classes: tuple[str, ...]
@@ -38,10 +38,10 @@ class Head(Protocol):
         """Take in detached responses that the prompt gave before its update."""
 
     def end_of_epoch(self) -> None:
-        """Draw the consequence of what was observed, and begin anew."""
+        """Learn from what was observed, and start over."""
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """What is trained beside the prompt; nothing for a solved mapping."""
+        """Parameters trained beside the prompt; none for a solved mapping."""
 
     def arrays(self) -> Arrays:
         """The state at the end of an epoch."""
@@ -133,17 +133,17 @@ class MappingHead(Generic[C]):
 
 
 class LearnedHead:
-    """What heads that learn by gradient alone share: their parameters by name. See `Head`."""
+    """Base of the heads that learn by gradient alone: their parameters by name. See `TrainingHead`."""
 
     def __init__(self, classes: Sequence[str], learned: Mapping[str, torch.nn.Parameter] | None = None) -> None:
         self.classes = tuple(classes)
         self._learned = dict(learned or {})
 
     def observe(self, responses: NDArray[np.float32], labels: Sequence[str]) -> None:
-        """Nothing is gathered: the gradient teaches it."""
+        """Nothing is gathered: it learns by gradient."""
 
     def end_of_epoch(self) -> None:
-        """Nothing is left to do."""
+        """Nothing to do."""
 
     def parameters(self) -> list[torch.nn.Parameter]:
         return list(self._learned.values())

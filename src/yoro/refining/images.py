@@ -1,4 +1,4 @@
-"""Labelled images in any order and view, decoded beside the caller's own work."""
+"""Labelled images in any order and view, decoded ahead in threads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Codes = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class LabelledImages:
-    """Examples that can be read, with the classes that their labels are indices of."""
+    """Readable examples, with the class names that their labels index."""
 
     examples: Sequence[Example]
     classes: tuple[str, ...]
@@ -52,10 +52,9 @@ class LabelledImages:
         looks: Looks | None = None,
         pool: Executor | None = None,
     ) -> Iterator[tuple[Pixels, Codes]]:
-        """Pixels (batch, side, side, 3) and class indices; an image that cannot be read any more is an error.
+        """Pixels (batch, side, side, 3) and class indices; an image that has become unreadable is an error.
 
-        Threads decode ahead, those of `pool` if it is given: Pillow lets others run while it works. At most three
-        batches are held.
+        Threads (of `pool`, if given) decode ahead; at most three batches are held.
         """
         indices = np.arange(len(self)) if order is None else order
         parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)]

@@ -24,16 +24,10 @@ from tqdm import tqdm
 from yoro.environment import cores
 from yoro.errors import InputError
 from yoro.prompts.trainable import VisualPrompt
-from yoro.refining.checkpoint import (
-    EpochRecord,
-    TrainingCheckpoint,
-    TrainingState,
-    optimiser_arrays,
-    restore_optimiser,
-)
-from yoro.refining.heads import Arrays, Head, OwnLoss
+from yoro.refining.checkpoint import TrainingCheckpoint, TrainingState, optimiser_arrays, restore_optimiser
+from yoro.refining.heads import Arrays, OwnLoss, TrainingHead
 from yoro.refining.images import Codes, LabelledImages, Pixels
-from yoro.refining.recipe import Recipe, make_optimiser
+from yoro.refining.recipe import EpochRecord, Recipe, is_best, make_optimiser
 from yoro.sources.torch.gradients import DifferentiableSource
 
 PIECE = 16  # images whose activations stay near a CPU's cache: 120 a second through Lite0 at 128, 95 in pieces of 64
@@ -41,19 +35,7 @@ BEFORE = 1  # of the draws in the pass before an epoch, which are not those of t
 LANES = 8  # pieces of a batch side by side on a CPU, each on one core
 
 T = TypeVar("T", bound=np.generic)
-Choose = Callable[[Sequence[EpochRecord]], bool]  # whether the last epoch is the best so far
-Tell = Callable[[Sequence[EpochRecord], int], None]  # called after each epoch with all so far and the chosen one
-
-
-def first_best(records: Sequence[EpochRecord]) -> bool:
-    """The paper's rule: strictly more right answers on validation images than any epoch before, epoch 0 among them."""
-    return all(records[-1].correct > earlier.correct for earlier in records[:-1])
-
-
-def best_trained(records: Sequence[EpochRecord]) -> bool:
-    """As the paper's rule, but the predictor before any training is no candidate."""
-    last = records[-1]
-    return last.epoch > 0 and all(last.correct > earlier.correct for earlier in records[1:-1])
+TellEpoch = Callable[[Sequence[EpochRecord], int], None]  # called with all epochs so far and the chosen one
 
 
 @dataclass(frozen=True)
@@ -65,21 +47,11 @@ class Outcome:
     interrupted: bool = False
 
 
-class Training:
+class PromptTraining:
     """A prompt, the source it is seen through and the head that scores, trained by a recipe."""
 
-    def __init__(
-        self,
-        prompt: VisualPrompt,
-        source: DifferentiableSource,
-        head: Head,
-        recipe: Recipe,
-        *,
-        choose: Choose = first_best,
-        progress: bool = False,
-    ) -> None:
+    def __init__(self, prompt: VisualPrompt, source: DifferentiableSource, head: TrainingHead, recipe: Recipe) -> None:
         self.prompt, self.source, self.head, self.recipe = prompt, source, head, recipe
-        self._choose, self._progress = choose, progress
         self._optimiser = make_optimiser(recipe, prompt.parameters(), head.parameters(), prompt.rates)
         self._in_lanes = source.device.type == "cpu" and not recipe.whole_batches
         self._piece = PIECE if self._in_lanes else recipe.batch_size
@@ -93,14 +65,15 @@ class Training:
         *,
         checkpoint: TrainingCheckpoint | None = None,
         resume: bool = False,
-        tell: Tell = lambda records, chosen: None,
+        tell: TellEpoch = lambda records, chosen: None,
+        progress: bool = False,
     ) -> Outcome:
         """Train for the recipe's epochs, validating before the first and after each; Ctrl-C keeps the best so far.
 
-        With a checkpoint the state is written after each epoch; `resume` goes on from it, to the same end.
+        With a checkpoint the state is written after each epoch; `resume` continues from it, with the same result.
         """
         if not len(held):
-            raise InputError("There are no validation images, so no epoch could be chosen.")
+            raise InputError("There are no validation images to choose an epoch by.")
         before = checkpoint.read() if checkpoint is not None and resume else None
         if before:
             self._restore(before)
@@ -112,8 +85,8 @@ class Training:
         interrupted = False
         try:
             while len(records) <= self.recipe.epochs:
-                records.append(self._turn(len(records), train, held))
-                if self._choose(records):
+                records.append(self._turn(len(records), train, held, progress))
+                if is_best(records, self.recipe.epoch_zero):
                     chosen, self._best = records[-1].epoch, self._candidate()
                 if checkpoint is not None:
                     memory = {f"optimiser.{key}": value for key, value in optimiser_arrays(self._optimiser).items()}
@@ -140,27 +113,30 @@ class Training:
                 self._observe(lanes.map(self._forward, self._pieces(pixels)), codes)
             self.head.end_of_epoch()
 
-    def _turn(self, epoch: int, train: LabelledImages, held: LabelledImages) -> EpochRecord:
+    def _turn(self, epoch: int, train: LabelledImages, held: LabelledImages, progress: bool) -> EpochRecord:
         started = time.perf_counter()
         if self.recipe.mapping_pass:
             self.gather(train, epoch)
-        loss = self._epoch(epoch, train)
+        loss = self._epoch(epoch, train, progress)
         seconds = time.perf_counter() - started
         return EpochRecord(epoch, loss, self.correct(held), len(held), round(seconds, 3))
 
-    def _epoch(self, epoch: int, train: LabelledImages) -> float:
-        """One epoch of updates, and what the head makes of it; the mean loss of its images."""
+    def _epoch(self, epoch: int, train: LabelledImages, progress: bool) -> float:
+        """Run one epoch of updates and let the head learn from it; the mean loss over its images."""
         recipe, total = self.recipe, 0.0
         order = np.random.default_rng([recipe.seed, epoch]).permutation(len(train))
         steps = math.ceil(len(train) / recipe.batch_size)
         with self._lanes() as lanes:
             looks, pool = recipe.looks(epoch), self._decoders(lanes)
             batches = train.batches(recipe.batch_size, order=order, looks=looks, pool=pool)
-            for step, (pixels, codes) in enumerate(self._shown(batches, epoch, len(train))):
-                factor = recipe.rate(epoch, step / steps)
-                for group in self._optimiser.param_groups:
-                    group["lr"] = factor * group["full"]
-                total += self._step(pixels, codes, lanes)
+            what, hidden = f"epoch {epoch} of {recipe.epochs}", None if progress else True  # None: silent in logs
+            with tqdm(total=len(train), desc=what, unit="img", disable=hidden, leave=False) as bar:
+                for step, (pixels, codes) in enumerate(batches):
+                    factor = recipe.rate(epoch, step / steps)
+                    for group in self._optimiser.param_groups:
+                        group["lr"] = factor * group["full"]
+                    total += self._step(pixels, codes, lanes)
+                    bar.update(len(codes))
             if not recipe.mapping_pass:
                 self.head.end_of_epoch()
         return total / len(train)
@@ -171,9 +147,7 @@ class Training:
         losses, responses, gradients = zip(*parts, strict=True)
         total: float = sum(losses)
         if not np.isfinite(total):
-            raise InputError(
-                "The training loss is no longer finite. Use a smaller learning rate or a higher temperature."
-            )
+            raise InputError("The training loss diverged. Use a smaller learning rate or a higher temperature.")
         if not self.recipe.mapping_pass:
             self._observe(responses, codes)
         for parameter, (first, *others) in zip(self._trained, zip(*gradients, strict=True), strict=True):
@@ -242,14 +216,6 @@ class Training:
     def _decoders(self, lanes: Executor) -> Executor | None:
         """Who decodes: on a CPU the lanes, since more threads than cores would wait for each other."""
         return lanes if self._in_lanes else None
-
-    def _shown(self, batches: Iterator[tuple[Pixels, Codes]], epoch: int, total: int) -> Iterator[tuple[Pixels, Codes]]:
-        """The batches with a bar on stderr, which stays silent in logs."""
-        what = f"epoch {epoch} of {self.recipe.epochs}"
-        with tqdm(total=total, desc=what, unit="img", disable=None if self._progress else True, leave=False) as bar:
-            for batch in batches:
-                yield batch
-                bar.update(len(batch[1]))
 
     def _candidate(self) -> Arrays:
         """Prompt and head as they are now."""

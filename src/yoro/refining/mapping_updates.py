@@ -1,4 +1,4 @@
-"""What becomes of a mapping when an epoch has given a new one: kept, replaced, or blended."""
+"""How the mapping is updated after an epoch: kept, replaced, or blended (momentum)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Momentum:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.beta <= 1.0:
-            raise InputError(f"The momentum is {self.beta}, expected a number from 0 to 1.")
+            raise InputError(f"The momentum (beta) is {self.beta}; expected a number from 0 to 1.")
 
     @property
     def solves(self) -> bool:
@@ -50,5 +50,5 @@ def make_policy(name: str, beta: float = RefineSettings.beta) -> Momentum:
     """A policy by the name a user gives."""
     policies = {"momentum": Momentum(beta), "refresh": REFRESH, "frozen": FROZEN}
     if name not in policies:
-        raise InputError(f"{name!r} is no way to carry the mapping on; expected {', '.join(policies)}.")
+        raise InputError(f"Unknown mapping update {name!r}; choose one of {', '.join(policies)}.")
     return policies[name]

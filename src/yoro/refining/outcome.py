@@ -1,4 +1,4 @@
-"""What a refinement did: the numbers, the verdict, and how both are told."""
+"""The result of a refinement: its numbers, the verdict and the messages about them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from yoro.model.metrics import percent_text
-from yoro.refining.checkpoint import EpochRecord
 from yoro.refining.loop import Outcome
-from yoro.refining.recipe import Recipe
+from yoro.refining.recipe import EpochRecord, Recipe
 
 
 @dataclass(frozen=True)
 class Refinement:
-    """What a refinement did, and why it was kept or not."""
+    """The result of a refinement, and why it was kept or not."""
 
     kept: bool
     why: str
     epoch: int  # the chosen one; 0 is the predictor before any training
     records: list[EpochRecord]
-    given: int  # validation images that the model as it came answers rightly
+    given: int  # validation images that the original model classifies correctly
     recipe: Recipe
     interrupted: bool = False
     skipped: list[tuple[str, str]] = field(default_factory=list)
@@ -44,40 +43,34 @@ class Refinement:
         }
 
 
-def judged(
-    outcome: Outcome, given: int, recipe: Recipe, skipped: list[tuple[str, str]], *, always: bool = False
-) -> Refinement:
-    """The verdict: an epoch of training must beat epoch 0, and the model as it came, unless one is `always` kept."""
+def judged(outcome: Outcome, given: int, recipe: Recipe, skipped: list[tuple[str, str]]) -> Refinement:
+    """The verdict: a trained epoch must beat epoch 0 and the original model, unless the recipe rules epoch 0 out."""
     best, first = outcome.records[outcome.chosen], outcome.records[0]
-    kept = outcome.chosen > 0 and (always or best.correct > given)
-    stopped = f"Stopped after epoch {outcome.records[-1].epoch}. " if outcome.interrupted else ""
+    kept = outcome.chosen > 0 and (not recipe.epoch_zero or best.correct > given)
     if kept:
         why = (
-            f"{stopped}Refinement is kept: epoch {best.epoch} answers {_share(best)} rightly, "
+            f"Refinement is kept: epoch {best.epoch} classifies {_share(best)} correctly, "
             f"{_points(best.correct - first.correct, first.total)} against epoch 0 and "
-            f"{_points(best.correct - given, first.total)} against the model as it came."
+            f"{_points(best.correct - given, first.total)} against the original model."
         )
     elif outcome.chosen > 0:
-        why = (
-            f"{stopped}Refinement is not kept: epoch {best.epoch} answers {_share(best)} rightly, the model as it came "
-            f"{given:,}. The model is returned unchanged."
-        )
+        why = f"Refinement is not kept: epoch {best.epoch} classifies {_share(best)} correctly, the original {given:,}."
     else:
-        why = (
-            f"{stopped}Refinement is not kept: no epoch answers more validation images rightly than epoch 0 with "
-            f"{_share(first)}. The model is returned unchanged."
-        )
+        why = f"Refinement is not kept: no epoch beats epoch 0, which classifies {_share(first)} correctly."
+    why = why if kept else f"{why} The model is returned unchanged."
+    if outcome.interrupted:
+        why = f"Stopped after epoch {outcome.records[-1].epoch}. {why}"
     return Refinement(kept, why, outcome.chosen, outcome.records, given, recipe, outcome.interrupted, skipped)
 
 
 def epoch_sentence(records: Sequence[EpochRecord], chosen: int, epochs: int) -> str:
-    """What the last epoch gained."""
+    """One line on the last epoch: loss, accuracy, and the best so far."""
     last, first = records[-1], records[0]
     if last.loss is None:
-        return f"Epoch 0, before training: {_share(last)} validation images right."
+        return f"Epoch 0, before training: {_share(last)} validation images correct."
     best = "the best so far" if chosen == last.epoch else f"best so far: epoch {chosen}"
     return (
-        f"Epoch {last.epoch} of {epochs}: loss {last.loss:.3g}, {_share(last)} right, "
+        f"Epoch {last.epoch} of {epochs}: loss {last.loss:.3g}, {_share(last)} correct, "
         f"{_points(last.correct - first.correct, last.total)} against epoch 0; {best}. {last.seconds:.1f} s."
     )
 

@@ -1,4 +1,4 @@
-"""The settings of a training as data: optimiser, schedule, augmentation, and what mends a wild start."""
+"""A training as data: the recipe (optimiser, schedule, augmentation) and the record of each epoch."""
 
 from __future__ import annotations
 
@@ -20,6 +20,31 @@ GAMMA = 0.1
 
 
 @dataclass(frozen=True)
+class EpochRecord:
+    """The result of one epoch; epoch 0 is the predictor before any training, and has no loss."""
+
+    epoch: int
+    loss: float | None  # mean over the training images, each before the update it contributed to
+    correct: int  # validation images (or test images, where these choose) classified correctly
+    total: int
+    seconds: float  # of training; validation is not counted
+
+    @property
+    def accuracy(self) -> float:
+        """Share of these images classified correctly."""
+        return self.correct / self.total if self.total else 0.0
+
+
+def is_best(records: Sequence[EpochRecord], epoch_zero: bool = True) -> bool:
+    """Whether the last epoch is strictly better than all before it: the paper's rule for choosing an epoch.
+
+    Without `epoch_zero` the predictor before training is no candidate.
+    """
+    candidates = records if epoch_zero else records[1:]
+    return bool(candidates) and all(candidates[-1].correct > earlier.correct for earlier in candidates[:-1])
+
+
+@dataclass(frozen=True)
 class Recipe:
     """How a prompt is trained. The defaults are the paper's for full data, but for the batch of 256 of ResNet-18."""
 
@@ -38,6 +63,7 @@ class Recipe:
     whole_batches: bool = False  # answer batches in one piece, for scores that depend on the images beside
     mapping_pass: bool = False  # gather in a pass of its own before each epoch, as published ILM and BLM do
     mixed_precision: bool = False
+    epoch_zero: bool = True  # whether the predictor before training may be chosen
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -55,10 +81,10 @@ class Recipe:
         }
         for name, sound in checks.items():
             if not sound:
-                raise InputError(f"{name} is {getattr(self, name)!r}, which no training can have.")
+                raise InputError(f"{name}={getattr(self, name)!r} is out of range for a training.")
 
     def looks(self, epoch: int, *more: int) -> Looks | None:
-        """How each image is looked at in an epoch, by the seed and these numbers; None if images are seen whole."""
+        """The random view of each image in an epoch, by the seed and these numbers; None without augmentation."""
         augmentation, seed = self.augmentation, self.seed
         return None if augmentation is None else lambda image: partial(augmentation.draw, (seed, epoch, image, *more))
 

@@ -1,16 +1,15 @@
-"""What a user may choose of a refinement, and the two protocols: the one that helps, and the paper's."""
-
-from __future__ import annotations
+"""Options of a refinement, and its two protocols: the one that helps, and the paper's."""
 
 import importlib.util
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from yoro.environment import install
 from yoro.errors import InputError, SourceError
-from yoro.model.settings import HERE, PROTOCOLS, Loading, Tell, silence
+from yoro.model.settings import HERE, PROTOCOLS, Loading, Tell, check_choice, silence
+from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.refining.recipe import Recipe
@@ -26,50 +25,71 @@ PER_EPOCH = 3  # passes that an epoch is worth: forward, and backward at twice t
 
 @dataclass(frozen=True)
 class RefineSettings:
-    """Settings of YORO-FP; None leaves a number to the protocol.
+    """Options of YORO-FP; None leaves a number to the protocol."""
 
-    epochs, mapping, beta : how long, and how the mapping is carried on (momentum, refresh or frozen).
-    protocol : "paper" is Adam 0.01 (0.1 for CLIP) at batches of 256 (ResNet-18) or 64, the loss of plain
-        scores, and an initial pass without augmentation; "default" is what was measured to help.
-    canvas : another canvas side than the model's; smaller is faster.
-    learning_rate, batch_size, warm_up : of Adam; warm-up in epochs.
-    temperature : that scores are divided by in the loss; "fitted" is the leave-one-out one of epoch 0.
-    augmented_start : whether the initial statistics are taken from augmented images.
-    augment, flip : random resized crops, and mirroring; leave mirroring out where left and right matter.
-    epoch_zero : whether the predictor before training may win; without, the best trained epoch is kept in any case.
-    """
-
-    epochs: int = 20
-    mapping: str = "momentum"
-    beta: float = 0.9  # the paper's smoothing coefficient
-    protocol: str = "default"
-    canvas: int | None = None
-    learning_rate: float | None = None
-    batch_size: int | None = None
-    warm_up: float = 0.0
-    temperature: float | Literal["fitted"] | None = None
-    augmented_start: bool = False
-    augment: bool = True
-    flip: bool = True
-    mixed_precision: bool = False
-    epoch_zero: bool = True
-    seed: int = 0
+    epochs: Annotated[int, Option("Training epochs.")] = 20
+    mapping: Annotated[
+        str,
+        Option("How the mapping is updated after each epoch.", metavar="momentum|refresh|frozen", expert=True),
+    ] = "momentum"
+    beta: Annotated[float, Option("Momentum: weight of the old mapping.", expert=True)] = 0.9  # as in the paper
+    protocol: Annotated[
+        str,
+        Option(
+            "'paper' follows the paper exactly.",
+            "That is: Adam at 0.01 (0.1 for CLIP), batches of 256 (ResNet-18) or 64, the loss of plain scores, and an "
+            "initial pass without augmentation. The default is what was measured to help.",
+            metavar="default|paper",
+            expert=True,
+        ),
+    ] = "default"
+    canvas: Annotated[int | None, Option("Input side, if other than the model's; smaller is faster.", expert=True)] = (
+        None
+    )
+    learning_rate: Annotated[float | None, Option("Learning rate of Adam.", expert=True)] = None
+    batch_size: Annotated[int | None, Option("Images per update.", expert=True)] = None
+    warm_up: Annotated[float, Option("Warm-up of the learning rate, in epochs.", expert=True)] = 0.0
+    temperature: Annotated[
+        float | Literal["fitted"] | None,
+        Option(
+            "Temperature of the loss.",
+            '"fitted" is the one that leave-one-out chose before training.',
+            metavar="fitted|NUMBER",
+            expert=True,
+        ),
+    ] = None
+    augmented_start: Annotated[bool, Option("Compute the initial statistics from augmented images.", expert=True)] = (
+        False
+    )
+    augment: Annotated[bool, Option("Random resized crops.", expert=True)] = True
+    flip: Annotated[bool, Option("Random mirroring; switch it off where left and right matter.")] = True
+    mixed_precision: Annotated[
+        bool, Option("Mixed precision: faster, slightly different numbers.", flags=("--amp",), expert=True)
+    ] = False
+    epoch_zero: Annotated[
+        bool,
+        Option(
+            "Whether the model before training may win; otherwise the best trained epoch is kept.",
+            python_only=True,
+            expert=True,
+        ),
+    ] = True
+    seed: Annotated[int, Option("Random seed.", expert=True)] = 0
 
     def __post_init__(self) -> None:
-        if self.protocol not in PROTOCOLS:
-            raise InputError(f"{self.protocol!r} is no protocol; expected 'default' or 'paper'.")
+        check_choice("protocol", self.protocol, PROTOCOLS)
         if self.paper and (self.warm_up or self.temperature not in (None, 1.0) or self.augmented_start):
             raise InputError(
                 "The paper's protocol has the loss of plain scores, no warm-up and no augmented start; "
-                "leave these options out."
+                "remove the options temperature, warm_up and augmented_start."
             )
 
     @property
     def paper(self) -> bool:
-        """Whether this is the paper and nothing else."""
+        """Whether the paper is followed exactly."""
         return self.protocol == "paper"
 
-    def recipe(self, source: str, fitted: float) -> Recipe:
+    def recipe(self, source: str, fitted: float) -> "Recipe":
         """The recipe for a source, given the temperature that epoch 0 was fitted with."""
         from yoro.data.geometry import Augmentation
         from yoro.refining.recipe import Recipe
@@ -87,6 +107,7 @@ class RefineSettings:
             temperature=fitted if temperature == "fitted" else float(temperature),
             augmentation=Augmentation(flip=self.flip) if self.augment else None,
             mixed_precision=self.mixed_precision,
+            epoch_zero=self.epoch_zero,
             seed=self.seed,
         )
 
@@ -100,10 +121,10 @@ class RefineSettings:
 
 @dataclass(frozen=True)
 class RefineRun:
-    """With what a refinement is run: settings that change no number.
+    """How a refinement is run: settings that affect no result.
 
-    source : where the classifier's source is now, if it moved.
-    checkpoint, resume : a folder that is written after each epoch, and whether to go on from it. It is the caller's to
+    source : location of the classifier's backbone, if it moved.
+    checkpoint, resume : a folder that is written after each epoch, and whether to resume from it. It is the caller's to
         remove once the result is saved.
     """
 
@@ -117,16 +138,16 @@ class RefineRun:
 
 
 def check_torch(what: str = "Refinement") -> None:
-    """Refuse to train where torch is not installed, with the command that installs it."""
+    """Raise if torch is not installed, with the command that installs it."""
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("timm") is None:
         raise SourceError(f"{what} needs torch and timm, which are not installed: {install('torch')}.")
 
 
 def prospects(images: int, epochs: int, batch_size: int) -> list[str]:
-    """What a user with few images should know before the work; nothing where a gain is not unlikely."""
+    """A warning for users with few images, for whom a gain is unlikely; otherwise nothing."""
     updates = epochs * math.ceil(images / batch_size)
     if updates >= PROMISING:
         return []
-    few = f"{images:,} images make {updates:,} updates of the prompt in {epochs} epochs: with so few a gain is"
-    cost = f"It takes about {PER_EPOCH * epochs} times as long as the fit did; Ctrl-C keeps the best so far."
-    return [f"{few} unlikely, and the model will probably stay as it is. {cost}"]
+    few = f"A gain is unlikely: {images:,} images give only {updates:,} updates of the prompt in {epochs} epochs."
+    cost = f"Refining takes about {PER_EPOCH * epochs} times as long as the fit; Ctrl-C keeps the best so far."
+    return [f"{few} {cost}"]

@@ -1,4 +1,4 @@
-"""A model's source and prompt opened for training, and closed again to the normal path."""
+"""Opens a model's source and prompt for training, and reopens them without gradients afterwards."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from yoro.sources.torch.gradients import Twin, open_differentiable
 
 
 def open_twin(origin: Origin, source: str | None, canvas: int | None, device: str) -> tuple[Twin, Pipeline]:
-    """The model's source with gradients, and the pipeline of it; `canvas` asks for another side than the model's."""
+    """The model's source with gradients, and its pipeline; `canvas` overrides the model's side."""
     recorded = origin.source
     if not origin.images:
-        raise SourceError("This model was fitted on responses alone: there are no images to put a prompt on.")
+        raise SourceError("This model was fitted on responses, so there are no images to train a prompt on.")
     side = None if canvas == recorded.get("side") else canvas
     name = allowed_source(origin, source)
     several = recorded.get("read") == "all"  # a prompt is trained for one reading, and judged against all of them
@@ -28,7 +28,7 @@ def open_twin(origin: Origin, source: str | None, canvas: int | None, device: st
     odd = [key for key in differing(twin.describe(), recorded) if key not in other]
     if odd:
         raise SourceError(
-            f"{name!r} is not what this model was fitted on: its {odd[0]} differs. "
+            f"{name!r} is not the backbone this model was fitted with: its {odd[0]} differs. "
             "Give the original with --source, or fit again."
         )
     prompt = restore_prompt(origin.prompt or {}, origin.prompt_arrays)
@@ -40,26 +40,26 @@ def open_twin(origin: Origin, source: str | None, canvas: int | None, device: st
 
 
 def reopen_plain(twin: Twin, pipeline: Pipeline, prompt: Prompt, device: str) -> Pipeline:
-    """The same source on the normal path, behind the trained prompt."""
+    """The same source without gradients, behind the trained prompt."""
     described = twin.describe()
     embedded = twin.name.startswith("embedded:")  # runs on the CPU, whatever the training ran on
     source = open_source(twin.name, read=str(described["read"]), device="auto" if embedded else device)
     odd = differing(source.describe(), described)
     if odd:
-        raise SourceError(f"{twin.name!r} changed while it was trained through: its {odd[0]} differs.")
+        raise SourceError(f"{twin.name!r} changed during training: its {odd[0]} differs.")
     return Pipeline(source, prompt, pipeline.geometry, layout_of(source))
 
 
 def _resized(prompt: Prompt, side: int) -> Prompt:
-    """The prompt as it started, on another canvas; a frame keeps its width."""
+    """The untrained prompt on another canvas; a frame keeps its width."""
     if prompt.program is not None:
         raise InputError(
-            f"The prompt was trained on a canvas of {prompt.side} and cannot move to one of {side}. "
+            f"The prompt was trained on a canvas of {prompt.side} pixels and cannot be moved to one of {side}. "
             "Leave the canvas as it is, or start from a model without a trained prompt."
         )
     around = prompt.side - prompt.image_side
     if side <= around:
-        raise InputError(f"A canvas of {side} has no room for an image within a frame of {around}; use a larger one.")
+        raise InputError(f"A canvas of {side} pixels is too small for a frame of {around}; use a larger one.")
     return make_prompt(
         prompt.name,
         side,

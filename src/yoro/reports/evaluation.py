@@ -20,11 +20,11 @@ from yoro.data.geometry import Geometry
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
 from yoro.errors import ImageError, InputError
-from yoro.model.classifier import Answers, Classifier
-from yoro.model.leave_one_out_evaluation import left_out_answers
+from yoro.model.answers import Answers, left_out_answers
 from yoro.model.ledger import Duplicates, find_duplicates
 from yoro.model.metrics import Evaluation, Measure, Tally
 from yoro.model.model import Model
+from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
 from yoro.reports.matrix import matrix_drawing
 from yoro.reports.page import PNG, render
@@ -87,7 +87,7 @@ def thumbnail(image: NDArray[np.uint8], side: int = SIDE) -> bytes:
 
 
 def evaluation_report(
-    classifier: Classifier,
+    classifier: OpenModel,
     data: object,
     *,
     prior: Prior | None = None,
@@ -104,14 +104,14 @@ def evaluation_report(
 
 
 def measured_mistakes(
-    classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False
+    classifier: OpenModel, data: object, *, loading: Loading = HERE, progress: bool = False
 ) -> tuple[Evaluation, list[Mistake]]:
     """Figures on labelled data, and the mistakes made with most certainty."""
     return _measured(classifier, data, loading, progress)[:2]
 
 
 def _measured(
-    classifier: Classifier, data: object, loading: Loading, progress: bool, prior: Prior | None = None
+    classifier: OpenModel, data: object, loading: Loading, progress: bool, prior: Prior | None = None
 ) -> tuple[Evaluation, list[Mistake], Duplicates]:
     """Figures on labelled data, the mistakes made with most certainty, and what is there twice."""
     part, notes = classifier.to_measure(data)
@@ -123,14 +123,14 @@ def _measured(
         measure.update(batch.log_probabilities, labels, classifier.fitted(batch.digests))
         worst = _worst(worst, batch, classifier.names)
         for digest, label, name in zip(batch.digests, labels, batch.names, strict=True):
-            twice.add(digest.hex(), label, name)
+            twice.add(digest, label, name)
     evaluation = measure.result()
     evaluation = replace(evaluation, skipped=tuple(answers.skipped), notes=(*evaluation.notes, *notes))
     return evaluation, _mistakes(worst, pictures), twice
 
 
 def fit_report(
-    classifier: Classifier,
+    classifier: OpenModel,
     fitted: Sequence[Example],
     data: str = "",
     notes: Sequence[str] = (),
@@ -225,7 +225,7 @@ def _twice(model: Model, fitted: Sequence[Example]) -> Duplicates:
     """Images that were fitted more than once, by their names where these are known."""
     again = [(row, digest, label) for row, digest, label in model.ledger.repeated() if row < len(fitted)]
     names = [fitted[row].name for row, _, _ in again]
-    return find_duplicates((digest.hex() for _, digest, _ in again), (label for _, _, label in again), names)
+    return find_duplicates((digest for _, digest, _ in again), (label for _, _, label in again), names)
 
 
 def _mistakes(worst: Iterable[Wrong], pictures: Mapping[str, Example]) -> list[Mistake]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from yoro.data.decoding import decode
 from yoro.errors import ImageError
-from yoro.model.classifier import Classifier
+from yoro.model.open_model import OpenModel
 from yoro.reports.evaluation import thumbnail
 from yoro.reports.gallery import small
 from yoro.reports.page import render
@@ -52,7 +52,7 @@ def classes_html(reasons: Sequence[ClassReasons], source: str, top: int) -> str:
 class ImagesPage:
     """Gathers explanations while they are made; the first ones are shown."""
 
-    classifier: Classifier
+    classifier: OpenModel
     stream: ExplanationStream
     top: int
     total: int = 0
@@ -79,7 +79,7 @@ class ImagesPage:
         )
 
 
-def _shown(one: Explanation, stream: ExplanationStream, classifier: Classifier, top: int) -> dict[str, object]:
+def _shown(one: Explanation, stream: ExplanationStream, classifier: OpenModel, top: int) -> dict[str, object]:
     sums = [*((part.reading, part.value) for part in one.parts), ("prior", one.prior), ("offset", one.offset)]
     kept = [reason for reason in sums if reason[0] not in ("prior", "offset") or abs(reason[1]) > 1e-9]
     mine, theirs = strongest(one.parts, top)
@@ -110,7 +110,7 @@ def cells(occlusion: NDArray[np.float64]) -> list[Cell]:
     ]
 
 
-def _picture(one: Explanation, stream: ExplanationStream, classifier: Classifier) -> bytes | None:
+def _picture(one: Explanation, stream: ExplanationStream, classifier: OpenModel) -> bytes | None:
     """The square that the source sees; none of responses, nor of what is gone since."""
     example = stream.pictures.get(one.name)
     if example is None:

@@ -1,1 +1,1 @@
-"""The service: answers over HTTP, many requests to one forward pass."""
+"""The service: a model over HTTP, with images of many requests in one forward pass."""

@@ -1,4 +1,4 @@
-"""A source as a service, without a classifier: images in, its responses out."""
+"""A backbone as a service, without a classifier: images in, responses out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTHING = np.empty(0)
 
 
 class ServedSource:
-    """A frozen source that answers. An image of its own side is answered as it is: nothing is resized twice."""
+    """A frozen backbone in use. An image of its own input size is not resized again."""
 
     def __init__(self, name: str, read: str, device: str) -> None:
         self.pipeline: Pipeline = make_pipeline(PipelineSettings(source=name, read=read, device=device))
@@ -30,13 +30,13 @@ class ServedSource:
         self.rows(np.full((2, side, side, 3), 127, dtype=np.uint8))  # so that the first client does not wait for it
 
     def rows(self, images: NDArray[np.uint8]) -> list[Answered | ImageError]:
-        """The responses to some decoded images, by one forward pass; no reading of them is transformed yet."""
+        """Responses to decoded images by one forward pass; layers are not transformed yet."""
         responses = self.pipeline.source.respond(images)
         odd = ImageError("The network's response to this image holds NaN or infinity.")
         return [Answered(row, NOTHING) if np.isfinite(row).all() else odd for row in responses]
 
     def facts(self) -> Json:
-        """What a client must know to use the responses as if the source ran there; where files lie is no part of it."""
+        """What a client must know to use the responses as if the backbone ran there; no paths on this machine."""
         source = self.pipeline.source.describe()
         return {
             "source": {key: value for key, value in source.items() if key != "name"},
@@ -45,8 +45,8 @@ class ServedSource:
         }
 
 
-class Still:
-    """A source in the place of a model that may change; it never does."""
+class FixedSource:
+    """A backbone where `Current` would have a model; it never changes."""
 
     error: str | None = None
 
@@ -54,6 +54,3 @@ class Still:
         self.served = served
         self.tell: Callable[[str], None] = lambda _: None
         self.changed: Callable[[bool], None] = lambda _: None
-
-    def take_up(self) -> None:
-        """Nothing lies anywhere that could change."""

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.discriminant.calibration import log_probabilities
 from yoro.errors import ImageError
-from yoro.model.classifier import Classifier
+from yoro.model.answers import DIGITS, Answers, ImageAnswer, log_answers
 from yoro.model.model import Json
+from yoro.model.open_model import OpenModel
+from yoro.model.question import Question
 from yoro.model.store import read_model
+from yoro.trust.answering import Answerer
 from yoro.trust.conformal_sets import LabelSets, left_out_sets
 from yoro.trust.out_of_distribution import Strangeness, strangeness
-
-DIGITS = 6  # of a probability, as `yoro predict` writes it
 
 
 @dataclass(frozen=True)
@@ -30,24 +30,10 @@ class Answered:
     logs: NDArray[np.float64]  # (classes,) log-probabilities
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What a client wants to know of an image beside the best class.
-
-    top : how many of the best classes.
-    unknown : give no label to what is no more typical than this share of the fitted images.
-    coverage : also the labels that hold the right one in this share of cases.
-    """
-
-    top: int = 1
-    unknown: float | None = None
-    coverage: float | None = None
-
-
 class Served:
     """One state of a model: what was decoded for it is answered by it, though it was replaced meanwhile."""
 
-    def __init__(self, classifier: Classifier) -> None:
+    def __init__(self, classifier: OpenModel) -> None:
         self.classifier = classifier
         self.pipeline, self.classes = classifier.pipeline, classifier.names
         mapping = classifier.model.mapping
@@ -63,33 +49,17 @@ class Served:
         """What there is to say of each of some decoded images, by one forward pass."""
         responses, model = self.pipeline.respond(images), self.classifier.model
         sound = np.isfinite(responses).all(axis=1)
-        logs = log_probabilities(model.mapping(np.where(sound[:, None], responses, 0.0)), model.choice.temperature)
+        logs = log_answers(model, np.where(sound[:, None], responses, 0.0))
         odd = ImageError("The network's response to this image holds NaN or infinity.")
         return [Answered(responses[i], logs[i]) if sound[i] else odd for i in range(len(images))]
 
-    def predictions(self, answers: Sequence[Answered], wanted: Wanted) -> list[Json]:
-        """For each image label and probability, and what else is wanted; a share or a coverage takes a while."""
-        sets = None if wanted.coverage is None else replace(self.sets, coverage=wanted.coverage)
-        measure = None if wanted.unknown is None else self.strangeness
-        return [self._prediction(answered, wanted, measure, sets) for answered in answers]
-
-    def _prediction(
-        self, answered: Answered, wanted: Wanted, measure: Strangeness | None, sets: LabelSets | None
-    ) -> Json:
-        order = np.argsort(-answered.logs, kind="stable").tolist()
-        shares = np.exp(answered.logs).round(DIGITS).tolist()
-        best = [{"label": self.classes[i], "probability": shares[i]} for i in order[: wanted.top]]
-        result: Json = dict(best[0])
-        if wanted.top > 1:
-            result["top"] = best
-        if measure is not None and wanted.unknown is not None:
-            typical = float(measure.typicality(answered.response[None])[0])
-            result["typicality"] = round(typical, DIGITS)
-            result["label"] = None if typical <= wanted.unknown else result["label"]
-        if sets is not None:
-            inside = sets(answered.response[None], answered.logs[None])[0]
-            result["labels"] = [self.classes[i] for i in order if inside[i]]
-        return result
+    def predictions(self, answers: Sequence[Answered], question: Question) -> list[Json]:
+        """What a client reads of each image; `unknown` and a coverage take a while when they are first asked."""
+        measure = None if question.unknown is None else self.strangeness
+        sets = None if question.coverage is None else replace(self.sets, coverage=question.coverage)
+        responses, logs = (np.stack([getattr(one, part) for one in answers]) for part in ("response", "logs"))
+        batch = Answers([""] * len(answers), logs, responses=responses)
+        return [_json(answer) for answer in Answerer(self.classifier.model, question, measure, sets).each(batch)]
 
     @cached_property
     def strangeness(self) -> Strangeness:
@@ -118,12 +88,18 @@ class Served:
         }
 
 
+def _json(answer: ImageAnswer) -> Json:
+    best = [{"label": label, "probability": round(probability, DIGITS)} for label, probability in answer.best]
+    top = {"top": best} if len(best) > 1 else {}
+    return {**best[0], "label": answer.label, **top, **answer.measured()}
+
+
 def open_served(path: Path, source: str | None = None, device: str = "auto", *, before: Served | None = None) -> Served:
     """The model in a directory, ready to answer; the network of the one before it is kept where it is the same."""
     model = read_model(path)
     same = before is not None and before.classifier.model.origin.identity() == model.origin.identity()
     pipeline = before.pipeline if before is not None and same else None
-    served = Served(Classifier(model, pipeline=pipeline, source=source, device=device))
+    served = Served(OpenModel(model, pipeline=pipeline, source=source, device=device))
     if not same:
         side = served.pipeline.geometry.side
         served.rows(np.full((2, side, side, 3), 127, dtype=np.uint8))  # so that the first client does not wait for it

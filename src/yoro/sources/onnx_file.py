@@ -12,17 +12,9 @@ import onnx
 
 from yoro import limits
 from yoro.errors import InputError, SourceError, YoroError, one_line
-from yoro.sources.graph_builder import Entrance, with_entrance
+from yoro.sources.graph_builder import GraphInput, with_preprocessing
 from yoro.sources.names import SourceName, check_options, colour_option, parse_colour, parse_side, side_option
-from yoro.sources.protocol import (
-    IMAGENET_COLOURS,
-    Colour,
-    Identity,
-    Images,
-    Reading,
-    Responses,
-    check_responses,
-)
+from yoro.sources.protocol import IMAGENET_COLOURS, Colour, Identity, Images, Reading, Responses, check_responses
 from yoro.sources.runtime import GraphSource, first_line, open_session, run_session
 
 OPTIONS = ("mean", "std", "side", "layout", "output")
@@ -36,20 +28,20 @@ class OnnxFileSource(GraphSource):
     """A classifier from an ONNX file; one with a fixed batch is fed in pieces of that size."""
 
     def __init__(
-        self, identity: Identity, inner: onnx.ModelProto, entrance: Entrance, *, batch: int | None, threads: int | None
+        self, identity: Identity, inner: onnx.ModelProto, form: GraphInput, *, batch: int | None, threads: int | None
     ) -> None:
-        self._entrance = entrance
+        self._form = form
         grey = np.full((batch or 1, identity.side, identity.side, 3), 127, np.uint8)
-        session = open_session(with_entrance(inner, entrance, np.uint8), threads, identity.name)
+        session = open_session(with_preprocessing(inner, form, np.uint8), threads, identity.name)
         output = run_session(session, grey, identity.name)
         width = check_responses(output, len(grey), None, identity.name).shape[1]
-        build = partial(with_entrance, inner, entrance, width=width)
+        build = partial(with_preprocessing, inner, form, width=width)
         super().__init__(identity, build, width=width, threads=threads, batch=batch)
         self._sessions[np.uint8] = session
 
     def _ask(self, images: Images) -> Responses:
         """A model that takes bytes gets float images rounded to them."""
-        if self._entrance.takes_bytes and images.dtype == np.float32:
+        if self._form.takes_bytes and images.dtype == np.float32:
             low, high = float(images.min()), float(images.max())
             if not (low >= 0 and high <= 1):
                 raise InputError(
@@ -64,8 +56,8 @@ class OnnxFileSource(GraphSource):
         """See `ResponseSource.onnx_model`; only for a dynamic batch."""
         if self._batch is not None:
             raise SourceError(
-                f"{self.name!r} has a fixed batch of {self._batch}, so it cannot be part of an exported classifier. "
-                "Export it anew with a dynamic batch axis."
+                f"{self.name!r} has a fixed batch size of {self._batch}, so a classifier with it cannot be exported. "
+                "Export it again with a dynamic batch axis."
             )
         return super().onnx_model()
 
@@ -78,7 +70,7 @@ def open_onnx(name: SourceName, read: Reading, threads: int | None) -> OnnxFileS
     except YoroError:
         raise
     except Exception as error:  # what protobuf, onnx and a graph that says odd things of itself can raise
-        raise SourceError(f"{name.text!r} is no graph that can be used: {one_line(error)[:200]}") from error
+        raise SourceError(f"{name.text!r} is not a usable ONNX graph: {one_line(error)[:200]}") from error
 
 
 def _open(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
@@ -91,24 +83,24 @@ def _open(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSourc
     batch, side, channels_first, takes_bytes = _input_form(inputs[0], name, _given_side(metadata, name))
     mean, std = _normalisation(metadata, name, takes_bytes)
     output = _choose_output(inner, name, read)
-    entrance = Entrance(inputs[0].name, output, side, channels_first, takes_bytes, mean, std)
+    form = GraphInput(inputs[0].name, output, side, channels_first, takes_bytes, mean, std)
     identity = Identity(name.text, read, side, mean, std, digest, metadata.get("licence"))
-    return OnnxFileSource(identity, inner, entrance, batch=batch, threads=threads)
+    return OnnxFileSource(identity, inner, form, batch=batch, threads=threads)
 
 
 def _load(path: Path, name: SourceName) -> tuple[onnx.ModelProto, str]:
-    """The model, weights kept beside it included, and a digest of both."""
+    """The model with its external weights, and a digest of both."""
     if not path.is_file():
         raise SourceError(f"{name.text!r}: there is no file {str(path)!r}.")
     if path.stat().st_size > limits.ONNX_FILE_BYTES:
         raise SourceError(
-            f"{name.text!r}: {str(path)!r} has {path.stat().st_size:,} bytes, which no ONNX file can have."
+            f"{name.text!r}: {str(path)!r} has {path.stat().st_size:,} bytes, more than an ONNX file can have."
         )
     try:
         data = path.read_bytes()
         model = onnx.load_model_from_string(data)
         if not model.graph.node or not model.opset_import:
-            raise ValueError("it holds no graph")
+            raise ValueError("it contains no graph")
         _check_text(model)
         digest = hashlib.sha256(data)
         outside = [t for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL]
@@ -122,7 +114,7 @@ def _load(path: Path, name: SourceName) -> tuple[onnx.ModelProto, str]:
 
 
 def _check_text(message: onnx.ModelProto) -> None:
-    """Raise if a name within is no text: ONNX Runtime prints, and does not raise, what it thinks of those."""
+    """Raise if a name is not valid text, about which ONNX Runtime would print messages instead of raising."""
     for field, value in message.ListFields():
         inner = field.type == field.TYPE_MESSAGE
         if not inner and field.type != field.TYPE_STRING:
@@ -131,7 +123,7 @@ def _check_text(message: onnx.ModelProto) -> None:
             if inner:
                 _check_text(item)
             elif isinstance(item, bytes):
-                raise ValueError(f"a name in it is no text: {item[:40]!r}")
+                raise ValueError(f"it has a name that is not valid text: {item[:40]!r}")
 
 
 def _input_form(value: onnx.ValueInfoProto, name: SourceName, given: int | None) -> tuple[int | None, int, bool, bool]:
@@ -144,8 +136,8 @@ def _input_form(value: onnx.ValueInfoProto, name: SourceName, given: int | None)
     layout = name.options.get("layout") or ("nchw" if dims[1] == 3 else "nhwc" if dims[3] == 3 else "")
     if layout not in ("nchw", "nhwc"):
         raise SourceError(
-            f"{name.text!r} takes {dims}, where no axis shows three colours. "
-            "Say layout=nchw or layout=nhwc, as in onnx:PATH?layout=nchw."
+            f"{name.text!r} takes {dims}, where no axis has three colours. "
+            "Add layout=nchw or layout=nhwc, as in onnx:PATH?layout=nchw."
         )
     height, width = dims[2:] if layout == "nchw" else dims[1:3]
     side = given or height or width or DEFAULT_SIDE
@@ -164,7 +156,7 @@ def _given_side(metadata: Mapping[str, str], name: SourceName) -> int | None:
 def _normalisation(metadata: Mapping[str, str], name: SourceName, takes_bytes: bool) -> tuple[Colour, Colour]:
     """Mean and standard deviation: from the options, else the metadata, else ImageNet's."""
     if takes_bytes and {"mean", "std"} & set(name.options):
-        raise SourceError(f"{name.text!r} takes raw bytes: it has no mean and std to set.")
+        raise SourceError(f"{name.text!r} takes raw bytes; remove mean and std.")
     colours = dict(IMAGENET_COLOURS)
     for key in colours:
         if key in metadata:

@@ -1,16 +1,14 @@
-"""Every kind of source in one table, by the prefix of its name, and how one is opened."""
+"""Opens sources by name, from one table of prefixes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from yoro.environment import install, refuse_telemetry
 from yoro.errors import SourceError
-from yoro.sources.callable import open_callable
-from yoro.sources.conse import open_conse
-from yoro.sources.embedded import open_embedded
 from yoro.sources.models import install_command, installed, list_sources
 from yoro.sources.names import SourceName, parse_name, with_side
 from yoro.sources.protocol import FREE, Calls, Reading, ResponseSource, check_cpu, check_reading, is_dual
@@ -19,36 +17,52 @@ from yoro.sources.runtime import GraphSource
 if TYPE_CHECKING:
     from yoro.sources.torch.network import MakeNetwork, Network
 
-Open: TypeAlias = Callable[[SourceName, Reading, int | None], ResponseSource]  # the number is that of threads
-Ask: TypeAlias = Callable[[SourceName, str, Calls], ResponseSource]
-
 INSTEAD = (
     "Refinement needs a source with gradients: embedded:lite0, timm:NAME, torchvision:NAME/WEIGHTS or "
-    "open_clip:MODEL/TAG. "
-    "Fit again on one of these, or use the one-pass model as it is."
+    "open_clip:MODEL/TAG. Fit again on one of these, or use the one-pass model as it is."
 )
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of source: how it is opened without torch, on the CPU, and its network in torch.
+    """One kind of source, by functions written "module:function", so that an engine is imported only when needed.
 
-    Where `open` is None, the network is what is opened. It also gives gradients, and needs torch and `package`; where
-    it is a string, there is none, and the string says why. What `ask` opens answers from elsewhere.
+    `open` opens it on the CPU without torch; `ask` opens an endpoint. With neither, the torch `network` is what is
+    opened, which needs torch and `package`. Without a `network` there are no gradients; `black_box` says why.
     """
 
-    open: Open | None
-    network: MakeNetwork | str
+    open: str = ""
+    network: str = ""
     package: str = ""
-    ask: Ask | None = None
+    black_box: str = ""
+    ask: str = ""
+
+    @property
+    def needs_torch(self) -> bool:
+        return not self.open and not self.ask
+
+
+ENDPOINT = Kind(ask="endpoint.source:open_endpoint", black_box="a service returns numbers only")
+KINDS = {
+    "embedded:conse": Kind("conse:open_conse", "torch.embedded:conse_network", "timm"),  # whole names before prefixes
+    "embedded": Kind("embedded:open_embedded", "torch.embedded:lite_network", "timm"),
+    "onnx": Kind("onnx_file:open_onnx", black_box="ONNX Runtime runs a graph forwards only"),
+    "callable": Kind("callable:open_callable", black_box="a Python function returns numbers only"),
+    "http": ENDPOINT,
+    "https": ENDPOINT,
+    "endpoint": ENDPOINT,
+    "timm": Kind(network="torch.timm_models:timm_network", package="timm"),
+    "torchvision": Kind(network="torch.torchvision_models:torchvision_network", package="torchvision"),
+    "open_clip": Kind(network="torch.open_clip_models:open_clip_network", package="open_clip"),
+}
 
 
 def open_source(
     name: str, *, read: str = "logits", device: str = "auto", threads: int | None = None, calls: Calls = FREE
 ) -> ResponseSource:
-    """Open the source of that name, read at its "logits", its pooled "features", or "all" that one pass can give.
+    """Open the source of that name, read at its "logits", its pooled "features", or "all" layers of one pass.
 
-    Where a source gives one vector and no more, "all" is that vector.
+    For a source with a single output, "all" is that output.
 
     >>> open_source("embedded:lite0").width
     1000
@@ -57,14 +71,14 @@ def open_source(
     if threads is not None and threads < 1:
         raise SourceError(f"threads must be at least 1, not {threads}.")
     one = check_reading("logits" if read == "all" else read)
-    if kind.ask is not None:
+    if not kind.needs_torch:
         check_cpu(device, name)
-        return kind.ask(parsed, read, calls)
+    if kind.ask:
+        return _open_endpoint(parsed, kind, read, calls)
     if calls != FREE:
         raise SourceError(f"{name!r} runs here and makes no calls; a budget and a dry run are for endpoints.")
-    if kind.open is not None:
-        check_cpu(device, name)
-        source = kind.open(parsed, one, threads)
+    if kind.open:
+        source: ResponseSource = _imported(kind.open)(parsed, one, threads)
     else:
         make = _need_network(kind, name)
         from yoro.sources.torch.network import open_network
@@ -75,8 +89,17 @@ def open_source(
     return source
 
 
+def _open_endpoint(name: SourceName, kind: Kind, read: str, calls: Calls) -> ResponseSource:
+    try:
+        ask = _imported(kind.ask)
+    except ModuleNotFoundError as error:
+        raise SourceError(f"{name.text!r} needs {error.name}, which is not installed: {install('endpoint')}.") from None
+    source: ResponseSource = ask(name, read, calls)
+    return source
+
+
 def torch_network(name: str, read: Reading, side: int | None = None) -> tuple[SourceName, Network]:
-    """The torch network of a source, and its name taken apart; `side` asks for another canvas than its own.
+    """The parsed name of a source, and its torch network; `side` asks for another input size than its own.
 
     A source that cannot give gradients is a SourceError that says why and what to use instead.
     """
@@ -85,116 +108,50 @@ def torch_network(name: str, read: Reading, side: int | None = None) -> tuple[So
 
 
 def needs_consent(name: str) -> str | None:
-    """What opening the name would do that a name in a stranger's file must not be trusted with; None if nothing."""
+    """What opening the source would do that a stranger's file must not decide alone; None if it is harmless."""
     if name.startswith("callable:"):
         return "runs code"
     if name.startswith(("http:", "https:", "endpoint:")):
         return "asks a host on the network"
     parsed, kind = find_kind(name)
-    if kind.open is not None or not installed(kind.package):  # what is not installed is refused when it is opened
+    if kind.open or not installed(kind.package):  # what is not installed is refused when it is opened
         return None
     local = "weights" in parsed.options or parsed.rest.startswith("local-dir:")
-    if local and not (parsed.prefix == "open_clip" and _asks_hub(parsed.rest)):
+    if local and not (parsed.prefix == "open_clip" and _imported("torch.open_clip_models:asks_hub")(parsed.rest)):
         return None
     return "may ask a hub on the network"
 
 
-def _asks_hub(rest: str) -> bool:
-    from yoro.sources.torch.open_clip_models import asks_hub
-
-    return asks_hub(rest)
-
-
 def need_torch(package: str, name: str) -> None:
-    """Refuse a source whose packages are not installed, with the command that installs them."""
+    """Raise, with the command to install them, if the packages of a source are missing."""
     if not installed(package) or not installed("onnxscript"):
         raise SourceError(f"{name!r} needs torch and {package}, which are not installed: {install_command(package)}")
 
 
 def find_kind(name: str) -> tuple[SourceName, Kind]:
-    """A source's name taken apart, and its kind; a name that is none is a SourceError."""
+    """The parsed name of a source, and its kind."""
     refuse_telemetry()  # before any engine is imported
     parsed = parse_name(name, KINDS, list_sources(), _networks)
     return parsed, KINDS.get(f"{parsed.prefix}:{parsed.rest}") or KINDS[parsed.prefix]
 
 
 def _networks() -> list[str]:
-    """The names of networks, where torch is there to tell them."""
+    """Names of all networks of timm and torchvision, if they are installed."""
     if not (installed("timm") and installed("torchvision")):
         return []
-    from yoro.sources.torch.zoo import network_names
-
-    return network_names()
+    names: list[str] = _imported("torch.zoo:network_names")()
+    return names
 
 
 def _need_network(kind: Kind, name: str) -> MakeNetwork:
-    if isinstance(kind.network, str):
-        raise _no_gradients(name, kind.network)
+    """The function that makes the torch network of a source; a black box is an error."""
+    if not kind.network:
+        raise SourceError(f"{name!r} gives no gradients: {kind.black_box}. {INSTEAD}")
     need_torch(kind.package, name)
-    return kind.network
+    return _imported(kind.network)
 
 
-def _no_gradients(name: str, why: str) -> SourceError:
-    return SourceError(f"{name!r} gives no gradients: {why}. {INSTEAD}")
-
-
-# An engine is imported when a source of its kind is opened, not before.
-
-
-def _open_onnx(name: SourceName, read: Reading, threads: int | None) -> ResponseSource:
-    from yoro.sources.onnx_file import open_onnx
-
-    return open_onnx(name, read, threads)
-
-
-def _open_endpoint(name: SourceName, read: str, calls: Calls) -> ResponseSource:
-    try:
-        from yoro.sources.endpoint.source import open_endpoint
-    except ModuleNotFoundError as error:
-        raise SourceError(f"{name.text!r} needs {error.name}, which is not installed: {install('endpoint')}.") from None
-    return open_endpoint(name, read, calls)
-
-
-def _lite(name: SourceName, read: Reading) -> Network:
-    from yoro.sources.torch.embedded import lite_network
-
-    return lite_network(name, read)
-
-
-def _conse(name: SourceName, read: Reading) -> Network:
-    from yoro.sources.torch.embedded import conse_network
-
-    return conse_network(name, read)
-
-
-def _timm(name: SourceName, read: Reading) -> Network:
-    from yoro.sources.torch.timm_models import timm_network
-
-    return timm_network(name, read)
-
-
-def _torchvision(name: SourceName, read: Reading) -> Network:
-    from yoro.sources.torch.torchvision_models import torchvision_network
-
-    return torchvision_network(name, read)
-
-
-def _open_clip(name: SourceName, read: Reading) -> Network:
-    from yoro.sources.torch.open_clip_models import open_clip_network
-
-    return open_clip_network(name, read)
-
-
-ENDPOINT = Kind(None, "a service answers with numbers alone", ask=_open_endpoint)
-KINDS = {
-    "embedded:conse": Kind(open_conse, _conse, "timm"),  # a whole name comes before its prefix
-    "embedded": Kind(open_embedded, _lite, "timm"),
-    "onnx": Kind(_open_onnx, "ONNX Runtime runs a graph forwards only"),
-    "callable": Kind(open_callable, "a Python function answers with numbers and keeps no record of how it found them"),
-    "http": ENDPOINT,
-    "https": ENDPOINT,
-    "endpoint": ENDPOINT,
-    "timm": Kind(None, _timm, "timm"),
-    "torchvision": Kind(None, _torchvision, "torchvision"),
-    "open_clip": Kind(None, _open_clip, "open_clip"),
-}
+def _imported(target: str) -> Callable[..., Any]:
+    module, _, function = target.partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"yoro.sources.{module}"), function)
+    return found

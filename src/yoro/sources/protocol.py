@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard
 
@@ -26,8 +27,9 @@ IMAGENET_COLOURS: dict[str, Colour] = {"mean": (0.485, 0.456, 0.406), "std": (0.
 class ResponseSource(Protocol):
     """Anything that turns a batch of images into one response vector each.
 
-    `name` is what the user typed, `side` the canvas, `width` the length of a response; `mean` and
+    `name` is what the user typed, `side` the input size, `width` the length of a response; `mean` and
     `std` are in [0, 1] pixel units; `class_names` are the source's own classes where they are known.
+    `SourceDefaults` has the other members for sources that run here and read one layer.
     """
 
     name: str
@@ -36,6 +38,21 @@ class ResponseSource(Protocol):
     mean: Colour
     std: Colour
     class_names: list[str] | None
+
+    @property
+    def layout(self) -> Layout | None:
+        """The layers that a response consists of; None is one layer, taken as it is."""
+
+    @property
+    def preferred_batch(self) -> int:
+        """How many images it likes to get at once."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a user should know before the first image is read."""
+
+    def outcome(self) -> str:
+        """The API calls of this run and their cost, in a sentence; empty for a source that runs here."""
 
     def respond(self, images: Images) -> Responses:
         """Responses (n, width) to RGB images (n, side, side, 3).
@@ -118,8 +135,31 @@ class Calls:
 FREE = Calls()
 
 
-class IdentifiedSource:
-    """What the sources of this room share of `ResponseSource`: all that follows from their identity."""
+class SourceDefaults:
+    """The members of a source that runs here and reads one layer."""
+
+    layout: Layout | None = None
+    preferred_batch: int = 1
+
+    @property
+    def notes(self) -> Sequence[str]:
+        return ()
+
+    def outcome(self) -> str:
+        return ""
+
+
+def with_defaults(source: ResponseSource) -> ResponseSource:
+    """The source itself; one of a user's own that lacks members gets those of `SourceDefaults`."""
+    if isinstance(source, SourceDefaults):
+        return source
+    kind, completed = type(source), copy(source)
+    completed.__class__ = type(kind.__name__, (kind, SourceDefaults), {})
+    return completed
+
+
+class IdentifiedSource(SourceDefaults):
+    """A source with an identity, from which most members follow."""
 
     width: int
 
@@ -189,9 +229,8 @@ def check_reading(read: str) -> Reading:
 
 
 def layout_of(source: ResponseSource) -> Layout:
-    """The readings of a source's responses; what does not say is one vector, taken as it is."""
-    found = getattr(source, "layout", None)
-    return found if isinstance(found, Layout) else Layout.of(source.width)
+    """The layers of a source's responses."""
+    return source.layout or Layout.of(source.width)
 
 
 def check_cpu(device: str, name: str) -> None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import onnx
     import onnxruntime
 
-LANES = 4
-PIECE = 8  # activations of 8 images stay near the cache: Lite0 at best 237 images a second, 211 in pieces of 32
+LANES = 4  # batches that run side by side
+BATCH_SIZE = 8  # activations of 8 images fit the cache: Lite0 at best 237 images a second, 211 in batches of 32
 
 
 def open_session(model: onnx.ModelProto, threads: int | None, name: str) -> onnxruntime.InferenceSession:
@@ -33,7 +33,7 @@ def open_session(model: onnx.ModelProto, threads: int | None, name: str) -> onnx
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads or 0
     options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # what fails is raised; the rest is talk about optimisations
+    options.log_severity_level = 4  # failures are raised; the rest is chatter about optimisations
     # Idle threads sleep instead of spinning: beside decoding workers, spinning takes the cores they need.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
@@ -43,7 +43,7 @@ def open_session(model: onnx.ModelProto, threads: int | None, name: str) -> onnx
 
 
 def run_session(session: onnxruntime.InferenceSession, images: npt.NDArray[np.generic], name: str) -> object:
-    """The graph's only output for its only input."""
+    """The output of a graph with one input and one output."""
     try:
         return session.run(None, {session.get_inputs()[0].name: images})[0]
     except Exception as error:  # as above
@@ -53,10 +53,9 @@ def run_session(session: onnxruntime.InferenceSession, images: npt.NDArray[np.ge
 class GraphSource(IdentifiedSource):
     """A frozen ONNX graph as a response source.
 
-    It has two forms, built when first needed: one takes uint8 pixels, one float32 in [0, 1]. Whatever the caller's
-    images, the graph sees few of them at a time, or exactly `batch` where it has a fixed one, so that memory does not
-    grow with them. These pieces go through a few lanes side by side: lanes never wait for each other, as the threads
-    within one graph do.
+    It has two forms, built when first needed: one takes uint8 pixels, one float32 in [0, 1]. The graph sees small
+    batches, or exactly `batch` images where its batch size is fixed, so that memory does not grow with the number of
+    images. Batches run side by side in a few lanes, which never wait for each other as threads within a graph do.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class GraphSource(IdentifiedSource):
         if kind not in self._sessions:
             self._sessions[kind] = open_session(self._build(kind), self._threads, self.name)
         session = self._sessions[kind]
-        size = self._batch or min(PIECE, -(-len(images) // self._lanes))
+        size = self._batch or min(BATCH_SIZE, -(-len(images) // self._lanes))
         parts = [images[start : start + size] for start in range(0, len(images), size)]
         if len(parts) == 1:
             return self._run(session, parts[0])
@@ -100,19 +99,19 @@ class GraphSource(IdentifiedSource):
         return self._build(np.float32)
 
     def read_all(self) -> Self:
-        """Read every reading of the graph from now on, side by side."""
-        from yoro.sources.layer_outputs import tapped
+        """Read logits, features and layers side by side from now on."""
+        from yoro.sources.layer_outputs import with_layer_outputs
 
         plain = self._build
-        graph, self.layout = tapped(plain(np.uint8))
+        graph, self.layout = with_layer_outputs(plain(np.uint8))
         self.width = self.layout.width
         self._identity = replace(self._identity, read="all")
         made: dict[type[np.generic], onnx.ModelProto] = {np.uint8: graph}  # given away once, not built again for it
-        self._build = lambda pixels: made.pop(pixels) if pixels in made else tapped(plain(pixels))[0]
+        self._build = lambda pixels: made.pop(pixels) if pixels in made else with_layer_outputs(plain(pixels))[0]
         self._sessions.clear()
         return self
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's text; its kind where it has none."""
+    """The first line of an error's message, or its type."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

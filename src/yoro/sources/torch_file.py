@@ -27,16 +27,16 @@ ELEMENTS = {f"torch {kind}Storage": np.dtype(code) for kind, code in (("Float", 
 
 
 def read_torch_file(path: Path, expected: str | None = None) -> tuple[Weights, str]:
-    """The state dictionary in the file, as contiguous arrays, and the sha256 of the file, which may be known before."""
+    """The state dictionary as contiguous arrays, and the sha256 of the file, which must be the expected one."""
     try:
         data = read_bounded(path, limits.WEIGHT_FILE_BYTES)
     except ValueError as error:
-        raise SourceError(f"{path} is no weight file: {error}. Install its package again.") from error
+        raise SourceError(f"{path} is not a weight file: {error}. Reinstall its package.") from error
     digest = hashlib.sha256(data).hexdigest()
     if expected is not None and expected != digest:
         raise SourceError(
-            f"{path} is not the file it should be: its sha256 begins with {digest[:12]}, not with {expected[:12]}. "
-            "Install its package again, from where you trust it."
+            f"{path} has an unexpected sha256: {digest[:12]}..., not {expected[:12]}.... "
+            "Reinstall its package from a source you trust."
         )
     return parse_torch_file(data, str(path)), digest
 
@@ -48,7 +48,7 @@ def parse_torch_file(data: bytes, origin: str) -> Weights:
     try:
         return _parse(data)
     except PickleRefused as refusal:
-        text = f"{origin} is not a usable torch weight file: {refusal}. Install its package again."
+        text = f"{origin} is not a usable torch weight file: {refusal}. Reinstall its package."
         raise SourceError(text) from None
 
 
@@ -61,7 +61,7 @@ def _parse(data: bytes) -> Weights:
     state = read_plain_pickle(stream, {"collections OrderedDict", REBUILD, *ELEMENTS})
     keys = read_plain_pickle(stream)
     if not isinstance(state, dict) or not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise PickleRefused("it holds no dictionary of tensors")
+        raise PickleRefused("it contains no dictionary of tensors")
     views = {name: _view(value) for name, value in state.items()}
     if sum(math.prod(shape) * element.itemsize for _, element, _, _, shape, _ in views.values()) > 2 * len(data):
         raise PickleRefused("its tensors are larger than the file")  # windows may overlap

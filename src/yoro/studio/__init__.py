@@ -1,1 +1,1 @@
-"""The studio: a page on which a classifier is made by hand."""
+"""The studio: a local web app for building a classifier interactively."""

@@ -1,4 +1,4 @@
-"""Learning beside the page: photos are read in the background, and the classifier is solved after every step."""
+"""Learning in the background: photos go through the network, and the classifier is solved after every step."""
 
 from __future__ import annotations
 
@@ -9,63 +9,64 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.decoding import decode
 from yoro.errors import ImageError, YoroError, one_line
-from yoro.http.priority import stand_back
+from yoro.http.priority import lower_priority
 from yoro.model.gathered import Gathered
+from yoro.model.metrics import Evaluation
 from yoro.model.pipeline import Pipeline
-from yoro.studio.solving import Judgement, Learned, Task, gather_task, hold, learn
+from yoro.studio.solving import Judgement, Learned, SolveTask, gather_task, hold, learn
 from yoro.studio.training_data import content_of
-from yoro.studio.workspace import Work
+from yoro.studio.workspace import Workspace
 
-TOGETHER = 8  # photos of one forward pass
-BETWEEN = 3.0  # seconds after which a long import is solved for on its way
+BATCH_SIZE = 8  # photos of one forward pass
+BETWEEN = 3.0  # seconds between two preliminary classifiers during a long import
 REMEMBERED = 3  # classifiers, for undoing
-PATIENCE = 0.05  # seconds that more steps may follow before it is solved
-BRIEF = 0.15  # seconds of choosing that are not worth an answer before
+DEBOUNCE = 0.05  # seconds that more steps may follow before it is solved
+BRIEF = 0.15  # seconds: a choice that takes no longer needs no provisional answer before it
+MOST_POINTS = 200  # of the curve
 
 
 class Learner:
-    """Threads that read photos and solve; `changed` is called whenever there is something to show.
+    """Threads that read photos and solve; `changed` is called from them whenever there is something to show.
 
-    After a step the classifier is solved at once with the last choice of shrinkages and weights held. Meanwhile another
-    thread chooses anew, and what it finds takes the place of the first: then the step is settled.
+    After a step the classifier is first solved with the previous shrinkages and weights, which is quick: a provisional
+    result. Another thread then chooses them anew, and its result replaces the first: then the step is settled.
     """
 
-    def __init__(self, work: Work, pipeline: Pipeline, changed: Callable[[], None]) -> None:
+    def __init__(self, work: Workspace, pipeline: Pipeline, changed: Callable[[], None]) -> None:
         self._work, self.pipeline, self._changed = work, pipeline, changed
         self.source = hashlib.sha256(json.dumps(pipeline.describe(), sort_keys=True, default=str).encode()).hexdigest()
         self._responses = work.responses(self.source, pipeline.layout.width)
-        self._brought = ""  # the key of the model whose responses are among these
+        self._brought = ""  # the key of the model whose responses are included
         self.learned: Learned | None = None
         self.broken: dict[str, str] = {}  # photos that cannot be read, and why
         self.said = ""  # why there is no classifier
-        self.settled = -1  # the step that all of the above is of
-        self.curve: list[tuple[int, float, float, float]] = []  # photos, accuracy and its bounds, as it grew
+        self.settled = -1  # the step that all of the above belongs to
+        self.curve: list[tuple[int, float, float, float]] = []  # photos, accuracy and its bounds, one for each step
         self._last: list[Learned] = []
-        self._task: Task | None = None  # the newest
-        self._wake, self._end, self._asking = threading.Event(), threading.Event(), threading.Lock()
-        self._telling = threading.Lock()
-        self._chooser = ThreadPoolExecutor(1, "yoro-choosing", stand_back)
-        self._judges = ThreadPoolExecutor(1, "yoro-judging", stand_back)  # so that no step waits for it
+        self._task: SolveTask | None = None  # the newest
+        self._plotted: SolveTask | None = None  # that of the last point of the curve
+        self._wake, self._end, self._network = threading.Event(), threading.Event(), threading.Lock()
+        self._showing = threading.Lock()  # of the newest task, what is shown of it, and the curve
+        self._chooser = ThreadPoolExecutor(1, "yoro-choosing", lower_priority)
+        self._judges = ThreadPoolExecutor(1, "yoro-judging", lower_priority)  # so that no step waits for them
         self._thread = threading.Thread(target=self._run, name="yoro-learning", daemon=True)
 
     def start(self) -> None:
-        """Begin, with what is there."""
+        """Start the threads, with the photos that are there."""
         self._wake.set()
         self._thread.start()
 
     def wake(self) -> None:
-        """There was a step."""
+        """Say that there was a step."""
         self._wake.set()
 
     def close(self) -> None:
-        """End after the forward pass that runs."""
+        """Stop after the current forward pass."""
         self._end.set()
         self._wake.set()
         self._thread.join()
@@ -74,11 +75,11 @@ class Learner:
 
     def respond(self, images: NDArray[np.uint8]) -> NDArray[np.floating]:
         """Responses to decoded images, one forward pass at a time."""
-        with self._asking:
+        with self._network:
             return self.pipeline.respond(images)
 
     def response(self, digest: str) -> NDArray[np.floating] | None:
-        """That of a photo, if it was read."""
+        """The response to a photo, if it was read."""
         return self._responses.get(digest)
 
     def read(self) -> tuple[int, int]:
@@ -88,22 +89,18 @@ class Learner:
         return sum(digest in self._responses or digest in self.broken for digest in photos), len(photos)
 
     def _run(self) -> None:
-        stand_back()
+        lower_priority()
         while True:
             self._wake.wait()
-            if self._end.wait(PATIENCE):
+            if self._end.wait(DEBOUNCE):
                 return
             self._wake.clear()
-            self._guarded(self._catch_up)
-
-    def _guarded(self, do: Callable[[], None]) -> None:
-        """Do it; what fails is said on the page."""
-        try:
-            do()
-        except Exception as error:  # a source is anybody's code
-            self.said = f"Learning failed: {one_line(error)}"
-            self.settled = self._work.state.revision
-        self._changed()
+            try:
+                self._catch_up()
+            except Exception as error:  # a backbone may be anybody's code
+                self.said = f"Learning failed: {one_line(error)}"
+                self.settled = self._work.state.revision
+            self._changed()
 
     def _catch_up(self) -> None:
         last = time.monotonic()
@@ -112,7 +109,7 @@ class Learner:
                 self._bring()
                 photos = self._work.state.photos
                 waiting = [d for d in photos if d not in self._responses and d not in self.broken]
-                names = {digest: photos[digest].name for digest in waiting[:TOGETHER]}
+                names = {digest: photos[digest].name for digest in waiting[:BATCH_SIZE]}
             if not waiting:
                 self._solve()
                 return
@@ -123,7 +120,7 @@ class Learner:
                 last = time.monotonic()
 
     def _bring(self) -> None:
-        """Take up the responses that the model keeps which the work begins with."""
+        """Include the responses that are kept in the model that the work starts from."""
         base = self._work.base
         if base is None or base.key == self._brought:
             return
@@ -136,14 +133,14 @@ class Learner:
         images = {}
         for digest, name in names.items():
             try:
-                images[digest] = decode(self._work.photo(digest), self.pipeline.geometry, name=name)
+                images[digest] = self._work.pixels(digest, self.pipeline.geometry, name)
             except ImageError as error:
                 self.broken[digest] = one_line(error)
         if not images:
             return
         found = dict(zip(images, self.respond(np.stack(list(images.values()))), strict=True))
         for digest in [digest for digest, row in found.items() if not np.isfinite(row).all()]:
-            self.broken[digest] = "The network's response to this photo holds NaN or infinity."
+            self.broken[digest] = "The network's response to this photo contains NaN or infinity."
             del found[digest]
         self._work.keep_responses(self.source, found)
         self._responses |= {digest: np.asarray(row, dtype=np.float32) for digest, row in found.items()}
@@ -153,62 +150,73 @@ class Learner:
         with self._work.lock:
             base, revision = self._work.base, self._work.state.revision
             content = content_of(self._work.state, base, self._responses)
-        task = self._task = Task(content, base, revision, whole)
+        if revision == self.settled:
+            return
+        task = SolveTask(content, base, revision, whole)
+        with self._showing:
+            self._task = task
         known = next((one for one in self._last if one.content == content), None)
         if known is not None:
-            self._tell(task, replace(known, revision=revision))
+            self._show(task, replace(known, revision=revision))
             return
         try:
             gathered = gather_task(task, self._responses, self.pipeline)
             model = self.learned.classifier.model if self.learned else base.model if base else None
             quick = None if model is None or self._brief() else hold(task, gathered, model.choice, self.pipeline)
         except YoroError as error:
-            self._tell(task, None, one_line(error))
+            self._show(task, None, one_line(error))
             return
         if quick is None:
             self._choose(task, gathered)
             return
         exact = self._last[0].judgement if self._last else Judgement()
-        self._tell(task, replace(quick, judgement=exact))
+        self._show(task, replace(quick, judgement=exact))
         if whole:
-            self._chooser.submit(self._guarded, partial(self._choose, task, gathered))
+            self._chooser.submit(self._choose, task, gathered)
 
     def _brief(self) -> bool:
-        """Whether choosing took so little the last time that nobody waits for it."""
+        """Whether choosing took so little the last time that nobody would notice."""
         return bool(self._last) and self._last[0].seconds < BRIEF
 
-    def _choose(self, task: Task, gathered: Gathered) -> None:
-        """Choose anew, if nothing has happened since."""
+    def _choose(self, task: SolveTask, gathered: Gathered) -> None:
+        """Choose shrinkages and weights anew, unless there was another step."""
         if task is not self._task or self._end.is_set():
             return
         try:
-            found, said = learn(task, gathered, self.pipeline), ""
+            self._show(task, learn(task, gathered, self.pipeline))
         except YoroError as error:
-            found, said = None, one_line(error)
-        if task is self._task:
-            self._tell(task, found, said)
+            self._show(task, None, one_line(error))
+        except Exception as error:  # a bug must not leave the page waiting
+            self._show(task, None, f"Learning failed: {one_line(error)}")
 
-    def _tell(self, task: Task, learned: Learned | None, said: str = "") -> None:
-        """Show what was learned."""
-        with self._telling:
-            going_on = self.learned is not None and self.learned.provisional
+    def _show(self, task: SolveTask, learned: Learned | None, said: str = "") -> None:
+        """Show what was learned, unless there is a newer task: its result must not be replaced by an older one."""
+        exact = learned is None or not learned.provisional
+        with self._showing:
+            if task is not self._task:
+                return
             self.learned, self.said = learned, said
-            exact = learned is None or not learned.provisional
             if learned is not None and exact:
                 others = [one for one in self._last if one.content != learned.content]
                 self._last = [learned, *others][:REMEMBERED]
-            evaluation = learned.evaluation if learned is not None else None
-            if evaluation is not None:
-                point = (evaluation.n, evaluation.accuracy, *evaluation.interval)
-                self.curve = [*self.curve[: len(self.curve) - going_on], point][-200:]
+            if learned is not None and learned.evaluation is not None:
+                self._plot(task, learned.evaluation)
             if task.whole and exact:
                 self.settled = task.revision
         self._changed()
         if exact:
             self._judges.submit(self._judge)
 
+    def _plot(self, task: SolveTask, evaluation: Evaluation) -> None:
+        """Add a point to the curve, or replace the last one if its step never settled or had the same photos."""
+        last = self._plotted
+        again = last is not None and (last.revision > self.settled or last.content == task.content)
+        point = (evaluation.n, evaluation.accuracy, *evaluation.interval)
+        self.curve = [*(self.curve[:-1] if again else self.curve), point][-MOST_POINTS:]
+        self._plotted = task
+
     def _judge(self) -> None:
-        """Find what is strange to the newest classifier, and what looks wrong among its photos."""
+        """Find outliers and near duplicates among the photos of the newest classifier."""
         learned = self.learned
         if learned is not None and not learned.judgement.made.is_set():
             learned.judgement.make(learned.classifier)

@@ -1,4 +1,4 @@
-"""A model that work begins with: read, checked, and what it brings along."""
+"""The model that work starts from: loading it, checking it, and what is known of its training images."""
 
 from __future__ import annotations
 
@@ -11,37 +11,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from yoro import limits
-from yoro.discriminant.evidence import Choice
-from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.errors import InputError, YoroError, one_line
 from yoro.http.uploads import Upload
 from yoro.model.model import Model
-from yoro.model.settings import SolveSettings
 from yoro.model.store import OWN, read_model
 from yoro.studio.state import Brought
 
 
 @dataclass(frozen=True)
 class Base:
-    """A model to begin with, and what is known of its images."""
+    """A model to start from, and what is known of its training images."""
 
     key: str
     model: Model
     brought: Brought
     whole: bool  # whether the response of every image is kept, each by itself
 
-    def settings(self) -> tuple[SolveSettings, Choice | None]:
-        """How it was solved; and its choice, where that cannot be made anew."""
-        model, kept = self.model, self.model.reservoir
-        rule = model.choice.asked
-        lacks = isinstance(rule, str) and RULES[rule] == MEMBERS and kept is None
-        held = model.choice if rule == "validation" or lacks else None
-        capacity, seed = (0, 0) if kept is None else (kept.capacity, kept.seed)
-        return SolveSettings(rule, model.prior, model.protocol, capacity, seed), held
-
 
 def base_of(key: str, model: Model) -> Base:
-    """What a model brings along."""
+    """A model with what is known of its training images."""
     members, statistics = model.members(), model.statistics
     counts = {name: round(count) for name, count in zip(statistics.classes, statistics.counts.tolist(), strict=True)}
     kept = Counter([] if members is None else members.labels.tolist())
@@ -53,27 +41,27 @@ def base_of(key: str, model: Model) -> Base:
 
 
 def check_openable(model: Model, name: str) -> None:
-    """Raise if the studio cannot go on with a model."""
+    """Raise if the studio cannot start from a model."""
     wrong = (
         (not model.origin.images, "was fitted on responses, not on images"),
-        (model.words is not None, "answers by sentences, too"),
-        (not isinstance(model.prior, str), "answers by shares of classes that were given to it"),
-        (model.statistics.total == 0, "was fitted on no image"),
+        (model.words is not None, "uses class descriptions"),
+        (not isinstance(model.prior, str), "has a custom class prior"),
+        (model.statistics.total == 0, "was fitted without images (zero-shot)"),
     )
     said = next((why for odd, why in wrong if odd), "")
     if said:
-        raise InputError(f"The model {name!r} {said}, which the studio cannot go on with; use `yoro update`.")
+        raise InputError(f"The studio cannot open the model {name!r}: it {said}. Use `yoro update`.")
 
 
 def sent_model(uploads: Sequence[Upload]) -> tuple[Model, str]:
-    """The model of the files of its directory, or of a zip archive of it as the studio makes one; and its name."""
+    """The model in uploaded files (those of its directory, or a zip archive of it), and its name."""
     parts = {_last(upload.name): upload.content for upload in uploads}
     named = uploads[0].name.rpartition("/")[0]
     if len(uploads) == 1 and uploads[0].name.lower().endswith(".zip"):
         parts, named = _unzipped(uploads[0]), uploads[0].name.removesuffix(".zip")
     name = _last(named).removesuffix(".yoro")[: limits.TAUGHT_LABEL] or "model"
     if "config.json" not in parts:
-        raise InputError("There is no model in this: expected the files of a .yoro directory, or a zip archive of it.")
+        raise InputError("No model found; expected the files of a .yoro directory, or a zip archive of it.")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.yoro"
         path.mkdir()
@@ -86,7 +74,7 @@ def sent_model(uploads: Sequence[Upload]) -> tuple[Model, str]:
 
 
 def _unzipped(upload: Upload) -> dict[str, bytes]:
-    """The files of a model in an archive, whatever folder they lie in; nothing else is unpacked."""
+    """The files of a model in an archive, in whatever folder; nothing else is unpacked."""
     room, parts = limits.STUDIO_MODEL_BYTES, dict[str, bytes]()
     try:
         with zipfile.ZipFile(io.BytesIO(upload.content)) as archive:
@@ -97,7 +85,7 @@ def _unzipped(upload: Upload) -> dict[str, bytes]:
                     room -= len(parts[name])
                     if room < 0:
                         most = limits.STUDIO_MODEL_BYTES
-                        raise InputError(f"The model has more than {most:,} bytes; give it on the command line.")
+                        raise InputError(f"The model has more than {most:,} bytes; open it with `yoro studio M.yoro`.")
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
         raise InputError(f"'{upload.name}' cannot be read as an archive: {one_line(error)}") from None
     return parts

@@ -1,31 +1,33 @@
-"""What the page is told: the state, photos, an answer and why, the confusion matrix; as plain values."""
+"""The JSON that the page shows: the state, photos, an answer and why, the confusion matrix."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yoro.errors import InputError
+from yoro.model.answers import image_answers
 from yoro.model.metrics import wilson_interval
 from yoro.model.model import Json
+from yoro.model.question import Question
 from yoro.studio.background_learner import Learner
 from yoro.studio.edits import FORGOTTEN, UNSORTED, Photo
 from yoro.studio.solving import Guess, Learned
-from yoro.studio.workspace import Work
+from yoro.studio.workspace import Workspace
+from yoro.trust.answering import Answerer
 
 STRANGE = 0.05  # what is no more typical than this share of the photos is unknown
-SOON = 0.5  # seconds that an answer waits for whether it is unknown
+SOON = 0.5  # seconds that an answer waits for the out-of-distribution measure
 BARS, NEAREST = 12, 6
 MOST_CELLS = 60  # classes whose matrix is shown
-SUSPICIOUS, UNREADABLE, OUTLIERS, TWINS = -1, -2, -4, -5  # lists of photos beside the classes
+SUSPICIOUS, UNREADABLE, OUTLIERS, TWINS = -1, -2, -4, -5  # lists other than classes
 DIGITS = 4
 
 
-def state_of(work: Work, learner: Learner) -> Json:
-    """All of the state but the photos."""
+def state_of(work: Workspace, learner: Learner) -> Json:
+    """The whole state except the photos."""
     with work.lock:
         state = work.state
         classes, counts, unseen, revision = dict(state.classes), state.counts(), state.unseen(), state.revision
@@ -66,8 +68,8 @@ def state_of(work: Work, learner: Learner) -> Json:
     }
 
 
-def photos_of(work: Work, learner: Learner, which: int, offset: int, most: int) -> Json:
-    """A part of the photos of a class, of none, or of those that look wrong."""
+def photos_of(work: Workspace, learner: Learner, which: int, offset: int, most: int) -> Json:
+    """A page of the photos of a class or of one of the other lists."""
     if which == SUSPICIOUS:
         digests = suspicious(learner.learned)
     elif which == UNREADABLE:
@@ -80,8 +82,8 @@ def photos_of(work: Work, learner: Learner, which: int, offset: int, most: int) 
     return _listed(work, learner, digests, offset, most)
 
 
-def cell_of(work: Work, learner: Learner, truth: str, answer: str) -> Json:
-    """The photos of one class that were taken for one class."""
+def cell_of(work: Workspace, learner: Learner, truth: str, answer: str) -> Json:
+    """The photos of one class that were classified as another, or rightly."""
     learned = learner.learned
     if learned is None:
         return {"total": 0, "photos": []}
@@ -93,7 +95,7 @@ def cell_of(work: Work, learner: Learner, truth: str, answer: str) -> Json:
 
 
 def confusion_of(learner: Learner) -> Json:
-    """Counts of left-out answers; rows are labels, columns answers."""
+    """The leave-one-out confusion matrix; rows are labels, columns predictions."""
     evaluation = learner.learned.evaluation if learner.learned else None
     if evaluation is None:
         return {"classes": [], "counts": [], "hidden": 0}
@@ -104,7 +106,7 @@ def confusion_of(learner: Learner) -> Json:
 
 
 def suspicious(learned: Learned | None) -> list[str]:
-    """Photos whose label another class contradicts, the most suspicious first."""
+    """Photos that look like another class than their label, the most suspicious first."""
     if learned is None:
         return []
     wrong = [(guess.margin, digest) for digest, guess in learned.guesses.items() if guess.margin > 0]
@@ -112,25 +114,23 @@ def suspicious(learned: Learned | None) -> list[str]:
 
 
 def _judged(learned: Learned | None, which: int) -> tuple[str, ...]:
-    """Photos that are like no other, or much like one, as far as that is found."""
+    """Outliers or near duplicates, as soon as they are found."""
     if learned is None:
         return ()
     return learned.judgement.outliers if which == OUTLIERS else learned.judgement.twins
 
 
-def answer_of(work: Work, learned: Learned | None, said: str, response: NDArray[np.floating]) -> Json:
+def answer_of(work: Workspace, learned: Learned | None, said: str, response: NDArray[np.floating]) -> Json:
     """What the classifier says of an image: bars, whether it is unknown, and why."""
     if learned is None:
         raise InputError(said or "There is no classifier yet; add photos of at least two classes.")
     row = response[None]
-    answers = learned.answers(["the image"], row)
-    shares, names = np.exp(answers.log_probabilities[0]), learned.classifier.names
-    order = np.argsort(-shares, kind="stable")[:BARS].tolist()
+    answers, model = learned.answers(["the image"], row), learned.classifier.model
     why = learned.sums(answers, 0)
     judged = learned.judgement.made.wait(SOON)
-    measure, fitted = learned.judgement.measure, learned.classifier.model.statistics.total
-    typical = None if measure is None else float(measure.typicality(row)[0])
-    least = max(STRANGE, 1.0 / (1.0 + fitted))  # stranger than all photos, where these are few
+    least = max(STRANGE, 1.0 / (1.0 + model.statistics.total)) + 1e-12  # less than all photos, where these are few
+    answerer = Answerer(model, Question(top=BARS, unknown=least), learned.judgement.measure)
+    (answer,) = answerer.each(answers)
     with work.lock:
         photos = work.state.photos
         near = [
@@ -139,11 +139,11 @@ def answer_of(work: Work, learned: Learned | None, said: str, response: NDArray[
             if one.digest in photos
         ]
     return {
-        "label": names[order[0]],
-        "bars": [{"name": names[i], "probability": round(float(shares[i]), 6)} for i in order],
-        "unknown": typical is not None and typical <= least + 1e-12,
+        "label": answer.best[0][0],
+        "bars": [{"name": name, "probability": round(share, 6)} for name, share in answer.best],
+        "unknown": answer.unknown,
         "judged": judged,
-        "typicality": None if typical is None else round(typical, DIGITS),
+        "typicality": None if answer.typicality is None else round(answer.typicality, DIGITS),
         "nearest": near,
         "second": why.second,
         "prior": round(why.prior, DIGITS),
@@ -152,7 +152,7 @@ def answer_of(work: Work, learned: Learned | None, said: str, response: NDArray[
     }
 
 
-def _listed(work: Work, learner: Learner, digests: Iterable[str], offset: int, most: int) -> Json:
+def _listed(work: Workspace, learner: Learner, digests: Iterable[str], offset: int, most: int) -> Json:
     with work.lock:
         photos, classes = work.state.photos, dict(work.state.classes)
         found = [(d, photos[d]) for d in digests if d in photos and photos[d].belongs != FORGOTTEN]
@@ -177,7 +177,7 @@ def _listed(work: Work, learner: Learner, digests: Iterable[str], offset: int, m
 
 
 def _guesses(learner: Learner, part: list[tuple[str, Photo]]) -> dict[str, Guess]:
-    """Left-out answers of photos with a label, and plain ones of those without."""
+    """Leave-one-out predictions of labelled photos, and plain predictions of unsorted ones."""
     learned = learner.learned
     if learned is None:
         return {}
@@ -186,9 +186,9 @@ def _guesses(learner: Learner, part: list[tuple[str, Photo]]) -> dict[str, Guess
     read = {digest: row for digest, row in rows.items() if row is not None}
     if read:
         answers = learned.answers(list(read), np.stack(list(read.values())))
-        for digest, logs in zip(answers.names, answers.log_probabilities, strict=True):
-            best = int(logs.argmax())
-            found[digest] = Guess(learned.classifier.names[best], float(np.exp(logs[best])), 0.0)
+        for answer in image_answers(answers, Question(), learned.classifier.names):
+            label, probability = answer.best[0]
+            found[answer.name] = Guess(str(label), probability, 0.0)
     return found
 
 
@@ -199,14 +199,11 @@ def _recalls(learned: Learned | None) -> dict[str, float | None]:
 
 
 def _needs(classes: dict[int, str], counts: dict[int, int], learned: Learned | None) -> int | None:
-    """The class that more photos would help most: by the lower bound of its recall, which few photos keep low."""
-    right: Counter[str] = Counter()
-    seen: dict[str, int] = defaultdict(int)
+    """The class with the lowest lower bound of its recall, which is also low if it has few photos."""
     evaluation = learned.evaluation if learned else None
-    for i, figures in enumerate(evaluation.per_class if evaluation else ()):
-        seen[figures.name], right[figures.name] = figures.n, evaluation.confusion[i][i] if evaluation else 0
-    bounds = [
-        (wilson_interval(right[name] / seen[name], seen[name])[0] if seen[name] else 0.0, counts[number], number)
-        for number, name in classes.items()
-    ]
-    return min(bounds)[2] if bounds else None
+    bounds = {
+        one.name: wilson_interval(one.recall, one.n)[0]
+        for one in (evaluation.per_class if evaluation else ())
+        if one.n and one.recall is not None
+    }
+    return min(classes, key=lambda n: (bounds.get(classes[n], 0.0), counts[n], n), default=None)

@@ -1,4 +1,4 @@
-"""A classifier of the studio, and how it is solved: at once with a choice held, or with everything chosen anew."""
+"""The classifier of the studio: solved quickly with the previous choice, or in full with everything chosen anew."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.data.examples import Example
-from yoro.discriminant.calibration import log_probabilities, margins
+from yoro.discriminant.calibration import margins
 from yoro.discriminant.evidence import Choice
-from yoro.discriminant.fixed_choice import held
+from yoro.discriminant.fixed_choice import solve_fixed_choice
 from yoro.errors import InputError
 from yoro.mappings.batches import class_codes
-from yoro.model.classifier import Answers, Classifier
+from yoro.model.answers import Answers, left_out_answers, log_answers
 from yoro.model.gathered import Gathered
-from yoro.model.leave_one_out_evaluation import left_out_answers
 from yoro.model.metrics import Evaluation, Tally
 from yoro.model.model import Model, Verb
+from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import SolveSettings
-from yoro.model.solve import solve
+from yoro.model.solve import settings_of, solve
 from yoro.studio.base_model import Base
 from yoro.studio.training_data import Content, Rows, gathered_of
-from yoro.studio.workspace import Work
+from yoro.studio.workspace import Workspace
 from yoro.trust.explanations import Sums
 from yoro.trust.label_issues import far_out, near_duplicates
-from yoro.trust.nearest_neighbours import Fitted
+from yoro.trust.nearest_neighbours import FittedImages
 from yoro.trust.out_of_distribution import Strangeness, strangeness_of
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What the classifier says of a photo, without it if it was fitted: the best class, and that of its label."""
+    """The prediction for a photo; leave-one-out if it is a training photo."""
 
     answer: str
     probability: float
@@ -45,16 +45,16 @@ class Guess:
 
 
 class Judgement:
-    """What is strange to a classifier, and which photos are nearly the same; it comes later, of many after seconds."""
+    """The out-of-distribution measure, outliers and near duplicates of a classifier; found later, in seconds."""
 
     def __init__(self) -> None:
-        self.measure: Strangeness | None = None  # none where there are too few photos to tell
-        self.outliers: tuple[str, ...] = ()  # digests, the strangest first
-        self.twins: tuple[str, ...] = ()  # near duplicates beside each other, the nearest first
+        self.measure: Strangeness | None = None  # None if there are too few photos
+        self.outliers: tuple[str, ...] = ()  # digests, by out-of-distribution score
+        self.twins: tuple[str, ...] = ()  # digests of near duplicates, pair by pair, the nearest first
         self.made = threading.Event()
 
-    def make(self, classifier: Classifier) -> None:
-        """Find it."""
+    def make(self, classifier: OpenModel) -> None:
+        """Compute the measure and find outliers and near duplicates."""
         model, members = classifier.model, classifier.model.members()
         if members is not None:
             digests = [content.hex() for content in members.digests]
@@ -67,8 +67,8 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is to be learned, beside the model that it began with, and the step that it is of."""
+class SolveTask:
+    """What to learn from, the model to start from, and the step that this belongs to."""
 
     content: Content
     base: Base | None
@@ -76,46 +76,47 @@ class Task:
     whole: bool  # whether all photos were read
 
     def settings(self) -> tuple[SolveSettings, Choice | None]:
-        """How it is solved: as the model was; and the model's choice, where that cannot be made anew."""
-        return (SolveSettings(), None) if self.base is None else self.base.settings()
+        """How to solve: as the model was; and the model's choice, if that cannot be made again."""
+        base = self.base
+        return (SolveSettings(), None) if base is None else settings_of(base.model, base.model.gathered)
 
     def verb(self) -> Verb:
-        """What the history says of it."""
-        before = () if self.base is None else tuple(self.base.model.history)
-        return Verb("studio", len(self.content), before)
+        """The entry in the history of the model."""
+        if self.base is None:
+            return Verb("studio", len(self.content))
+        model = self.base.model
+        return Verb("studio", len(self.content), tuple(model.history), integers=model.integers)
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A classifier, and the step that it was solved after."""
+    """A classifier, its leave-one-out evaluation, and the step after which it was solved."""
 
     revision: int
     content: Content
-    classifier: Classifier
+    classifier: OpenModel
     evaluation: Evaluation | None
     guesses: dict[str, Guess]  # by digest; of photos with a label, each left out
     seconds: float
-    provisional: bool = False  # whether the choice is one made before
+    provisional: bool = False  # whether the choice of an earlier step was used
     judgement: Judgement = field(default_factory=Judgement)
 
     @cached_property
-    def fitted(self) -> Fitted:
-        """The photos to compare with."""
-        return Fitted(self.classifier.model)
+    def fitted(self) -> FittedImages:
+        """The training photos, to find the nearest ones."""
+        return FittedImages(self.classifier.model)
 
     @cached_property
     def sums(self) -> Sums:
-        """What takes an answer apart."""
+        """Explains an answer by layers."""
         return Sums(self.classifier)
 
     def answers(self, names: Sequence[str], responses: NDArray[np.floating]) -> Answers:
         """What it says of responses (n, width)."""
-        model = self.classifier.model
-        logs = log_probabilities(model.mapping(responses), model.choice.temperature)
-        return Answers(list(names), logs, None, responses=responses)
+        return Answers(names, log_answers(self.classifier.model, responses), responses=responses)
 
 
-def gather_task(task: Task, rows: Rows, pipeline: Pipeline) -> Gathered:
+def gather_task(task: SolveTask, rows: Rows, pipeline: Pipeline) -> Gathered:
     """The sums of what is to be learned."""
     gathered = gathered_of(task.content, task.base, rows, pipeline.layout, task.settings()[0])
     if int((gathered.statistics.counts > 0).sum()) < 2:
@@ -123,35 +124,31 @@ def gather_task(task: Task, rows: Rows, pipeline: Pipeline) -> Gathered:
     return gathered
 
 
-def learn(task: Task, gathered: Gathered, pipeline: Pipeline) -> Learned:
-    """The classifier that a fit of the same gives."""
+def learn(task: SolveTask, gathered: Gathered, pipeline: Pipeline) -> Learned:
+    """The classifier that `yoro fit` gives."""
     started, (settings, keep) = time.perf_counter(), task.settings()
     model = solve(gathered, settings, pipeline.origin(), keep=keep, verb=task.verb())
-    model.integers = task.base is not None and task.base.model.integers
-    return _measured(Learned(task.revision, task.content, Classifier(model, pipeline=pipeline), None, {}, 0.0), started)
+    return _measured(Learned(task.revision, task.content, OpenModel(model, pipeline=pipeline), None, {}, 0.0), started)
 
 
-def hold(task: Task, gathered: Gathered, choice: Choice, pipeline: Pipeline) -> Learned | None:
-    """The classifier of a choice made before, in a fraction of the time; None where it cannot be held."""
+def hold(task: SolveTask, gathered: Gathered, choice: Choice, pipeline: Pipeline) -> Learned | None:
+    """The classifier with an earlier choice, in a fraction of the time; None if that choice cannot be used."""
     started, settings = time.perf_counter(), task.settings()[0]
     if gathered.reservoir is None or not len(gathered.reservoir):
         return None
-    found = held(gathered.statistics, gathered.reservoir.members(), choice, settings.prior)
+    found = solve_fixed_choice(gathered.statistics, gathered.reservoir.members(), choice, settings.prior)
     if found is None:
         return None
     mapping, left_out = found
-    model = Model(
-        gathered.statistics, mapping, choice, gathered.ledger, gathered.reservoir, settings.prior, settings.protocol,
-        origin=pipeline.origin(),
-    )  # fmt: skip
+    model = Model(gathered, mapping, choice, settings.prior, settings.protocol, origin=pipeline.origin())
     model.found_left_out = left_out
-    classifier = Classifier(model, pipeline=pipeline)
+    classifier = OpenModel(model, pipeline=pipeline)
     learned = Learned(task.revision, task.content, classifier, None, {}, 0.0, provisional=True)
     return learned if left_out is None else _measured(learned, started)
 
 
 def _measured(learned: Learned, started: float) -> Learned:
-    """With what leave-one-out says, and the time that it all took."""
+    """Add the leave-one-out evaluation, and the time that it all took."""
     model = learned.classifier.model
     answers, evaluation, guesses = left_out_answers(model), None, dict[str, Guess]()
     if answers is not None:
@@ -162,7 +159,7 @@ def _measured(learned: Learned, started: float) -> Learned:
 
 
 def _guesses(answers: Answers, classes: tuple[str, ...]) -> dict[str, Guess]:
-    """By digest, which is the first word of a left-out answer's name."""
+    """Predictions by digest, which is the first word of the name of a leave-one-out answer."""
     found = {}
     margin, _ = margins(answers.log_probabilities, class_codes(answers.labels or [], classes))
     for name, logs, over in zip(answers.names, answers.log_probabilities, margin.tolist(), strict=True):
@@ -171,8 +168,8 @@ def _guesses(answers: Answers, classes: tuple[str, ...]) -> dict[str, Guess]:
     return found
 
 
-def examples_of(work: Work, learned: Learned) -> list[Example]:
-    """What was fitted, as a report takes it; of images that the model brought there is no picture here."""
+def examples_of(work: Workspace, learned: Learned) -> list[Example]:
+    """The training photos as a report takes them; those in the opened model have no file here."""
     digests = [content.hex() for content in learned.classifier.model.ledger.digests()]
     with work.lock:
         photos = [(digest, work.state.photos.get(digest)) for digest in digests]

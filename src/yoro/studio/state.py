@@ -1,19 +1,19 @@
-"""What a person has arranged: classes and photos in them; and changes of that, which can all be undone."""
+"""The state of the studio: classes and the photos in them; and edits of it, which can all be undone."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from yoro import limits
 from yoro.errors import InputError, counted
-from yoro.studio.edits import FORGOTTEN, UNSORTED, Change, ClassChange, ModelChange, Opened, Photo, PhotoChange
+from yoro.studio.edits import FORGOTTEN, UNSORTED, ClassEdit, Edit, ModelEdit, OpenedModel, Photo, PhotoEdit
 
 
 @dataclass(frozen=True)
 class Brought:
-    """What is known of the images of the model: labels by digest, counts by label, and which labels can be removed."""
+    """The training images of the opened model: labels by digest, counts by label, and which labels can be removed."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -22,47 +22,47 @@ class Brought:
 
 @dataclass
 class State:
-    """Classes and photos as they are now, and what can be undone and done again."""
+    """Classes and photos as they are now, and the edits that can be undone and redone."""
 
     classes: dict[int, str] = field(default_factory=dict)
     photos: dict[str, Photo] = field(default_factory=dict)
-    done: list[Change] = field(default_factory=list)
-    undone: list[Change] = field(default_factory=list)
-    model: Opened | None = None
-    brought: Brought = Brought()  # of the model; whoever changes the state keeps it in step
+    done: list[Edit] = field(default_factory=list)
+    undone: list[Edit] = field(default_factory=list)
+    model: OpenedModel | None = None
+    brought: Brought = Brought()  # by the model; the workspace keeps it in step with the state
     revision: int = 0  # steps so far, undoing among them
-    _numbers: int = 0  # of classes that were ever given out
+    _numbers: int = 0  # the largest number that a class ever had
     _places: int = 0
 
     @classmethod
-    def beginning(cls, change: Change) -> State:
-        """A state to begin with, which cannot be undone."""
+    def beginning(cls, edit: Edit) -> State:
+        """A first state, which cannot be undone."""
         state = cls()
-        state.do(change)
+        state.do(edit)
         state.done.clear()
         return state
 
-    def do(self, change: Change) -> None:
+    def do(self, edit: Edit) -> None:
         """Take a step."""
-        self._put(change.classes, change.photos, change.model)
-        self.done.append(change)
+        self._put(edit.classes, edit.photos, edit.model)
+        self.done.append(edit)
         self.undone.clear()
 
     def undo(self) -> None:
-        """Take the last step back."""
-        change = self.done.pop()
+        """Undo the last step."""
+        edit = self.done.pop()
         self._put(
-            [(number, after, before) for number, before, after in change.classes],
-            [(digest, after, before) for digest, before, after in change.photos],
-            change.model and change.model[::-1],
+            [(number, after, before) for number, before, after in edit.classes],
+            [(digest, after, before) for digest, before, after in edit.photos],
+            edit.model and edit.model[::-1],
         )
-        self.undone.append(change)
+        self.undone.append(edit)
 
     def redo(self) -> None:
-        """Take the step again that was last taken back."""
-        change = self.undone.pop()
-        self._put(change.classes, change.photos, change.model)
-        self.done.append(change)
+        """Redo the step that was undone last."""
+        edit = self.undone.pop()
+        self._put(edit.classes, edit.photos, edit.model)
+        self.done.append(edit)
 
     def members(self, number: int) -> list[str]:
         """The digests of the photos of a class, in their order."""
@@ -70,14 +70,14 @@ class State:
         return [digest for _, digest in sorted(found)]
 
     def counts(self) -> dict[int, int]:
-        """How many photos each class has; those of none and the forgotten among them."""
+        """Number of photos of each class, of the unsorted and of the forgotten ones."""
         result = dict.fromkeys((FORGOTTEN, UNSORTED, *self.classes), 0)
         for photo in self.photos.values():
             result[photo.belongs] += 1
         return result
 
     def unseen(self) -> dict[int, int]:
-        """How many images of the model each class has that are not here as photos."""
+        """Number of training images of the model in each class that are not here as photos."""
         result = dict.fromkeys(self.classes, 0)
         if self.model is not None:
             here = Counter(self.brought.labels[digest] for digest in self.photos if digest in self.brought.labels)
@@ -87,32 +87,36 @@ class State:
         return result
 
     def named(self, name: str) -> int | None:
-        """The number of the class of a name."""
+        """The number of the class with a name."""
         return next((number for number, known in self.classes.items() if known == name), None)
 
-    def adding_class(self, name: str) -> tuple[Change, int]:
+    def adding_class(self, name: str) -> tuple[Edit, int]:
         """A new class, and its number."""
-        if self.named(name) is not None:
-            raise InputError(f"There is a class {name!r} already.")
-        if len(self.classes) >= limits.STUDIO_CLASSES:
-            raise InputError(
-                f"There are {limits.STUDIO_CLASSES:,} classes, which is the most; use `yoro fit` for more."
-            )
-        number = self._numbers + 1
-        return Change(f"Add the class {name}", ((number, None, name),)), number
+        made = self.new_classes([name])
+        if not made:
+            raise InputError(f"The class {name!r} already exists.")
+        return Edit(f"Add the class {name}", made), made[0][0]
 
-    def renaming(self, number: int, name: str) -> Change:
-        """Another name for a class."""
+    def new_classes(self, names: Iterable[str]) -> tuple[ClassEdit, ...]:
+        """The classes to add so that every name has one."""
+        known = set(self.classes.values())
+        new = [name for name in dict.fromkeys(names) if name not in known]
+        if len(known) + len(new) > limits.STUDIO_CLASSES:
+            raise InputError(f"The studio takes at most {limits.STUDIO_CLASSES:,} classes; use `yoro fit` for more.")
+        return tuple((self._numbers + i, None, name) for i, name in enumerate(new, 1))
+
+    def renaming(self, number: int, name: str) -> Edit:
+        """A new name for a class."""
         self.check_class(number)
         before = self.classes[number]
         if before == name:
-            return Change("Nothing")
+            return Edit("Nothing")
         if self.named(name) is not None:
-            raise InputError(f"There is a class {name!r} already; move the photos into it instead.")
-        return Change(f"Rename {before} to {name}", ((number, before, name),))
+            raise InputError(f"The class {name!r} already exists; move the photos into it instead.")
+        return Edit(f"Rename {before} to {name}", ((number, before, name),))
 
-    def removing_class(self, number: int) -> Change:
-        """A class less; its photos are then of none."""
+    def removing_class(self, number: int) -> Edit:
+        """Remove a class; its photos become unsorted."""
         self.check_class(number)
         moved = self.moving(self.members(number), UNSORTED)
         name, less = self.classes[number], None
@@ -120,30 +124,27 @@ class State:
         if self.model is not None and labels:
             if not self.brought.removable.issuperset(labels):
                 raise InputError(
-                    f"The class {name!r} has images of the model that it keeps no responses of, so it cannot be taken "
-                    "out. Rename it, or fit again without it."
+                    f"The class {name!r} cannot be removed: the model keeps no responses of its images. "
+                    "Rename it, or fit again without it."
                 )
             left = tuple((label, UNSORTED if belongs == number else belongs) for label, belongs in self.model.classes)
-            less = self.model, replace(self.model, classes=left)
-        return Change(f"Remove the class {name}", ((number, name, None),), moved.photos, less)
+            less = self.model, self.model._replace(classes=left)
+        return Edit(f"Remove the class {name}", ((number, name, None),), moved.photos, less)
 
-    def opening(self, key: str, name: str, labels: Sequence[str]) -> Change:
-        """A model to begin with; its classes are those of the same names, or new."""
+    def opening(self, key: str, name: str, labels: Sequence[str]) -> Edit:
+        """Start from a model; its classes join those of the same names, or are added."""
         if self.model is not None:
             if self.model.key == key:
-                return Change("Nothing")
-            raise InputError(f"The model {self.model.name!r} is open already; open another with another --work.")
-        if len({*self.classes.values(), *labels}) > limits.STUDIO_CLASSES:
-            raise InputError(f"There would be more than {limits.STUDIO_CLASSES:,} classes; use `yoro update`.")
-        known = {held: number for number, held in self.classes.items()}
-        new = {label: self._numbers + i for i, label in enumerate(sorted(set(labels) - set(known)), 1)}
-        made = tuple((number, None, label) for label, number in new.items())
-        opened = Opened(key, name, tuple((label, (known | new)[label]) for label in labels))
-        return Change(f"Open the model {name}", made, (), (None, opened))
+                return Edit("Nothing")
+            raise InputError(f"The model {self.model.name!r} is already open; open another one with another --work.")
+        made = self.new_classes(sorted(labels))
+        numbers = {known: n for n, known in self.classes.items()} | {label: n for n, _, label in made}
+        opened = OpenedModel(key, name, tuple((label, numbers[label]) for label in labels))
+        return Edit(f"Open the model {name}", made, (), (None, opened))
 
-    def adding_photos(self, found: Iterable[tuple[str, str, int]]) -> Change:
-        """Photos (digest, name, number of a class); one that is there already is moved."""
-        new: dict[str, PhotoChange] = {}
+    def adding_photos(self, found: Iterable[tuple[str, str, int]]) -> Edit:
+        """Add photos (digest, name, number of a class); one that is already there is moved."""
+        new: dict[str, PhotoEdit] = {}
         place, room = self._places, limits.STUDIO_PHOTOS - len(self.photos)
         for digest, name, belongs in found:
             if digest in new:
@@ -153,47 +154,45 @@ class State:
                 place, room = place + 1, room - 1
                 new[digest] = digest, None, Photo(name, belongs or self._brought(digest), place)
             elif before.belongs != belongs and (belongs != UNSORTED or before.belongs == FORGOTTEN):
-                new[digest] = digest, before, replace(before, belongs=belongs or self._brought(digest))
+                new[digest] = digest, before, before._replace(belongs=belongs or self._brought(digest))
         if room < 0:
-            raise InputError(f"There would be more than {limits.STUDIO_PHOTOS:,} photos; use `yoro fit` for so many.")
-        return Change(f"Add {counted(len(new), 'photo')}", (), tuple(new.values()))
+            raise InputError(f"The studio takes at most {limits.STUDIO_PHOTOS:,} photos; use `yoro fit` for more.")
+        return Edit(f"Add {counted(len(new), 'photo')}", (), tuple(new.values()))
 
-    def moving(self, digests: Sequence[str], number: int) -> Change:
-        """Photos into a class, or out of any."""
+    def moving(self, digests: Sequence[str], number: int) -> Edit:
+        """Move photos to a class, or to the unsorted ones."""
         if number != UNSORTED:
             self.check_class(number)
         found = [(digest, self.photo(digest)) for digest in dict.fromkeys(digests)]
-        moved = tuple((d, photo, replace(photo, belongs=number)) for d, photo in found if photo.belongs != number)
-        return Change(f"Move {counted(len(moved), 'photo')} to {self.classes.get(number, 'unsorted')}", (), moved)
+        moved = tuple((d, photo, photo._replace(belongs=number)) for d, photo in found if photo.belongs != number)
+        return Edit(f"Move {counted(len(moved), 'photo')} to {self.classes.get(number, 'unsorted')}", (), moved)
 
-    def removing(self, digests: Sequence[str]) -> Change:
-        """Photos less."""
+    def removing(self, digests: Sequence[str]) -> Edit:
+        """Remove photos."""
         found = [(digest, self.photo(digest)) for digest in dict.fromkeys(digests)]
         gone = tuple(
-            (digest, photo, replace(photo, belongs=FORGOTTEN) if digest in self.brought.labels else None)
+            (digest, photo, photo._replace(belongs=FORGOTTEN) if digest in self.brought.labels else None)
             for digest, photo in found
         )
-        return Change(f"Remove {counted(len(gone), 'photo')}", (), gone)
+        return Edit(f"Remove {counted(len(gone), 'photo')}", (), gone)
 
     def photo(self, digest: str) -> Photo:
         """A photo that must be there."""
         if digest not in self.photos or self.photos[digest].belongs == FORGOTTEN:
-            raise InputError("One of the photos is not there any more; another page may have removed it.")
+            raise InputError("One of the photos is gone; another page may have removed it.")
         return self.photos[digest]
 
     def check_class(self, number: int) -> None:
         """Raise if there is no such class."""
         if number not in self.classes:
-            raise InputError("This class is not there any more; another page may have removed it.")
+            raise InputError("This class is gone; another page may have removed it.")
 
     def _brought(self, digest: str) -> int:
-        """The class that the model has an image in, if it knows it and the class is still there."""
+        """The class of an image that the model was fitted on, unless that class was removed."""
         label = self.brought.labels.get(digest)
         return UNSORTED if self.model is None or label is None else self.model.belongs(label)
 
-    def _put(
-        self, classes: Iterable[ClassChange], photos: Iterable[PhotoChange], model: ModelChange | None = None
-    ) -> None:
+    def _put(self, classes: Iterable[ClassEdit], photos: Iterable[PhotoEdit], model: ModelEdit | None = None) -> None:
         if model is not None:
             self.model = model[1]
         for number, _, name in classes:

@@ -1,36 +1,35 @@
-"""The studio as a process."""
+"""The studio as a process: opens the workspace and the network, listens, and serves the page."""
 
 from __future__ import annotations
 
 import threading
 import webbrowser
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from yoro.data.archives import is_archive
 from yoro.data.lists import is_list
 from yoro.errors import InputError, counted
-from yoro.http.guard import Log
-from yoro.http.priority import alone, stand_back
-from yoro.http.server import listening, run
+from yoro.http.guard import Guard, Log
+from yoro.http.server import run_server
 from yoro.http.settings import ServeSettings
 from yoro.model.pipeline import Pipeline, make_pipeline, reopen_pipeline
 from yoro.model.settings import PipelineSettings
 from yoro.model.store import read_model
 from yoro.studio.app import Studio, make_app
 from yoro.studio.incoming_photos import add_data
-from yoro.studio.workspace import Work
+from yoro.studio.workspace import Workspace
 
-BODY_MEGABYTES = 256  # of one request: an archive comes in one
+BODY_MEGABYTES = 256  # per request: an archive is one
 
 
 @dataclass(frozen=True)
 class StudioSettings:
-    """Where the studio works and listens, what it begins with, and whether a browser is opened.
+    """Where the studio works and listens, what it starts with, and whether a browser is opened.
 
-    tidy : whether photos that were removed are deleted before.
+    tidy : whether removed photos are deleted first.
     """
 
     work: Path = Path("studio.yoro-work")
@@ -41,40 +40,36 @@ class StudioSettings:
 
 
 def open_studio(settings: StudioSettings, source: PipelineSettings, *, tell: Callable[[str], None], log: Log) -> None:
-    """Show the page until the process is told to end; this machine alone can connect."""
+    """Serve the page until the process is told to stop; only this machine can connect."""
     paths, photos = _sorted(settings.data)
     models = [(path, read_model(path)) for path in paths]
     serving = ServeSettings(
         port=settings.port, most_megabytes=BODY_MEGABYTES, held_megabytes=2 * BODY_MEGABYTES, read_seconds=120.0
     )
-    with listening(serving) as sock:
-        work = Work(settings.work)
-        try:
-            if settings.tidy:
-                tell(f"{counted(work.tidy(), 'photo')} deleted that had been removed; nothing before can be undone.")
-            for path, model in models:
-                new = work.open(model, path.stem)
-                tell(f"'{path}' {'opened' if new else 'is open already'}; its images are not in it, their sums are.")
-            with ThreadPoolExecutor(1, initializer=stand_back) as opener:  # the network's threads are its children
-                pipeline = opener.submit(_pipeline, work, source).result()
-            alone()
+    with closing(Workspace(settings.work)) as work:
+        if settings.tidy:
+            tell(f"{counted(work.tidy(), 'removed photo')} deleted for good; earlier steps can no longer be undone.")
+        for path, model in models:
+            new = work.open(model, path.stem)
+            tell(f"'{path}' {'opened' if new else 'is already open'}; a model does not contain its photos.")
+
+        def build(pipeline: Pipeline, address: str) -> Guard:
             for data in photos:
-                added = add_data(work, data)
-                tell(f"'{data}': {counted(added.new, 'photo')} added, {added.known + added.moved} known.")
+                added = add_data(work, data, pipeline.geometry)
+                tell(f"'{data}': {counted(added.new, 'photo')} added, {added.known + added.moved} already there.")
                 for sentence in added.sentences():
                     tell(sentence)
-            studio = Studio(work, pipeline)
-            address = f"http://127.0.0.1:{sock.getsockname()[1]}/studio/"
-            tell(f"The studio is at {address}; work is saved in '{settings.work}'; Ctrl-C ends it.")
+            page = f"{address}/studio/"
+            tell(f"The studio is at {page} and saves its work in '{settings.work}'; Ctrl-C stops it.")
             if settings.browse:
-                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-            run(make_app(studio, serving, log), sock, serving, studio.end)
-        finally:
-            work.close()
+                threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+            return make_app(Studio(work, pipeline), serving, log)
+
+        run_server(serving, lambda: _pipeline(work, source), build)
 
 
-def _pipeline(work: Work, source: PipelineSettings) -> Pipeline:
-    """That of the model which the work begins with, or one by the names that were given."""
+def _pipeline(work: Workspace, source: PipelineSettings) -> Pipeline:
+    """The pipeline of the model that the work starts from, or the one that the settings name."""
     if work.base is None:
         return make_pipeline(source)
     named = None if source.source == PipelineSettings().source else source.source
@@ -82,12 +77,12 @@ def _pipeline(work: Work, source: PipelineSettings) -> Pipeline:
 
 
 def _sorted(given: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """Models and photos to begin with; an error if something is neither."""
+    """Models and photos to start with; an error if something is neither."""
     models = [path for path in given if path.suffix == ".yoro"]
     if len(models) > 1:
-        raise InputError(f"{len(models)} models were given; expected one. `yoro merge` makes one of several.")
+        raise InputError(f"{len(models)} models were given; expected one. Combine them with `yoro merge` first.")
     photos = [path for path in given if path.suffix != ".yoro"]
     for path in photos:
         if not (path.is_dir() or is_archive(path) or is_list(path)):
-            raise InputError(f"'{path}' is no model, folder, archive or list of labelled photos.")
+            raise InputError(f"'{path}' is not a model, folder, archive or list of labelled photos.")
     return models, photos

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yoro.data.responses import ResponseBatch
-from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.model.gathered import Gathered
 from yoro.model.settings import SolveSettings
@@ -62,37 +61,24 @@ def content_of(state: State, base: Base | None, read: Container[str]) -> Content
 
 
 def gathered_of(content: Content, base: Base | None, rows: Rows, layout: Layout, settings: SolveSettings) -> Gathered:
-    """The sums of it all."""
+    """What is to be learned, gathered: of a model whose sums are taken, these with the changes made here."""
     if base is None or content.model is None:
         result = Gathered.empty(settings.reservoir, settings.seed, layout)
     else:
-        result = _taken(content, base, rows)
-    if content.photos:
-        digests, labels = list(content.photos), list(content.photos.values())
-        contents = [bytes.fromhex(digest) for digest in digests]
-        responses = np.stack([rows[digest] for digest in digests])
-        result.add([ResponseBatch(responses, labels, [""] * len(labels), contents, digests)])
+        result = base.model.gathered.copy()
+        # A content may be there more than once, and under several labels: all of it goes.
+        gone = [(digest.hex(), label) for digest, label in result.ledger.entries() if digest.hex() in content.gone]
+        result.remove(_batches(gone, rows))
+        known = result.statistics.classes
+        result.rename({label: name for label, name in content.names.items() if label in known and label != name})
+    result.add(_batches(list(content.photos.items()), rows))
     return result
 
 
-def _taken(content: Content, base: Base, rows: Rows) -> Gathered:
-    """The sums of the model, without what is gone, under the names that its classes have here."""
-    model = base.model
-    statistics, ledger, noting = model.statistics.copy(), model.ledger.copy(), len(model.ledger) > 0
-    reservoir = model.reservoir and model.reservoir.copy()
-    entries = [(digest, label) for digest, label in ledger.entries() if digest.hex() in content.gone]
-    if entries:
-        digests, labels = [digest for digest, _ in entries], [label for _, label in entries]
-        less = JointStatistics(statistics.layout)
-        less.update(np.stack([rows[digest.hex()] for digest in digests]), labels)
-        statistics = statistics - less
-        ledger.remove(digests, labels)
-        if reservoir is not None:
-            reservoir.remove(digests, labels)
-    names = {label: name for label, name in content.names.items() if label in statistics.classes and label != name}
-    if names:
-        statistics = statistics.rename(names)
-        ledger.rename(names)
-        if reservoir is not None:
-            reservoir.rename(names)
-    return Gathered(statistics, ledger, reservoir, noting=noting)
+def _batches(photos: Sequence[tuple[str, str]], rows: Rows) -> list[ResponseBatch]:
+    """Photos (digest, label) as a batch; none of none."""
+    if not photos:
+        return []
+    digests, labels = [digest for digest, _ in photos], [label for _, label in photos]
+    responses, contents = np.stack([rows[digest] for digest in digests]), list(map(bytes.fromhex, digests))
+    return [ResponseBatch(responses, labels, None, contents, digests)]

@@ -1,4 +1,4 @@
-"""Banks of attribute sentences: reading them, matching them to classes, and drawing some for each class."""
+"""Banks of class descriptions: reading them, matching them to classes, and sampling some for each class."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from yoro.errors import InputError
 from yoro.files.reading import read_bounded, read_json
 from yoro.text.settings import EACH, Attributes
 
-SHORTEST = 20  # characters; what is shorter is a stub, used only where a class has nothing else
+SHORTEST = 20  # characters; shorter stubs are used only if a class has nothing else
 
 # Written for any class: appearance, parts, colour, texture and setting.
 TEMPLATES = (
@@ -48,7 +48,7 @@ BUILT_IN = ("templates", "names")
 
 @dataclass(frozen=True)
 class Bank:
-    """The sentences that were chosen for each class, and how: they are the coordinates of the responses."""
+    """The sentences chosen for each class, and how: they are the coordinates of the responses."""
 
     sentences: dict[str, tuple[str, ...]]
     origin: str  # "templates", "names", or the file they came from
@@ -57,7 +57,6 @@ class Bank:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The classes, sorted by name."""
         return tuple(sorted(self.sentences))
 
     def flat(self) -> tuple[list[str], tuple[str, ...]]:
@@ -91,16 +90,15 @@ class Bank:
 def make_bank(
     classes: Iterable[str], attributes: Attributes, *, each: int = EACH, seed: int = 0
 ) -> tuple[Bank, list[str]]:
-    """A bank for these classes, and sentences on what was odd about it.
+    """A bank for these classes, and notes on anything odd about it.
 
-    attributes : a JSON file or mapping {class: [sentences]}; "templates" (also None), sentences of ours about any
-        class; or "names", the bare class names.
-    each : sentences a class, drawn without replacement by a generator of their own; a class with fewer goes round
-        its sentences again. Where no class has as many, fewer are drawn.
+    attributes : see `SentenceSettings`.
+    each : sentences per class, sampled without replacement; a class with fewer repeats its own. If no class has as
+        many, fewer are sampled.
     """
     wanted = sorted(set(classes))
     if not wanted:
-        raise InputError("There are no classes to find sentences for.")
+        raise InputError("No classes were given to find sentences for.")
     if attributes is None or attributes == "templates":
         sentences = {name: tuple(fill_template(text, name) for text in TEMPLATES[:each]) for name in wanted}
         return Bank(sentences, "templates", each, seed), []
@@ -111,42 +109,42 @@ def make_bank(
     choices = {name: tidied(given[key]) for name, key in match_classes(wanted, given).items()}
     empty = [name for name, choice in choices.items() if not choice]
     if empty:
-        raise InputError(f"The bank has no usable sentence for {listed(empty)}: add some, or leave these classes out.")
+        raise InputError(f"The bank has no usable sentence for {listed(empty)}; add some, or remove these classes.")
     most = max(map(len, choices.values()))
     drawn = {name: draw(choice, min(each, most), seed, name) for name, choice in choices.items()}
     return Bank(drawn, origin, each, seed), _oddities(choices, each)
 
 
 def read_sentences(path: str | Path) -> dict[str, list[str]]:
-    """The file {class: [sentences]} as it is; anything else is an error that says where."""
+    """The content of a file {class: [sentences]}, checked."""
     file = Path(path)
     if not file.is_file():
         raise InputError(
-            f"There is no bank '{shown(file)}'; expected a JSON file {{class: [sentences]}}, 'templates' or 'names'."
+            f"There is no file '{shown(file)}'; expected a JSON file {{class: [sentences]}}, 'templates' or 'names'."
         )
     try:
         content = read_json(file, limits.BANK_FILE_BYTES)
     except ValueError as error:
-        raise InputError(f"'{shown(file)}' is no bank {{class: [sentences]}}: {error}.") from None
+        raise InputError(f"'{shown(file)}' is not a bank {{class: [sentences]}}: {error}.") from None
     return check_sentences(content, f"'{shown(file)}'")
 
 
 def read_classes(path: str | Path) -> list[str]:
-    """Class names from a text file, one a line, or the classes of a bank (.json); blank lines do not count."""
+    """Class names from a text file, one per line, or the classes of a bank (.json)."""
     file = Path(path)
     if file.suffix.lower() == ".json":
         return list(read_sentences(file))
     try:
         lines = read_bounded(file, limits.BANK_FILE_BYTES).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise InputError(f"'{shown(file)}' is no UTF-8 text; expected class names, one a line.") from None
+        raise InputError(f"'{shown(file)}' is not UTF-8 text; expected class names, one per line.") from None
     except ValueError as error:
-        raise InputError(f"'{shown(file)}': {error}; expected class names, one a line.") from None
+        raise InputError(f"'{shown(file)}': {error}; expected class names, one per line.") from None
     names = [class_name(line) for line in lines if line.strip()]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or not names:
         odd = f"names {listed(twice)} twice" if twice else "names no class"
-        raise InputError(f"'{shown(file)}' {odd}; expected class names, one a line.")
+        raise InputError(f"'{shown(file)}' {odd}; expected class names, one per line.")
     return names
 
 
@@ -161,7 +159,7 @@ def check_sentences(content: object, where: str) -> dict[str, list[str]]:
         if not isinstance(sentences, list) or not all(isinstance(sentence, str) for sentence in sentences):
             raise InputError(f"{where}: class {name!r} has {type(sentences).__name__}; expected a list of sentences.")
         if any(storable(sentence) != sentence for sentence in sentences):
-            raise InputError(f"{where}: class {name!r} has a sentence that is no text.")
+            raise InputError(f"{where}: class {name!r} has a sentence that is not text.")
         if any(len(sentence) > limits.SENTENCE_LENGTH for sentence in sentences):
             raise InputError(f"{where}: class {name!r} has a text of over {limits.SENTENCE_LENGTH:,} characters.")
         spelled = class_name(name)
@@ -175,7 +173,7 @@ def check_sentences(content: object, where: str) -> dict[str, list[str]]:
 
 
 def tidied(sentences: Iterable[str]) -> list[str]:
-    """Sentences fit to be read: outer blanks and leading commas off, repeats, stubs and bare signs out."""
+    """Cleaned sentences: no outer blanks or leading commas, no repeats, stubs or bare punctuation."""
     clean = (re.sub(r"\s+", " ", sentence).lstrip(" ,.;:-").rstrip() for sentence in sentences)
     unique = list(dict.fromkeys(sentence for sentence in clean if any(c.isalnum() for c in sentence)))
     long_enough = [sentence for sentence in unique if len(sentence) >= SHORTEST]
@@ -183,7 +181,7 @@ def tidied(sentences: Iterable[str]) -> list[str]:
 
 
 def match_classes(classes: Iterable[str], bank: Iterable[str]) -> dict[str, str]:
-    """For each class the bank's own spelling of it: case, underscores, hyphens and blanks do not count."""
+    """The bank's spelling of each class, regardless of case, underscores, hyphens and spaces."""
     spellings: dict[str, list[str]] = {}
     keys = list(bank)
     for key in keys:
@@ -196,7 +194,7 @@ def match_classes(classes: Iterable[str], bank: Iterable[str]) -> dict[str, str]
         elif len(same) == 1:
             found[name] = same[0]
         elif same:
-            raise InputError(f"Class {name!r} may be any of {listed(same)} of the bank; rename it to one of them.")
+            raise InputError(f"Class {name!r} matches several of the bank: {listed(same)}. Rename it to one of them.")
         else:
             lost.append(name)
     if lost:
@@ -205,19 +203,19 @@ def match_classes(classes: Iterable[str], bank: Iterable[str]) -> dict[str, str]
 
 
 def draw(sentences: Sequence[str], count: int, seed: int, name: str) -> tuple[str, ...]:
-    """`count` sentences without replacement; fewer than that go round again. Each class draws by itself."""
+    """`count` sentences without replacement, repeated if there are fewer; every class has its own generator."""
     generator = np.random.default_rng([seed, crc32(name.encode("utf-8", "surrogatepass")), len("sentences")])
     order = generator.permutation(len(sentences))
     return tuple(sentences[order[i % len(order)]] for i in range(count))
 
 
 def spoken(name: str) -> str:
-    """A class name as it is said: underscores are blanks."""
+    """A class name as text: underscores become spaces."""
     return " ".join(name.replace("_", " ").split()) or name
 
 
 def fill_template(template: str, name: str) -> str:
-    """A template with a class in it: {name} is the name, {a} the name with its article."""
+    """The template for a class: {name} is its name, {a} the name with its article."""
     said = spoken(name)
     article = "an" if said[:1].lower() in set("aeiou") else "a"
     return template.replace("{a}", f"{article} {said}").replace("{name}", said)
@@ -229,8 +227,8 @@ def _oddities(choices: Mapping[str, Sequence[str]], each: int) -> list[str]:
         return []
     if len(short) == len(choices):
         most = max(map(len, choices.values()))
-        return [f"No class has {each} sentences; {most} a class are used."]
-    return [f"Fewer than {each} sentences, so that some are used twice: {listed(short)}."]
+        return [f"No class has {each} sentences; {most} per class are used."]
+    return [f"Fewer than {each} sentences, so some are repeated: {listed(short)}."]
 
 
 def _plain(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What a classifier on an image-text model knows by words: the sentences of its bank, and their vectors."""
+"""A bank of class descriptions with its text vectors, for classifiers on image-text models."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from yoro.text.settings import Attributes, SentenceSettings
 
 @dataclass(frozen=True)
 class EncodedBank:
-    """A bank and its vectors, row by row as `Bank.flat` has the sentences.
+    """A bank and its vectors, in the order of `Bank.flat`.
 
-    The sentences are the coordinates of the responses. Where they vote, they also take part in the
-    answer: as a zero-shot head beside BDM, and as anchors of the class means.
+    The sentences are the coordinates of the responses. If they vote, they also take part in the answer: as a
+    zero-shot head beside BDM, and as anchors of the class means.
     """
 
     bank: Bank
@@ -33,12 +33,12 @@ class EncodedBank:
 
     @property
     def descriptions(self) -> Descriptions:
-        """The same without the sentences."""
+        """The vectors without the sentences."""
         return Descriptions(self.vectors, self.bank.flat()[1], self.scale)
 
     @property
     def digest(self) -> str:
-        """Of the vectors and their scale: what decides the similarities of an image to the sentences."""
+        """Of the vectors and their scale, which determine the similarities to an image."""
         return hashlib.sha256(self.vectors.tobytes() + str(self.scale).encode()).hexdigest()
 
     def by_class(self) -> dict[str, NDArray[np.float32]]:
@@ -46,11 +46,11 @@ class EncodedBank:
         return {name: np.stack(rows) for name, rows in self._rows().items()}
 
     def joined(self, other: EncodedBank) -> EncodedBank:
-        """Both in one; a class of both must have the same sentences in both."""
+        """Both banks in one; a shared class must have the same sentences."""
         return self._arranged(self.bank.joined(other.bank), {**other._rows(), **self._rows()})
 
     def renamed(self, names: Mapping[str, str]) -> EncodedBank:
-        """Classes under new names; classes given one name pool their sentences."""
+        """Classes under new names; classes given the same name pool their sentences."""
         pooled: dict[str, list[NDArray[np.float32]]] = {}
         for name, rows in self._rows().items():
             pooled.setdefault(names.get(name, name), []).extend(rows)
@@ -68,10 +68,10 @@ class EncodedBank:
 
 
 def need_texts(source: ResponseSource, what: str) -> DualEncoder:
-    """The source as an image-text source, or an error: `what` was asked for and means nothing to any other."""
+    """The source as an image-text source; `what` needs one, so any other is an error."""
     if not is_dual(source):
         raise SourceError(
-            f"{source.name!r} has no text tower, so {what} means nothing to it. Image-text sources are "
+            f"{source.name!r} has no text tower, which {what} needs. Image-text sources are "
             "embedded:conse and open_clip:MODEL/TAG; `yoro models` lists them."
         )
     return source
@@ -85,7 +85,7 @@ def make_encoded_bank(
     seed: int = 0,
     progress: bool = False,
 ) -> tuple[EncodedBank, list[str]]:
-    """Sentences for these classes, encoded; and what was odd about them."""
+    """Encoded sentences for these classes, and notes on anything odd about them."""
     chosen = settings or SentenceSettings()
     bank, notes = make_bank(classes, chosen.attributes, each=chosen.sentences, seed=seed)
     vectors = encode_bank(source, bank, progress=progress)
@@ -101,10 +101,10 @@ def encoded_bank_of(
     seed: int = 0,
     progress: bool = False,
 ) -> tuple[EncodedBank | None, list[str]]:
-    """As `make_encoded_bank` for an image-text source; None for any other, which must not be asked for sentences.
+    """`make_encoded_bank` for an image-text source; None for any other.
 
-    `asked` is the option by which the user asked for them. A source that is read at its features
-    needs none: there the image vectors are the responses.
+    `asked` is the option that requires sentences, if the user gave one; it is an error for other sources. Read at its
+    features, a source needs no sentences: the image vectors are the responses.
     """
     if not is_dual(source):
         if asked:
@@ -112,19 +112,21 @@ def encoded_bank_of(
         return None, []
     if source.describe()["read"] == "features":
         if asked:
-            raise InputError(f"{source.name!r} is read at 'features', without sentences; leave {asked} or --read out.")
+            raise InputError(
+                f"{source.name!r} is read at 'features', which uses no sentences; remove {asked} or --read."
+            )
         return None, []
     return make_encoded_bank(source, classes, settings, seed=seed, progress=progress)
 
 
 def encode_bank(source: DualEncoder, bank: Bank, *, progress: bool = False) -> NDArray[np.float32]:
-    """Vectors of the bank's sentences; encoded once for a source, then kept in the cache."""
+    """Vectors of the bank's sentences, encoded once per source and cached."""
     digest = str(source.describe()["digest"])
     return cached_vectors(digest, bank.flat()[0], source.dimension, source.encode_texts, progress=progress)
 
 
 def extended(encoded: EncodedBank, classes: Iterable[str], attributes: Attributes, source: DualEncoder) -> EncodedBank:
-    """The bank with sentences for classes it does not know yet, from `attributes` or as its others were made."""
+    """The bank with sentences for new classes, from `attributes` or made like the others."""
     new = sorted(set(classes) - set(encoded.bank.classes))
     if not new:
         return encoded

@@ -1,7 +1,4 @@
-"""Sentences from a language model of the user's own: any endpoint that speaks OpenAI's chat protocol.
-
-The one place of this package that opens a connection of its own accord, and only when told where.
-"""
+"""Class descriptions from a language model of the user's choice, over OpenAI's chat API."""
 
 from __future__ import annotations
 
@@ -26,10 +23,10 @@ QUESTION = (
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: the key is for the host that the user named and for no other."""
+    """Follows no redirects: the API key is for the host that the user named."""
 
     def redirect_request(self, *_: object) -> None:
-        """None: the redirect is an error of its own."""
+        """None, so that the redirect becomes an error."""
 
 
 def ask_sentences(
@@ -42,19 +39,19 @@ def ask_sentences(
     each: int = EACH,
     done: Callable[[str, list[str]], None] = lambda _name, _sentences: None,
 ) -> dict[str, list[str]]:
-    """Ask for sentences, class by class; `done` is told each answer, so that none is lost by a later failure.
+    """Ask for sentences, class by class; `done` is called with each answer, so that a later failure loses none.
 
     url : of the API, as in http://localhost:8000/v1.
     key : sent as a bearer token, if given. It is kept nowhere.
     """
     if not url.startswith(("http://", "https://")):
-        raise InputError(f"{url!r} is no address of an API; expected one such as http://localhost:8000/v1.")
+        raise InputError(f"{url!r} is not the address of an API; expected one such as http://localhost:8000/v1.")
     bank: dict[str, list[str]] = {}
     for name in classes:
         question = QUESTION.format(task=task, name=spoken(name), count=each)
         sentences = _lines(_ask(url.rstrip("/") + "/chat/completions", model, key, question))
         if not sentences:
-            raise SourceError(f"{model!r} gave no usable sentence for {name!r}.")
+            raise SourceError(f"{model!r} returned no usable sentence for {name!r}.")
         bank[name] = sentences
         done(name, sentences)
     return bank
@@ -69,23 +66,24 @@ def _ask(url: str, model: str, key: str | None, question: str) -> str:
             content = response.read(limits.ANSWER_BYTES + 1)
     except urllib.error.HTTPError as error:
         if "Location" in error.headers:
-            moved = "Give that address if you trust it with your key"
-            raise SourceError(f"{url} sends on to {error.headers['Location']!r}. {moved}.") from error
+            raise SourceError(
+                f"{url} redirects to {error.headers['Location']!r}. Use that address if you trust it with your key."
+            ) from error
         detail = " ".join(error.read(500).decode("utf-8", "replace").split())
         raise SourceError(f"{url} answered {error.code} {error.reason}: {detail}") from error
     except (OSError, ValueError, HTTPException) as error:
         raise SourceError(f"{url} cannot be reached: {getattr(error, 'reason', error)}.") from error
     if len(content) > limits.ANSWER_BYTES:
-        raise SourceError(f"{url} answered with over {limits.ANSWER_BYTES:,} bytes.")
+        raise SourceError(f"{url} answered with more than {limits.ANSWER_BYTES:,} bytes.")
     try:
         answer = json.loads(content)["choices"][0]["message"]["content"]
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         answer = None
     if not isinstance(answer, str):
-        raise SourceError(f"{url} answered, but not as OpenAI's chat protocol does: {content[:200]!r}.")
+        raise SourceError(f"{url} did not answer like OpenAI's chat API: {content[:200]!r}.")
     return answer
 
 
 def _lines(answer: str) -> list[str]:
-    """Sentences of an answer: one a line, bullets and numbers off."""
+    """The sentences of an answer, one per line, without bullets and numbers."""
     return tidied(re.sub(r"^\s*(?:[-*•]|\d+[.)])\s*", "", line).strip(" \"'") for line in answer.splitlines())

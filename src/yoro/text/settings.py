@@ -1,12 +1,12 @@
-"""What a user may say of the sentences that an image-text source compares images with."""
-
-from __future__ import annotations
+"""Options of the sentences that an image-text backbone compares images with."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from yoro.errors import InputError
+from yoro.option import Option
 
 Sentences = Mapping[str, Sequence[str]]
 Attributes = str | Path | Sentences | None
@@ -14,27 +14,44 @@ Attributes = str | Path | Sentences | None
 
 @dataclass(frozen=True)
 class SentenceSettings:
-    """Which sentences describe the classes.
+    """Which sentences describe the classes."""
 
-    attributes : a JSON file or mapping {class: [sentences]}; "templates" (also None), sentences of ours about any
-        class; or "names", the bare class names.
-    sentences : how many are drawn a class.
-    classes : classes besides those of the data, known by their sentences alone.
-    zero_shot : whether the sentences take part in the answer, or only make up the response.
-    """
-
-    attributes: Attributes = None
-    sentences: int = 20  # as in the paper
-    classes: tuple[str, ...] = ()
-    zero_shot: bool = True
+    attributes: Annotated[
+        Attributes,
+        Option(
+            "Class descriptions for an image-text backbone: a JSON file, templates or names.",
+            'In Python also a mapping {class: [sentences]}. "templates" (the default) are ready-made sentences for any '
+            'class, "names" the bare class names.',
+            metavar="BANK",
+            expert=True,
+        ),
+    ] = None
+    sentences: Annotated[int, Option("Sentences to draw per class.", expert=True)] = 20  # as in the paper
+    classes: Annotated[
+        tuple[str, ...],
+        Option(
+            "Further classes without images, known by their sentences.",
+            "On the command line: --classes FILE.",
+            expert=True,
+            python_only=True,
+        ),
+    ] = ()
+    zero_shot: Annotated[
+        bool,
+        Option(
+            "Combine the zero-shot head with the images.",
+            "Otherwise the sentences only make up the response.",
+            expert=True,
+        ),
+    ] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", tuple(self.classes))
         if self.sentences < 1:
-            raise InputError(f"{self.sentences} sentences a class were asked for; expected at least 1.")
+            raise InputError(f"The option sentences is {self.sentences}; expected at least 1.")
 
     def asked(self, shots: int | None = None) -> str | None:
-        """The first option given that only an image-text source understands."""
+        """The first option given that needs an image-text backbone."""
         given = {"attributes": self.attributes is not None, "classes": bool(self.classes), "shots 0": shots == 0}
         return next((f"--{name}" for name, there in given.items() if there), None)
 

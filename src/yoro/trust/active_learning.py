@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.errors import InputError
-from yoro.model.classifier import Answers, Classifier
+from yoro.model.answers import Answers
 from yoro.model.model import Model
+from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
 
 Array = NDArray[np.float64]
@@ -34,7 +35,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class NextToLabel:
     """Images to label next, the first to be labelled first."""
 
     candidates: tuple[Candidate, ...]
@@ -43,8 +44,8 @@ class Chosen:
 
 
 def choose_next(
-    classifier: Classifier, data: object, count: int = COUNT, *, loading: Loading = HERE, progress: bool = False
-) -> Chosen:
+    classifier: OpenModel, data: object, count: int = COUNT, *, loading: Loading = HERE, progress: bool = False
+) -> NextToLabel:
     """So many of the unlabelled images, by doubt and spread."""
     if count < 1:
         raise InputError(f"{count} images to label were asked for; expected 1 or more.")
@@ -63,7 +64,7 @@ def choose_next(
         second, first = np.argsort(logs[row], kind="stable")[-2:]
         sure, next_ = (float(np.exp(logs[row, i])) for i in (first, second))
         found.append(Candidate(names[row], classes[first], sure, classes[second], sure - next_))
-    return Chosen(tuple(found), len(names), tuple(stream.skipped))
+    return NextToLabel(tuple(found), len(names), tuple(stream.skipped))
 
 
 def spread_doubt(probabilities: Array, features: Array, count: int) -> list[int]:
@@ -89,6 +90,6 @@ def features_of(model: Model, responses: NDArray[np.floating]) -> Array:
     return np.asarray(responses[:, model.statistics.layout.compared], dtype=np.float64)
 
 
-def _unseen(classifier: Classifier, batch: Answers) -> list[int]:
+def _unseen(classifier: OpenModel, batch: Answers) -> list[int]:
     """Rows of a batch that were not fitted."""
     return np.flatnonzero(~classifier.fitted(batch.digests)).tolist()

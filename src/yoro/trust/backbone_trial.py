@@ -10,9 +10,9 @@ import numpy as np
 from yoro.data.examples import Example
 from yoro.data.splits import draw_few
 from yoro.errors import InputError
-from yoro.model.leave_one_out_evaluation import left_out_answers
+from yoro.model.answers import left_out_answers
 from yoro.model.model import Model
-from yoro.model.one_pass import fit_images
+from yoro.model.one_pass import fit_model
 from yoro.model.settings import FitSettings
 from yoro.trust.advice import refit
 
@@ -53,7 +53,7 @@ def try_source(model: Model, examples: Sequence[Example], source: str, settings:
         raise InputError("The model keeps no responses, so nothing can be compared with it.")
     classes = len({example.label for example in examples})
     sample = draw_few(list(examples), max(FEWEST, SAMPLE // classes), 0)
-    other = fit_images(sample, None, replace(settings, pipeline=replace(settings.pipeline, source=source))).model
+    other = fit_model(sample, None, replace(settings, pipeline=replace(settings.pipeline, source=source))).model
     members, wanted = model.reservoir.members(), set(other.ledger.digests())
     rows = np.flatnonzero([digest in wanted for digest in members.digests])
     theirs, mine = _right(other), _right(refit(model, members, rows))

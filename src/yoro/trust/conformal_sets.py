@@ -1,26 +1,24 @@
-"""Sets of labels that hold the right one as often as asked."""
+"""Conformal prediction sets: sets of labels that hold the right one as often as asked (their coverage)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.discriminant.conformal import FullRanks, LeftOutRanks
-from yoro.errors import InputError, did_you_mean
+from yoro.discriminant.conformal import FullConformalRanks, JackknifeRanks
+from yoro.errors import InputError
 from yoro.mappings.batches import class_codes
-from yoro.model.classifier import Classifier
 from yoro.model.model import Model
+from yoro.model.open_model import OpenModel
+from yoro.model.question import BY_CLASS, FULL
 from yoro.model.settings import HERE, Loading
 
 Array = NDArray[np.float64]
 Ranks = Callable[[NDArray[np.floating], Array], Array]
 
-BY_CLASS, JACKKNIFE, FULL = "leave-one-out", "jackknife+", "full"
-WAYS: Final = (BY_CLASS, JACKKNIFE, FULL)
 ROUNDING = 1e-9  # of a product of a coverage and a number of examples
 
 
@@ -58,9 +56,6 @@ def left_out_sets(model: Model, coverage: float, by: str = BY_CLASS, *, empty: b
     distribution. "full" fits the new example in under every label: of such examples it is at least 1 - a.
     The two bounds are of choices (shrinkages, weights, temperature) that were made without these examples.
     """
-    _check(coverage)
-    if by not in WAYS:
-        raise InputError(f"Sets by {by!r} are not known; {did_you_mean(by, WAYS)}")
     members = model.members()
     evidence = None if members is None else model.evidence()
     found = None if evidence is None else model.left_out(evidence)
@@ -74,22 +69,21 @@ def left_out_sets(model: Model, coverage: float, by: str = BY_CLASS, *, empty: b
     if by == FULL:
         if any(members.groups.tolist()):
             raise InputError("Full conformal sets are of independent images, and these came in groups. Ask for others.")
-        full = FullRanks(evidence, model.choice)
+        full = FullConformalRanks(evidence, model.choice)
         return LabelSets(full.beaten, len(full), coverage, empty)
-    ranks = LeftOutRanks(evidence, model.choice, found)
+    ranks = JackknifeRanks(evidence, model.choice, found)
     beaten: Ranks = ranks.by_class if by == BY_CLASS else lambda responses, _: ranks.by_all(responses)
     return LabelSets(beaten, len(ranks), coverage, empty)
 
 
 def held_out_sets(
-    classifier: Classifier, data: object, coverage: float, *, empty: bool = False, loading: Loading = HERE
+    classifier: OpenModel, data: object, coverage: float, *, empty: bool = False, loading: Loading = HERE
 ) -> LabelSets:
     """Sets by labelled examples that were not fitted (split conformal prediction).
 
     If these and a new example come from the same distribution, independently, the set of the new one holds its label
     with at least the probability asked for.
     """
-    _check(coverage)
     part, _ = classifier.to_measure(data)
     own = [np.empty(0)]
     for batch in classifier.measured(part, loading=loading):
@@ -100,15 +94,9 @@ def held_out_sets(
 
 def sets_of(own: Array, coverage: float, *, empty: bool = False) -> LabelSets:
     """Sets by log-probabilities (n,) of right labels."""
-    _check(coverage)
     order = np.sort(own)
 
     def beaten(_: NDArray[np.floating], logs: Array) -> Array:
         return len(order) - np.searchsorted(order, logs, side="right").astype(np.float64)
 
     return LabelSets(beaten, len(order), coverage, empty)
-
-
-def _check(coverage: float) -> None:
-    if not 0.0 < coverage < 1.0:
-        raise InputError(f"A coverage of {coverage:g} was asked for; expected a share between 0 and 1, such as 0.9.")

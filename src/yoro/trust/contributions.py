@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.readings import LOGITS, Layout
 from yoro.discriminant.statistics import ResponseStatistics
-from yoro.model.classifier import Classifier
+from yoro.model.open_model import OpenModel
 
 Array = NDArray[np.float64]
 
@@ -72,7 +72,7 @@ class Terms:
         return np.asarray(np.maximum(np.einsum("id,id->i", rows, self.texts), 0.0))
 
 
-def terms_of(classifier: Classifier) -> list[Terms]:
+def terms_of(classifier: OpenModel) -> list[Terms]:
     """The terms of every reading; the source is opened for the names of its classes."""
     model, layout = classifier.model, classifier.model.statistics.layout
     if model.words is not None:

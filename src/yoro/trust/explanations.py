@@ -17,12 +17,13 @@ from yoro.data.find import find
 from yoro.data.response_streams import is_response_data
 from yoro.discriminant.evidence import mapping_at
 from yoro.errors import InputError, did_you_mean
-from yoro.model.classifier import Answers, Classifier
+from yoro.model.answers import Answers
 from yoro.model.model import Json, Model
+from yoro.model.open_model import OpenModel
 from yoro.model.priors import fitted_log_prior
 from yoro.model.settings import HERE, Loading
 from yoro.trust.contributions import Terms, terms_of
-from yoro.trust.nearest_neighbours import Fitted, Neighbour, pictures_of
+from yoro.trust.nearest_neighbours import FittedImages, Neighbour, pictures_of
 from yoro.trust.occlusion import check_grid, occlusion_map
 
 Array = NDArray[np.float64]
@@ -132,7 +133,7 @@ class Explanation:
         }
 
 
-def explain_classes(classifier: Classifier, labels: Sequence[str] = ()) -> list[ClassReasons]:
+def explain_classes(classifier: OpenModel, labels: Sequence[str] = ()) -> list[ClassReasons]:
     """What speaks for each of these classes, or of all, by every reading whose terms have names.
 
     Where none have, by the reading that weighs most in the answer.
@@ -176,7 +177,7 @@ class ExplanationStream:
     """Why each image was given its class, image by image; it can be traversed once."""
 
     def __init__(
-        self, classifier: Classifier, data: object, asked: Asked, *, loading: Loading = HERE, progress: bool = False
+        self, classifier: OpenModel, data: object, asked: Asked, *, loading: Loading = HERE, progress: bool = False
     ) -> None:
         self._classifier, self._asked = classifier, asked
         self.pictures: dict[str, Example] = {}  # by name; none of responses
@@ -188,7 +189,7 @@ class ExplanationStream:
             if not self.pictures:
                 raise InputError("A map needs images; responses have none.")
         known = None if asked.fitted is None else pictures_of(classifier, asked.fitted)
-        self.fitted = Fitted(classifier.model, known)
+        self.fitted = FittedImages(classifier.model, known)
         self._sums = Sums(classifier)
         self.answers = classifier.answers(data, loading=loading, progress=progress)
 
@@ -216,7 +217,7 @@ class ExplanationStream:
 class Sums:
     """Differences of scores as sums over the terms of a classifier."""
 
-    def __init__(self, classifier: Classifier) -> None:
+    def __init__(self, classifier: OpenModel) -> None:
         model = self._model = classifier.model
         self._terms = terms_of(classifier)
         self._slices = model.statistics.layout.slices

@@ -1,4 +1,4 @@
-"""A reviewed list of issues applied to a model, exactly, and undone again."""
+"""Label cleaning: apply a reviewed list of label issues to a model, exactly, or undo it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import numpy as np
 from yoro import limits
 from yoro.data.examples import Example, class_name, shown, storable
 from yoro.data.lists import listed_rows
-from yoro.data.response_streams import Collected, collect
-from yoro.errors import ImageError, InputError, StoreError, counted, did_you_mean
+from yoro.data.response_streams import Collected
+from yoro.errors import ImageError, InputError, StoreError, counted
 from yoro.files.reading import read_bounded
 from yoro.files.rows import FORMULA
 from yoro.files.tensors import parse_tensors, write_tensors
 from yoro.mappings.batches import DIGEST
-from yoro.model.classifier import Change, Classifier, need_ledger
+from yoro.model.open_model import Change, OpenModel, need_ledger
 from yoro.model.settings import HERE, Loading
+from yoro.trust.kept_responses import responses_of
 
 KIND = "yoro-undo"
 SUFFIX = ".undo"
@@ -28,7 +29,7 @@ ACTIONS = (RELABEL, REMOVE, KEEP)
 
 @dataclass(frozen=True)
 class Correction:
-    """What becomes of one fitted example: another label, or nothing at all."""
+    """A new label for one fitted example, or its removal."""
 
     name: str
     label: str
@@ -50,15 +51,15 @@ class Exchange:
         return replace(kept, labels=np.array([label for label in self.new if label is not None], dtype=np.str_))
 
 
-def clean(classifier: Classifier, path: str | Path, *, loading: Loading = HERE) -> tuple[Change, Exchange]:
+def clean(classifier: OpenModel, path: str | Path, *, loading: Loading = HERE) -> tuple[Change, Exchange]:
     """Apply a reviewed list, or an undo file; what was exchanged, as `write_undo` takes it."""
     file = Path(path)
     if file.suffix == SUFFIX:
         done = _read_undo(file, classifier.model.statistics.width)
-        change = classifier.exchange("clean", done.after, done.before)
+        change = classifier.change("clean", remove=done.after.batch(), add=done.before.batch())
     else:
         done = _exchange(classifier, read_corrections(file), file.parent, loading)
-        change = classifier.exchange("clean", done.before, done.after)
+        change = classifier.change("clean", remove=done.before.batch(), add=done.after.batch())
     gone = sum(label is None for label in done.new)
     moved, away = counted(len(done.new) - gone, "example"), "put back" if file.suffix == SUFFIX else "removed"
     return replace(change, notes=(f"{moved} relabelled, {counted(gone, 'example')} {away}.", *change.notes)), done
@@ -71,20 +72,20 @@ def read_corrections(path: Path) -> list[Correction]:
         lacking = [name for name in ("path", "label", "action") if name not in row]
         if lacking:
             raise InputError(
-                f"{where}: there is no column {lacking[0]!r}; expected path, label, action and, to relabel, proposed, "
-                "as `yoro inspect M.yoro DATA --issues` writes them."
+                f"{where}: no column {lacking[0]!r}. A list has path, label, action and, to relabel, proposed, "
+                "as `yoro inspect M.yoro DATA --issues` writes it."
             )
         values = {key: _plain(row.get(key)) for key in ("path", "label", "action", "proposed", "digest")}
         action = values["action"].lower() or KEEP
         if action not in ACTIONS:
-            raise InputError(f"{where}: the action is {action!r}; {did_you_mean(action, ACTIONS)}")
+            raise InputError(f"{where}: unknown action {action!r}; use relabel, remove or keep.")
         if action == KEEP:
             continue
         one = _correction(values, action, where)
         if found.setdefault((one.name, one.label), one) != one:
-            raise InputError(f"{where}: {one.name!r} is given two different actions; give it one.")
+            raise InputError(f"{where}: {one.name!r} has two different actions; keep one.")
     if not found:
-        raise InputError(f"'{shown(path)}' asks for nothing: no row has the action relabel or remove.")
+        raise InputError(f"'{shown(path)}' changes nothing: no row has the action relabel or remove.")
     return list(found.values())
 
 
@@ -93,7 +94,7 @@ def _correction(values: dict[str, str], action: str, where: str) -> Correction:
     if not values["path"] or not label or new == "":
         raise InputError(f"{where} has no {'path' if not values['path'] else 'label' if not label else 'proposed'}.")
     if new == label:
-        raise InputError(f"{where}: {values['path']!r} is labelled {label!r} already; give it another, or remove it.")
+        raise InputError(f"{where}: {values['path']!r} already has the label {label!r}; propose another, or remove it.")
     try:
         content = bytes.fromhex(values["digest"])
     except ValueError:
@@ -109,54 +110,24 @@ def _plain(value: object) -> str:
     return text[1:] if text[:1] == "'" and text[1:2] in FORMULA else text
 
 
-def _exchange(classifier: Classifier, wanted: Sequence[Correction], folder: Path, loading: Loading) -> Exchange:
-    """The corrections with the responses of their examples: those kept in the model, and the others read again."""
+def _exchange(classifier: OpenModel, wanted: Sequence[Correction], folder: Path, loading: Loading) -> Exchange:
+    """The corrections with the responses of their examples; files are sought in the list's own folder, then here."""
     need_ledger(classifier.model, "clean")
-    named = [one for one in wanted if one.digest]
-    classifier.model.ledger.check(
-        [one.digest for one in named], [one.label for one in named], [one.name for one in named]
-    )
-    members = classifier.model.members()
-    kept = {content: row for row, content in enumerate(members.digests)} if members else {}
-    rest = [one for one in wanted if one.digest not in kept]
-    read = _read(classifier, rest, folder, loading) if rest else None
-    again = {name: row for row, name in enumerate(read.names)} if read else {}
-    responses, groups, contents = [], [], []
-    for one in wanted:
-        if members and one.digest in kept:
-            row = kept[one.digest]
-            responses.append(members.responses[row])
-            groups.append(str(members.groups[row]))
-            contents.append(one.digest)
-        elif read:
-            row = again[one.name]
-            responses.append(read.responses[row])
-            groups.append("")
-            contents.append(read.digests[row])
-    names, labels = tuple(one.name for one in wanted), np.array([one.label for one in wanted], dtype=np.str_)
-    before = Collected(np.stack(responses), labels, tuple(groups), names, tuple(contents))
+    listed = [one for one in wanted if one.digest]
+    labels, names = [one.label for one in listed], [one.name for one in listed]
+    classifier.model.ledger.check([one.digest for one in listed], labels, names)
+    places = [folder / one.name if (folder / one.name).is_file() else Path(one.name) for one in wanted]
+    examples = [Example(place, one.label, one.name) for place, one in zip(places, wanted, strict=True)]
+    digests = [one.digest for one in wanted]
+    before, _ = responses_of(classifier, examples, replace(loading, strict=True), digests=digests)
+    for one, content in zip(wanted, before.digests, strict=True):
+        if one.digest and one.digest != content:
+            raise ImageError(f"'{one.name}' has changed since it was reviewed. Make the list again.")
     return Exchange(before, tuple(one.new for one in wanted))
 
 
-def _read(classifier: Classifier, wanted: Sequence[Correction], folder: Path, loading: Loading) -> Collected:
-    """The responses of images by their paths, from the list's own folder or from here."""
-    if not classifier.model.origin.images:
-        raise InputError(
-            f"The response of {wanted[0].name!r} is not kept in the model, and a model of responses reads no images. "
-            "Take it out with `yoro forget`, and put it in with `yoro update`."
-        )
-    places = [folder / one.name if (folder / one.name).is_file() else Path(one.name) for one in wanted]
-    examples = [Example(place, one.label, one.name) for place, one in zip(places, wanted, strict=True)]
-    stream = classifier.pipeline.stream(examples, replace(loading, strict=True))
-    found = collect(stream, "reading")
-    for one, content in zip(wanted, found.digests, strict=True):
-        if one.digest and one.digest != content:
-            raise ImageError(f"'{one.name}' is another image than the one that was reviewed. Make the list again.")
-    return found
-
-
 def write_undo(path: Path, done: Exchange) -> None:
-    """Keep what a list changed, so that `clean` can take it back: `path` ends in .undo."""
+    """Write what a list changed, so that `clean` can undo it; `path` ends in .undo."""
     before = done.before
     facts: dict[str, object] = {
         "kind": KIND,
@@ -174,7 +145,7 @@ def _read_undo(path: Path, width: int) -> Exchange:
     try:
         content = read_bounded(path, limits.MODEL_FILE_BYTES)
     except ValueError as error:
-        raise StoreError(f"'{shown(path)}' is no undo file: {error}.") from None
+        raise StoreError(f"'{shown(path)}' is not an undo file: {error}.") from None
     arrays, facts = parse_tensors(content, KIND, str(path))
     responses, digests = arrays.get("responses", np.empty(0)), arrays.get("digests", np.empty(0))
     n = len(responses)
@@ -185,7 +156,7 @@ def _read_undo(path: Path, width: int) -> Exchange:
         and len(names) == len(groups) == len(before) == len(after) == n and all(map(class_name, before))
     )  # fmt: skip
     if not sound:
-        raise StoreError(f"'{shown(path)}' is damaged, or of another model: its parts do not fit together.")
+        raise StoreError(f"'{shown(path)}' is damaged or belongs to another model: its parts do not fit together.")
     found = Collected(
         responses.astype(responses.dtype), np.array(before, dtype=np.str_), tuple(groups), tuple(names),
         tuple(row.tobytes() for row in digests),

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from yoro.discriminant.calibration import margins
 from yoro.discriminant.readings import Layout, unit_rows
 from yoro.errors import InputError
-from yoro.model.classifier import Classifier
 from yoro.model.model import Model
+from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
-from yoro.trust.leave_one_out_answers import LeftOut, left_out, members_of
+from yoro.trust.leave_one_out_answers import LeftOutExamples, left_out, members_of
 from yoro.trust.out_of_distribution import strangeness_of
 
 Array = NDArray[np.float64]
@@ -70,7 +70,7 @@ class Issues:
     """
 
     found: tuple[Issue, ...]
-    left_out: LeftOut
+    left_out: LeftOutExamples
 
     def __iter__(self) -> Iterator[Issue]:
         return iter(self.found)
@@ -100,7 +100,7 @@ class Issues:
         return [issue for issue in self.found if issue.kind == kind]
 
 
-def find_issues(classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False) -> Issues:
+def find_issues(classifier: OpenModel, data: object, *, loading: Loading = HERE, progress: bool = False) -> Issues:
     """Issues of labelled data: labels by exact leave-one-out, duplicates by content and by response."""
     answers = left_out(classifier, data, loading=loading, progress=progress)
     model = classifier.model
@@ -108,7 +108,7 @@ def find_issues(classifier: Classifier, data: object, *, loading: Loading = HERE
     return Issues((*_labels(answers), *_outliers(answers, model), *twice), answers)
 
 
-def _labels(answers: LeftOut) -> list[Issue]:
+def _labels(answers: LeftOutExamples) -> list[Issue]:
     """The labels that another class contradicts most: all that are outdone by it, and a tenth at least."""
     if not len(answers.examples):
         return []
@@ -117,7 +117,7 @@ def _labels(answers: LeftOut) -> list[Issue]:
     return [_issue(answers, LABEL, int(i), int(best[i]), float(margin[i])) for i in np.argsort(-margin)[:many]]
 
 
-def _outliers(answers: LeftOut, model: Model) -> list[Issue]:
+def _outliers(answers: LeftOutExamples, model: Model) -> list[Issue]:
     """Fitted images that are far stranger than the others, the strangest first."""
     mine = np.flatnonzero(answers.fitted)
     if not len(mine):
@@ -140,7 +140,7 @@ def far_out(strange: Array) -> list[int]:
     return [i for i in np.argsort(-strange).tolist() if strange[i] > high + FAR * (high - low)]
 
 
-def _duplicates(answers: LeftOut) -> list[Issue]:
+def _duplicates(answers: LeftOutExamples) -> list[Issue]:
     """Images whose content came before."""
     first: dict[bytes, int] = {}
     found = []
@@ -150,7 +150,7 @@ def _duplicates(answers: LeftOut) -> list[Issue]:
     return found
 
 
-def _near(answers: LeftOut, layout: Layout) -> list[Issue]:
+def _near(answers: LeftOutExamples, layout: Layout) -> list[Issue]:
     """Images whose response is nearly that of another: the same picture in another size or file."""
     pairs = near_duplicates(answers.examples.responses, answers.examples.digests, layout)
     return [_twin(answers, NEAR, later, first, cosine) for cosine, first, later in pairs]
@@ -190,12 +190,12 @@ def _compared(responses: NDArray[np.floating], layout: Layout) -> NDArray[np.flo
     return unit_rows(rows - rows.mean(axis=0, keepdims=True))
 
 
-def _twin(answers: LeftOut, kind: str, later: int, first: int, score: float) -> Issue:
+def _twin(answers: LeftOutExamples, kind: str, later: int, first: int, score: float) -> Issue:
     """That one image repeats another; where their labels differ, that of the first is proposed."""
     return _issue(answers, kind, later, int(answers.truth[first]), score, answers.examples.names[first])
 
 
-def _issue(answers: LeftOut, kind: str, i: int, proposed: int, score: float, like: str = "") -> Issue:
+def _issue(answers: LeftOutExamples, kind: str, i: int, proposed: int, score: float, like: str = "") -> Issue:
     examples = answers.examples
     return Issue(
         kind,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.decoding import digest
 from yoro.data.examples import Example
 from yoro.data.find import find
 from yoro.data.response_streams import Collected, collect, is_response_data, open_responses
@@ -18,16 +17,17 @@ from yoro.discriminant.mixture import Mixture
 from yoro.discriminant.reservoir import Members
 from yoro.errors import InputError, counted
 from yoro.mappings.batches import class_codes
-from yoro.model.classifier import Classifier
 from yoro.model.ledger import Ledger
 from yoro.model.model import Model
+from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
+from yoro.trust.kept_responses import responses_of
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeftOutExamples:
     """Labelled examples, and log-probabilities (n, classes) by the model without each of them."""
 
     examples: Collected
@@ -44,7 +44,9 @@ class LeftOut:
         return class_codes(self.examples.labels.tolist(), self.classes)
 
 
-def left_out(classifier: Classifier, data: object, *, loading: Loading = HERE, progress: bool = False) -> LeftOut:
+def left_out(
+    classifier: OpenModel, data: object, *, loading: Loading = HERE, progress: bool = False
+) -> LeftOutExamples:
     """Answers for labelled data: what was fitted is left out, exactly; what was not is answered as it is.
 
     Responses that the model keeps are taken from it; other images are read again. An image that was fitted under
@@ -52,22 +54,22 @@ def left_out(classifier: Classifier, data: object, *, loading: Loading = HERE, p
     """
     model = classifier.model
     if model.statistics.total == 0:
-        raise InputError("This model was fitted on no image, so there is nothing to leave out.")
+        raise InputError("This model was not fitted on any image, so there is nothing to leave out.")
     pictures, skipped = dict[str, Example](), list[tuple[str, str]]()
     if is_response_data(data):
         examples = collect(open_responses(data, labelled=True), "reading", progress=progress)  # type: ignore[arg-type]
     else:
         found = find(data, known=classifier.names)
         pictures = {example.name: example for example in found}
-        examples, skipped = _responses(classifier, found.examples, loading, progress)
+        examples, skipped = responses_of(classifier, found.examples, loading, progress=progress)
     examples, fitted, notes = _as_fitted(examples, model.ledger)
     stray = sorted(set(examples.labels.tolist()) - set(classifier.names))
     if stray:
-        raise InputError(f"{stray[0]!r} is no class of this model; its classes are {', '.join(classifier.names[:8])}.")
+        raise InputError(f"Unknown class {stray[0]!r}; the model's classes are {', '.join(classifier.names[:8])}.")
     logs, answered = _answers(model, examples, fitted)
     if not answered.all():
-        notes.append(f"{counted((~answered).sum(), 'example')} alone in a class: without it there is no such class.")
-    return LeftOut(
+        notes.append(f"{counted((~answered).sum(), 'example')} alone in a class: no leave-one-out answer.")
+    return LeftOutExamples(
         examples.take(np.flatnonzero(answered)),
         classifier.names,
         logs[answered],
@@ -96,43 +98,6 @@ def over(mixture: Mixture, members: Members) -> Mixture:
     )
 
 
-def _responses(
-    classifier: Classifier, examples: Sequence[Example], loading: Loading, progress: bool
-) -> tuple[Collected, list[tuple[str, str]]]:
-    """The responses of images, in their order: those kept in the model, and the others read again."""
-    members = classifier.model.members()
-    kept = {content: row for row, content in enumerate(members.digests)} if members else {}
-    contents = [_digest(example) for example in examples]
-    rest = [example for example, content in zip(examples, contents, strict=True) if content not in kept]
-    read, skipped = Collected(np.empty((0, 0)), np.empty(0, dtype=np.str_), (), (), ()), list[tuple[str, str]]()
-    if rest:
-        stream = classifier.pipeline.stream(rest, loading)
-        read, skipped = collect(stream, "reading", progress=progress), stream.skipped
-    again = {name: row for row, name in enumerate(read.names)}
-    there = [i for i, (e, c) in enumerate(zip(examples, contents, strict=True)) if c in kept or e.name in again]
-    rows = [
-        members.responses[kept[contents[i]]]
-        if members and contents[i] in kept
-        else read.responses[again[examples[i].name]]
-        for i in there
-    ]
-    return Collected(
-        np.stack(rows) if rows else np.empty((0, classifier.model.statistics.width)),
-        np.array([examples[i].label or "" for i in there], dtype=np.str_),
-        tuple(examples[i].group or "" for i in there),
-        tuple(examples[i].name for i in there),
-        tuple(contents[i] if contents[i] in kept else read.digests[again[examples[i].name]] for i in there),
-    ), skipped
-
-
-def _digest(example: Example) -> bytes:
-    """The content of an image; of one that cannot be had, nothing: it is named when it is read."""
-    try:
-        return bytes.fromhex(digest(example.image))
-    except Exception:  # as in decoding: whatever is wrong with a stranger's file
-        return b""
-
-
 def _as_fitted(examples: Collected, ledger: Ledger) -> tuple[Collected, NDArray[np.bool_], list[str]]:
     """Examples under the labels they were fitted with, and which were fitted."""
     known: dict[bytes, set[str]] = defaultdict(set)
@@ -145,11 +110,11 @@ def _as_fitted(examples: Collected, ledger: Ledger) -> tuple[Collected, NDArray[
     fitted = np.array([bool(known[content]) for content in examples.digests], dtype=bool)
     notes = []
     if moved:
-        notes.append(f"{counted(moved, 'image')} fitted under another label than here: the fitted one counts.")
+        notes.append(f"{counted(moved, 'image')} fitted under another label than here: the fitted label counts.")
     if not len(ledger):
-        notes.append("This model keeps no list of what was fitted: nothing is left out, which flatters the answers.")
+        notes.append("This model stores no image hashes, so nothing is left out and the answers are optimistic.")
     elif not fitted.all():
-        notes.append(f"{counted((~fitted).sum(), 'image')} not fitted: answered by the whole model.")
+        notes.append(f"{counted((~fitted).sum(), 'image')} not in the model: answered without leaving anything out.")
     return replace(examples, labels=np.array(labels, dtype=np.str_)), fitted, notes
 
 

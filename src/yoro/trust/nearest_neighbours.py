@@ -13,8 +13,8 @@ from yoro.data.examples import Example
 from yoro.data.find import find
 from yoro.discriminant.readings import unit_rows
 from yoro.errors import ImageError
-from yoro.model.classifier import Classifier
 from yoro.model.model import Model
+from yoro.model.open_model import OpenModel
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Neighbour:
     name: str = ""  # of the file, where the data were given
 
 
-class Fitted:
+class FittedImages:
     """The responses kept in a model, to be compared with; none of a model that keeps none.
 
     `pictures` are images by their content; neighbours among them have names.
@@ -59,7 +59,7 @@ class Fitted:
         return Neighbour(str(self._members.labels[j]), min(cosine, 1.0), content.hex(), known.name if known else "")
 
 
-def pictures_of(classifier: Classifier, data: object) -> dict[bytes, Example]:
+def pictures_of(classifier: OpenModel, data: object) -> dict[bytes, Example]:
     """Images of labelled data by their content; what cannot be read is passed over."""
     found: dict[bytes, Example] = {}
     for example in find(data, known=classifier.names).from_here():

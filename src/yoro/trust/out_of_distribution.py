@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,8 +14,8 @@ from yoro.discriminant.reservoir import Members
 from yoro.discriminant.shrinkage import Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
-from yoro.model.classifier import Answers, Classifier
 from yoro.model.model import Model
+from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
 
 Array = NDArray[np.float64]
@@ -133,7 +132,7 @@ def tell_apart(known: Array, outside: Array) -> Outside:
 
 
 def measure_outside(
-    classifier: Classifier, data: object, outside: object, *, loading: Loading = HERE, progress: bool = False
+    classifier: OpenModel, data: object, outside: object, *, loading: Loading = HERE, progress: bool = False
 ) -> Outside:
     """How well a classifier tells images of other things from labelled data of its classes."""
     measure = strangeness(classifier.model)
@@ -173,11 +172,3 @@ def _left_out(evidence: Evidence, rho: float) -> tuple[Metric, Metric, Array, ND
 def _pair(near: Array, far: Array) -> Array:
     least = near.min(axis=1)
     return np.column_stack([least, least - far[:, 0]])
-
-
-def with_typicality(answers: Iterable[Answers], model: Model, share: float) -> Iterator[Answers]:
-    """The answers, with how typical each image is, and which are unknown."""
-    measure = strangeness(model)
-    for batch in answers:
-        assert batch.responses is not None
-        yield replace(batch, typicality=measure.typicality(batch.responses), unknown=share)

@@ -1,30 +1,25 @@
-"""Was it forgotten? A model held against a receipt, and against a fit afresh of the data that are left."""
+"""Machine unlearning, verified: a model held against a receipt, and against a fresh fit of the remaining data."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from yoro.data.response_streams import ResponseStream
 from yoro.data.responses import ResponseBatch
-from yoro.data.roles import Rows, to_change
-from yoro.discriminant.rules import MEMBERS, RULES
+from yoro.data.roles import to_change
 from yoro.errors import InputError, counted
-from yoro.model.classifier import Classifier, need_ledger
-from yoro.model.gathered import Gathered
-from yoro.model.model import Model
-from yoro.model.one_pass import gather
+from yoro.model.ledger import Entry
+from yoro.model.model import Model, Origin
+from yoro.model.one_pass import ThisProcess, in_views, origin_of
+from yoro.model.open_model import OpenModel, need_ledger
 from yoro.model.pipeline import Pipeline
-from yoro.model.settings import HERE, Loading, SolveSettings
-from yoro.model.solve import solve
+from yoro.model.settings import HERE, FitSettings, Loading
+from yoro.model.solve import settings_of, solve
 from yoro.model.store import model_digest
 from yoro.model.unlearning_receipt import Receipt, asked_views, digest_of, read_receipt
-from yoro.model.views import BothViews, choose_views
 
 EQUAL = 1e-9  # of the largest number of a mapping, or of 1: two that differ by less are one
 MODEL, REMOVED, LEDGER, DATA, FIT = "model", "list", "contents", "data", "fit"
@@ -32,7 +27,7 @@ MODEL, REMOVED, LEDGER, DATA, FIT = "model", "list", "contents", "data", "fit"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at, whether it holds, and what was found, in a sentence."""
+    """One check, whether it holds, and what was found, in a sentence."""
 
     what: str
     holds: bool
@@ -62,14 +57,14 @@ class Verification:
 
 
 def verify(
-    classifier: Classifier,
+    classifier: OpenModel,
     receipt: Receipt | str | Path,
     data: object = None,
     *,
     loading: Loading = HERE,
     progress: bool = False,
 ) -> Verification:
-    """Hold a model against a receipt; with the data that are left, also against a fit of them.
+    """Hold a model against a receipt; with the remaining data, also against a fresh fit of them.
 
     What the receipt lists is passed over in the data, so they may be those of the first fit.
     """
@@ -100,10 +95,10 @@ def largest_difference(one: Model, two: Model) -> float:
 def _is_the_model(model: Model, paper: Receipt) -> Finding:
     digest = model_digest(model)
     if digest == paper.after["digest"]:
-        return Finding(MODEL, True, "The model is the one of the receipt.")
+        return Finding(MODEL, True, "The model matches the receipt.")
     if digest == paper.before["digest"]:
-        return Finding(MODEL, False, "The model is the one before the forgetting.")
-    return Finding(MODEL, False, "The model is not the one of the receipt: it is another, or was changed since.")
+        return Finding(MODEL, False, "This is the model from before the examples were forgotten.")
+    return Finding(MODEL, False, "The model does not match the receipt: it is another one, or was changed since.")
 
 
 def _is_the_list(model: Model, paper: Receipt) -> Finding:
@@ -111,8 +106,8 @@ def _is_the_list(model: Model, paper: Receipt) -> Finding:
     known = any(entry.get("removed") == digest_of(paper.removed) for entry in model.history)
     what = counted(len(paper.removed), "example")
     if known:
-        return Finding(REMOVED, True, f"The model's history has the forgetting of these {what}.")
-    return Finding(REMOVED, False, f"The model's history has no forgetting of these {what}.")
+        return Finding(REMOVED, True, f"The model's history records that these {what} were forgotten.")
+    return Finding(REMOVED, False, f"The model's history does not record that these {what} were forgotten.")
 
 
 def _is_gone(model: Model, paper: Receipt) -> Finding:
@@ -120,78 +115,56 @@ def _is_gone(model: Model, paper: Receipt) -> Finding:
     listed = {digest for digest, held in zip(contents, model.ledger.holds(list(contents)), strict=True) if held}
     kept = contents & set(model.reservoir.members().digests) if model.reservoir else set()
     if listed | kept:
-        where = f"{len(listed):,} in its list, {len(kept):,} among its responses"
-        return Finding(LEDGER, False, f"The model still holds {counted(len(listed | kept), 'content')}: {where}.")
-    return Finding(LEDGER, True, "The model holds none of the contents.")
+        where = f"{len(listed):,} in its ledger, {len(kept):,} in its reservoir"
+        return Finding(LEDGER, False, f"{counted(len(listed | kept), 'content')} still in the model: {where}.")
+    return Finding(LEDGER, True, "None of the contents is in the model.")
 
 
 def _same_data(model: Model, fresh: Model) -> Finding:
     mine, theirs = Counter(model.ledger.entries()), Counter(fresh.ledger.entries())
     lacking, more = (mine - theirs).total(), (theirs - mine).total()
     if not lacking and not more:
-        return Finding(DATA, True, f"The data are what the model was fitted on: {counted(mine.total(), 'example')}.")
-    told = f"{counted(lacking, 'fitted example')} not in the data, {counted(more, 'example')} of the data not fitted"
-    return Finding(DATA, False, f"The data are not what the model was fitted on: {told}.")
+        return Finding(DATA, True, f"The data match what the model was fitted on: {counted(mine.total(), 'example')}.")
+    odd = f"{counted(lacking, 'fitted example')} missing from the data, {counted(more, 'example')} never fitted"
+    return Finding(DATA, False, f"The data differ from what the model was fitted on: {odd}.")
 
 
 def _same_fit(model: Model, fresh: Model, difference: float | None) -> Finding:
     if difference is None:
-        return Finding(FIT, False, "A fit of the data has other classes, or reads one view in place of two.")
+        return Finding(FIT, False, "A fresh fit has other classes, or reads one view instead of two.")
     size = max(1.0, float(np.abs(fresh.mapping.weights).max(initial=0.0)))
-    said = f"the largest difference is {difference:.1e}, of numbers up to {size:.3g}"
+    said = f"largest difference {difference:.1e}, for values up to {size:.3g}"
     if difference <= EQUAL * size:
-        return Finding(FIT, True, f"A fit of the data gives the same mapping: {said}.")
+        return Finding(FIT, True, f"A fresh fit gives the same mapping: {said}.")
     mine, theirs = (f"{one.choice.shrinkage:g}" for one in (model, fresh))
     chosen = "" if mine == theirs else f" It chooses the shrinkage {theirs}; the model has {mine}."
-    return Finding(FIT, False, f"A fit of the data gives another mapping: {said}.{chosen}")
+    return Finding(FIT, False, f"A fresh fit gives another mapping: {said}.{chosen}")
 
 
 def _fitted(
-    classifier: Classifier, paper: Receipt, data: object, loading: Loading, progress: bool
+    classifier: OpenModel, paper: Receipt, data: object, loading: Loading, progress: bool
 ) -> tuple[Model, list[tuple[str, str]]]:
     """The model of a fit afresh, by the settings of the model, of data less what the receipt lists."""
-    model, rule = classifier.model, classifier.model.choice.asked
-    parts, _ = to_change("forget", data, rule, classifier.names)
-    capacity, seed = (model.reservoir.capacity, model.reservoir.seed) if model.reservoir else (0, 0)
-    settings = SolveSettings(rule, model.prior, model.protocol, capacity, seed)
-    pipeline, both = classifier.pipeline if model.origin.images else None, asked_views(model) == 2
-    if pipeline is not None and both:
-        pipeline = BothViews(replace(pipeline, layout=replace(pipeline.layout, views=2)))
-    layout = pipeline.layout if pipeline else model.origin.layout
-    gathered, gone = Gathered.empty(capacity, seed, layout), Counter(paper.removed)
-    for part in parts:
-        stream = part.stream() if isinstance(part, Rows) else _stream(pipeline, part, loading)
-        with threadpool_limits(1, user_api="blas"):
-            gather(gathered, _without(stream, gone), progress=progress)
+    model = classifier.model
+    parts, _ = to_change("forget", data, model.choice.asked, classifier.names)
+    solving, keep = settings_of(model, model.gathered)
+    settings = FitSettings(solve=solving, loading=loading, progress=progress)
+    read_by: Pipeline | Origin = classifier.pipeline if model.origin.images else model.origin
+    if isinstance(read_by, Pipeline) and asked_views(model) == 2:
+        read_by = replace(read_by, layout=replace(read_by.layout, views=2))
+    gone = Counter(paper.removed)
+    engine = ThisProcess(lambda batch: _without(batch, gone))
+    read_by, gathered, _ = in_views(list(parts), read_by, settings, engine)
     if not gathered.images:
-        raise InputError("The data hold nothing but what was forgotten; give the data that are left.")
-    origin = model.origin
-    if isinstance(pipeline, BothViews):
-        chosen, gathered = choose_views(replace(classifier.pipeline, layout=pipeline.two), gathered, settings)
-        origin = chosen.origin()
-    lacks = isinstance(rule, str) and RULES[rule] == MEMBERS and not capacity
-    keep = model.choice if rule == "validation" or lacks else None  # as `forget` keeps it
-    return solve(gathered, settings, origin, words=model.words, keep=keep), gathered.skipped
+        raise InputError("The data hold only what was forgotten; give the data that remain.")
+    return solve(gathered, solving, origin_of(read_by), words=model.words, keep=keep), gathered.skipped
 
 
-def _stream(pipeline: Pipeline | None, part: object, loading: Loading) -> ResponseStream:
-    if pipeline is None or not isinstance(part, list):
-        raise InputError("This model was fitted on responses; give responses to verify it.")
-    return pipeline.stream(part, loading)
-
-
-def _without(stream: ResponseStream, gone: Counter[tuple[str, str]]) -> ResponseStream:
-    """The stream less what is gone, once for each time it is listed."""
-
-    def batches(result: ResponseStream) -> Iterator[ResponseBatch]:
-        result.skipped = stream.skipped
-        for batch in stream:
-            rows = []
-            for row, (digest, label) in enumerate(zip(batch.digests, batch.labels or [], strict=True)):
-                gone[digest.hex(), label] -= 1
-                if gone[digest.hex(), label] < 0:
-                    rows.append(row)
-            if rows:
-                yield batch.take(rows)
-
-    return ResponseStream(batches, stream.total)
+def _without(batch: ResponseBatch, gone: Counter[Entry]) -> ResponseBatch:
+    """The batch less what is gone, once for each time it is listed."""
+    rows = []
+    for row, entry in enumerate(zip(batch.digests, batch.labels or [], strict=True)):
+        gone[entry] -= 1
+        if gone[entry] < 0:
+            rows.append(row)
+    return batch.take(rows)

@@ -1,4 +1,4 @@
-"""The engine of the page: ONNX Runtime's WebAssembly build, as npm installs it."""
+"""The runtime of the page: ONNX Runtime's WebAssembly build, as npm installs it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILES = {"ort.js": "ort.wasm.bundle.min.mjs", "ort.wasm": "ort-wasm-simd-threade
 
 @dataclass(frozen=True)
 class Runtime:
-    """The files to copy, by the names that they get, and which version they are."""
+    """The files to copy by their new names, and their version."""
 
     files: dict[str, Path]
     version: str
@@ -41,12 +41,12 @@ def find_runtime(folder: Path | None = None) -> Runtime:
 
 def _checked(file: Path) -> Path:
     if file.stat().st_size > limits.WEB_RUNTIME_BYTES:
-        raise InputError(f"{file} has {file.stat().st_size:,} bytes; at most {limits.WEB_RUNTIME_BYTES:,} are copied.")
+        raise InputError(f"{file} has {file.stat().st_size:,} bytes; expected at most {limits.WEB_RUNTIME_BYTES:,}.")
     return file
 
 
 def _version(package: Path) -> str:
-    """What the package says of itself; nothing hangs on it."""
+    """The version that the package declares, for information only."""
     try:
         with (package / "package.json").open("rb") as file:
             said = json.loads(file.read(limits.WEB_PACKAGE_BYTES))

@@ -1,4 +1,4 @@
-"""How strange an image is, as a further output of an exported graph."""
+"""The out-of-distribution score as a further output of an exported graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESPONSES = "responses"  # the tensor that the graph's mapping takes, in float64
 
 
 def add_strangeness(model: onnx.ModelProto, measure: Strangeness) -> None:
-    """Give the graph an output "strangeness" (n,), as the measure itself computes it.
+    """Give the graph an output "strangeness" (n,): the out-of-distribution score.
 
     The two bases are kept in float32, which halves what is downloaded; sums are in float64.
     """

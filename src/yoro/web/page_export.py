@@ -1,4 +1,4 @@
-"""A folder that classifies in the browser: page, graph, engine, and what the page must know of the model."""
+"""Export as a static web page: the page, the ONNX graph, the runtime, and the facts about the model."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from yoro import limits
 from yoro.environment import __version__
 from yoro.errors import InputError, SourceError, StoreError
 from yoro.files.atomic import check_writable, drafted_folder
-from yoro.model.classifier import Classifier
 from yoro.model.onnx_export import checked_export, draft_side, run_graph, trial_images
+from yoro.model.open_model import OpenModel
 from yoro.trust.out_of_distribution import Strangeness, strangeness
 from yoro.web.browser_runtime import FILES, Runtime
 from yoro.web.out_of_distribution_graph import OUTPUT, add_strangeness
@@ -29,33 +29,33 @@ PAGE = (  # files of the folder `page`
     *("app.js", "list.js", "answer.js", "files.js", "camera.js"),
     *("worker.js", "pixels.js", "resize.js"),
 )
-TOLERANCE = 1e-3  # of a strangeness, of which one deviation among the fitted images is about one
+TOLERANCE = 1e-3  # of an out-of-distribution score; its standard deviation among the training images is about one
 
 
 @dataclass(frozen=True)
 class WebExport:
-    """What was written."""
+    """Size and accuracy of an exported page."""
 
     size: int  # bytes of all files
     difference: float  # the largest in a probability on trial images
-    unknown: bool  # whether the page can say that an image is of no known class
+    unknown: bool  # whether the page can reject out-of-distribution images
 
 
 def check_web_target(folder: Path, *, force: bool) -> None:
-    """Raise if the folder cannot be written, or holds something else; called before any work."""
+    """Raise if the folder cannot be written, or contains something else; called before any work."""
     check_writable(folder)
     if folder.is_file():
         raise StoreError(f"{folder} is a file; expected the name of a folder to write the page to.")
     if not folder.exists() or not any(folder.iterdir()):
         return
     if not _is_ours(folder):
-        raise StoreError(f"{folder} holds other things than an exported page. Choose another name, or empty it.")
+        raise StoreError(f"{folder} is not empty and not an exported page. Choose another folder, or empty it.")
     if not force:
-        raise StoreError(f"{folder} exists already. Choose another name, or replace it with --force.")
+        raise StoreError(f"{folder} already exists. Choose another folder, or replace it with --force.")
 
 
-def export_web(classifier: Classifier, folder: Path, runtime: Runtime, *, force: bool = False) -> WebExport:
-    """Write the page; its graph is compared with the classifier's own answers before."""
+def export_web(classifier: OpenModel, folder: Path, runtime: Runtime, *, force: bool = False) -> WebExport:
+    """Write the page, after comparing its graph with the answers of the classifier."""
     check_web_target(folder, force=force)
     graph, difference = checked_export(classifier)
     measure = _measure(classifier)
@@ -76,7 +76,7 @@ def export_web(classifier: Classifier, folder: Path, runtime: Runtime, *, force:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether a folder holds an exported page."""
+    """Whether a folder contains an exported page."""
     try:
         with (folder / FACTS).open("rb") as file:
             facts = json.loads(file.read(limits.MODEL_CONFIG_BYTES))
@@ -85,34 +85,34 @@ def _is_ours(folder: Path) -> bool:
         return False
 
 
-def _measure(classifier: Classifier) -> Strangeness | None:
-    """How strange an image is, where the model can tell."""
+def _measure(classifier: OpenModel) -> Strangeness | None:
+    """The out-of-distribution measure, if the model has one."""
     try:
         return strangeness(classifier.model)
     except InputError:  # it keeps no responses, or too few
         return None
 
 
-def _with_strangeness(classifier: Classifier, graph: bytes, measure: Strangeness) -> bytes:
-    """The graph that also says how strange an image is, compared with the measure itself."""
+def _with_strangeness(classifier: OpenModel, graph: bytes, measure: Strangeness) -> bytes:
+    """The graph with the out-of-distribution score as a further output, compared with the measure itself."""
     model = onnx.load_from_string(graph)
     add_strangeness(model, measure)
     if model.ByteSize() > limits.ONNX_FILE_BYTES:
-        raise SourceError("The graph does not fit one file together with what tells unknown images.")
+        raise SourceError("The graph is too large for one file together with the out-of-distribution score.")
     images = trial_images(classifier.pipeline.prompt.image_side)
     expected = measure(classifier.pipeline.respond(images))
     (found,) = run_graph(model, images, [OUTPUT])
     difference = np.abs(found - expected) / np.maximum(1.0, np.abs(expected))
     if not difference.max() <= TOLERANCE:  # so that NaN is refused too
         raise SourceError(
-            f"The exported graph finds images stranger or less strange than the classifier, by {difference.max():.1e}; "
-            f"at most {TOLERANCE:.0e} was expected. It could not be trusted, so it was not kept."
+            f"The exported graph's out-of-distribution scores are off by {difference.max():.1e}; "
+            f"at most {TOLERANCE:.0e} was expected. Nothing was written."
         )
     return bytes(model.SerializeToString())
 
 
-def _facts(classifier: Classifier, measure: Strangeness | None, runtime: Runtime) -> dict[str, object]:
-    """What the page must know, and what it tells of the model."""
+def _facts(classifier: OpenModel, measure: Strangeness | None, runtime: Runtime) -> dict[str, object]:
+    """What the page needs to know, and shows, about the model."""
     model, geometry = classifier.model, classifier.pipeline.geometry
     licence = model.origin.source.get("licence")
     return {

@@ -113,7 +113,7 @@ def test_each_sentence_is_read_through_its_own_prompt(kind):
 def test_clusters_and_banks_that_cannot_be_are_refused():
     from yoro.research.baselines.dvp import caused, clustered
 
-    with pytest.raises(InputError, match="7 prompts were asked for; expected 1 to 6"):
+    with pytest.raises(InputError, match="prompts is 7; expected 1 to 6"):
         clustered(unit(3, 2, 8), CLASSES, 1.0, 7)
     with pytest.raises(InputError, match="expected two or more"):
         caused([unit(3, 2, 8)], CLASSES, 1.0)
@@ -130,7 +130,7 @@ def test_classes_are_merged_in_strict_pairs_the_nearest_first():
     bank = np.arange(5, dtype=np.float32).reshape(5, 1, 1)  # one sentence a class, its own number
     assert pooled(bank, first, 2)[..., 0].tolist() == [[1, 3], [0, 4], [2, 2]]  # the odd one from the start again
     assert pooled(bank, second, 4)[..., 0].tolist() == [[0, 1, 3, 4], [2, 2, 2, 2]]
-    with pytest.raises(InputError, match="two classes or more"):
+    with pytest.raises(InputError, match="two classes"):
         super_classes(line[:1], 1)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from yoro.refining.recipe import EpochRecord
 from yoro.research.bench.plan import Plan, make_plan
-from yoro.research.bench.results import Epoch, PlanEntry, Result, Results, entries
+from yoro.research.bench.results import PlanEntry, Result, Results, entries
 
 SMALL = Path(__file__).parents[3] / "configs" / "small.toml"
 Maker = Callable[[PlanEntry], Result | str | None]  # a result, the error of a failure, or None if the run is missing
@@ -33,7 +34,8 @@ def setting(name: str, **more: object) -> dict[str, object]:
 def result(entry: PlanEntry, correct: int, tested: int = 100, **more: object) -> Result:
     """A result of an entry's cell with this many right answers."""
     given: dict[str, object] = {"seconds": 2.0, "passes": 1, "fitted": 400} | more
-    made = Result(entry.cell, {"data": f"{entry.dataset}-0123456789", "source": "weights"}, correct, tested, **given)
+    depends = {"data": f"{entry.dataset}-0123456789", "source": "weights"}
+    made = Result(cell=entry.cell, depends=depends, correct=correct, tested=tested, **given)
     return replace(made, machine={"device": "cpu", "threads": "2"}, finished="2026-07-01T00:00:00Z")
 
 
@@ -59,10 +61,10 @@ def counts(table: dict[tuple[str, str], tuple[int, ...]]) -> Maker:
     return make
 
 
-def epochs_of(n: int, *, best: int, loss: float | None = 1.0) -> tuple[Epoch, ...]:
+def epochs_of(n: int, *, best: int, loss: float | None = 1.0) -> tuple[EpochRecord, ...]:
     """Epochs 0 to n whose validation is best at one of them."""
     return tuple(
-        Epoch(i, None if i == 0 or loss is None else loss / i, 60 - abs(i - best), 100, 1.0) for i in range(n + 1)
+        EpochRecord(i, None if i == 0 or loss is None else loss / i, 60 - abs(i - best), 100, 1.0) for i in range(n + 1)
     )
 
 
@@ -81,7 +83,7 @@ def plausible(entry: PlanEntry) -> Result:
     n = 20 if refines else 200 if trained else 0
     depth = number % (n + 1) if refines and number % 5 > 2 else 0 if refines else None
     epochs = tuple(
-        Epoch(
+        EpochRecord(
             i, None if i == 0 else 0.4 + (2.0 + number % 3) / (i + 1) ** 0.7,
             900 + (3 * (number % 7) - i if refines else int(60 - 400 / (i + 1) ** (0.3 + 0.2 * (number % 3)))),
             1500, 1.0,

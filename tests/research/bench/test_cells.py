@@ -9,26 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yoro.errors import InputError
-from yoro.research.bench.cells import EDITION, Cell, CellInputs
+from yoro.research.bench.cells import EDITION, BenchCell, CellInputs
 from yoro.research.bench.methods.bench_methods import METHODS, ClipOptions, FewPassOptions, TrainingOptions
 
 TEXTS = st.text(max_size=5)
 CELL = st.builds(
-    Cell, TEXTS, TEXTS, TEXTS, TEXTS, st.integers(0, 9),
+    BenchCell, TEXTS, TEXTS, TEXTS, TEXTS, st.integers(0, 9),
     st.dictionaries(TEXTS, st.integers(2) | TEXTS, max_size=3).map(lambda d: tuple(sorted(d.items()))),
     st.builds(CellInputs, shots=st.none() | st.integers(1, 16), attributes=TEXTS),
 )  # fmt: skip
 
 
 @given(CELL, CELL)
-def test_a_cell_is_named_by_all_it_is_made_of(one: Cell, other: Cell):
+def test_a_cell_is_named_by_all_it_is_made_of(one: BenchCell, other: BenchCell):
     assert (one.name == other.name) == (one == other)
-    assert Cell.from_key(one.key()) == one
+    assert BenchCell.from_key(one.key()) == one
 
 
 def test_the_names_of_cells_are_those_of_earlier_runs():
-    plain = Cell("digits", "embedded:lite0", "watermark", "yoro", 0)
-    made = Cell(
+    plain = BenchCell("digits", "embedded:lite0", "watermark", "yoro", 0)
+    made = BenchCell(
         "dtd", "timm:a", "padding", "yoro-fp", 2, (("epochs", 3),), CellInputs(shots=16, limit="train=3", sentences=5)
     )
     assert made.key() == {
@@ -59,7 +59,7 @@ def test_a_default_that_changes_needs_another_edition():
     }  # fmt: skip
     peers = {name: (asdict(m.make_options({})), m.edition) for name, m in METHODS.items() if m.edition > 1}
     search = {"sharpest": 12.0, "heaviest": 10.0}
-    assert peers == {  # what is published for single datasets is in tests/peers/test_as_published.py
+    assert peers == {  # what is published for single datasets is in tests/research/peers/test_as_published.py
         "tip-adapter": (search, 2),
         "tip-adapter-f": (search | {"alpha": 1.17, "epochs": 20}, 2),
         "ape": (
@@ -71,5 +71,5 @@ def test_a_default_that_changes_needs_another_edition():
 
 @pytest.mark.parametrize("key", [{}, {"options": 3, "reading": {}}, {"options": {}, "reading": {"shot": 1}}])
 def test_a_key_of_no_cell_is_an_error(key: dict[str, object]):
-    with pytest.raises(InputError, match="This is no cell of a plan"):
-        Cell.from_key(key)
+    with pytest.raises(InputError, match="Not a cell"):
+        BenchCell.from_key(key)

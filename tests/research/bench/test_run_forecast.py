@@ -11,10 +11,10 @@ from command_line import invoke, run
 from yoro.research.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.research.bench.plan import make_plan, read_plan
 from yoro.research.bench.results import Results
-from yoro.research.bench.run_forecast import count_images, forecast, forecast_lines, guessed_rate, measured_rates
+from yoro.research.bench.run_forecast import count_images, forecast, forecast_lines, guessed_rate, measured_speeds
 from yoro.research.bench.runner import RunSettings, run_plan
 from yoro.research.bench.speed_probe import Speed, measure
-from yoro.sources.availability import lacking
+from yoro.sources.availability import why_unavailable
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 
@@ -98,9 +98,9 @@ def test_the_estimate_uses_what_was_measured(tmp_path: Path):
     }  # fmt: skip
     results = Results(tmp_path / "results")
     run_plan(make_plan(content), results, RunSettings())
-    rates = measured_rates(make_plan(content), results)
+    speeds = measured_speeds(make_plan(content), results)
     measured = results.of(make_plan(content).entries()[0].cell)[0].image_seconds
-    assert rates.seconds("embedded:lite0?side=64") == measured > 0
+    assert speeds["embedded:lite0?side=64"].forward == measured > 0
     more = forecast(make_plan(content | {"methods": ["ncm", "ridge"]}), results, [])
     assert [one.state for one in more] == ["finished", "to run"]
     assert more[1].seconds == pytest.approx(70 * measured)
@@ -109,9 +109,9 @@ def test_the_estimate_uses_what_was_measured(tmp_path: Path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["run", "absent.toml"], "There is no plan 'absent.toml'"),
+        (["run", "absent.toml"], "'absent.toml' not found"),
         (["run", "plan.toml", "--data", "nowhere"], "The data root 'nowhere' (--data) does not exist"),
-        (["table", "absent.toml"], "There is no plan 'absent.toml'"),
+        (["table", "absent.toml"], "'absent.toml' not found"),
         (["datasets", "flowers"], "Did you mean 'flowers102'?"),
         (["run", "wrong.toml"], "Did you mean 'settings'?"),
         (["run", "plan.toml", "--results", "plan.toml"], "plan.toml"),
@@ -172,10 +172,10 @@ def test_what_a_source_lacks_is_known_before_a_run(source, method, state, said, 
 def test_weights_in_a_cache_are_found(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     name = "torchvision:resnet18/IMAGENET1K_V1"
-    assert "not on this machine" in lacking(name)
+    assert "not on this machine" in why_unavailable(name)
     (tmp_path / "hub" / "checkpoints").mkdir(parents=True)
     (tmp_path / "hub" / "checkpoints" / "resnet18-f37072fd.pth").write_bytes(b"weights")
-    assert lacking(name) == ""
+    assert why_unavailable(name) == ""
 
 
 def test_a_published_draw_that_is_missing_is_known_before_a_run(tmp_path):
@@ -186,7 +186,7 @@ def test_a_published_draw_that_is_missing_is_known_before_a_run(tmp_path):
         [],
     )
     assert found.state == "no data"
-    assert "no published draw" in found.why
+    assert "published draw" in found.why
 
 
 @pytest.mark.torch

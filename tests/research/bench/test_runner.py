@@ -139,7 +139,7 @@ def test_a_method_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.
     tally, said = run(plan, tmp_path / "results")
     assert (tally.computed, tally.failed) == (1, 2)
     assert any("failed: RuntimeError: no such luck" in sentence for sentence in said)
-    assert any("carprt" in sentence and "no text tower" in sentence for sentence in said)
+    assert any("carprt" in sentence and "needs texts" in sentence for sentence in said)
     errors = {e.method: e.error for e in entries(plan, Results(tmp_path / "results"))[0]}
     assert errors["ncm"] is None
     assert "no such luck" in errors["broken_method:METHOD"]
@@ -197,13 +197,13 @@ def test_a_changed_file_under_finished_cells_is_noticed_and_said(photos: Path, t
     assert [f.state for f in forecast(plan, Results(tmp_path / "results"), [])] == ["data changed"]
     tally, said = run(plan, tmp_path / "results")
     assert tally.computed == 1
-    assert "Files changed: 1, new: 0, gone: 0" in said[0]
+    assert "1 files changed, 0 are new, 0 are gone" in said[0]
     assert victim.name in said[0]
     assert "1 finished cells were computed on other data" in said[0]
     assert len(cell_files(tmp_path / "results")) == 2
     assert set(first) < set(cell_files(tmp_path / "results"))
     _, odd = entries(plan, Results(tmp_path / "results"))
-    assert any("1 cells have older results of other data" in sentence for sentence in odd)
+    assert any("1 cells also have older results" in sentence for sentence in odd)
 
 
 def test_results_of_two_copies_in_one_table_are_said(photos: Path, tmp_path: Path):
@@ -240,7 +240,7 @@ def test_finished_cells_stay_when_their_data_or_source_is_gone(photos: Path, tmp
     photos.rename(tmp_path / "elsewhere")
     tally, said = run(plan, tmp_path / "r")
     assert (tally.found, tally.computed, tally.failed) == (1, 0, 1)
-    assert said[0].startswith(f"Kept, but not checked: 1 finished cell of {photos}: ")
+    assert said[0].startswith(f"Kept unchecked: 1 finished cell of {photos}: ")
     assert cell_files(tmp_path / "r") == before
     listed, _ = entries(plan, Results(tmp_path / "r"))
     assert [entry.result is not None for entry in listed] == [True, False]
@@ -271,7 +271,7 @@ def test_published_baselines_train_on_all_images_where_nothing_is_chosen_by_a_ho
 def test_published_draws_are_asked_for_by_name(tmp_path: Path):
     tally, said = run(make_plan(PLAN | {"draws": "published", "shots": 16, "limit": {}, "seeds": [1]}), tmp_path)
     assert tally.failed == 3
-    assert "no published draw of 16 images a class for seed 1 was found" in said[0]
+    assert "the published draw of 16 images per class for seed 1 was not found" in said[0]
 
 
 def test_damaged_results_are_said_and_computed_again(computed: Path, finished: Path):
@@ -290,7 +290,7 @@ def test_damaged_results_are_said_and_computed_again(computed: Path, finished: P
 
 def test_a_damaged_cache_is_an_error_that_says_what_to_do(tmp_path: Path):
     (tmp_path / "00000.npz").write_bytes(b"PK nothing")
-    with pytest.raises(StoreError, match="Remove it: the images are read again"):
+    with pytest.raises(StoreError, match="Delete it"):
         ResponseCache(tmp_path)
 
 

@@ -60,7 +60,7 @@ def test_the_small_plan_is_killed_resumed_and_shown(plan: Path, fashion_root: Pa
     shown = yoro("table", plan.name, "--html", "small.html")
     assert "EfficientNet-Lite0, 96 pixels" in shown.stdout
     assert DASH not in shown.stdout  # nothing is missing
-    assert shown.stderr == "small.html: the report.\n"
+    assert shown.stderr == "Report written to small.html\n"
     page = (plan.parent / "small.html").read_text()
     assert page.count("<svg") >= 3
     rows = list(csv.DictReader(yoro("table", plan.name, "--format", "csv").stdout.splitlines()))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from yoro.research.peers.method import Task, make_task, unit
+from yoro.research.peers.method import FitTask, make_task, unit
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -27,13 +27,13 @@ def halves(digits) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="session")
-def plain(halves) -> Task:
+def plain(halves) -> FitTask:
     """Without texts."""
     return make_task(halves[0], halves[1])
 
 
 @pytest.fixture(scope="session")
-def spoken(halves, digits) -> Task:
+def spoken(halves, digits) -> FitTask:
     """With texts: unit pixels as image vectors, and of each class three noisy means as text vectors."""
     responses, labels = digits
     rng = np.random.default_rng(1)
@@ -45,7 +45,7 @@ def spoken(halves, digits) -> Task:
 
 
 @pytest.fixture(scope="session")
-def judged(spoken, halves) -> Task:
+def judged(spoken, halves) -> FitTask:
     """The same with 150 images to choose settings on, so that nothing is held out."""
     return replace(spoken, validation=(unit(halves[2][:150]), np.searchsorted(np.unique(halves[3]), halves[3][:150])))
 

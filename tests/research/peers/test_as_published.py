@@ -73,19 +73,19 @@ def test_tip_adapter_takes_the_first_best_pair_of_its_grid(judged, tested, name)
 
 
 def test_settings_that_leave_no_grid_are_refused():
-    with pytest.raises(InputError, match=r"expected more than 0\.1"):
-        tip_adapter.Search(sharpest=0.1)
+    with pytest.raises(InputError, match=r"both must exceed 0\.1"):
+        tip_adapter.TipAdapterSettings(sharpest=0.1)
     with pytest.raises(InputError, match="at least 1"):
-        tip_adapter.Training(epochs=0)
+        tip_adapter.TipAdapterFSettings(epochs=0)
     with pytest.raises(InputError, match="1 to 1024"):
-        ape.Refinement(channels=1025)
+        ape.ApeSettings(channels=1025)
 
 
 @pytest.mark.torch
 def test_tip_adapter_f_by_adamw_written_out(judged, tested):
     """Two epochs of one batch each: AdamW with decoupled decay, its cosine schedule, the first best epoch, the grid."""
     pytest.importorskip("torch")
-    settings = tip_adapter.Training(sharpest=7.0, heaviest=3.0, alpha=3.0, epochs=2)
+    settings = tip_adapter.TipAdapterFSettings(sharpest=7.0, heaviest=3.0, alpha=3.0, epochs=2)
     x, y, t = judged.responses, judged.truth, heads(judged)
     values, (vectors, truth) = one_hot(y, 10), judged.validation
 
@@ -161,7 +161,7 @@ def test_ape_by_brute_force(judged, tested):
 
 @pytest.mark.parametrize(("channels", "dimension", "kept"), [(700, 1024, 700), (500, 512, 250), (400, 64, 25)])
 def test_channels_are_kept_in_the_published_share(channels, dimension, kept):
-    assert ape.Refinement(channels=channels).kept(dimension) == kept
+    assert ape.ApeSettings(channels=channels).kept(dimension) == kept
 
 
 # TIMO
@@ -200,7 +200,7 @@ def naive_timo(task, at, gamma, amounts):
 @pytest.mark.parametrize(("name", "gamma"), [("dtd", 50.0), ("flowers102", 100.0)])
 def test_timo_by_brute_force(judged, tested, name, gamma):
     method = METHODS["timo"]
-    found = method.fit(judged, method.published.get(name, gda.Guidance()))
+    found = method.fit(judged, method.published.get(name, gda.TimoSettings()))
     np.testing.assert_allclose(found(tested), naive_timo(judged, tested, gamma, [3]), atol=1e-9)
 
 

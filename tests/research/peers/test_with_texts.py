@@ -22,8 +22,8 @@ def heads(task):
 
 
 @pytest.mark.parametrize("name", SPOKEN)
-def test_without_texts_the_reason_is_no_text_tower(plain, name):
-    with pytest.raises(InputError, match="no text tower"):
+def test_without_texts_that_is_the_reason(plain, name):
+    with pytest.raises(InputError, match="needs texts"):
         METHODS[name].fit(plain)
 
 

@@ -224,16 +224,16 @@ def test_groups_are_never_split_by_a_hold_out(halves):
 
 def test_one_image_a_class_has_its_reason(halves):
     task = make_task(halves[0][::16], halves[1][::16])
-    with pytest.raises(SelectionError, match="one image a class leaves none to hold out"):
+    with pytest.raises(SelectionError, match="too few images"):
         ranpac.fit(task, 50)
-    with pytest.raises(SelectionError, match="one image a class leaves no covariance"):
+    with pytest.raises(SelectionError, match="gives no covariance"):
         gda.fit(task)
-    with pytest.raises(InputError, match="one image a class"):
+    with pytest.raises(InputError, match="one image per class"):
         scikit_learn.fit_discriminant(task)
 
 
 def test_unknown_methods_suggest_the_nearest():
-    with pytest.raises(InputError, match=r"'tipadapter' names no method. Did you mean 'tip-adapter'\?"):
+    with pytest.raises(InputError, match=r"'tipadapter'. Did you mean 'tip-adapter'\?"):
         find_methods(["tipadapter"])
     with pytest.raises(InputError, match="There are "):
         find_methods(["zzzzzz"])

@@ -44,7 +44,7 @@ def test_a_fit_of_batched_answers_makes_no_call_and_is_the_same(tmp_path, few, u
     fitted = yoro.fit(few, source=source).model  # nothing listens at its address
     np.testing.assert_array_equal(fitted.mapping.weights, undisturbed.mapping.weights)
     again = run("endpoint", "batch", few, "--source", source, "--out", tmp_path / "more.jsonl")
-    assert "Every image has its answer already" in again.stderr
+    assert "every image has an answer" in again.stderr
     assert not (tmp_path / "more.jsonl").exists()
 
 
@@ -65,7 +65,7 @@ def test_what_is_no_answer_is_named_and_the_rest_is_taken(tmp_path, few, asked):
     assert "3 answers taken" in ended.stderr
     for said in (
         "too many pixels", "failed: 500", "nothing at response.body.data[0]", "2 numbers; expected 64",
-        "was never asked", "line 8: it has no custom_id", "line 11: it is no JSON", "10 lines left out",
+        "was never requested", "line 8: its custom_id", "line 11: it is not JSON", "10 lines left out",
     ):  # fmt: skip
         assert said in ended.stderr, said
     assert "29 calls" in run("fit", few, "--out", tmp_path / "m.yoro", "--source", source, "--dry-run").stdout

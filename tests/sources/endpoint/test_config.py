@@ -33,7 +33,7 @@ def test_a_file_says_what_an_endpoint_wants(tmp_path, monkeypatch):
     assert (config.rate, config.place, config.side) == (10.0, ("data", 0, "embedding"), 224)
     assert config.journal == tmp_path / "here.sqlite"
     assert config.shown == "https://api.example.com/v1/embeddings"
-    with pytest.raises(SourceError, match="wants the variable MY_KEY, which is not set"):
+    with pytest.raises(SourceError, match="MY_KEY, which is not set"):
         config.headers["authorization"].value("authorization")
     monkeypatch.setenv("MY_KEY", "abc")
     assert config.headers["authorization"].value("authorization") == "Bearer abc"
@@ -46,11 +46,11 @@ def test_an_address_alone_is_a_service_of_ours():
 
 
 WRONG = {
-    '"url": 3': "url is '3'; expected a text",
+    '"url": 3': "url is '3'; expected a string",
     '"url": "ftp://host"': "expected an address such as https://host/path",
-    '"url": "https://u:p@host/"': "credentials come from variables",
+    '"url": "https://u:p@host/"': "a user or a password",
     '"url": "https://host/#here"': "a fragment",
-    '"urll": "https://host/"': "there is no setting 'urll'. Did you mean 'url'?",
+    '"urll": "https://host/"': "'urll'. Did you mean 'url'?",
     '"side": 0': "side is 0; expected 1 to 4096",
     '"side": true': "side is 'True'; expected a whole number",
     '"concurrency": 1000': "expected 1 to 256",
@@ -58,22 +58,22 @@ WRONG = {
     '"rate": "0/s"': "such as '10/s'",
     '"method": "GET"': "expected POST or PUT",
     '"encoding": "webp"': "expected png or jpeg",
-    '"answer": "data[0"': "is no place in JSON",
-    '"answer": "a..b"': "is no place in JSON",
-    '"answer": ".a"': "is no place in JSON",
-    '"body": {"x": "{{image}}"}': "the placeholder 'image'; there are image_base64",
-    '"body": {"x": "y"}': "no place for the image",
+    '"answer": "data[0"': "not a JSON path",
+    '"answer": "a..b"': "not a JSON path",
+    '"answer": ".a"': "not a JSON path",
+    '"body": {"x": "{{image}}"}': "placeholder 'image'",
+    '"body": {"x": "y"}': "no placeholder for the image",
     '"body": "x"': "body must be a table",
-    '"form": "f", "body": {"x": "{{image_base64}}"}': "a body and a form",
-    '"headers": {"authorization": "Bearer abc"}': "is a credential: give the name of a variable",
+    '"form": "f", "body": {"x": "{{image_base64}}"}': "body and form",
+    '"headers": {"authorization": "Bearer abc"}': "is a credential",
     '"headers": {"X-API-Key": "abc"}': "is a credential",
     '"headers": {"host": "other"}': "cannot be set",
     '"headers": {"a b": "c"}': "cannot be set",
-    '"headers": {"x": "a\\r\\nb: c"}': "no header can carry",
-    '"headers": {"x": {"env": "A B"}}': "wants {env = 'VARIABLE'",
-    '"headers": {"x": {"env": "A", "prefix": "\\n"}}': "no header can carry",
-    '"headers": {"x": {"value": "A"}}': "wants {env = 'VARIABLE'",
-    '"url": "http://host/", "headers": {"x": {"env": "A"}}': "over plain http to another machine; use https",
+    '"headers": {"x": "a\\r\\nb: c"}': "a header cannot have",
+    '"headers": {"x": {"env": "A B"}}': "{env = 'VARIABLE'",
+    '"headers": {"x": {"env": "A", "prefix": "\\n"}}': "a header cannot have",
+    '"headers": {"x": {"value": "A"}}': "{env = 'VARIABLE'",
+    '"url": "http://host/", "headers": {"x": {"env": "A"}}': "use https",
 }
 
 
@@ -86,7 +86,7 @@ def test_what_is_wrong_with_a_file_is_said(odd):
 
 
 def test_without_a_place_of_the_vector_nothing_else_can_be_set():
-    with pytest.raises(SourceError, match="it has no answer: the vector's place"):
+    with pytest.raises(SourceError, match="answer is missing"):
         make_config({"url": "https://host/", "side": 32})
 
 

@@ -33,7 +33,7 @@ def test_a_server_is_trusted_by_its_certificate_alone(tmp_path, certificate):
             open_source(describe(tmp_path, url, retries=0))
         assert endpoint.lines == 0
         assert open_source(describe(tmp_path, url, certificates="cert.pem")).respond(IMAGES).shape == (2, 64)
-    with pytest.raises(SourceError, match="holds no certificates that can be read"):
+    with pytest.raises(SourceError, match="No certificates can be read"):
         open_source(describe(tmp_path, url, certificates="absent.pem"))
 
 

@@ -7,13 +7,13 @@ import pytest
 
 from fuzz import DESCRIBED
 from yoro.errors import SourceError
-from yoro.sources.endpoint.description import described_in
+from yoro.sources.endpoint.description import parse_description
 
 
 def described(change=lambda table: None):
     table = copy.deepcopy(DESCRIBED)
     change(table)
-    return described_in(json.dumps(table).encode(), "h.example")
+    return parse_description(json.dumps(table).encode(), "h.example")
 
 
 OTHER = {
@@ -39,13 +39,13 @@ def test_a_licence_makes_no_answer_different():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda table: table.update(width=4), "its readings do not make up its width"),
-        (lambda table: table.update(width=10**9), "no number from 1 to 16,384"),
-        (lambda table: table.pop("source"), "nothing under 'source'"),
-        (lambda table: table["source"].update(side=True), "True is no number"),
+        (lambda table: table.update(width=4), "do not add up to its width"),
+        (lambda table: table.update(width=10**9), "number from 1 to 16,384"),
+        (lambda table: table.pop("source"), "no 'source'"),
+        (lambda table: table["source"].update(side=True), "True is not"),
         (lambda table: table["source"].update(mean=[10**400, 0, 0]), "too large"),
-        (lambda table: table["source"].update(digest="a\nb"), "is no digest"),
-        (lambda table: table["readings"].update(views=2), "its readings do not make up its width"),
+        (lambda table: table["source"].update(digest="a\nb"), "not a digest"),
+        (lambda table: table["readings"].update(views=2), "do not add up to its width"),
     ],
 )
 def test_a_description_of_a_stranger_is_checked(change, said):

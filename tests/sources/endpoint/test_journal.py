@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from child import BOUND, start, wait_until
 from yoro.errors import StoreError
-from yoro.sources.endpoint.journal import Event, Journal, Totals
+from yoro.sources.endpoint.journal import CallEvent, Journal, Totals
 
 REQUEST = b"r" * 32
 
@@ -22,12 +22,12 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from yoro.sources.endpoint.journal import Event, Journal
+from yoro.sources.endpoint.journal import CallEvent, Journal
 journal, first = Journal(Path(sys.argv[1])), int(sys.argv[2])
 for number in range(first, first + int(sys.argv[3])):
     key = number.to_bytes(32, "big")
-    journal.write(b"r" * 32, [Event(key)])
-    journal.write(b"r" * 32, [Event(key, vector=np.full(8, number, np.float32))])
+    journal.write(b"r" * 32, [CallEvent(key)])
+    journal.write(b"r" * 32, [CallEvent(key, vector=np.full(8, number, np.float32))])
     print(number, flush=True)
 """
 
@@ -67,13 +67,13 @@ def test_totals_are_those_of_counting_by_hand(tmp_path_factory, events):
     for number, fate in events:
         if number in done:
             continue
-        journal.write(REQUEST, [Event(key(number))])
+        journal.write(REQUEST, [CallEvent(key(number))])
         by_hand["sent"] += 1
         if fate == "answered":
-            journal.write(REQUEST, [Event(key(number), vector=np.ones(3, np.float32))])
+            journal.write(REQUEST, [CallEvent(key(number), vector=np.ones(3, np.float32))])
             done.add(number)
         elif fate == "failed":
-            journal.write(REQUEST, [Event(key(number), failed=True)])
+            journal.write(REQUEST, [CallEvent(key(number), failed=True)])
         else:
             by_hand["lost"] += 1
     assert journal.totals(REQUEST) == Totals(len(done), **by_hand)
@@ -92,7 +92,9 @@ def test_a_damaged_or_closed_journal_is_an_error_that_says_so(tmp_path):
 
 def test_a_damaged_answer_is_asked_for_again(tmp_path):
     journal = Journal(tmp_path / "j.sqlite")
-    journal.write(REQUEST, [Event(key(1), vector=np.ones(4, np.float32)), Event(key(2), vector=np.ones(4, np.float32))])
+    journal.write(
+        REQUEST, [CallEvent(key(1), vector=np.ones(4, np.float32)), CallEvent(key(2), vector=np.ones(4, np.float32))]
+    )
     for odd in (b"123", b"", np.full(4, np.nan, "<f4").tobytes(), np.ones(5, "<f4").tobytes(), "text"):
         journal._database.execute("UPDATE calls SET vector = ? WHERE key = ?", (odd, key(1)))
         assert set(journal.vectors([key(1), key(2)], 4)) == {key(2)}

@@ -179,11 +179,11 @@ def test_wrong_networks_and_weights_are_refused(folder, tiny, shuffle, tmp_path)
     for name, answer in {
         "timm:resnt18": "Did you mean 'timm:resnet18'",
         "torchvision:resnt18": "Did you mean 'torchvision:resnet18'",
-        "torchvision:resnet18/V9": "has the weights IMAGENET1K_V1, DEFAULT, not 'V9'",
+        "torchvision:resnet18/V9": "no weights 'V9'; choose one of IMAGENET1K_V1, DEFAULT",
         f"timm:resnet18?weights={folder}/tiny.pth": "do not fit the network",
         f"timm:resnet18?weights={folder}/absent.pth": "there is no weight file",
         f"timm:resnet18?weights={tmp_path}/noise.pth": "not a readable weight file",
-        "timm:resnet18?wieghts=a.pth": "no option 'wieghts'",
+        "timm:resnet18?wieghts=a.pth": "option 'wieghts'",
     }.items():
         with pytest.raises(SourceError, match=answer.replace("(", r"\(")):
             open_source(name)
@@ -206,7 +206,7 @@ def test_an_absent_device_is_refused(folder, tiny):
     import torch
 
     name = f"timm:test_resnet.r160_in1k?weights={folder}/tiny.pth"
-    with pytest.raises(SourceError, match="is no device"):
+    with pytest.raises(SourceError, match="not a device"):
         open_source(name, device="abacus")
     if not torch.cuda.is_available():
         with pytest.raises(SourceError, match="finds none here"):

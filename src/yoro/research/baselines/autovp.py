@@ -27,7 +27,7 @@ class RawPadding(TrainablePrompt):
 
     def __init__(self, prompt: Prompt, device: torch.device | str = "cpu") -> None:
         if prompt.name != "padding" or prompt.frame != "grey" or prompt.program is not None:
-            raise InputError(f"A raw frame starts from an untrained grey padding; {prompt.config()} came.")
+            raise InputError(f"A raw frame needs an untrained grey padding, got {prompt.config()}.")
         super().__init__(prompt, device)  # the program of a grey frame is zero
         self._mean = torch.tensor(prompt.mean, device=device).view(3, 1, 1)
 
@@ -37,7 +37,7 @@ class RawPadding(TrainablePrompt):
 
     def to_prompt(self) -> Prompt:
         """A raw frame may leave the colours that a padding can have, so it is none."""
-        raise InputError("A raw frame cannot be kept as a padding: its colours may lie outside of those of pixels.")
+        raise InputError("A raw frame cannot be saved as a padding: its colours may be out of range for pixels.")
 
 
 class FullMapping(LearnedHead):
@@ -51,7 +51,7 @@ class FullMapping(LearnedHead):
         self, width: int, classes: Sequence[str], *, seed: int = 0, device: torch.device | str = "cpu"
     ) -> None:
         if width < len(classes):
-            raise InputError(f"{width} texts came for {len(classes)} classes; expected at least one each.")
+            raise InputError(f"Got {width} texts for {len(classes)} classes; expected at least one each.")
         start = torch.zeros(len(classes), width)
         start[:, : len(classes)] = torch.eye(len(classes))
         noise = torch.rand(len(classes), generator=torch.Generator().manual_seed(seed))

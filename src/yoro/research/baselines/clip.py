@@ -15,9 +15,9 @@ from yoro.data.geometry import Augmentation, Geometry
 from yoro.errors import InputError, SourceError
 from yoro.prompts.prompt import Prompt, make_prompt
 from yoro.prompts.trainable import PromptSet, TrainablePrompt, VisualPrompt
-from yoro.refining.heads import Head
+from yoro.refining.heads import TrainingHead
 from yoro.refining.images import LabelledImages
-from yoro.refining.loop import Choose, Training, first_best
+from yoro.refining.loop import PromptTraining
 from yoro.refining.recipe import Recipe
 from yoro.research.baselines import published
 from yoro.research.baselines.autovp import CLIP, FullMapping, RawPadding
@@ -73,7 +73,7 @@ class ClipSettings:
 
 
 @dataclass(frozen=True)
-class _Task:
+class _ClipTask:
     """What a method is built from."""
 
     settings: ClipSettings
@@ -97,8 +97,16 @@ class _Task:
         """At most 100, as CLIP was trained."""
         return min(self.texts.logit_scale, 100.0)
 
+    def trainable(self) -> TrainablePrompt:
+        """One prompt to train."""
+        return TrainablePrompt(self.prompt, self.device)
 
-_Parts = tuple[VisualPrompt, DifferentiableSource, Head]
+    def similarities(self) -> Similarities:
+        """The source as a classifier whose classes are the texts of every template."""
+        return Similarities(self.source, source_vectors(self.texts, self.classes, self.settings.templates), self.scale)
+
+
+_Parts = tuple[VisualPrompt, DifferentiableSource, TrainingHead]
 
 
 def clip_recipe(
@@ -109,7 +117,7 @@ def clip_recipe(
     Batches are of 64, of 16 for one shot. DVP counts an epoch that trains nothing among its epochs; its cosine begins
     after that one and is laid out for all.
     """
-    _check(method)
+    published.check_method(method, published.CLIP_METHODS)
     idle = method in SEVERAL  # the first epoch
     return Recipe(
         epochs=max(0, epochs - 1) if idle else epochs,
@@ -129,11 +137,10 @@ def clip_recipe(
 
 def clip_prompt(method: str, source: DifferentiableSource) -> Prompt:
     """The prompt that a method starts from: a watermark of 30 pixels of 224, or 16 pixels around a smaller image."""
-    _check(method)
-    if method in WATERMARKED:
-        pad = max(1, round(WATERMARK * source.side))
-        return make_prompt("watermark", source.side, mean=source.mean, std=source.std, pad=pad)
-    return make_prompt("padding", source.side, mean=source.mean, std=source.std)
+    published.check_method(method, published.CLIP_METHODS)
+    pad = max(1, round(WATERMARK * source.side)) if method in WATERMARKED else None
+    name = "padding" if pad is None else "watermark"
+    return make_prompt(name, source.side, mean=source.mean, std=source.std, pad=pad)
 
 
 def clip_geometry(prompt: Prompt, source: Twin) -> Geometry:
@@ -143,16 +150,9 @@ def clip_geometry(prompt: Prompt, source: Twin) -> Geometry:
 
 
 def clip_training(
-    settings: ClipSettings,
-    texts: DualEncoder,
-    source: Twin,
-    train: LabelledImages,
-    recipe: Recipe,
-    *,
-    choose: Choose = first_best,
-    progress: bool = False,
-) -> tuple[Training, list[str]]:
-    """A method ready to run, and sentences on what was odd about its banks.
+    settings: ClipSettings, texts: DualEncoder, source: Twin, train: LabelledImages, recipe: Recipe
+) -> tuple[PromptTraining, list[str]]:
+    """A method ready to run, and notes on its banks of sentences.
 
     texts, source : the same image-text model, opened by `open_source` and by `open_differentiable`.
     train : images in the geometry of the method's prompt.
@@ -160,45 +160,45 @@ def clip_training(
     method, prompt = settings.method, clip_prompt(settings.method, source)
     _check_match(texts, source, train, prompt)
     banks, notes = _banks(settings, texts, train.classes)
-    prompts, responding, head = BUILDERS[method](_Task(settings, texts, source, prompt, train, banks, recipe.seed))
-    training = Training(prompts, responding, head, recipe, choose=choose, progress=progress)
+    prompts, responding, head = BUILDERS[method](_ClipTask(settings, texts, source, prompt, train, banks, recipe.seed))
+    training = PromptTraining(prompts, responding, head, recipe)
     if method in ("blm", "blm+", *SEVERAL):
         training.gather(train)  # of DVP the published epoch that trains nothing
     return training, notes
 
 
-def _labels(task: _Task) -> _Parts:
+def _labels(task: _ClipTask) -> _Parts:
     vectors = label_vectors(task.texts, task.classes)
-    return _one(task), task.source, label_head(vectors, task.classes, task.scale, task.device)
+    return task.trainable(), task.source, label_head(vectors, task.classes, task.scale, task.device)
 
 
-def _attributes(task: _Task) -> _Parts:
+def _attributes(task: _ClipTask) -> _Parts:
     alpha, nearest = task.settings.alpha, task.settings.nearest
     head = AttributeHead(task.banks, task.classes, task.scale, alpha=alpha, nearest=nearest, device=task.device)
-    return _one(task), task.source, head
+    return task.trainable(), task.source, head
 
 
-def _routed(task: _Task) -> _Parts:
+def _routed(task: _ClipTask) -> _Parts:
     if task.settings.method == "dvp-cls":
         sentences = clustered(task.banks[0], task.classes, task.scale, task.settings.prompts)
     else:
         sentences = caused(task.banks, task.classes, task.scale)
-    prompts = PromptSet([TrainablePrompt(task.prompt, task.device) for _ in range(sentences.prompts)])
+    prompts = PromptSet([task.trainable() for _ in range(sentences.prompts)])
     return prompts, task.source, dvp_head(sentences, nearest=task.settings.nearest, device=task.device)
 
 
-def _bayesian(task: _Task) -> _Parts:
-    source = _similarities(task)
-    return _one(task), source, baseline_head(task.settings.method, source, task.classes, task.seed)
+def _bayesian(task: _ClipTask) -> _Parts:
+    source = task.similarities()
+    return task.trainable(), source, baseline_head(task.settings.method, source, task.classes, task.seed)
 
 
-def _autovp(task: _Task) -> _Parts:
-    source = _similarities(task)
+def _autovp(task: _ClipTask) -> _Parts:
+    source = task.similarities()
     head = FullMapping(source.width, task.classes, seed=task.seed, device=task.device)
     return RawPadding(task.prompt, task.device), source, head
 
 
-def _dga(task: _Task) -> _Parts:
+def _dga(task: _ClipTask) -> _Parts:
     granularity = task.settings.granularity
     tree = super_classes(_prototypes(task), granularity.levels)
     prompts = GranularPrompts(task.prompt, granularity, seed=task.seed, device=task.device)
@@ -206,34 +206,16 @@ def _dga(task: _Task) -> _Parts:
     return prompts, task.source, head
 
 
-BUILDERS: dict[str, Callable[[_Task], _Parts]] = {
-    "vp": _labels,
-    "ar": _labels,
-    "attrvr": _attributes,
-    "dvp-cls": _routed,
-    "dvp-cse": _routed,
-    "autovp": _autovp,
-    "dga": _dga,
-    "blm": _bayesian,
-    "blm+": _bayesian,
-}
+BUILDERS: dict[str, Callable[[_ClipTask], _Parts]] = {
+    "vp": _labels, "ar": _labels, "attrvr": _attributes, "dvp-cls": _routed, "dvp-cse": _routed, "autovp": _autovp,
+    "dga": _dga, "blm": _bayesian, "blm+": _bayesian,
+}  # fmt: skip
 BANKS = {  # least, most, and that in words
-    "attrvr": (1, 2, "1 or 2"),
-    "dvp-cls": (1, 1, "1"),
-    "dvp-cse": (2, math.inf, "2 or more"),
-    "dga": (1, 2, "1 or 2"),
-}
+    "attrvr": (1, 2, "1 or 2"), "dvp-cls": (1, 1, "1"), "dvp-cse": (2, math.inf, "2 or more"), "dga": (1, 2, "1 or 2"),
+}  # fmt: skip
 
 
-def _one(task: _Task) -> TrainablePrompt:
-    return TrainablePrompt(task.prompt, task.device)
-
-
-def _similarities(task: _Task) -> Similarities:
-    return Similarities(task.source, source_vectors(task.texts, task.classes, task.settings.templates), task.scale)
-
-
-def _prototypes(task: _Task) -> NDArray[np.float64]:
+def _prototypes(task: _ClipTask) -> NDArray[np.float64]:
     """Mean unit vector (classes, dimension) of the training images of each class, without a prompt.
 
     The published five crops of a square image are one and the same.
@@ -242,7 +224,7 @@ def _prototypes(task: _Task) -> NDArray[np.float64]:
     counts = np.bincount(images.codes, minlength=len(task.classes))
     empty = [name for name, count in zip(task.classes, counts, strict=True) if not count]
     if empty:
-        raise InputError(f"There is no training image of {', '.join(map(repr, empty))}; DGA needs one of each class.")
+        raise InputError(f"No training images of {', '.join(map(repr, empty))}; DGA needs at least one of each class.")
     sums = np.zeros((len(task.classes), task.source.width))
     for pixels, codes in images.batches(BATCH):
         np.add.at(sums, codes, task.source.respond(pixels))
@@ -250,39 +232,32 @@ def _prototypes(task: _Task) -> NDArray[np.float64]:
 
 
 def _banks(settings: ClipSettings, texts: DualEncoder, classes: tuple[str, ...]) -> tuple[list[Vectors], list[str]]:
-    """Vectors of the banks that a method wants, and what was odd about them."""
+    """Vectors of a method's banks of sentences, and notes on them."""
     method, given = settings.method, settings.banks
     least, most, expected = BANKS.get(method, (0, 0, "none"))
     wanted: Sequence[Attributes] = ("templates",) if not given and least == 1 else given
     if not least <= len(wanted) <= most:
-        raise InputError(f"{method} takes {expected} of the banks of sentences; {len(given)} came.")
+        raise InputError(f"{method} takes {expected} banks of sentences, got {len(given)}.")
     vectors, notes = [], []
     for attributes in wanted:
         rows, odd = bank_vectors(texts, classes, attributes, each=settings.sentences, seed=settings.bank_seed)
         vectors.append(rows)
         notes += odd
     if wanted is not given and least:
-        notes.append(f"No sentences were given for {method}: our {vectors[0].shape[1]} templates stand in.")
+        notes.append(f"No sentences were given for {method}; our {vectors[0].shape[1]} templates are used instead.")
     if method in ("attrvr", "dga") and len(vectors) == 1:
-        notes.append(
-            f"{method} has one bank, which counts wholly; published, a second one of distinguishing sentences."
-        )
+        notes.append(f"{method} has one bank of sentences; the published runs add a second, distinguishing one.")
     return vectors, notes
 
 
 def _check_match(texts: DualEncoder, source: Twin, train: LabelledImages, prompt: Prompt) -> None:
     if list(train.classes) != sorted(set(train.classes)):
-        raise InputError(f"The classes must come sorted by name and once each; {', '.join(train.classes[:9])} came.")
+        raise InputError(f"Classes must be sorted by name and unique, got {', '.join(train.classes[:9])}.")
     one, two = texts.describe()["digest"], source.describe()["digest"]
     if one != two:
-        raise SourceError(f"{texts.name!r} and {source.name!r} have different weights; open one source in both ways.")
+        raise SourceError(f"{texts.name!r} and {source.name!r} have different weights; open the same model for both.")
     if train.geometry.side != prompt.image_side:
         raise InputError(
-            f"The images are squares of {train.geometry.side}, but the prompt takes {prompt.image_side}: "
-            "make them by `clip_geometry` of the method's prompt."
+            f"The images have a side of {train.geometry.side}, but the prompt takes {prompt.image_side}; "
+            "use `clip_geometry` of the method's prompt."
         )
-
-
-def _check(method: str) -> None:
-    if method not in published.CLIP_METHODS:
-        raise InputError(f"{method!r} is no CLIP baseline; there are {', '.join(published.CLIP_METHODS)}.")

@@ -69,14 +69,14 @@ def attribute_scores(
 
 
 def check_banks(banks: Sequence[Vectors], classes: int, nearest: int, alpha: float) -> None:
-    """Refuse banks and numbers that make no attribute score."""
+    """Raise if banks or numbers cannot make an attribute score."""
     if len(banks) not in (1, 2):
-        raise InputError(f"{len(banks)} banks came; expected describing sentences, or these and distinguishing ones.")
+        raise InputError(f"Got {len(banks)} banks; expected describing sentences, and optionally distinguishing ones.")
     for bank in banks:
         if bank.ndim != 3 or len(bank) != classes:
-            raise InputError(f"A bank of shape {bank.shape} came; expected ({classes}, sentences, dimension).")
+            raise InputError(f"Got a bank of shape {bank.shape}; expected ({classes}, sentences, dimension).")
     if nearest < 1:
-        raise InputError(f"The nearest {nearest} sentences were asked for; expected at least 1.")
+        raise InputError(f"nearest is {nearest}; expected at least 1 sentence.")
     if not 0.0 <= alpha <= 1.0:
         raise InputError(f"alpha is {alpha}; expected a number from 0 to 1.")
 
@@ -87,27 +87,13 @@ LABEL_TEMPLATE = "This is a photo of {name}."  # of VP and AR
 DEFAULT_TEMPLATE = "This is a photo of a {name}."  # the first of BLM's and AutoVP's 81
 # The published runs have ImageNet's 80 templates here. These 80 are ours, so their numbers may differ.
 _VIEWS = (
-    "a snapshot",
-    "a wide view",
-    "a near view",
-    "a scanned print",
-    "a watercolour",
-    "a pencil study",
-    "a frame of a film",
-    "a page of a catalogue",
-)
+    "a snapshot", "a wide view", "a near view", "a scanned print", "a watercolour", "a pencil study",
+    "a frame of a film", "a page of a catalogue",
+)  # fmt: skip
 _SCENES = (
-    "",
-    " in daylight",
-    " at night",
-    " in bad weather",
-    " indoors",
-    " before a plain wall",
-    ", partly hidden",
-    ", far away",
-    ", out of focus",
-    ", seen from above",
-)
+    "", " in daylight", " at night", " in bad weather", " indoors", " before a plain wall", ", partly hidden",
+    ", far away", ", out of focus", ", seen from above",
+)  # fmt: skip
 FURTHER_TEMPLATES = tuple(f"{view} showing {{a}}{scene}." for view, scene in product(_VIEWS, _SCENES))
 SOURCE_TEMPLATES = (DEFAULT_TEMPLATE, *FURTHER_TEMPLATES)
 
@@ -129,7 +115,7 @@ def source_vectors(texts: DualEncoder, classes: Sequence[str], templates: Sequen
 def bank_vectors(
     texts: DualEncoder, classes: Sequence[str], attributes: Attributes, *, each: int = EACH, seed: int = 0
 ) -> tuple[Vectors, list[str]]:
-    """Unit vectors (classes, sentences, dimension) of a bank, the classes sorted by name; and what was odd about it."""
+    """Unit vectors (classes, sentences, dimension) of a bank, the classes sorted by name; and notes on it."""
     encoded, notes = make_encoded_bank(texts, classes, SentenceSettings(attributes, each), seed=seed)
     return encoded.vectors.reshape(len(classes), -1, texts.dimension), notes
 
@@ -143,8 +129,8 @@ class Similarities:
     def __init__(self, images: DifferentiableSource, vectors: Vectors, scale: float) -> None:
         if vectors.ndim != 2 or vectors.shape[1] != images.width:
             raise InputError(
-                f"Text vectors of shape {vectors.shape} came for image vectors of {images.width} coordinates. "
-                "Open texts and images of the same source."
+                f"Text vectors of shape {vectors.shape} do not match image vectors of width {images.width}; "
+                "open both from the same source."
             )
         self.side, self.width = images.side, len(vectors)
         self.mean, self.std, self.device = images.mean, images.std, images.device

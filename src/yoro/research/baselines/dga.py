@@ -115,7 +115,7 @@ class GranularHead(LearnedHead):
     ) -> None:
         check_banks(banks, len(classes), NEAREST, ALPHA)
         if len(tree) != granularity.levels:
-            raise InputError(f"{len(tree)} levels of super-classes came; expected {granularity.levels}.")
+            raise InputError(f"Got {len(tree)} levels of super-classes; expected {granularity.levels}.")
         names = [f"scale.{i}" for i in range(granularity.scales + 1)] + [f"level.{i}" for i in range(len(tree))]
         dimension = banks[0].shape[2]
         super().__init__(classes, {name: torch.nn.Parameter(torch.eye(dimension, device=device)) for name in names})
@@ -128,7 +128,7 @@ class GranularHead(LearnedHead):
         ]
 
     def score(self, responses: torch.Tensor) -> torch.Tensor:
-        """See `Head.score`; the scores depend on what else is in the batch."""
+        """See `TrainingHead.score`; the scores depend on what else is in the batch."""
         return self._answers(responses)[0]
 
     def loss(self, responses: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
@@ -196,8 +196,8 @@ def super_classes(prototypes: Array, levels: int) -> list[Groups]:
     """
     if prototypes.ndim != 2 or len(prototypes) < 2 or levels < 1:
         raise InputError(
-            f"{levels} levels of super-classes were asked for over prototypes of shape {prototypes.shape}; "
-            "expected at least one level, and two classes or more."
+            f"Got {levels} levels of super-classes and prototypes of shape {prototypes.shape}; "
+            "expected at least one level and two classes."
         )
     result: list[Groups] = []
     groups = np.arange(len(prototypes))

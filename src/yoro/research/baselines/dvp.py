@@ -38,8 +38,8 @@ class RoutedSentences:
         n_classes = len(self.classes)
         if self.vectors.ndim != 3 or self.routes.shape != self.vectors.shape[:2] or len(self.routes) != n_classes:
             raise InputError(
-                f"Sentences {self.vectors.shape}, prompts of them {self.routes.shape} and {n_classes} classes "
-                "do not fit; expected (classes, sentences, dimension) and (classes, sentences)."
+                f"Sentences {self.vectors.shape}, their prompts {self.routes.shape} and {n_classes} classes do not "
+                "match; expected (classes, sentences, dimension) and (classes, sentences)."
             )
 
     @property
@@ -69,7 +69,7 @@ class NearestCounts:
 
     def __init__(self, sentences: RoutedSentences, nearest: int = NEAREST) -> None:
         if nearest < 1:
-            raise InputError(f"The nearest {nearest} sentences were asked for; expected at least 1.")
+            raise InputError(f"nearest is {nearest}; expected at least 1 sentence.")
         self.counts: Array = np.zeros(sentences.routes.shape)
         self._sentences, self._nearest = sentences, nearest
 
@@ -92,7 +92,7 @@ def clustered(vectors: Vectors, classes: Sequence[str], scale: float, prompts: i
     flat = vectors.reshape(-1, vectors.shape[2])
     distinct = len(np.unique(flat, axis=0))
     if not 1 <= prompts <= distinct:
-        raise InputError(f"{prompts} prompts were asked for; expected 1 to {distinct}, the number of unlike sentences.")
+        raise InputError(f"prompts is {prompts}; expected 1 to {distinct}, the number of distinct sentences.")
     routes = KMeans(n_clusters=prompts, random_state=0).fit_predict(flat).astype(np.intp)
     return RoutedSentences(vectors, routes.reshape(vectors.shape[:2]), tuple(classes), scale)
 
@@ -100,7 +100,7 @@ def clustered(vectors: Vectors, classes: Sequence[str], scale: float, prompts: i
 def caused(banks: Sequence[Vectors], classes: Sequence[str], scale: float) -> RoutedSentences:
     """DVP-cse: one prompt for each bank, such as one for each cause that a description is written for."""
     if len(banks) < 2:
-        raise InputError(f"{len(banks)} banks came for the caused DVP; expected two or more, one for each prompt.")
+        raise InputError(f"DVP-cse got {len(banks)} banks of sentences; expected two or more, one per prompt.")
     sizes = [bank.shape[1] for bank in banks]
     routes = np.tile(np.repeat(np.arange(len(banks)), sizes), (len(classes), 1))
     return RoutedSentences(np.concatenate(banks, axis=1), routes, tuple(classes), scale)

@@ -7,16 +7,15 @@ from typing import Literal
 
 import numpy as np
 
-from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table, random_mapping
 from yoro.prompts.trainable import TrainablePrompt
-from yoro.refining.heads import Head, LinearHead, MappingHead
+from yoro.refining.heads import LinearHead, MappingHead, TrainingHead
 from yoro.refining.images import LabelledImages
-from yoro.refining.loop import Choose, Training, first_best
+from yoro.refining.loop import PromptTraining
 from yoro.refining.mapping_updates import FROZEN, REFRESH
 from yoro.refining.recipe import Recipe
-from yoro.research.baselines.published import BATCH, EPOCHS, ITERATIVE, LABEL_MAPPINGS
+from yoro.research.baselines.published import BATCH, EPOCHS, ITERATIVE, LABEL_MAPPINGS, check_method
 from yoro.sources.torch.gradients import DifferentiableSource
 
 
@@ -33,7 +32,7 @@ def published_recipe(
     ILM, BLM and BLM+ gather their mapping in a pass of its own before each epoch; with `mapping="seen"` they
     gather it from the responses of the training itself, as the published fast variant does.
     """
-    _check(method)
+    check_method(method, LABEL_MAPPINGS)
     return Recipe(
         epochs=epochs,
         batch_size=batch_size,
@@ -44,9 +43,9 @@ def published_recipe(
     )
 
 
-def baseline_head(method: str, source: DifferentiableSource, classes: tuple[str, ...], seed: int = 0) -> Head:
-    """The head of a method; one that maps by counts knows nothing until it has gathered a first pass."""
-    _check(method)
+def baseline_head(method: str, source: DifferentiableSource, classes: tuple[str, ...], seed: int = 0) -> TrainingHead:
+    """The head of a method; one that maps by counts is all zeros until a first pass was gathered."""
+    check_method(method, LABEL_MAPPINGS)
     if method == "deep":
         return LinearHead(source.width, classes, seed=seed, device=source.device)
     if method == "rlm":
@@ -68,21 +67,12 @@ def baseline_training(
     prompt: TrainablePrompt,
     train: LabelledImages,
     recipe: Recipe,
-    *,
-    choose: Choose = first_best,
-    progress: bool = False,
-) -> Training:
-    """The method ready to run: its first mapping comes from a pass with the untrained prompt."""
+) -> PromptTraining:
+    """The method ready to run; its first mapping comes from a pass with the untrained prompt."""
     head = baseline_head(method, source, train.classes, recipe.seed)
-    training = Training(prompt, source, head, recipe, choose=choose, progress=progress)
+    training = PromptTraining(prompt, source, head, recipe)
     if isinstance(head, MappingHead) and method != "rlm":
         training.gather(train)
         if method == "flm":
             head.freeze()
     return training
-
-
-def _check(method: str) -> None:
-    if method not in LABEL_MAPPINGS:
-        known = ", ".join(LABEL_MAPPINGS)
-        raise InputError(f"{method!r} is no label mapping trained with a prompt; there are {known}.")

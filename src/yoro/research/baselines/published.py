@@ -1,4 +1,4 @@
-"""Names and numbers of the published methods, at hand without torch."""
+"""Names and numbers of the published methods; this module does not import torch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROMPTS = 3  # of the clustered DVP; published with 1 on EuroSAT, 2 on Food101 a
 
 @dataclass(frozen=True)
 class Granularity:
-    """How many levels of super-classes, scales beside the whole image, and crops at each. The default is Flowers'."""
+    """Levels of super-classes, scales beside the whole image, and crops per scale. The default is that of Flowers."""
 
     levels: int = 2
     scales: int = 1
@@ -29,4 +29,10 @@ class Granularity:
 
     def __post_init__(self) -> None:
         if self.levels < 1 or self.scales < 0 or self.crops < 1:
-            raise InputError(f"{self} cannot be; expected at least one level, no scale or more, and one crop or more.")
+            raise InputError(f"{self} is out of range; expected levels and crops of at least 1, scales of at least 0.")
+
+
+def check_method(method: str, known: tuple[str, ...]) -> None:
+    """Raise if a method is not one of those known."""
+    if method not in known:
+        raise InputError(f"Unknown baseline {method!r}; choose one of {', '.join(known)}.")

@@ -1,6 +1,6 @@
-"""What reproduces published numbers and no user of a classifier should do.
+"""The bench: reproduces published tables.
 
-A `plan` names `cells`. The `runner` opens what each of them names (`cell_loading`), reads the responses that they
-share (`response_cache`), gives a method its `context`, and keeps what comes of it (`results`); `forecast` says
-beforehand what a run would do. `methods` are what is run, `datasets` what it is run on, `tables` what is shown of it.
+A `plan` names `cells`. The `runner` opens what each of them names (`cell_loading`), reads the responses they share
+(`response_cache`), runs a method on its `context`, and saves the `results`; `run_forecast` is the dry run. `methods`,
+`datasets` and `tables` are what is run, on what, and how it is shown.
 """

@@ -1,4 +1,4 @@
-"""Opens what a cell names: the dataset as it lies here, a pipeline, a draw, sentences; and digests of them."""
+"""Opens what a cell names: its dataset, pipeline, draw and sentences; and digests of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from yoro.data.examples import listed
 from yoro.errors import InputError
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import PipelineSettings
-from yoro.research.bench.cells import Cell, digest_of
+from yoro.research.bench.cells import BenchCell, digest_of
 from yoro.research.bench.context import Origin
 from yoro.research.bench.datasets.attribute_files import find_bank, find_index, template_places
 from yoro.research.bench.datasets.bench_datasets import find_at, find_bench_dataset
@@ -26,29 +26,31 @@ from yoro.research.bench.results import Results
 from yoro.text.banks import BUILT_IN
 from yoro.user_code import import_here
 
-PUBLISHED = "des"  # what a plan says to leave the choice of sentences to the method
-SENTENCE = "sentence"  # ... and for the one template of the dataset
+PUBLISHED = "des"  # in a plan: the sentences that the method was published with
+SENTENCE = "sentence"  # ... the one template of the dataset
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A dataset as it lies here, and what has changed of it since it was used last."""
+class OpenedDataset:
+    """A dataset as found on this machine, and what has changed since it was last used."""
 
     about: BenchDataset
     found: Found
     manifest: Manifest
 
 
-def open_data(name: str, plan: Plan, results: Results, roots: Sequence[Path], *, progress: bool = False) -> Opened:
-    """A dataset of a plan with the digest of its contents, which is remembered beside the results."""
+def open_data(
+    name: str, plan: Plan, results: Results, roots: Sequence[Path], *, progress: bool = False
+) -> OpenedDataset:
+    """A dataset of a plan with the digest of its contents, which is cached beside the results."""
     about, found = find_data(name, plan, roots)
     if len({example.name for example in found.dataset}) < len(found.dataset):
-        raise InputError(f"Two images of {name!r} have the same name; every image needs its own.")
+        raise InputError(f"Two images of {name!r} have the same name; names must be unique.")
     file = manifest_file(results, name)
     file.parent.mkdir(parents=True, exist_ok=True)
     with tqdm(total=len(found.dataset), desc=f"checking {name}", unit="img", disable=None if progress else True,
               leave=False) as bar:  # fmt: skip
-        return Opened(about, found, take_manifest(found.dataset, file, lambda _: bar.update()))
+        return OpenedDataset(about, found, take_manifest(found.dataset, file, lambda _: bar.update()))
 
 
 def find_data(name: str, plan: Plan, roots: Sequence[Path]) -> tuple[BenchDataset, Found]:
@@ -63,20 +65,20 @@ def manifest_file(results: Results, name: str) -> Path:
 
 
 def altered(manifest: Manifest) -> str:
-    """What has changed since the last run, in a sentence."""
+    """One sentence on what has changed since the last run."""
     names = [*manifest.changed, *manifest.added, *manifest.removed]
     if not names:
-        return "It is another copy than before."
-    counts = f"Files changed: {len(manifest.changed)}, new: {len(manifest.added)}, gone: {len(manifest.removed)}"
-    return f"{counts}; such as {listed(names[:1])}."
+        return "This is another copy than before."
+    counts = f"{len(manifest.changed)} files changed, {len(manifest.added)} are new, {len(manifest.removed)} are gone"
+    return f"{counts}, e.g. {listed(names[:1])}."
 
 
-def stage_of(cell: Cell) -> tuple[object, ...]:
+def stage_of(cell: BenchCell) -> tuple[object, ...]:
     """What cells must have in common to share responses."""
     return cell.source, cell.prompt, cell.inputs.read, cell.inputs.frame, cell.inputs.image_side
 
 
-def open_pipeline(cell: Cell, dataset: BenchDataset, device: str) -> Pipeline:
+def open_pipeline(cell: BenchCell, dataset: BenchDataset, device: str) -> Pipeline:
     """The source of a cell behind its prompt; legacy padding has the image side of the dataset."""
     inputs = cell.inputs
     side = inputs.image_side or (dataset.legacy_side if cell.prompt == "legacy-padding" else None)
@@ -84,7 +86,7 @@ def open_pipeline(cell: Cell, dataset: BenchDataset, device: str) -> Pipeline:
     return make_pipeline(PipelineSettings(cell.source, inputs.read, cell.prompt, frame, side, device))
 
 
-def draw_images(cell: Cell, opened: Opened, index: Path | None) -> Drawn:
+def draw_images(cell: BenchCell, opened: OpenedDataset, index: Path | None) -> Drawn:
     """The images of a cell, by its seed or by the published index."""
     if index is not None:
         return draw_published(opened.found.dataset, index)
@@ -92,7 +94,7 @@ def draw_images(cell: Cell, opened: Opened, index: Path | None) -> Drawn:
     return draw(opened.found.dataset, seed=cell.seed, shots=inputs.shots, limit=inputs.limits(), grouped=inputs.grouped)
 
 
-def published_index(cell: Cell, dataset: BenchDataset, roots: Sequence[Path]) -> Path | None:
+def published_index(cell: BenchCell, dataset: BenchDataset, roots: Sequence[Path]) -> Path | None:
     """The published draw of a cell's seed, where the plan asks for it."""
     inputs = cell.inputs
     if inputs.draws != "published":
@@ -100,14 +102,14 @@ def published_index(cell: Cell, dataset: BenchDataset, roots: Sequence[Path]) ->
     index = find_index(dataset, roots, cell.seed, inputs.shots or 0)
     if index is None:
         raise InputError(
-            f"{dataset.title}: no published draw of {inputs.shots} images a class for seed {cell.seed} was found; "
-            '`yoro bench datasets` says where it is looked for. Our own draws have draws = "ours".'
+            f"{dataset.title}: the published draw of {inputs.shots} images per class for seed {cell.seed} was not "
+            'found. `yoro bench datasets` lists where to put it; or set draws = "ours" in the plan.'
         )
     return index
 
 
-def choose_sentences(cell: Cell, dataset: BenchDataset, roots: Sequence[Path]) -> tuple[Origin, ...]:
-    """What the method reads on an image-text source: its published kinds, or what the setting says instead."""
+def choose_sentences(cell: BenchCell, dataset: BenchDataset, roots: Sequence[Path]) -> tuple[Origin, ...]:
+    """The sentences of a method on an image-text source: those published with it, unless the plan names others."""
     kinds, said = find_method(cell.method).banks, cell.inputs.attributes
     if kinds and said == SENTENCE:
         return (dataset.template,)
@@ -117,7 +119,7 @@ def choose_sentences(cell: Cell, dataset: BenchDataset, roots: Sequence[Path]) -
 
 
 def _published_sentences(kind: str, dataset: BenchDataset, roots: Sequence[Path]) -> Origin:
-    """A bank by its kind; a list of templates that is not there is replaced by ours."""
+    """A bank by its kind; our templates replace a missing list of templates."""
     if kind == SENTENCE:
         return dataset.template
     word, _, name = kind.partition(" ")
@@ -127,9 +129,9 @@ def _published_sentences(kind: str, dataset: BenchDataset, roots: Sequence[Path]
 
 
 def digests(
-    cell: Cell, opened: Opened, pipeline: Pipeline, sentences: Sequence[Origin], index: Path | None
+    cell: BenchCell, opened: OpenedDataset, pipeline: Pipeline, sentences: Sequence[Origin], index: Path | None
 ) -> dict[str, str]:
-    """Digests of all that a plan only names."""
+    """Digests of everything that a cell depends on beside its key."""
     found = {"data": opened.manifest.digest, "source": str(pipeline.source.describe()["digest"])}
     if sentences:
         found["sentences"] = digest_of([_content(origin) for origin in sentences])

@@ -1,4 +1,4 @@
-"""One number of a table before it is known: what it is made of, and the name it is kept under."""
+"""Cells: one number of a table each, with everything it depends on, and the digest it is stored under."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from yoro.text.settings import EACH
 Scalar = bool | int | float | str
 Options = tuple[tuple[str, Scalar], ...]  # sorted by name
 
-EDITION = 2  # of what the code computes: raise it when the same cell, or one at its defaults, would come out otherwise
+EDITION = 2  # raise it when the code computes another number for the same cell
 
 
 @dataclass(frozen=True)
 class CellInputs:
-    """How the images of a cell are chosen and read, the same for all methods of a setting. None is the usual.
+    """How the images of a cell are chosen and read, the same for all methods of a setting. None is the default.
 
-    shots : images a class to fit; None takes the whole training split.
-    draws : who draws them: "ours", by the seed, or "published", the index file of the seed.
-    limit : images a class by split, "train=32,val=8,test=40"; "" is no limit.
+    shots : training images per class; None takes the whole training split.
+    draws : "ours", drawn by the seed, or "published", from the index file of the seed.
+    limit : images per class by split, "train=32,val=8,test=40"; "" is no limit.
     grouped : whether a hold-out keeps groups whole.
     attributes : sentences of an image-text source: those that the method was published with ("des"), a file, the
         dataset's one template ("sentence"), "templates" or "names".
@@ -45,10 +45,10 @@ class CellInputs:
 
 
 @dataclass(frozen=True)
-class Cell:
+class BenchCell:
     """A dataset, a source behind a prompt, a method and a seed.
 
-    What is at its default has no part in the name, so that an option that comes later leaves old results their names.
+    Defaults are not part of the name, so that options added later do not rename old results.
     """
 
     dataset: str
@@ -60,9 +60,9 @@ class Cell:
     inputs: CellInputs = CellInputs()
 
     def key(self) -> dict[str, object]:
-        """Everything that makes the cell, as plain values; what is at its default is left out.
+        """The cell as JSON values, without defaults.
 
-        Names and results of earlier runs hang on these words: the inputs are called "reading" there.
+        Stored results depend on these keys: the inputs are called "reading" there.
         """
         usual = asdict(CellInputs())
         reading = {name: value for name, value in asdict(self.inputs).items() if value != usual[name]}
@@ -72,20 +72,20 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Digest of the key: the same cell of two plans is one."""
+        """Digest of the key; plans share cells by it."""
         return digest_of(self.key())
 
     @classmethod
-    def from_key(cls, key: Mapping[str, Any]) -> Cell:
-        """The cell of a key; an error if it is not one."""
+    def from_key(cls, key: Mapping[str, Any]) -> BenchCell:
+        """The cell of a key."""
         try:
             fields = dict(key)
             options, reading = dict(fields.pop("options")), fields.pop("reading")
             return cls(**fields, options=tuple(sorted(options.items())), inputs=CellInputs(**reading))
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"This is no cell of a plan: {error}.") from None
+            raise InputError(f"Not a cell of a plan: {error}.") from None
 
 
 def digest_of(value: object) -> str:
-    """Digest of plain values, the same on every machine."""
+    """Digest of JSON values, the same on every machine."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""What a method of the bench is given: the images, responses and sentences of one cell; and what it hands back."""
+"""The input of a bench method: the images, responses and sentences of one cell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -14,13 +13,12 @@ from yoro.data.examples import Example
 from yoro.discriminant.evidence import Validation
 from yoro.model.model import Model
 from yoro.model.pipeline import Pipeline
-from yoro.research.bench.cells import Cell
+from yoro.research.bench.cells import BenchCell
 from yoro.research.bench.datasets.attribute_files import read_templates
 from yoro.research.bench.datasets.dataset import BenchDataset
 from yoro.research.bench.datasets.drawing import Drawn
 from yoro.research.bench.response_cache import ResponseCache
-from yoro.research.bench.results import Epoch
-from yoro.research.peers.method import Task, make_task
+from yoro.research.peers.method import FitTask, make_task
 from yoro.sources.protocol import DualEncoder, is_dual
 from yoro.text.banks import Bank, fill_template, match_classes, read_sentences
 from yoro.text.encoded_bank import EncodedBank, encode_bank, make_encoded_bank
@@ -32,32 +30,15 @@ SEED = 0  # of the draw of sentences: a plan has the same bank for every seed
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a method found out; the fields are those of `Result`."""
-
-    correct: int
-    seconds: float
-    passes: int
-    validation: tuple[int, int] | None = None
-    depth: int | None = None
-    shrinkage: float | None = None
-    selected_on: Literal["validation", "test"] | None = None
-    epochs: tuple[Epoch, ...] = ()
-    notes: tuple[str, ...] = ()
-    retained: float | None = None
-    fitted: int | None = None  # where these are not the training images of the draw
-
-
-@dataclass(frozen=True)
 class Context:
     """One cell with everything it needs.
 
     cache : responses of all its images.
-    sentences : what an image-text source compares images with; more than one where a method reads several banks.
-    scratch : a folder for the checkpoints of a training, which may have been interrupted before.
+    sentences : the texts of an image-text source; several where a method reads several banks.
+    scratch : a folder for training checkpoints, possibly of an interrupted run.
     """
 
-    cell: Cell
+    cell: BenchCell
     dataset: BenchDataset
     drawn: Drawn
     pipeline: Pipeline
@@ -80,8 +61,8 @@ class Context:
             return None
         return make_sentences(source, self.classes, self.sentences, inputs.sentences, self.progress)
 
-    def task(self) -> Task:
-        """The cell as the methods of `yoro.research.peers` take it."""
+    def task(self) -> FitTask:
+        """The cell as a task for the methods of `yoro.research.peers`."""
         words, drawn = self.words, self.drawn
         return make_task(
             self.cache.responses(drawn.train), labels(drawn.train), validation=self.validation,
@@ -97,11 +78,11 @@ class Context:
 
     @property
     def pass_seconds(self) -> float:
-        """What one forward pass over the training images takes: their share of the pass that all methods share."""
+        """Seconds of one forward pass over the training images: their share of the pass that all methods share."""
         return self.cache.seconds_an_image * len(self.drawn.train)
 
     def right(self, model: Model, examples: Sequence[Example]) -> int:
-        """How many images the model answers rightly, by their cached responses."""
+        """How many images the model classifies correctly, by their cached responses."""
         return int((model.mapping.predict(self.cache.responses(examples)) == labels(examples)).sum())
 
 
@@ -111,12 +92,12 @@ def labels(examples: Sequence[Example]) -> np.ndarray[tuple[int], np.dtype[np.st
 
 
 def is_list(origin: Origin) -> bool:
-    """Whether this is a file of templates."""
+    """Whether this is a text file of templates."""
     return isinstance(origin, Path) and origin.suffix.lower() == ".txt"
 
 
 def is_template(origin: Origin) -> bool:
-    """Whether this is a template itself."""
+    """Whether this is a single template."""
     return isinstance(origin, str) and "{name}" in origin
 
 
@@ -125,7 +106,7 @@ def make_sentences(
 ) -> EncodedBank:
     """Sentences of the classes with their vectors.
 
-    Of a bank alone so many are drawn. Templates, and a bank beside them, are taken whole and in their order.
+    From a bank alone `each` are drawn per class. Templates, and a bank beside them, are used whole and in order.
     """
     first, names = origins[0], sorted(classes)
     if not is_list(first) and not is_template(first):

@@ -1,4 +1,4 @@
-"""Plans: which datasets, settings, methods and seeds make up a table, read from TOML and checked."""
+"""Plans: the datasets, settings, methods and seeds of a table, read from TOML and checked."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 from yoro import limits
 from yoro.errors import InputError, did_you_mean
 from yoro.files.reading import read_bounded
 from yoro.prompts.prompt import PROMPTS
-from yoro.research.bench.cells import Cell, CellInputs, Options, Scalar
+from yoro.research.bench.cells import BenchCell, CellInputs, Options, Scalar
 from yoro.research.bench.methods.bench_methods import find_method
 from yoro.research.bench.results import PlanEntry
 from yoro.research.bench.tables.paper import published_tables
@@ -20,7 +20,7 @@ from yoro.research.bench.tables.paper import published_tables
 SHOWN = ("datasets", "settings", "methods", "diagnostics", "efficiency", "timing", "curves", "shares", "cost")
 SPLITS = ("train", "val", "test")
 INPUTS = tuple(f.name for f in fields(CellInputs))
-SHARED = ("datasets", "methods", "seeds", *INPUTS)  # may stand at the top or in a setting
+SHARED = ("datasets", "methods", "seeds", *INPUTS)  # allowed at the top or in a setting
 TOP = ("title", "about", "paper", "show", "settings", "method", "data", "baseline", *SHARED)
 SETTING = ("name", "title", "source", "prompt", *SHARED)
 METHOD = ("use", "title", "for", "prompt", "attributes")  # besides the options of the method itself
@@ -39,7 +39,7 @@ class Use:
     prompt: str | None = None  # another prompt than the setting's
 
     def options_for(self, dataset: str) -> Options:
-        """The options on one dataset that are not as published for it or at their default, sorted by name."""
+        """The options on one dataset that differ from those published for it or the defaults, sorted by name."""
         method = find_method(self.method)
         usual = asdict(method.make_options({}, dataset))
         made = asdict(method.make_options({**self.options, **self.overrides.get(dataset, {})}, dataset))
@@ -62,7 +62,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Plan:
-    """All of a table: settings in order, methods by name, and how the result is shown."""
+    """A plan: settings in order, methods by name, and the tables to show."""
 
     title: str
     settings: tuple[Setting, ...]
@@ -74,7 +74,7 @@ class Plan:
     data: Mapping[str, str] = field(default_factory=dict)  # where a dataset is, if not under a root
 
     def entries(self) -> list[PlanEntry]:
-        """Every cell in its place: setting by setting, dataset by dataset, method by method, seed by seed."""
+        """Every cell, by setting, then dataset, method and seed."""
         return [
             PlanEntry(setting.name, name, dataset, seed, self._cell(setting, dataset, self.uses[name], seed))
             for setting in self.settings
@@ -88,10 +88,10 @@ class Plan:
         return next(setting for setting in self.settings if setting.name == name)
 
     def only(self, settings: Sequence[str] = (), datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> Plan:
-        """A part of the plan: some settings, datasets and methods by name; nothing named is all of them."""
-        _words(list(settings), [setting.name for setting in self.settings], "settings of the plan")
-        _words(list(datasets), self.datasets, "datasets of the plan")
-        _words(list(methods), list(self.uses), "methods of the plan")
+        """The part of the plan with these settings, datasets and methods; none given is all of them."""
+        _known(settings, [setting.name for setting in self.settings], "setting")
+        _known(datasets, self.datasets, "dataset")
+        _known(methods, list(self.uses), "method")
         parts = []
         for setting in self.settings:
             mine = tuple(name for name in setting.datasets if not datasets or name in datasets)
@@ -105,23 +105,23 @@ class Plan:
         """All datasets, in the order in which they are first named."""
         return tuple(dict.fromkeys(name for setting in self.settings for name in setting.datasets))
 
-    def _cell(self, setting: Setting, dataset: str, use: Use, seed: int) -> Cell:
+    def _cell(self, setting: Setting, dataset: str, use: Use, seed: int) -> BenchCell:
         inputs = setting.inputs
         if use.attributes is not None:
             inputs = replace(inputs, attributes=use.attributes)
         prompt = use.prompt or setting.prompt
-        return Cell(dataset, setting.source, prompt, use.method, seed, use.options_for(dataset), inputs)
+        return BenchCell(dataset, setting.source, prompt, use.method, seed, use.options_for(dataset), inputs)
 
 
 def read_plan(path: str | Path) -> Plan:
-    """The plan in a TOML file, checked: an error says where it is wrong, and names the nearest known word."""
+    """The plan in a TOML file; errors name the key and the nearest known word."""
     file = Path(path)
     if not file.is_file():
-        raise InputError(f"There is no plan '{file}'; expected a TOML file such as those in configs/.")
+        raise InputError(f"Plan '{file}' not found; expected a TOML file such as those in configs/.")
     try:
         content = tomllib.loads(read_bounded(file, limits.PLAN_BYTES).decode())
     except ValueError as error:
-        raise InputError(f"'{file}' is no TOML: {error}.") from None
+        raise InputError(f"'{file}' is not valid TOML: {error}.") from None
     try:
         return make_plan(content)
     except InputError as error:
@@ -130,107 +130,79 @@ def read_plan(path: str | Path) -> Plan:
 
 def make_plan(content: Mapping[str, object]) -> Plan:
     """The plan of parsed TOML."""
-    _refuse_unknown(content, TOP, "A plan")
-    defined = content.get("method", {})
-    if not isinstance(defined, dict):
-        raise InputError(f"[method] is {defined!r}; expected a table [method.NAME] for each method with options.")
-    settings = _list(content.get("settings"), "settings")
-    if not settings:
-        raise InputError("A plan needs at least one [[settings]] with a name, a source and a prompt.")
-    made = tuple(_setting(cast("Mapping[str, object]", given), content, i) for i, given in enumerate(settings))
+    _known(content, TOP, "key of a plan")
+    defined = _checked(content.get("method", {}), _is_table, "[method]", "a table [method.NAME] of options")
+    settings = _checked(
+        content.get("settings"), lambda v: isinstance(v, list) and v, "settings", "[[settings]] tables, at least one"
+    )
+    made = tuple(_setting(given, content, i) for i, given in enumerate(settings))
     _refuse_twice([setting.name for setting in made], "setting")
     names = tuple(dict.fromkeys(name for setting in made for name in setting.methods))
     uses = {name: _use(name, defined.get(name, {})) for name in names}
-    idle = [name for name in defined if name not in uses]
-    if idle:
-        raise InputError(f"[method.{idle[0]}] is described, but no setting uses it. {did_you_mean(idle[0], names)}")
+    for name in defined:
+        if name not in uses:
+            raise InputError(f"[method.{name}] is not used by any setting. {did_you_mean(name, names)}")
     return Plan(
         _text(content.get("title"), "title"),
         made,
         uses,
-        _words(content.get("show", list(Plan.show)), SHOWN, "ways to show results"),
-        _text(content.get("about", Plan.about), "about"),
-        _words(content.get("paper", []), published_tables(), "tables of the paper"),
+        _known(_strings(content.get("show", list(Plan.show)), "show"), SHOWN, "table or figure"),
+        _checked(content.get("about", Plan.about), lambda v: isinstance(v, str), "about", "text"),
+        _known(_strings(content.get("paper", []), "paper"), published_tables(), "table of the paper"),
         _text(content.get("baseline", Plan.baseline), "baseline"),
-        _places(content.get("data", {})),
+        _checked(content.get("data", {}), _is_places, "[data]", "the folder of each dataset, by its name"),
     )
 
 
-def _setting(given: Mapping[str, object], top: Mapping[str, object], number: int) -> Setting:
-    if not isinstance(given, dict):
-        raise InputError(f"Setting {number} is {given!r}; expected a table [[settings]].")
-    _refuse_unknown(given, SETTING, f"Setting {number}")
-    whole = {key: value for key, value in top.items() if key in SHARED} | given
+def _setting(given: object, top: Mapping[str, object], number: int) -> Setting:
+    _known(_checked(given, _is_table, f"setting {number}", "a [[settings]] table"), SETTING, f"key of setting {number}")
+    whole: dict[str, Any] = {key: value for key, value in top.items() if key in SHARED} | given  # type: ignore[operator]
     name = _text(whole.get("name"), f"name of setting {number}")
-    prompt = _prompt(whole.get("prompt", "watermark"), name)
-    datasets = tuple(_strings(whole.get("datasets"), f"datasets of {name}"))
-    methods = tuple(_strings(whole.get("methods"), f"methods of {name}"))
-    seeds = _list(whole.get("seeds", [0, 1, 2]), f"seeds of {name}")
+    datasets, methods = (_strings(whole.get(what), f"{what} of {name}") for what in ("datasets", "methods"))
+    seeds = _checked(whole.get("seeds", [0, 1, 2]), _is_seeds, f"seeds of {name}", "a list of integers from 0")
     for what, values in (("dataset", datasets), ("method", methods), ("seed", seeds)):
         if not values:
-            raise InputError(f"{name} has no {what}.")
+            raise InputError(f"Setting {name!r} has no {what}.")
         _refuse_twice(values, what)
-    if not all(type(seed) is int and seed >= 0 for seed in seeds):
-        raise InputError(f"The seeds of {name} are {seeds!r}; expected whole numbers of at least 0.")
-    source = _text(whole.get("source"), f"source of {name}")
-    title = _text(whole.get("title", name) if "title" in given else name, f"title of {name}")
-    inputs = _inputs(whole, name)
-    return Setting(name, title, source, prompt, datasets, methods, tuple(cast("list[int]", seeds)), inputs)
+    return Setting(
+        name,
+        _text(whole.get("title", name), f"title of {name}"),
+        _text(whole.get("source"), f"source of {name}"),
+        _prompt(whole.get("prompt", "watermark"), name),
+        tuple(datasets),
+        tuple(methods),
+        tuple(seeds),
+        _inputs(whole, name),
+    )
 
 
 def _prompt(value: object, name: str) -> str:
-    prompt = _text(value, f"prompt of {name}")
-    if prompt not in PROMPTS:
-        raise InputError(f"{name}: {prompt!r} names no prompt. {did_you_mean(prompt, PROMPTS)}")
-    return prompt
+    return _known([_text(value, f"prompt of {name}")], PROMPTS, "prompt")[0]
 
 
 def _inputs(given: Mapping[str, object], name: str) -> CellInputs:
-    chosen = {key: given[key] for key in INPUTS if key in given}
-    for key, value in chosen.items():
-        sound, expected = KINDS[key]
-        if not sound(value):
-            raise InputError(f"The {key} of {name} is {value!r}; expected {expected}.")
-    limit = cast("dict[str, int]", chosen.get("limit", {}))
+    chosen = {key: _checked(given[key], *_input_check(key, name)) for key in INPUTS if key in given}
+    limit = chosen.get("limit", {})
     chosen["limit"] = ",".join(f"{part}={limit[part]}" for part in SPLITS if part in limit)
     if "frame" in chosen:
         chosen["frame"] = str(chosen["frame"])
-    return CellInputs(**chosen)  # type: ignore[arg-type]
+    return CellInputs(**chosen)
 
 
-def _whole(value: object) -> bool:
-    return type(value) is int and value >= 1
-
-
-def _limited(value: object) -> bool:
-    return isinstance(value, dict) and all(part in SPLITS and _whole(count) for part, count in value.items())
-
-
-KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
-    "frame": (lambda v: isinstance(v, str | float), "grey, black, mean or a number between 0 and 1"),
-    "image_side": (_whole, "a whole number of pixels"),
-    "read": (lambda v: v in ("logits", "features"), "logits or features"),
-    "shots": (_whole, "a whole number of images a class"),
-    "draws": (lambda v: v in ("ours", "published"), "ours or published"),
-    "limit": (_limited, "images a class such as {train = 32, val = 8, test = 40}"),
-    "grouped": (lambda v: isinstance(v, bool), "true or false"),
-    "attributes": (lambda v: isinstance(v, str) and v != "", "des, a JSON file, sentence, templates or names"),
-    "sentences": (_whole, "a whole number of sentences a class"),
-}
+def _input_check(key: str, name: str) -> tuple[Check, str, str]:
+    sound, expected = KINDS[key]
+    return sound, f"{key} of {name}", expected
 
 
 def _use(name: str, given: object) -> Use:
-    if not isinstance(given, dict):
-        raise InputError(f"[method.{name}] is {given!r}; expected a table of options.")
-    method = find_method(_text(given.get("use", name), f"use of {name}"))
-    options = {key: value for key, value in given.items() if key not in METHOD}
-    overrides = given.get("for", {})
-    if not isinstance(overrides, dict) or not all(isinstance(mine, dict) for mine in overrides.values()):
-        raise InputError(f"[method.{name}.for] is {overrides!r}; expected a table of options for each dataset.")
-    title = _text(given.get("title", name), f"title of {name}")
-    attributes = given.get("attributes")
-    prompt = _prompt(given["prompt"], name) if "prompt" in given else None
-    use = Use(name, method.name, title, options, overrides, None if attributes is None else str(attributes), prompt)
+    table = _checked(given, _is_table, f"[method.{name}]", "a table of options")
+    method = find_method(_text(table.get("use", name), f"use of {name}"))
+    options = {key: value for key, value in table.items() if key not in METHOD}
+    overrides = _checked(table.get("for", {}), _is_tables, f"[method.{name}.for]", "a table of options per dataset")
+    title = _text(table.get("title", name), f"title of {name}")
+    attributes = None if table.get("attributes") is None else str(table["attributes"])
+    prompt = _prompt(table["prompt"], name) if "prompt" in table else None
+    use = Use(name, method.name, title, options, overrides, attributes, prompt)
     for dataset in ("", *overrides):
         try:
             use.options_for(dataset)
@@ -239,46 +211,71 @@ def _use(name: str, given: object) -> Use:
     return use
 
 
-def _words(value: object, known: Sequence[str], what: str) -> tuple[str, ...]:
-    words = _strings(value, what)
+Check = Callable[[Any], object]  # whether a value is valid
+
+
+def _checked(value: object, sound: Check, what: str, expected: str) -> Any:
+    """The value if it is valid, else an error that shows it and says what was expected."""
+    if not sound(value):
+        raise InputError(f"{what} is {'missing' if value is None else repr(value)}; expected {expected}.")
+    return value
+
+
+def _text(value: object, what: str) -> str:
+    return str(_checked(value, lambda v: isinstance(v, str) and v, what, "text"))
+
+
+def _strings(value: object, what: str) -> list[str]:
+    sound: Check = lambda v: isinstance(v, list) and all(isinstance(item, str) and item for item in v)  # noqa: E731
+    return list(_checked(value, sound, what, "a list of names"))
+
+
+def _known(words: Iterable[str], known: Sequence[str], what: str) -> tuple[str, ...]:
+    """The words, or an error about the first that is unknown."""
     for word in words:
         if word not in known:
-            raise InputError(f"{word!r} is none of the {what}. {did_you_mean(word, known)}")
+            raise InputError(f"Unknown {what} {word!r}. {did_you_mean(word, known)}")
     return tuple(words)
-
-
-def _refuse_unknown(given: Iterable[str], known: Sequence[str], what: str) -> None:
-    for key in given:
-        if key not in known:
-            raise InputError(f"{what} has no key {key!r}. {did_you_mean(key, known)}")
 
 
 def _refuse_twice(values: Sequence[object], what: str) -> None:
     twice = [value for i, value in enumerate(values) if value in values[:i]]
     if twice:
-        raise InputError(f"The {what} {twice[0]!r} is named twice.")
+        raise InputError(f"The {what} {twice[0]!r} is listed twice.")
 
 
-def _text(value: object, what: str) -> str:
-    if not isinstance(value, str) or (not value and what != "about"):
-        raise InputError(f"The {what} is {'missing' if value is None else repr(value)}; expected text.")
-    return value
+def _is_table(value: object) -> bool:
+    return isinstance(value, dict)
 
 
-def _list(value: object, what: str) -> list[object]:
-    if not isinstance(value, list):
-        raise InputError(f"The {what} are {'missing' if value is None else repr(value)}; expected a list.")
-    return value
+def _is_tables(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_table, value.values()))
 
 
-def _strings(value: object, what: str) -> list[str]:
-    found = _list(value, what)
-    if not all(isinstance(item, str) and item for item in found):
-        raise InputError(f"The {what} are {value!r}; expected a list of names.")
-    return cast("list[str]", found)
+def _is_places(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(place, str) for place in value.values())
 
 
-def _places(value: object) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(place, str) for place in value.values()):
-        raise InputError(f"[data] is {value!r}; expected the place of each dataset by its name.")
-    return cast("dict[str, str]", value)
+def _is_seeds(value: object) -> bool:
+    return isinstance(value, list) and all(type(seed) is int and seed >= 0 for seed in value)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _is_limit(value: object) -> bool:
+    return isinstance(value, dict) and all(part in SPLITS and _is_count(count) for part, count in value.items())
+
+
+KINDS: dict[str, tuple[Check, str]] = {
+    "frame": (lambda v: isinstance(v, str | float), "grey, black, mean or a number between 0 and 1"),
+    "image_side": (_is_count, "a number of pixels"),
+    "read": (lambda v: v in ("logits", "features"), "logits or features"),
+    "shots": (_is_count, "a number of images per class"),
+    "draws": (lambda v: v in ("ours", "published"), "ours or published"),
+    "limit": (_is_limit, "images per class such as {train = 32, val = 8, test = 40}"),
+    "grouped": (lambda v: isinstance(v, bool), "true or false"),
+    "attributes": (lambda v: isinstance(v, str) and v, "des, a JSON file, sentence, templates or names"),
+    "sentences": (_is_count, "a number of sentences per class"),
+}

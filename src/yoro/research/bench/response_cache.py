@@ -1,4 +1,4 @@
-"""Responses that several cells share, kept on disk as they come, so that a kill costs at most one file of them."""
+"""Responses that several cells share, cached on disk file by file, so that an interruption costs at most one."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class ResponseCache:
 
     @property
     def seconds_an_image(self) -> float:
-        """Time to decode one image and to ask the source, as it was measured."""
+        """Measured time to decode one image and run the source on it."""
         return self.seconds / max(len(self), 1)
 
     def read(self, examples: Sequence[Example], pipeline: Pipeline, loading: Loading, *, progress: bool) -> int:
-        """Ask the source for those images that are not here yet; their number.
+        """Read the responses of images that are not cached yet, and return their number.
 
-        An image that cannot be read is an error: a result without it would be a result on other data.
+        An unreadable image is an error: a result without it would be a result on other data.
         """
         missing = list({example.name: example for example in examples if example.name not in self._place}.values())
         for start in range(0, len(missing), self._rows):
@@ -54,7 +54,7 @@ class ResponseCache:
             batches = list(stream.shown(f"reading {start:,} of {len(missing):,}", progress))
             if stream.skipped:
                 raise ImageError(
-                    f"{len(stream.skipped)} of {len(part)} images cannot be read; the first: {stream.skipped[0][1]}"
+                    f"{len(stream.skipped)} of {len(part)} images cannot be read, first: {stream.skipped[0][1]}"
                 )
             self._keep(batches, time.perf_counter() - began)
         return len(missing)
@@ -64,7 +64,7 @@ class ResponseCache:
         return np.stack([self._responses[file][row] for file, row in (self._place[e.name] for e in examples)])
 
     def stream(self, examples: Sequence[Example]) -> ResponseStream:
-        """The same as a traversal, with labels and digests."""
+        """The same as a stream, with labels and digests."""
         return ResponseStream(lambda _: self._batches(examples), len(examples))
 
     def _batches(self, examples: Sequence[Example]) -> Iterator[ResponseBatch]:
@@ -100,9 +100,9 @@ class ResponseCache:
                 responses, names = archive["responses"], archive["names"].tolist()
                 digests, seconds = [row.tobytes() for row in archive["digests"]], float(archive["seconds"])
             if responses.ndim != 2 or not len(responses) == len(names) == len(digests):
-                raise ValueError("its parts do not fit together")
+                raise ValueError("its parts do not match")
         except (OSError, ValueError, KeyError, EOFError) as error:
-            raise StoreError(f"'{path}' is damaged ({error}). Remove it: the images are read again.") from None
+            raise StoreError(f"'{path}' is damaged ({error}). Delete it, and the images will be read again.") from None
         for row, name in enumerate(names):
             self._place[name] = len(self._responses), row
         self._responses.append(responses)

@@ -1,11 +1,11 @@
-"""What a run of a plan would do, and about how long it would take, by earlier results or a short measurement."""
+"""Dry runs: which cells of a plan would run, and about how long that takes, by earlier results or a measurement."""
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -14,7 +14,7 @@ from yoro.data.splits import HOLD_OUT, MOST_VALIDATION
 from yoro.errors import InputError, counted, one_line
 from yoro.research.baselines.published import ITERATIVE
 from yoro.research.bench.cell_loading import choose_sentences, find_data, manifest_file, published_index, stage_of
-from yoro.research.bench.cells import Cell
+from yoro.research.bench.cells import BenchCell
 from yoro.research.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.research.bench.datasets.dataset import BenchDataset, split_counts
 from yoro.research.bench.datasets.manifest import take_manifest
@@ -23,7 +23,7 @@ from yoro.research.bench.plan import Plan
 from yoro.research.bench.results import PlanEntry, Results
 from yoro.research.bench.runner import duration_text
 from yoro.research.bench.speed_probe import Speed
-from yoro.sources.availability import lacking
+from yoro.sources.availability import why_unavailable
 
 State = Literal["finished", "to run", "data changed", "no data", "no source"]
 STATES: tuple[State, ...] = get_args(State)
@@ -39,7 +39,7 @@ USUAL, LEAST = 224, 0.04  # the side that the rates are for, and the share of it
 
 
 class Counted(NamedTuple):
-    """Images of a cell by what they are for."""
+    """Images of a cell by split."""
 
     train: int
     val: int
@@ -47,72 +47,61 @@ class Counted(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Forecast:
-    """A cell, whether it would run, and about how many seconds that takes (with its share of shared responses)."""
+class CellForecast:
+    """A cell, whether it would run, and about how many seconds that takes (shared responses count once)."""
 
     entry: PlanEntry
     state: State
     seconds: float = 0.0
-    why: str = ""  # it cannot run, or failed before
+    why: str = ""  # why it cannot run, or failed before
 
 
-Measure = Callable[[Cell, BenchDataset, Sequence[Example], bool], Speed]  # the last: whether it is trained through
+Measure = Callable[[BenchCell, BenchDataset, Sequence[Example], bool], Speed]  # the last: whether to measure training
+Speeds = Mapping[str, Speed]  # by source
 
 
-@dataclass(frozen=True)
-class Rates:
-    """Seconds of one image, forward and in an epoch of training, and of a mapping, by source; as they were measured."""
-
-    forward: dict[str, float]
-    training: dict[str, float]
-    solving: dict[str, float] = field(default_factory=dict)
-
-    def seconds(self, source: str) -> float:
-        """Of a forward pass."""
-        return self.forward.get(source, 1.0 / guessed_rate(source))
-
-    def training_seconds(self, source: str) -> float:
-        """Of a forward and a backward pass."""
-        return self.training.get(source, (1.0 + BACKWARD) * self.seconds(source))
+def speed_of(source: str, measured: Speeds) -> Speed:
+    """The speed of a source: measured, or guessed by its network."""
+    return measured.get(source) or Speed(1.0 / guessed_rate(source))
 
 
-def forecast(plan: Plan, results: Results, roots: Sequence[Path], measure: Measure | None = None) -> list[Forecast]:
-    """Every cell of the plan, in its order; `measure` is asked for sources that no earlier result tells of."""
-    rates = measured_rates(plan, results)
+def forecast(plan: Plan, results: Results, roots: Sequence[Path], measure: Measure | None = None) -> list[CellForecast]:
+    """Every cell of the plan in order; sources without earlier results are measured with `measure`."""
+    speeds: Speeds = measured_speeds(plan, results)
     data = {name: _look(name, plan, results, roots) for name in plan.datasets}
     checked = [(entry, *_state(entry, data[entry.dataset], results, roots)) for entry in plan.entries()]
     if measure is not None:
         runs = [entry.cell for entry, state, _ in checked if state in ("to run", "data changed")]
-        rates = _measured_now(runs, data, rates, measure)
+        speeds = _measured_now(runs, data, speeds, measure)
     read: set[object] = set()  # stages whose responses are in the estimate already
     listed = []
     for entry, state, why in checked:
         seconds, seen = 0.0, data[entry.dataset].dataset
         if state != "finished" and seen is not None and seen.counts:
-            counted = count_images(entry.cell, seen)
-            seconds = training_cost(entry.cell, counted, rates) + rates.solving.get(entry.cell.source, 0.0)
+            counted, speed = count_images(entry.cell, seen), speed_of(entry.cell.source, speeds)
+            seconds = training_cost(entry.cell, counted, speed) + speed.solving
             key = entry.dataset, *stage_of(entry.cell), entry.seed if entry.cell.inputs.shots else None
             if key not in read:
-                seconds += sum(counted) * rates.seconds(entry.cell.source)
+                seconds += sum(counted) * speed.forward
                 read.add(key)
-        listed.append(Forecast(entry, state, seconds, why))
+        listed.append(CellForecast(entry, state, seconds, why))
     return listed
 
 
 def _state(entry: PlanEntry, seen: _Seen, results: Results, roots: Sequence[Path]) -> tuple[State, str]:
-    """Whether a cell would run, and what stands in the way or did before."""
+    """Whether a cell would run, and why it cannot or failed before."""
     known = results.of(entry.cell)
     if known and (seen.digest is None or any(result.depends.get("data") == seen.digest for result in known)):
         return "finished", ""
     absent = seen.problem or _missing_files(entry.cell, seen, roots)
-    source = lacking(entry.cell.source, gradients=find_method(entry.cell.method).trains)
+    source = why_unavailable(entry.cell.source, gradients=find_method(entry.cell.method).trains)
     if absent or source:
         return "no data" if absent else "no source", " ".join(filter(None, (absent, source)))
     return "data changed" if known else "to run", results.error(entry.cell) or ""
 
 
-def _missing_files(cell: Cell, seen: _Seen, roots: Sequence[Path]) -> str:
-    """What a cell reads beside the images and cannot find: a published draw, or sentences."""
+def _missing_files(cell: BenchCell, seen: _Seen, roots: Sequence[Path]) -> str:
+    """What a cell reads beside the images and is missing: a published draw, or sentences."""
     if seen.dataset is None:
         return ""
     try:
@@ -124,25 +113,24 @@ def _missing_files(cell: Cell, seen: _Seen, roots: Sequence[Path]) -> str:
     return ""
 
 
-def _measured_now(cells: Sequence[Cell], data: Mapping[str, _Seen], known: Rates, measure: Measure) -> Rates:
-    """The rates with those of sources that have none yet, each measured once on images of a dataset of its own."""
-    forward, training, solving = dict(known.forward), dict(known.training), dict(known.solving)
+def _measured_now(
+    cells: Sequence[BenchCell], data: Mapping[str, _Seen], known: Speeds, measure: Measure
+) -> dict[str, Speed]:
+    """The speeds with those of new sources, each measured once on images of one of its datasets."""
+    speeds = dict(known)
     trained = {cell.source for cell in cells if find_method(cell.method).trains}
     for cell in cells:
-        seen, source = data[cell.dataset], cell.source
-        needed = source in trained and source not in training
-        if seen.dataset is None or (source in forward and not needed):
+        seen, old = data[cell.dataset], speeds.get(cell.source)
+        needed = cell.source in trained and (old is None or old.training is None)
+        if seen.dataset is None or (old and not needed):
             continue
-        speed = measure(cell, seen.dataset, seen.examples, needed)
-        forward.setdefault(source, speed.forward)
-        solving[source] = speed.solving
-        if speed.training is not None:
-            training[source] = speed.training
-    return Rates(forward, training, solving)
+        new = measure(cell, seen.dataset, seen.examples, needed)
+        speeds[cell.source] = replace(new, forward=old.forward, training=old.training or new.training) if old else new
+    return speeds
 
 
-def count_images(cell: Cell, dataset: BenchDataset) -> Counted:
-    """Images of a cell, by the numbers that the dataset is known to have."""
+def count_images(cell: BenchCell, dataset: BenchDataset) -> Counted:
+    """Images of a cell, from the counts of the dataset."""
     counts, inputs = dataset.counts, cell.inputs
     train, val, test = (counts.get(split, 0) for split in ("train", "val", "test"))
     if not val:
@@ -155,8 +143,8 @@ def count_images(cell: Cell, dataset: BenchDataset) -> Counted:
     return Counted(*(min(n, limits.get(split, n)) for split, n in (("train", train), ("val", val), ("test", test))))
 
 
-def training_cost(cell: Cell, counted: Counted, rates: Rates) -> float:
-    """Seconds of training: epochs with their validation, prompts and crops that are looked at one by one, the test."""
+def training_cost(cell: BenchCell, counted: Counted, speed: Speed) -> float:
+    """Seconds of training: epochs with validation, for every prompt and crop, and the test; 0 without training."""
     method = find_method(cell.method)
     options = method.make_options(dict(cell.options), cell.dataset)
     epochs = options.epochs if method.trains else 0
@@ -165,14 +153,14 @@ def training_cost(cell: Cell, counted: Counted, rates: Rates) -> float:
     looks = options.prompts if cell.method == "dvp-cls" else 1
     if cell.method == "dga":
         looks += options.scales * options.crops + options.levels
-    forward, both = rates.seconds(cell.source), rates.training_seconds(cell.source)
+    forward, both = speed.forward, speed.training or (1.0 + BACKWARD) * speed.forward
     gathering = forward if cell.method in ITERATIVE and options.mapping_pass else 0.0
     an_epoch = counted.train * (both + gathering) + counted.val * forward
     return looks * (epochs * an_epoch + (counted.test + counted.train) * forward)
 
 
-def measured_rates(plan: Plan, results: Results) -> Rates:
-    """Medians over what this folder of results has of each source."""
+def measured_speeds(plan: Plan, results: Results) -> dict[str, Speed]:
+    """Median speeds of the sources in this folder of results."""
     forward: dict[str, list[float]] = {}
     training: dict[str, list[float]] = {}
     for entry in plan.entries():
@@ -181,11 +169,12 @@ def measured_rates(plan: Plan, results: Results) -> Rates:
             training.setdefault(entry.cell.source, []).extend(
                 epoch.seconds / result.fitted for epoch in result.epochs if epoch.epoch > 0
             )
-    return Rates(*({s: statistics.median(v) for s, v in found.items() if v} for found in (forward, training)))
+    median = statistics.median
+    return {s: Speed(median(times), median(training[s]) if training[s] else None) for s, times in forward.items()}
 
 
 def guessed_rate(source: str) -> float:
-    """Images a second where nothing was measured yet; a smaller canvas is quicker by its area.
+    """Images per second of a source that was not measured; scaled by the area of the canvas.
 
     >>> guessed_rate("timm:resnext101_32x8d.fb_wsl_ig1b_ft_in1k"), guessed_rate("onnx:mine.onnx")
     (5.5, 10.0)
@@ -199,8 +188,8 @@ def guessed_rate(source: str) -> float:
     return RATES.get(network, UNKNOWN) / share
 
 
-def forecast_values(listed: Sequence[Forecast]) -> list[dict[str, object]]:
-    """Plain values for a machine to read, one a cell."""
+def forecast_values(listed: Sequence[CellForecast]) -> list[dict[str, object]]:
+    """JSON values, one object per cell."""
     return [
         one.entry.cell.key() | {
             "setting": one.entry.setting, "column": one.entry.method, "state": one.state,
@@ -210,14 +199,14 @@ def forecast_values(listed: Sequence[Forecast]) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def forecast_lines(listed: Sequence[Forecast]) -> list[str]:
-    """A line for each setting, dataset and method; then the number of cells, the time, and what stands in the way.
+def forecast_lines(listed: Sequence[CellForecast]) -> list[str]:
+    """A line per setting, dataset and method; then the number of cells, the time, and what is missing.
 
-    Where the methods of a setting have different prompts, a line names its own.
+    Lines name the prompt where the methods of a setting have different ones.
     """
     prompts = {(one.entry.setting, one.entry.cell.prompt) for one in listed}
     several = len(prompts) > len({setting for setting, _ in prompts})
-    rows: dict[tuple[str, ...], list[Forecast]] = {}
+    rows: dict[tuple[str, ...], list[CellForecast]] = {}
     for one in listed:
         prompt = (one.entry.cell.prompt,) if several else ()
         rows.setdefault((one.entry.setting, one.entry.dataset, one.entry.method, *prompt), []).append(one)
@@ -234,21 +223,22 @@ def forecast_lines(listed: Sequence[Forecast]) -> list[str]:
     return [*lines, *_totals(listed), *(f"{n} cells: {reason}" for reason, n in problems.items())]
 
 
-def _totals(listed: Sequence[Forecast]) -> list[str]:
+def _totals(listed: Sequence[CellForecast]) -> list[str]:
     counts = Counter(one.state for one in listed)
     now = duration_text(sum(one.seconds for one in listed if one.state in ("to run", "data changed")))
     later = duration_text(sum(one.seconds for one in listed if one.state in ("no data", "no source")))
-    beside = f", and {later} more where data or sources are missing" if counts["no data"] + counts["no source"] else ""
+    absent = counts["no data"] + counts["no source"]
+    beside = f", plus {later} for cells whose data or source is missing" if absent else ""
     states = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
     return [
         f"{counted(len(listed), 'cell')}: {states}.",
-        f"About {now} to run{beside}, by earlier results, else as measured now, else by rates of two CPU cores.",
+        f"About {now} to run{beside}, estimated from earlier results, this measurement, or typical CPU rates.",
     ]
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """A dataset as it is found now: its images counted, its digest where results ask for it, or what is wrong."""
+    """A dataset as found now: its counts, its digest if results need it, or the problem."""
 
     dataset: BenchDataset | None = None
     digest: str | None = None

@@ -1,4 +1,4 @@
-"""Runs a plan: every cell once, whatever happened before, and whatever happens to the others."""
+"""Runs a plan: computes every cell without a result; a cell that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 
 from yoro.data.examples import Example
 from yoro.environment import __version__, cores
-from yoro.errors import YoroError, counted, one_line
+from yoro.errors import YoroError, counted
 from yoro.model.metrics import percent_text
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import STRICT, Loading
 from yoro.refining.settings import check_torch
 from yoro.research.bench.cell_loading import (
-    Opened,
+    OpenedDataset,
     altered,
     choose_sentences,
     digests,
@@ -28,31 +28,32 @@ from yoro.research.bench.cell_loading import (
     published_index,
     stage_of,
 )
-from yoro.research.bench.cells import EDITION, Cell, CellInputs, digest_of
-from yoro.research.bench.context import Answer, Context, Origin
+from yoro.research.bench.cells import EDITION, BenchCell, CellInputs, digest_of
+from yoro.research.bench.context import Context, Origin
 from yoro.research.bench.datasets.drawing import Drawn
 from yoro.research.bench.methods.bench_methods import find_method
 from yoro.research.bench.plan import Plan
 from yoro.research.bench.response_cache import ResponseCache
-from yoro.research.bench.results import PlanEntry, Result, Results
+from yoro.research.bench.results import CellFigures, PlanEntry, Result, Results
+from yoro.research.peers.method import failure
 from yoro.sources.protocol import is_dual
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """With what a plan is run: settings that change the time it takes and never the numbers."""
+    """How a plan is run: settings that change the time it takes, not the numbers."""
 
     roots: Sequence[Path] = ()
     device: str = "auto"
     loading: Loading = STRICT  # an image that cannot be read fails its cells
     progress: bool = False
     tell: Callable[[str], None] = lambda _: None
-    tell_done: Callable[[str], None] = lambda _: None  # of cells that went well, which may be many
+    tell_done: Callable[[str], None] = lambda _: None  # for finished cells, which may be many
 
 
 @dataclass
 class Progress:
-    """How far a run has come: cells by what became of them."""
+    """Progress of a run: cells by state."""
 
     total: int
     found: int = 0  # finished before
@@ -63,11 +64,11 @@ class Progress:
 
     @property
     def dealt_with(self) -> int:
-        """Cells that need no more thought in this run."""
+        """Cells that are done with in this run."""
         return self.found + self.computed + self.failed
 
     def line(self, entry: PlanEntry, what: str) -> str:
-        """What became of a cell, how far the run is, and about how long it takes yet."""
+        """The state of a cell, the progress of the run, and about how long is left."""
         rest = ""
         if self.computed and self.dealt_with < self.total:
             each = (time.perf_counter() - self._started) / self.computed
@@ -76,16 +77,16 @@ class Progress:
         return f"[{self.dealt_with} of {self.total}] {place}: {what}{rest}"
 
     def to_json(self) -> dict[str, object]:
-        """Plain values for a machine to read."""
+        """The counts as JSON values."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def __str__(self) -> str:
         failed = f", {self.failed} failed" if self.failed else ""
-        return f"{self.total} cells: {self.found} were finished before, {self.computed} computed{failed}"
+        return f"{self.total} cells: {self.found} finished before, {self.computed} computed{failed}"
 
 
 def run_plan(plan: Plan, results: Results, settings: RunSettings) -> Progress:
-    """Compute every cell that has no result yet; each is written as soon as it is known."""
+    """Compute every cell that has no result yet; each result is saved at once."""
     unique = list({entry.cell.name: entry for entry in plan.entries()}.values())  # two columns may be one cell
     run = _Run(plan, results, settings, Progress(len(unique)))
     for mine in _grouped(unique, lambda entry: entry.cell.dataset):
@@ -94,7 +95,7 @@ def run_plan(plan: Plan, results: Results, settings: RunSettings) -> Progress:
 
 
 @dataclass(frozen=True)
-class _Job:
+class _CellJob:
     """A cell to compute: its images, its sentences, and digests of all that it depends on."""
 
     entry: PlanEntry
@@ -114,7 +115,7 @@ class _Run:
         self._plan, self._results, self._settings = plan, results, settings
         self._draws: dict[tuple[int, CellInputs], tuple[Drawn, str]] = {}  # of one dataset: methods share them
         self._pipelines: dict[object, Pipeline] = {}  # open ones, which datasets share
-        self._closed: dict[str, Exception] = {}  # sources that could not be opened: they are not asked again
+        self._closed: dict[str, Exception] = {}  # sources that could not be opened, and are not tried again
         self.progress = progress
 
     def dataset(self, mine: Sequence[PlanEntry]) -> None:
@@ -134,11 +135,11 @@ class _Run:
         old = sum(bool(found) and all(one.depends.get("data") != digest for one in found) for found in known)
         if old:
             told = f"{name}: {altered(opened.manifest)} {old} finished cells were computed on other data"
-            self._settings.tell(f"{told} and are computed again.")
+            self._settings.tell(f"{told} and will be recomputed.")
         for group in _grouped(mine, lambda entry: stage_of(entry.cell)):
             self._stage(opened, group)
 
-    def _stage(self, opened: Opened, group: Sequence[PlanEntry]) -> None:
+    def _stage(self, opened: OpenedDataset, group: Sequence[PlanEntry]) -> None:
         """All cells of one dataset, source and prompt: the responses they share are read once."""
         try:
             pipeline = self._pipeline(group[0].cell, opened)
@@ -160,7 +161,7 @@ class _Run:
         for job in waiting:
             self._compute(job, opened, pipeline, cache)
 
-    def _pipeline(self, cell: Cell, opened: Opened) -> Pipeline:
+    def _pipeline(self, cell: BenchCell, opened: OpenedDataset) -> Pipeline:
         if cell.source in self._closed:
             raise self._closed[cell.source]
         key = *stage_of(cell), opened.about.legacy_side if cell.prompt == "legacy-padding" else None
@@ -168,7 +169,7 @@ class _Run:
             self._pipelines[key] = open_pipeline(cell, opened.about, self._settings.device)
         return self._pipelines[key]
 
-    def _wanted(self, entry: PlanEntry, opened: Opened, pipeline: Pipeline) -> list[_Job]:
+    def _wanted(self, entry: PlanEntry, opened: OpenedDataset, pipeline: Pipeline) -> list[_CellJob]:
         """The cell as a job, unless it is finished or cannot be one."""
         cell, roots = entry.cell, self._settings.roots
         try:
@@ -185,9 +186,9 @@ class _Run:
         except (YoroError, OSError) as error:
             self._fail([entry], error)
             return []
-        return [_Job(entry, *self._draws[key], sentences, depends)]
+        return [_CellJob(entry, *self._draws[key], sentences, depends)]
 
-    def _compute(self, job: _Job, opened: Opened, pipeline: Pipeline, cache: ResponseCache) -> None:
+    def _compute(self, job: _CellJob, opened: OpenedDataset, pipeline: Pipeline, cache: ResponseCache) -> None:
         cell, drawn, settings = job.entry.cell, job.drawn, self._settings
         made_of = {"cell": cell.key(), "depends": dict(job.depends), "edition": EDITION}
         scratch = self._results.folder / "trainings" / digest_of(made_of)
@@ -199,18 +200,17 @@ class _Run:
         try:
             if method.trains:
                 check_torch(f"The method {cell.method!r}")
-            answer: Answer = method.run(context, method.make_options(dict(cell.options), cell.dataset))
-        except Exception as error:  # whatever one method runs into is no other's concern
+            figures: CellFigures = method.run(context, method.make_options(dict(cell.options), cell.dataset))
+        except Exception as error:  # the failure of one method must not stop the others
             if _was_interrupted(error):
                 raise KeyboardInterrupt from error
             shutil.rmtree(scratch, ignore_errors=True)
             self._fail([job.entry], error)
             return
-        found = vars(answer) | {"fitted": len(drawn.train) if answer.fitted is None else answer.fitted}
         result = Result(
-            cell, job.depends, tested=len(drawn.test), draw=job.draw,
+            **vars(figures), cell=cell, depends=job.depends, tested=len(drawn.test), draw=job.draw,
             image_seconds=cache.seconds_an_image, machine=_machine(settings.device),
-            finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"), **found,
+            finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
         )  # fmt: skip
         self._results.write(result)
         shutil.rmtree(scratch, ignore_errors=True)
@@ -219,17 +219,17 @@ class _Run:
         settings.tell_done(self.progress.line(job.entry, what))
 
     def _cannot_open(self, entries: Sequence[PlanEntry], error: Exception) -> None:
-        """Data or a source that is not there: cells that were computed before stay as they are, the others fail."""
+        """Data or a source is missing: cells with a result keep it unchecked, the others fail."""
         known = [entry for entry in entries if self._results.of(entry.cell)]
         self.progress.found += len(known)
         if known:
-            told = f"Kept, but not checked: {counted(len(known), 'finished cell')} of {known[0].dataset}"
-            self._settings.tell(f"{told}: {_reason(error)}")
+            told = f"Kept unchecked: {counted(len(known), 'finished cell')} of {known[0].dataset}"
+            self._settings.tell(f"{told}: {failure(error)}")
         self._fail([entry for entry in entries if not self._results.of(entry.cell)], error)
 
     def _fail(self, entries: Sequence[PlanEntry], error: Exception) -> None:
-        """Record why cells could not be computed; many of one reason are told as one."""
-        reason, progress = _reason(error), self.progress
+        """Record why cells failed; many with one reason are reported together."""
+        reason, progress = failure(error), self.progress
         for entry in entries:
             self._results.fail(entry.cell, reason)
         progress.failed += len(entries)
@@ -239,12 +239,6 @@ class _Run:
             self._settings.tell(progress.line(entries[0], f"failed: {reason}"))
         elif entries:
             self._settings.tell(f"{len(entries)} cells of {entries[0].dataset} failed: {reason}")
-
-
-def _reason(error: Exception) -> str:
-    """An error in one line, with its kind where it is none of ours."""
-    text, kind = one_line(error), type(error).__name__
-    return text if isinstance(error, YoroError) or text == kind else f"{kind}: {text}"
 
 
 def _grouped(entries: Sequence[PlanEntry], key: Callable[[PlanEntry], object]) -> list[list[PlanEntry]]:
@@ -262,7 +256,7 @@ def _machine(device: str) -> dict[str, str]:
 
 
 def duration_text(seconds: float) -> str:
-    """A time as a person says it.
+    """A duration in words.
 
     >>> [duration_text(seconds) for seconds in (0.04, 75, 7300)]
     ['0.04 s', '1.2 min', '2.0 h']
@@ -273,6 +267,6 @@ def duration_text(seconds: float) -> str:
 
 
 def _was_interrupted(error: BaseException) -> bool:
-    """Whether an error is what a library made of Ctrl-C."""
+    """Whether an error was caused by Ctrl-C inside a library."""
     cause = error.__cause__ or error.__context__
     return cause is not None and (isinstance(cause, KeyboardInterrupt) or _was_interrupted(cause))

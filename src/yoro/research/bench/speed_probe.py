@@ -1,4 +1,4 @@
-"""How fast this machine is with a source: some seconds of the work itself, before a plan is run."""
+"""Speed of a source on this machine, measured for a few seconds before a plan is run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from yoro.data.examples import Example
 from yoro.environment import cores
 from yoro.model.estimator import DiscriminantMapping
 from yoro.model.pipeline import Pipeline
-from yoro.model.settings import STRICT, Loading
+from yoro.model.settings import STRICT
 from yoro.research.bench.cell_loading import open_pipeline
-from yoro.research.bench.cells import Cell
+from yoro.research.bench.cells import BenchCell
 from yoro.research.bench.datasets.dataset import BenchDataset
 
 WARM, MOST = 8, 96  # images before the clock starts, and at most while it runs
@@ -24,39 +24,39 @@ ROWS = 1024  # random responses that a mapping is solved for
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds of one image, forward and in an epoch of training, and of solving one mapping."""
+    """Seconds per image, forward and in an epoch of training (None: unknown), and per solved mapping."""
 
     forward: float
-    training: float | None
-    solving: float
+    training: float | None = None
+    solving: float = 0.0
 
 
 def measure(
-    cell: Cell, dataset: BenchDataset, examples: Sequence[Example], *, trains: bool, device: str = "auto"
+    cell: BenchCell, dataset: BenchDataset, examples: Sequence[Example], *, trains: bool, device: str = "auto"
 ) -> Speed:
-    """What the source of a cell takes here, on images of the dataset."""
+    """The speed of a cell's source on images of the dataset."""
     pipeline = open_pipeline(cell, dataset, device)
     drawn = np.random.default_rng(0).permutation(len(examples))[: WARM + MOST].tolist()
     chosen = [examples[i] for i in drawn]
-    first = _seconds(pipeline, chosen[:WARM], STRICT)
+    first = _seconds(pipeline, chosen[:WARM])
     rest = chosen[WARM : WARM + max(WARM, min(MOST, int(PATIENCE / first)))] or chosen
-    forward = _seconds(pipeline, rest, STRICT)
+    forward = _seconds(pipeline, rest)
     return Speed(forward, _training(cell, pipeline, rest, device) if trains else None, _solving(pipeline))
 
 
-def _seconds(pipeline: Pipeline, examples: Sequence[Example], loading: Loading) -> float:
-    """Of one image, decoded and answered."""
+def _seconds(pipeline: Pipeline, examples: Sequence[Example]) -> float:
+    """Seconds to decode one image and run the source on it."""
     started = time.perf_counter()
-    count = sum(len(batch) for batch in pipeline.stream(examples, loading))
+    count = sum(len(batch) for batch in pipeline.stream(examples, STRICT))
     return (time.perf_counter() - started) / max(count, 1)
 
 
-def _training(cell: Cell, pipeline: Pipeline, examples: Sequence[Example], device: str) -> float:
-    """Of one image in an epoch: the second of two, as the first has to warm up."""
+def _training(cell: BenchCell, pipeline: Pipeline, examples: Sequence[Example], device: str) -> float:
+    """Seconds per image in an epoch: the second of two, since the first has to warm up."""
     from yoro.prompts.trainable import TrainablePrompt
     from yoro.refining.heads import LinearHead
     from yoro.refining.images import LabelledImages
-    from yoro.refining.loop import Training
+    from yoro.refining.loop import PromptTraining
     from yoro.refining.recipe import Recipe
     from yoro.sources.torch.gradients import open_differentiable
 
@@ -65,12 +65,12 @@ def _training(cell: Cell, pipeline: Pipeline, examples: Sequence[Example], devic
     images = LabelledImages(examples, classes, pipeline.geometry)
     prompt, head = TrainablePrompt(pipeline.prompt, twin.device), LinearHead(twin.width, classes, device=twin.device)
     recipe = Recipe(epochs=2, batch_size=min(len(examples), 16 * cores()), augmentation=None)
-    records = Training(prompt, twin, head, recipe).run(images, images).records
+    records = PromptTraining(prompt, twin, head, recipe).run(images, images).records
     return records[-1].seconds / len(examples)
 
 
 def _solving(pipeline: Pipeline) -> float:
-    """Of one decomposition and a solution, which most methods that do not train come down to."""
+    """Seconds of one decomposition and solution, the main cost of most methods that do not train."""
     rng = np.random.default_rng(0)
     responses, labels = rng.normal(size=(ROWS, pipeline.source.width)), rng.integers(0, 10, ROWS)
     started = time.perf_counter()

@@ -1,5 +1,5 @@
-"""Methods that do the same job as a label mapping, each behind the same two verbs.
+"""Peer methods: training-free classifiers on the same responses, each behind the same two calls.
 
-`fit(task)` gives a scorer, and `scorer(responses)` gives scores (n, classes). A file holds one method and its kin;
-`methods.py` lists them by name.
+`fit(task)` returns a scorer, and `scorer(responses)` returns scores (n, classes). A file holds one published method and
+its variants; `methods.py` lists them by name, `shared_responses.py` reads what they are compared on.
 """

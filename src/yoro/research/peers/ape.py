@@ -25,8 +25,8 @@ from scipy.special import softmax
 
 from yoro.errors import InputError
 from yoro.mappings.batches import Codes
-from yoro.research.peers.method import Array, Method, Scorer, Task, held, one_hot, unit
-from yoro.research.peers.tip_adapter import Cache, Search, kernel
+from yoro.research.peers.method import Array, FitTask, Method, Scorer, held, one_hot, unit
+from yoro.research.peers.tip_adapter import Cache, TipAdapterSettings, kernel
 
 GAMMAS = 20  # steps of the grid
 DIMENSION = 1024  # that numbers of channels are published for
@@ -34,7 +34,7 @@ TINY = 1e-6
 
 
 @dataclass(frozen=True)
-class Refinement(Search):
+class ApeSettings(TipAdapterSettings):
     """Bounds of the grid, channels that are kept of 1,024, and the weight of similarity in their choice.
 
     surprise : bound of gamma.
@@ -49,7 +49,7 @@ class Refinement(Search):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= self.channels <= DIMENSION:
-            raise InputError(f"{self.channels} channels are to be kept; expected 1 to {DIMENSION}.")
+            raise InputError(f"channels is {self.channels}; expected 1 to {DIMENSION}.")
 
     @property
     def gammas(self) -> Array:
@@ -62,18 +62,18 @@ class Refinement(Search):
 
 
 PUBLISHED = {
-    "caltech101": Refinement(7.0, 7.0, 1.0, 800, 0.5),
-    "dtd": Refinement(7.0, 7.0, 1.0, 400, 0.5),
-    "eurosat": Refinement(30.0, 5.0, 1.5, 700, 0.9),
-    "fgvc-aircraft": Refinement(20.0, 10.0, 1.0, 800, 0.1),
-    "flowers102": Refinement(7.0, 7.0, 1.0, 700, 0.4),
-    "food101": Refinement(7.0, 7.0, 1.0, 700, 0.3),
-    "oxfordpets": Refinement(7.0, 7.0, 1.0, 800, 0.7),
-    "stanfordcars": Refinement(10.0, 7.0, 1.0, 500, 0.6),
-    "sun397": Refinement(10.0, 7.0, 1.0, 800, 0.7),
-    "ucf101": Refinement(10.0, 7.0, 1.5, 700, 0.3),
+    "caltech101": ApeSettings(7.0, 7.0, 1.0, 800, 0.5),
+    "dtd": ApeSettings(7.0, 7.0, 1.0, 400, 0.5),
+    "eurosat": ApeSettings(30.0, 5.0, 1.5, 700, 0.9),
+    "fgvc-aircraft": ApeSettings(20.0, 10.0, 1.0, 800, 0.1),
+    "flowers102": ApeSettings(7.0, 7.0, 1.0, 700, 0.4),
+    "food101": ApeSettings(7.0, 7.0, 1.0, 700, 0.3),
+    "oxfordpets": ApeSettings(7.0, 7.0, 1.0, 800, 0.7),
+    "stanfordcars": ApeSettings(10.0, 7.0, 1.0, 500, 0.6),
+    "sun397": ApeSettings(10.0, 7.0, 1.0, 800, 0.7),
+    "ucf101": ApeSettings(10.0, 7.0, 1.5, 700, 0.3),
 }
-USUAL = Refinement()
+USUAL = ApeSettings()
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Refined(Cache):
         return super().votes(unit(vectors[:, self.channels]))
 
 
-def fit(task: Task, settings: Refinement = USUAL) -> Scorer:
+def fit(task: FitTask, settings: ApeSettings = USUAL) -> Scorer:
     """Channels, keys and values in closed form; (beta, alpha, gamma) on validation data, ties to the smaller."""
     texts, task = task.needed_texts(), task.normalised()
     head, trial = texts.scale * texts.heads.T, task.validated()
@@ -108,14 +108,14 @@ def fit(task: Task, settings: Refinement = USUAL) -> Scorer:
     return Refined(keys, values, head, beta, alpha, channels)
 
 
-def _votes(affinity: Array, trial: Task, surprise: Array, gammas: Array) -> Array:
+def _votes(affinity: Array, trial: FitTask, surprise: Array, gammas: Array) -> Array:
     """What the cache says of validation vectors (gammas, n, classes), of their affinity (n, keys) to the keys."""
     weights = np.exp(surprise[:, None] * gammas)
     of = [np.flatnonzero(trial.truth == c) for c in range(len(trial.classes))]
     return np.ascontiguousarray(np.stack([affinity[:, mine] @ weights[mine] for mine in of]).transpose(2, 1, 0))
 
 
-def _refine(task: Task, heads: Array, settings: Refinement) -> tuple[NDArray[np.intp], Array, Array]:
+def _refine(task: FitTask, heads: Array, settings: ApeSettings) -> tuple[NDArray[np.intp], Array, Array]:
     """Kept channels, keys over them, and how much each training image surprises the zero-shot answer."""
     everything = np.concatenate([task.responses, heads])
     whose = np.concatenate([task.truth, np.arange(len(heads))])
@@ -138,5 +138,5 @@ def pair_similarity(vectors: Array, truth: Codes, classes: int) -> Array:
 APE = Method(
     "ape", fit, ("features", "texts", "stored data", "validation"),
     about="Tip-Adapter on chosen channels, values weighed by surprise",
-    settings=Refinement, published=PUBLISHED, edition=2,
+    settings=ApeSettings, published=PUBLISHED, edition=2,
 )  # fmt: skip

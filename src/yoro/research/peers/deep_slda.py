@@ -16,12 +16,12 @@ import numpy as np
 from scipy.linalg import solve
 
 from yoro.mappings.batches import Codes
-from yoro.research.peers.method import Array, LinearScores, Method, Scorer, Task
+from yoro.research.peers.method import Array, FitTask, LinearScores, Method, Scorer
 
 SHRINKAGE = 1e-4
 
 
-def fit(task: Task) -> Scorer:
+def fit(task: FitTask) -> Scorer:
     """One response after the other, in a seeded order."""
     order = task.generator(3).permutation(len(task.truth))
     means, covariance = stream(task.responses[order], task.truth[order], len(task.classes))

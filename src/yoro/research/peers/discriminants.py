@@ -20,17 +20,17 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.evidence import Validation, make_evidence
 from yoro.discriminant.reservoir import Members
-from yoro.discriminant.retention import ADAPTIVE, CONDITIONAL, select_retention, solve_retained
 from yoro.discriminant.selection import select_shrinkage
 from yoro.discriminant.shrinkage import Spectrum, make_spectrum
 from yoro.discriminant.solve import solve_empirical
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table, random_mapping
-from yoro.research.peers.method import LinearScores, Method, Scorer, Task, gathered, held
+from yoro.research.peers.coordinate_selection import ADAPTIVE, CONDITIONAL, select_retention, solve_retained
+from yoro.research.peers.method import FitTask, LinearScores, Method, Scorer, gathered, held
 
 
-def fit(task: Task, rule: str = "loo", target: str | None = None, votes: bool = False) -> Scorer:
+def fit(task: FitTask, rule: str = "loo", target: str | None = None, votes: bool = False) -> Scorer:
     """BDM with the shrinkage by a rule of `select_shrinkage`, towards a target of `make_spectrum`.
 
     Where the texts vote, their zero-shot head takes part as it does in `yoro.model.solve`.
@@ -47,19 +47,19 @@ def fit(task: Task, rule: str = "loo", target: str | None = None, votes: bool = 
     return known.mapping(select_shrinkage(rule, known))
 
 
-def fit_spoken(task: Task, target: str | None = None) -> Scorer:
+def fit_spoken(task: FitTask, target: str | None = None) -> Scorer:
     """BDM where there are texts, but without their zero-shot head."""
     task.needed_texts()
     return fit(task, target=target)
 
 
-def fit_zero_shot(task: Task) -> Scorer:
+def fit_zero_shot(task: FitTask) -> Scorer:
     """The head alone: what `yoro fit --shots 0` answers. No image is read; on unit vectors MPE is the same."""
     head = task.needed_texts().described(task.classes).head(task.classes)
     return LinearScores(head.weights, head.bias, normalise=True)
 
 
-def fit_empirical(task: Task) -> Scorer:
+def fit_empirical(task: FitTask) -> Scorer:
     """No shrinkage at all."""
     statistics = gathered(task)
     return solve_empirical(statistics, spectrum_of(task, statistics))
@@ -77,8 +77,8 @@ class RetainedScores:
         return self.mapping(responses)
 
 
-def fit_retained(task: Task, shares: tuple[float, ...]) -> RetainedScores:
-    """Some coordinates alone, by the rule of `yoro.discriminant.retention`; share and shrinkage by validation."""
+def fit_retained(task: FitTask, shares: tuple[float, ...]) -> RetainedScores:
+    """Selected coordinates (see `coordinate_selection`); share and shrinkage by validation."""
     trial = task.validated()
     statistics = gathered(trial)
     texts = None if task.texts is None else task.texts.flat
@@ -88,14 +88,14 @@ def fit_retained(task: Task, shares: tuple[float, ...]) -> RetainedScores:
     return RetainedScores(mapping, len(chosen.columns) / width, chosen.shrinkage)
 
 
-def spectrum_of(task: Task, statistics: ResponseStatistics, target: str | None = None) -> Spectrum:
+def spectrum_of(task: FitTask, statistics: ResponseStatistics, target: str | None = None) -> Spectrum:
     """The spectrum with a target by name; without, the paper's for this kind of response."""
     if task.texts is None:
         return make_spectrum(statistics, target or "identity")
     return make_spectrum(statistics, target or "texts", task.texts.flat, task.texts.scale)
 
 
-def in_responses(task: Task) -> Task:
+def in_responses(task: FitTask) -> FitTask:
     """The task over explicit responses: `scale T v` where there are texts."""
     if task.texts is None:
         return task
@@ -104,12 +104,12 @@ def in_responses(task: Task) -> Task:
     return replace(task, responses=task.responses @ lift, validation=seen, texts=None)
 
 
-def _named(task: Task) -> Validation:
+def _named(task: FitTask) -> Validation:
     responses, truth = held(task)
     return responses, np.asarray(task.classes, dtype=np.str_)[truth]
 
 
-def _groups(task: Task) -> NDArray[np.str_]:
+def _groups(task: FitTask) -> NDArray[np.str_]:
     return np.array(task.groups or [""] * len(task.truth), dtype=np.str_)
 
 
@@ -130,14 +130,14 @@ BDM = (
 )
 
 
-def fit_random(task: Task) -> Scorer:
+def fit_random(task: FitTask) -> Scorer:
     """RLM: sources drawn by lot."""
     width = task.responses.shape[1] if task.texts is None else len(task.texts.flat)
     return _folded(random_mapping(width, task.classes, task.generator(4)), task)
 
 
 def fit_table(
-    task: Task, table: Callable[[tuple[str, ...]], CoOccurrence], solve: Callable[[CoOccurrence], AffineMapping]
+    task: FitTask, table: Callable[[tuple[str, ...]], CoOccurrence], solve: Callable[[CoOccurrence], AffineMapping]
 ) -> Scorer:
     """A mapping of the table of which source classes answer to which target classes."""
     counted = table(task.classes)
@@ -145,7 +145,7 @@ def fit_table(
     return _folded(solve(counted), task)
 
 
-def _folded(mapping: AffineMapping, task: Task) -> Scorer:
+def _folded(mapping: AffineMapping, task: FitTask) -> Scorer:
     """A mapping over responses as it is, or over responses `scale T v` as one over v."""
     if task.texts is None:
         return mapping

@@ -34,9 +34,9 @@ from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import SelectionError
 from yoro.research.peers.method import (
     Array,
+    FitTask,
     LinearScores,
     Method,
-    Task,
     Texts,
     class_means,
     gathered,
@@ -49,7 +49,7 @@ MIXES = tuple(10.0**power for power in range(-4, 3))
 GUIDED_MIXES = tuple(10.0**power for power in range(-4, 5))  # of TIMO
 
 
-def fit(task: Task) -> LinearScores:
+def fit(task: FitTask) -> LinearScores:
     """The discriminant, mixed with the zero-shot answer where there are texts."""
     task = task.normalised()
     if task.texts is None:
@@ -67,7 +67,7 @@ def precision_factor(statistics: ResponseStatistics) -> tuple[Array, float]:
     scatter = statistics.scatter
     size = statistics.total - 1.0
     if not np.trace(scatter) > 0 or size <= 0:
-        raise SelectionError("one image a class leaves no covariance")
+        raise SelectionError("one image per class gives no covariance")
     return scatter + np.trace(scatter) / size * np.eye(len(scatter)), float(len(scatter))
 
 
@@ -80,25 +80,25 @@ def discriminant(statistics: ResponseStatistics) -> LinearScores:
 
 
 @dataclass(frozen=True)
-class Guidance:
+class TimoSettings:
     """How sharply texts are weighed by the images of their class."""
 
     gamma: float = 50.0
 
 
-PUBLISHED = {"flowers102": Guidance(100.0)}
-USUAL = Guidance()
+PUBLISHED = {"flowers102": TimoSettings(100.0)}
+USUAL = TimoSettings()
 GAMMAS = tuple(float(gamma) for gamma in range(5, 105, 5))
 AMOUNTS = 10  # numbers of added texts that TIMO-S tries
 
 
-def fit_guided(task: Task, settings: Guidance = USUAL) -> LinearScores:
+def fit_guided(task: FitTask, settings: TimoSettings = USUAL) -> LinearScores:
     """All texts are added; the mix with the most right answers on validation data is taken."""
     texts, task = even(task.needed_texts()), task.normalised()
     return _mixed(task, texts, settings.gamma, [len(texts.by_class[0])])
 
 
-def fit_searched(task: Task) -> LinearScores:
+def fit_searched(task: FitTask) -> LinearScores:
     """The same with gamma and the number of added texts chosen on validation data."""
     texts, task = even(task.needed_texts()), task.normalised()
     trial = task.validated()
@@ -112,7 +112,7 @@ def searched_amounts(each: int) -> list[int]:
     return [1 + i * (2 * each - 1) // (AMOUNTS - 1) for i in range(AMOUNTS)]
 
 
-def _mixed(task: Task, texts: Texts, gamma: float, amounts: Sequence[int]) -> LinearScores:
+def _mixed(task: FitTask, texts: Texts, gamma: float, amounts: Sequence[int]) -> LinearScores:
     """The number of texts and the mix with the most right answers on validation data; ties to the first."""
     trial = task.validated()
     vectors, truth = held(trial)
@@ -130,13 +130,13 @@ def even(texts: Texts) -> Texts:
     return replace(texts, by_class=tuple(vectors[:shortest] for vectors in texts.by_class))
 
 
-def similarities(task: Task, texts: Texts) -> list[Array]:
+def similarities(task: FitTask, texts: Texts) -> list[Array]:
     """Cosines of each class's texts with its mean image."""
     means = unit(class_means(task.responses, task.truth, len(task.classes)))
     return [vectors @ mean for vectors, mean in zip(texts.by_class, means, strict=True)]
 
 
-def guided_head(task: Task, texts: Texts, gamma: float) -> Array:
+def guided_head(task: FitTask, texts: Texts, gamma: float) -> Array:
     """Zero-shot head (dimension, classes) at unit length, whose texts are weighed by the images of their class."""
     columns = []
     for vectors, s in zip(texts.by_class, similarities(task, texts), strict=True):
@@ -144,7 +144,7 @@ def guided_head(task: Task, texts: Texts, gamma: float) -> Array:
     return unit(np.stack(columns)).T
 
 
-def with_texts(task: Task, texts: Texts, amount: int) -> LinearScores:
+def with_texts(task: FitTask, texts: Texts, amount: int) -> LinearScores:
     """GDA on the images and so many texts of each class, the nearest first, each shortened by its cosine."""
     added = ResponseStatistics(task.classes)
     for name, vectors, s in zip(task.classes, texts.by_class, similarities(task, texts), strict=True):
@@ -158,6 +158,6 @@ GDA = Method("gda", fit, ("features", "validation"), about="Gaussian discriminan
 _NEEDS = ("features", "texts", "validation")
 TIMO = Method(
     "timo", fit_guided, _NEEDS, about="GDA with texts as samples and texts weighed by images",
-    settings=Guidance, published=PUBLISHED, edition=2,
+    settings=TimoSettings, published=PUBLISHED, edition=2,
 )  # fmt: skip
 TIMO_S = Method("timo-s", fit_searched, _NEEDS, about="TIMO with its settings searched", edition=2)

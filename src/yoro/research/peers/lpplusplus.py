@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import softmax
 
-from yoro.research.peers.method import Array, LinearScores, Method, Scorer, Task, class_means, correct, held, one_hot
+from yoro.research.peers.method import Array, FitTask, LinearScores, Method, Scorer, class_means, correct, held, one_hot
 
 EPOCHS = 300
 EVERY = 10  # epochs between two steps of the blend
@@ -49,7 +49,7 @@ class Probe:
         return LinearScores(self.weights + self.blend * heads.T, self.bias, normalise=True)
 
 
-def start(task: Task, cosines: Array) -> Probe:
+def start(task: FitTask, cosines: Array) -> Probe:
     """The probe before the first epoch; cosines (n, classes) of the training vectors with the heads."""
     classes = len(task.classes)
     means = class_means(task.responses, task.truth, classes)
@@ -63,7 +63,7 @@ def gradients(probe: Probe, vectors: Array, cosines: Array, indicators: Array) -
     return Probe(vectors.T @ error, (cosines * error).sum(axis=0), error.sum(axis=0))
 
 
-def epochs(task: Task, cosines: Array) -> Iterator[Probe]:
+def epochs(task: FitTask, cosines: Array) -> Iterator[Probe]:
     """The probe after each epoch of full-batch descent."""
     indicators = one_hot(task.truth, len(task.classes))
     n = len(task.truth)
@@ -82,7 +82,7 @@ def epochs(task: Task, cosines: Array) -> Iterator[Probe]:
         yield probe
 
 
-def fit(task: Task) -> Scorer:
+def fit(task: FitTask) -> Scorer:
     """The last epoch with the most right answers on validation data is kept."""
     heads, task = task.needed_texts().heads, task.normalised().validated()
     vectors, truth = held(task)

@@ -1,4 +1,4 @@
-"""What every method is given, what it says of itself, and what it hands back."""
+"""The contract of a peer method: its task, its description, and its scorer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from yoro.data.splits import hold_out
 from yoro.discriminant.descriptions import Descriptions
 from yoro.discriminant.statistics import ResponseStatistics
-from yoro.errors import InputError, SelectionError
+from yoro.errors import InputError, SelectionError, YoroError, one_line
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import Codes, check_batch, class_codes, refuse_non_finite
 
@@ -55,18 +55,18 @@ class Texts:
         sizes = sorted({len(vectors) for vectors in self.by_class})
         if len(sizes) > 1:
             raise InputError(
-                f"The classes have {sizes[0]} to {sizes[-1]} texts each, but this method weighs templates; "
+                f"The classes have {sizes[0]} to {sizes[-1]} texts each, but this method weights templates; "
                 "expected the same templates, in the same order, for every class."
             )
         return np.stack(self.by_class, axis=1)
 
 
 @dataclass(frozen=True)
-class Task:
-    """Training responses (n, width) and true classes (n,), and what else a method may use.
+class FitTask:
+    """The input of a method: training responses (n, width), true classes (n,), and what else it may use.
 
-    Validation data serve choices alone and are never fitted. With texts, the responses are the
-    image vectors of the same model.
+    Validation data are for choosing settings and are never fitted. With texts, the responses are image vectors of the
+    same model.
     """
 
     responses: Array
@@ -88,32 +88,31 @@ class Task:
         return np.asarray(self.classes, dtype=np.str_)[self.truth]
 
     def generator(self, purpose: int = 0) -> np.random.Generator:
-        """A stream of random numbers that depends on the seed and the purpose alone."""
+        """Random numbers that depend on the seed and the purpose alone."""
         return np.random.default_rng([self.seed, purpose])
 
     def needed_texts(self) -> Texts:
-        """The texts, or an error that says they are missing."""
+        """The texts, or an error if there are none."""
         if self.texts is None:
-            raise InputError("no text tower was read")
+            raise InputError("it needs texts of an image-text model")
         return self.texts
 
-    def normalised(self) -> Task:
+    def normalised(self) -> FitTask:
         """The same task with every image vector at unit length."""
         held = self.validation and (unit(self.validation[0]), self.validation[1])
         return replace(self, responses=unit(self.responses), validation=held)
 
-    def validated(self) -> Task:
-        """A task with validation data: those given, or else seeded ones held out of the training data.
+    def validated(self) -> FitTask:
+        """A task with validation data: those given, or else some held out of the training data by the seed.
 
-        Of each class min(4, half of its images) are held out; where images come in groups, about a
-        quarter, in whole groups. After its choice a method fits all the training data, unless it
-        says otherwise.
+        min(4, half) of each class are held out; of grouped images about a quarter, in whole groups. After choosing its
+        settings a method fits all the training data, unless its docstring says otherwise.
         """
         if self.validation is not None:
             return self
         drawn = self._draw()
         if not len(drawn):
-            raise SelectionError("no validation data, and one image a class leaves none to hold out")
+            raise SelectionError("no validation data, and too few images to hold any out")
         kept = np.setdiff1d(np.arange(len(self.truth)), drawn)
         return replace(
             self, responses=self.responses[kept], truth=self.truth[kept],
@@ -132,12 +131,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Method:
-    """A method: its name, its first verb, what it needs, and how often it goes over the responses at most.
+    """A method: its name, its `fit`, what it needs, and how many passes over the responses it makes at most.
 
-    settings : a frozen dataclass of plain values, each with its default, that `fit` takes after the task; None where
-        there is nothing to set.
-    published : the settings that its authors have for single datasets, by their names on the bench.
-    edition : of what it computes; a method that answers the same task otherwise than before gets the next number.
+    settings : a frozen dataclass with defaults that `fit` takes after the task; None if there is nothing to set.
+    published : the authors' settings for single datasets, by their names on the bench.
+    edition : raised when the method computes something else for the same task, so that results are recomputed.
     """
 
     name: str
@@ -145,7 +143,7 @@ class Method:
     needs: tuple[str, ...] = ()  # of NEEDS
     passes: int = 1
     about: str = ""
-    prepare: Callable[[], object] | None = None  # loads what the method is made with, before a clock starts
+    prepare: Callable[[], object] | None = None  # loads libraries before the clock starts
     settings: type[object] | None = None
     published: Mapping[str, object] = field(default_factory=dict, hash=False)
     edition: int = 1
@@ -153,7 +151,7 @@ class Method:
 
 @dataclass(frozen=True)
 class LinearScores:
-    """A scorer that is affine in the responses, or in the responses at unit length: the form of most methods here."""
+    """A scorer that is affine in the responses, or in the responses at unit length."""
 
     weights: Array  # (width, classes)
     bias: Array  # (classes,)
@@ -172,7 +170,7 @@ def make_task(
     scale: float = 100.0,
     groups: Sequence[str] | None = None,
     seed: int = 0,
-) -> Task:
+) -> FitTask:
     """A task from arrays and names, checked; texts are vectors (m, width) for each class.
 
     >>> make_task([[1.0, 0.0], [0.0, 1.0]], ["cat", "dog"]).counts.tolist()
@@ -182,13 +180,13 @@ def make_task(
     refuse_non_finite(batch.responses)
     names = tuple(sorted(set(batch.labels.tolist())))
     if len(names) < 2:
-        raise InputError(f"The data hold {len(names)} class; a comparison needs at least 2 classes.")
+        raise InputError(f"Got {len(names)} class; a comparison needs at least 2 classes.")
     held = None
     if validation is not None:
         checked = check_batch(*validation)
         refuse_non_finite(checked.responses)
         held = checked.responses.astype(np.float64), class_codes(checked.labels.tolist(), names)
-    return Task(
+    return FitTask(
         batch.responses.astype(np.float64), class_codes(batch.labels.tolist(), names), names, held,
         None if texts is None else make_texts(texts, names, batch.responses.shape[1], scale), seed,
         None if groups is None else tuple(groups),
@@ -202,8 +200,8 @@ def make_texts(texts: Mapping[str, ArrayLike], classes: Sequence[str], width: in
         found = np.atleast_2d(np.asarray(texts.get(name, np.empty((0, width))), dtype=np.float64))
         if not len(found) or found.shape[1] != width or not np.isfinite(found).all():
             raise InputError(
-                f"The texts of class {name!r} have shape {found.shape}; expected at least one finite vector "
-                f"of dimension {width}, as the images have."
+                f"The texts of class {name!r} have shape {found.shape}; expected at least one finite vector of "
+                f"dimension {width}, like the images."
             )
         vectors.append(unit(found))
     return Texts(tuple(vectors), float(scale))
@@ -229,8 +227,8 @@ def class_means(responses: Array, truth: Codes, classes: int) -> Array:
     return sums / np.bincount(truth, minlength=classes)[:, None]
 
 
-def gathered(task: Task) -> ResponseStatistics:
-    """Statistics of the training data; every class is known beforehand."""
+def gathered(task: FitTask) -> ResponseStatistics:
+    """Statistics of the training data."""
     statistics = ResponseStatistics(task.classes)
     statistics.update(task.responses, task.labels)
     return statistics
@@ -241,36 +239,42 @@ def mapping_method(name: str, solve: Callable[[ResponseStatistics], AffineMappin
     return Method(name, lambda task: solve(gathered(task)), about=about)
 
 
-def make_ready(method: Method, task: Task) -> None:
-    """What comes before the clock of a fit: texts that it needs are asked for, what it is made with is loaded."""
+def make_ready(method: Method, task: FitTask) -> None:
+    """Check that there are texts if the method needs them, and load its libraries, before the clock starts."""
     if "texts" in method.needs:
-        task.needed_texts()  # before anything is loaded in vain
+        task.needed_texts()
     if method.prepare is not None:
         method.prepare()
 
 
 def check_scores(scores: Array, rows: int, classes: int) -> None:
-    """Raise if a scorer gave anything but a number for every response and class."""
+    """Raise unless there is a number for every response and class."""
     if scores.shape != (rows, classes) or np.isnan(scores).any():
-        raise InputError(f"its scores are of shape {scores.shape} or not numbers")
+        raise InputError(f"its scores have shape {scores.shape} or contain NaN; expected ({rows}, {classes})")
+
+
+def failure(error: Exception) -> str:
+    """An error in one line, with its type unless it is one of ours."""
+    text, kind = one_line(error), type(error).__name__
+    return text if isinstance(error, YoroError) or text == kind else f"{kind}: {text}"
 
 
 def correct(scores: Array, truth: Codes) -> int:
-    """Number of right answers; choices compare these, so that ties are exact."""
+    """Number of correct answers; counts, so that ties are exact."""
     return int((scores.argmax(axis=-1) == truth).sum())
 
 
 def most_right(answers: Iterable[tuple[T, Array]], truth: Codes) -> T:
-    """The option whose scores (n, classes) hold the most right answers; the first of equals."""
+    """The option whose scores (n, classes) have the most correct answers; the first of equals."""
     return max(answers, key=lambda answer: correct(answer[1], truth))[0]
 
 
 def in_blocks(scorer: Scorer, responses: Array) -> Array:
-    """The scores of all responses, which the scorer is given some rows at a time; of none, in the right shape."""
+    """The scores of all responses, computed in blocks of rows; of no responses, in the right shape."""
     return np.concatenate([scorer(responses[i : i + ROWS]) for i in range(0, max(1, len(responses)), ROWS)])
 
 
-def held(task: Task) -> tuple[Array, Codes]:
+def held(task: FitTask) -> tuple[Array, Codes]:
     """The validation data of a task that has them."""
     if task.validation is None:
         raise SelectionError("no validation data")

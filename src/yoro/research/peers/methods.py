@@ -1,4 +1,4 @@
-"""Every method by its name."""
+"""The peer methods by name."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ METHODS: dict[str, Method] = {
 
 
 def find_methods(names: Sequence[str] | None = None) -> list[Method]:
-    """The methods of these names, in the order of the registry, then users' own; all of the registry without names."""
+    """The methods of these names in the order of the registry, then users' own; all of them without names."""
     if names is None:
         return list(METHODS.values())
     if not names:
-        raise InputError(f"No method was named. There are {', '.join(METHODS)}.")
+        raise InputError(f"No method was given; choose from {', '.join(METHODS)}.")
     own = [import_method(name) for name in dict.fromkeys(names) if name not in METHODS]
     return [*(method for method in METHODS.values() if method.name in set(names)), *own]
 
 
 def import_method(name: str) -> Method:
-    """A user's own method, `module:ATTRIBUTE`, under that name; an error suggests what else may have been meant."""
+    """A user's own method, `module:ATTRIBUTE`, under that name."""
     module, colon, attribute = name.partition(":")
     if not colon:
-        raise InputError(f"{name!r} names no method. {did_you_mean(name, METHODS)}")
+        raise InputError(f"Unknown method {name!r}. {did_you_mean(name, METHODS)}")
     found: object = getattr(import_here(module, name, InputError), attribute, None)
     if not isinstance(found, Method):
         raise InputError(f"{name!r} is {type(found).__name__}; expected a Method of yoro.research.peers.method.")

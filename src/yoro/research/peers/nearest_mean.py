@@ -11,10 +11,10 @@ from yoro.mappings.batches import Codes
 from yoro.research.peers.method import (
     ROWS,
     Array,
+    FitTask,
     LinearScores,
     Method,
     Scorer,
-    Task,
     class_means,
     correct,
     in_blocks,
@@ -24,7 +24,7 @@ from yoro.research.peers.method import (
 NEIGHBOURS = (1, 3, 5, 10, 20)
 
 
-def fit_means(task: Task) -> Scorer:
+def fit_means(task: FitTask) -> Scorer:
     """Half the squared distance to each class mean, less what all classes share."""
     means = class_means(task.responses, task.truth, len(task.classes))
     return LinearScores(means.T, -0.5 * (means**2).sum(axis=1))
@@ -57,7 +57,7 @@ def votes(similarity: Array, truth: Codes, classes: int, neighbours: int) -> Arr
     return scores
 
 
-def fit(task: Task) -> Scorer:
+def fit(task: FitTask) -> Scorer:
     """Most right answers when each training image is left out, with its group; ties to fewer neighbours."""
     task = task.normalised()
     options = [k for k in NEIGHBOURS if k < len(task.truth)]
@@ -71,7 +71,7 @@ def fit(task: Task) -> Scorer:
     return fit_with(task, options[int(np.argmax(right))])
 
 
-def _together(task: Task, mine: Codes) -> NDArray[np.bool_]:
+def _together(task: FitTask, mine: Codes) -> NDArray[np.bool_]:
     """Which training images (m, n) are the image itself or of its group."""
     same: NDArray[np.bool_] = mine[:, None] == np.arange(len(task.truth))
     if task.groups is not None:
@@ -80,7 +80,7 @@ def _together(task: Task, mine: Codes) -> NDArray[np.bool_]:
     return same
 
 
-def fit_with(task: Task, neighbours: int) -> Scorer:
+def fit_with(task: FitTask, neighbours: int) -> Scorer:
     """The same with a number of neighbours that is given."""
     task = task.normalised()
     return Votes(task.responses, task.truth, len(task.classes), neighbours)

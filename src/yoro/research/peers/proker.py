@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.linalg import eigh
 
-from yoro.research.peers.method import Array, Method, Scorer, Task, held, most_right, one_hot
+from yoro.research.peers.method import Array, FitTask, Method, Scorer, held, most_right, one_hot
 from yoro.research.peers.tip_adapter import Cache, kernel
 
 BETAS = tuple(np.linspace(0.5, 3.0, 20).tolist())
@@ -24,7 +24,7 @@ PENALTIES = tuple(np.linspace(0.001, 1.0, 10).tolist())
 class Residual:
     """What the zero-shot answer leaves over, in the eigenbasis of the kernel at one beta."""
 
-    def __init__(self, task: Task, head: Array, beta: float) -> None:
+    def __init__(self, task: FitTask, head: Array, beta: float) -> None:
         values, self._basis = eigh(kernel(task.responses @ task.responses.T, beta))
         self._values = np.maximum(values, 0.0)
         self._left = self._basis.T @ (one_hot(task.truth, len(task.classes)) - task.responses @ head)
@@ -34,7 +34,7 @@ class Residual:
         return self._basis @ (self._left / (self._values / penalty + 1.0)[:, None])  # type: ignore[no-any-return]
 
 
-def fit(task: Task) -> Scorer:
+def fit(task: FitTask) -> Scorer:
     """The pair (beta, lambda) with the most right answers on validation data, ties to the smaller."""
     head, task = task.needed_texts().heads.T, task.normalised()
     trial = task.validated()

@@ -21,25 +21,25 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import softmax
 
-from yoro.research.peers.method import Array, LinearScores, Method, Scorer, Task
+from yoro.research.peers.method import Array, FitTask, LinearScores, Method, Scorer
 
 TEMPERATURE = 1.0
 
 
-def fit_mpe(task: Task) -> Scorer:
+def fit_mpe(task: FitTask) -> Scorer:
     """Equal weights."""
     texts = task.needed_texts()
     return _head(np.stack([vectors.mean(axis=0) for vectors in texts.by_class]), texts.scale)
 
 
-def fit_wpe(task: Task) -> Scorer:
+def fit_wpe(task: FitTask) -> Scorer:
     """A weight for each template."""
     texts, task = task.needed_texts(), task.normalised()
     weights = softmax(template_scores(task.responses, texts.templates, texts.scale))
     return _head(np.einsum("p,pcd->cd", weights, texts.templates), texts.scale)
 
 
-def fit_carprt(task: Task) -> Scorer:
+def fit_carprt(task: FitTask) -> Scorer:
     """A weight for each template and class."""
     texts, task = task.needed_texts(), task.normalised()
     weights = softmax(mean_answers(task.responses, texts.templates, texts.scale) / TEMPERATURE, axis=0)

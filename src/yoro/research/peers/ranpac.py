@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from yoro.research.peers.method import ROWS, Array, Method, Scorer, Task, held, in_blocks, one_hot
+from yoro.research.peers.method import ROWS, Array, FitTask, Method, Scorer, held, in_blocks, one_hot
 
 COLUMNS = 10_000
 PENALTIES = tuple(10.0**power for power in range(-8, 9))
@@ -60,7 +60,7 @@ class RidgePath:
         return solved if self._features is None else self._features.T @ solved
 
 
-def fit(task: Task, columns: int = COLUMNS) -> Scorer:
+def fit(task: FitTask, columns: int = COLUMNS) -> Scorer:
     """The penalty of least squared error on validation data, ties to the smaller; then all the training data."""
     projection = task.generator(2).standard_normal((task.responses.shape[1], columns))
     classes = len(task.classes)

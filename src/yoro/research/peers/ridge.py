@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from yoro.mappings.batches import Codes
-from yoro.research.peers.method import Array, LinearScores, Method, Scorer, Task, one_hot
+from yoro.research.peers.method import Array, FitTask, LinearScores, Method, Scorer, one_hot
 
 PENALTIES = tuple(10.0 ** (i / 2) for i in range(-12, 13))  # times the mean squared singular value
 
@@ -15,7 +15,7 @@ PENALTIES = tuple(10.0 ** (i / 2) for i in range(-12, 13))  # times the mean squ
 class Decomposed:
     """Centred responses as U diag(s) V' by one decomposition, and centred indicators: what every penalty shares."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: FitTask) -> None:
         indicators = one_hot(task.truth, len(task.classes))
         self.centre, self.shares = task.responses.mean(axis=0), indicators.mean(axis=0)  # (width,), (classes,)
         self.targets: Array = indicators - self.shares  # (n, classes)
@@ -44,7 +44,7 @@ class Decomposed:
         return LinearScores(weights, self.shares - self.centre @ weights)
 
 
-def fit(task: Task) -> Scorer:
+def fit(task: FitTask) -> Scorer:
     """Least squared leave-one-out residuals; ties to the larger penalty."""
     decomposed = Decomposed(task)
     size = float((decomposed.strengths**2).mean()) if len(decomposed.strengths) else 1.0

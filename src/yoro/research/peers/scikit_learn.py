@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from yoro.errors import InputError
-from yoro.research.peers.method import Array, LinearScores, Method, Scorer, Task
+from yoro.research.peers.method import Array, FitTask, LinearScores, Method, Scorer
 
 if TYPE_CHECKING:
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ITERATIONS = 1000
 
 
-def fit_logistic(task: Task) -> Scorer:
+def fit_logistic(task: FitTask) -> Scorer:
     """Scikit-learn's defaults (an L2 penalty with C = 1) but for more iterations; two classes get two columns."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -36,12 +36,12 @@ def fit_logistic(task: Task) -> Scorer:
     return LinearScores(weights.T, bias - weights @ scaler.mean_)
 
 
-def fit_discriminant(task: Task) -> Scorer:
+def fit_discriminant(task: FitTask) -> Scorer:
     """`LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")`."""
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
     if not (task.counts > 1).any():
-        raise InputError("one image a class leaves no covariance")
+        raise InputError("one image per class gives no covariance")
     model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(task.responses, task.truth)
     weights, bias = _both_columns(model)
     return LinearScores(weights.T, bias)

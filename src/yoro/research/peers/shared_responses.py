@@ -1,4 +1,4 @@
-"""What methods are compared on: the responses of all images, read once and shared."""
+"""The responses that methods are compared on: those of all images, read once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HELD_OUT = 0.3  # of each class to test on, where no test data are given
 
 @dataclass(frozen=True)
 class SharedResponses:
-    """Training data, validation and test data where there are any, and how they came about."""
+    """Training data, and validation and test data if given."""
 
     train: Collected
     val: Collected | None = None
@@ -30,7 +30,7 @@ class SharedResponses:
     seconds: float = 0.0  # that the one pass took
     skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
     words: EncodedBank | None = None  # the sentences of an image-text source, and their vectors
-    notes: tuple[str, ...] = ()  # what was found, what was left alone, what was odd about the sentences
+    notes: tuple[str, ...] = ()  # on data that were found or ignored, and on the sentences
 
     @property
     def width(self) -> int:
@@ -45,8 +45,8 @@ class SharedResponses:
     def draw(self, seed: int, shots: int | None = None) -> tuple[Collected, Collected]:
         """Training and test data of one repetition.
 
-        Without test data, three tenths of each class are held out by the seed, groups whole. With
-        `shots`, so many images of each class are drawn from what is left.
+        Without test data, three tenths of each class are held out by the seed, in whole groups. With `shots`, so many
+        training images per class are drawn from the rest.
         """
         train, test = self.train, self.test
         if test is None:
@@ -54,7 +54,7 @@ class SharedResponses:
             groups = [group or None for group in train.groups]
             kept, out = hold_out(train.labels.tolist(), HELD_OUT, seed, groups, names=names)
             if not len(out):
-                raise InputError("The classes are too small to hold test images out; give some with --test (test=...).")
+                raise InputError("Too few images to hold out test data; give some with --test (test=...).")
             train, test = train.take(kept), train.take(out)
         if shots is not None:
             train = train.take(few_shot(train.labels.tolist(), shots, seed))
@@ -71,10 +71,9 @@ def read_responses(
     loading: Loading = HERE,
     progress: bool = False,
 ) -> SharedResponses:
-    """Read every image once; of data with splits, each split serves its purpose unless data are given for it.
+    """Read every image once; splits of `data` are used unless `val` or `test` are given.
 
-    For an image-text source that is read at its logits, `sentences` are the bank and its size; the draw of
-    sentences has seed 0.
+    For an image-text source that is read at its logits, `sentences` are the bank and its size, drawn with seed 0.
     """
     started = time.perf_counter()
     chosen, words = pipeline or PipelineSettings(), sentences or SentenceSettings()
@@ -85,7 +84,7 @@ def read_responses(
     _check_identities([identity_of(given) for given in (data, val, test)])
     asked = words.asked()
     if asked and "train" not in images:
-        raise InputError(f"{asked} is for images to fit; responses are compared as they are.")
+        raise InputError(f"{asked} applies to images; responses are compared as they are.")
     encoded, notes = None, list(roles.notes)
     if "train" in images:
         refuse_one_class({example.label or "" for example in images["train"]}, data)
@@ -110,14 +109,16 @@ def _check_identities(known: Sequence[Mapping[str, object] | None]) -> None:
     told = [dict(identity) for identity in known if identity is not None]
     for other in told[1:]:
         if odd := difference(told[0], other):
-            raise InputError(f"The responses to compare on come from different sources: they differ in {odd}.")
+            raise InputError(f"The response files come from different sources: they differ in {odd}.")
 
 
 def _check_widths(parts: Mapping[str, Collected]) -> None:
     width = parts["train"].responses.shape[1]
     for role, part in parts.items():
         if part.responses.shape[1] != width:
-            raise WidthError(f"The {role} responses have width {part.responses.shape[1]}, those to fit {width}.")
+            raise WidthError(
+                f"The {role} responses have width {part.responses.shape[1]}, the training responses {width}."
+            )
 
 
 def _read(stream: ResponseStream, role: str, progress: bool) -> Collected:

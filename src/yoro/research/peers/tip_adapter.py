@@ -29,7 +29,7 @@ import numpy as np
 
 from yoro.environment import install
 from yoro.errors import InputError
-from yoro.research.peers.method import Array, Method, Scorer, Task, held, in_blocks, most_right, one_hot, unit
+from yoro.research.peers.method import Array, FitTask, Method, Scorer, held, in_blocks, most_right, one_hot, unit
 
 LEAST = 0.1  # beta and alpha
 BETAS, ALPHAS = 200, 20  # steps of the grid
@@ -39,7 +39,7 @@ BETA = 1.0  # while the keys are trained
 
 
 @dataclass(frozen=True)
-class Search:
+class TipAdapterSettings:
     """Bounds of the grid, which are not reached: of beta (how sharp) and of alpha (how heavy).
 
     For a dataset without bounds of its own, the most frequent of the published ones.
@@ -50,7 +50,7 @@ class Search:
 
     def __post_init__(self) -> None:
         if min(self.sharpest, self.heaviest) <= LEAST:
-            raise InputError(f"The grid ends at {self.sharpest} and {self.heaviest}; expected more than {LEAST}.")
+            raise InputError(f"The grid ends at {self.sharpest} and {self.heaviest}; both must exceed {LEAST}.")
 
     @property
     def betas(self) -> tuple[float, ...]:
@@ -62,7 +62,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Training(Search):
+class TipAdapterFSettings(TipAdapterSettings):
     """The alpha at which keys are trained, and for how long."""
 
     alpha: float = 1.17
@@ -71,7 +71,7 @@ class Training(Search):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.epochs < 1:
-            raise InputError(f"{self.epochs} epochs were asked for; expected at least 1.")
+            raise InputError(f"epochs is {self.epochs}; expected at least 1.")
 
 
 def grid(bound: float, steps: int) -> tuple[float, ...]:
@@ -80,18 +80,18 @@ def grid(bound: float, steps: int) -> tuple[float, ...]:
 
 
 PUBLISHED = {
-    "caltech101": Training(12.0, 5.0, alpha=3.0),
-    "dtd": Training(13.0, 13.0, alpha=2.0),
-    "eurosat": Training(12.0, 10.0, alpha=2.0, epochs=100),
-    "fgvc-aircraft": Training(30.0, 30.0, alpha=5.0),
-    "flowers102": Training(50.0, 50.0, alpha=10.0),
-    "food101": Training(10.0, 10.0),
-    "oxfordpets": Training(7.0, 3.0),
-    "stanfordcars": Training(20.0, 10.0, alpha=3.0),
-    "sun397": Training(12.0, 10.0),
-    "ucf101": Training(7.0, 3.0, alpha=3.0),
+    "caltech101": TipAdapterFSettings(12.0, 5.0, alpha=3.0),
+    "dtd": TipAdapterFSettings(13.0, 13.0, alpha=2.0),
+    "eurosat": TipAdapterFSettings(12.0, 10.0, alpha=2.0, epochs=100),
+    "fgvc-aircraft": TipAdapterFSettings(30.0, 30.0, alpha=5.0),
+    "flowers102": TipAdapterFSettings(50.0, 50.0, alpha=10.0),
+    "food101": TipAdapterFSettings(10.0, 10.0),
+    "oxfordpets": TipAdapterFSettings(7.0, 3.0),
+    "stanfordcars": TipAdapterFSettings(20.0, 10.0, alpha=3.0),
+    "sun397": TipAdapterFSettings(12.0, 10.0),
+    "ucf101": TipAdapterFSettings(7.0, 3.0, alpha=3.0),
 }
-USUAL, TRAINED = Search(), Training()
+USUAL, TRAINED = TipAdapterSettings(), TipAdapterFSettings()
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def kernel(cosines: Array, beta: float) -> Array:
     return np.exp(-beta * (1.0 - cosines))
 
 
-def fit(task: Task, settings: Search = USUAL) -> Scorer:
+def fit(task: FitTask, settings: TipAdapterSettings = USUAL) -> Scorer:
     """Keys are stored as they are; (beta, alpha) are chosen on validation data, ties to the smaller."""
     texts, task = task.needed_texts(), task.normalised()
     head = texts.scale * texts.heads.T
@@ -130,7 +130,7 @@ def fit(task: Task, settings: Search = USUAL) -> Scorer:
     return Cache(task.responses, one_hot(task.truth, len(task.classes)), head, beta, alpha)
 
 
-def best_mix(trial: Task, keys: Array, head: Array, settings: Search) -> tuple[float, float]:
+def best_mix(trial: FitTask, keys: Array, head: Array, settings: TipAdapterSettings) -> tuple[float, float]:
     """The pair (beta, alpha) with the most right answers on the validation data."""
     vectors, truth = held(trial)
     cosines, guess = vectors @ keys.T, vectors @ head
@@ -145,7 +145,7 @@ def best_mix(trial: Task, keys: Array, head: Array, settings: Search) -> tuple[f
     return most_right(answers(), truth)
 
 
-def fit_trained(task: Task, settings: Training = TRAINED) -> Scorer:
+def fit_trained(task: FitTask, settings: TipAdapterFSettings = TRAINED) -> Scorer:
     """Train the keys, keep the first epoch that validates best, then choose (beta, alpha)."""
     texts, task = task.needed_texts(), task.normalised().validated()
     load_torch()
@@ -158,7 +158,7 @@ def fit_trained(task: Task, settings: Training = TRAINED) -> Scorer:
 
 
 def load_torch() -> None:
-    """Import torch, or say how to get it; its optimisers load more of it when one is first made."""
+    """Import torch, or say how to install it; making an optimiser loads the rest of it."""
     try:
         import torch
     except ImportError:
@@ -166,7 +166,7 @@ def load_torch() -> None:
     torch.optim.AdamW([torch.zeros(1, requires_grad=True)])
 
 
-def train_keys(task: Task, head: Array, settings: Training) -> Iterator[Array]:
+def train_keys(task: FitTask, head: Array, settings: TipAdapterFSettings) -> Iterator[Array]:
     """The keys before training and after each epoch."""
     import torch
 
@@ -196,11 +196,11 @@ def train_keys(task: Task, head: Array, settings: Training) -> Iterator[Array]:
 
 TIP_ADAPTER = Method(
     "tip-adapter", fit, ("features", "texts", "stored data", "validation"),
-    about="stored training vectors vote beside the zero-shot answer", settings=Search,
-    published={name: Search(mine.sharpest, mine.heaviest) for name, mine in PUBLISHED.items()}, edition=2,
+    about="stored training vectors vote beside the zero-shot answer", settings=TipAdapterSettings,
+    published={name: TipAdapterSettings(mine.sharpest, mine.heaviest) for name, mine in PUBLISHED.items()}, edition=2,
 )  # fmt: skip
 TIP_ADAPTER_F = Method(
     "tip-adapter-f", fit_trained, ("gradients", "features", "texts", "stored data", "validation", "torch"),
-    TRAINED.epochs, about="Tip-Adapter with trained keys", prepare=load_torch, settings=Training,
+    TRAINED.epochs, about="Tip-Adapter with trained keys", prepare=load_torch, settings=TipAdapterFSettings,
     published=PUBLISHED, edition=2,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The vector in an answer: where it stands, and whether it is one."""
+"""The vector in an endpoint's answer, found by its JSON path and checked."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from yoro.errors import AnswerError, SourceError, plain
 from yoro.sources.protocol import Responses
 
 STEP = re.compile(r"\.?([A-Za-z_][\w-]*)|\[(\d{1,6})\]")
-SHOWN = 200  # characters of what a server said that an error repeats
+SHOWN = 200  # characters of a server's answer that an error repeats
 
 Path = tuple[str | int, ...]
 
 
 def parse_path(text: str) -> Path:
-    """A place in JSON as it is written: names joined by dots, numbers of list items in brackets.
+    """The steps of a JSON path: names joined by dots, indices of list items in brackets.
 
     >>> parse_path("data[0].embedding")
     ('data', 0, 'embedding')
@@ -32,70 +32,71 @@ def parse_path(text: str) -> Path:
         steps.append(found[1] if found[1] is not None else int(found[2]))
         rest = rest[found.end() :]
     if rest:
-        raise SourceError(f"{text[:SHOWN]!r} is no place in JSON; expected one such as data[0].embedding.")
+        raise SourceError(f"{text[:SHOWN]!r} is not a JSON path; expected one such as data[0].embedding.")
     return tuple(steps)
 
 
 def spelled(path: Path) -> str:
-    """A path as it is written."""
+    """The path as text; the reverse of `parse_path`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
 def vector_in(content: bytes, path: Path, width: int | None) -> Responses:
-    """The vector (width,) at a place in the JSON of an answer; an AnswerError says what came instead."""
+    """The vector (width,) at a path in an answer's JSON; an AnswerError says what came instead."""
     try:
         value: object = json.loads(content)
     except (ValueError, RecursionError):
-        raise AnswerError(f"the answer is no JSON: {excerpt(content)}") from None
+        raise AnswerError(f"the answer is not JSON: {excerpt(content)}") from None
     return vector_at(value, path, width)
 
 
 def vector_at(value: object, path: Path, width: int | None) -> Responses:
-    """The same in JSON that was read already."""
+    """The same, of parsed JSON."""
     found = value_at(value, path)
     if not isinstance(found, list) or not all(type(number) in (int, float) for number in found):
-        raise AnswerError(f"at {spelled(path) or 'its top'} the answer has {_kind(found)}; expected a list of numbers")
+        raise AnswerError(
+            f"at {spelled(path) or 'the top level'} the answer has {_kind(found)}; expected a list of numbers"
+        )
     if not 0 < len(found) <= limits.RESPONSE_WIDTH:
         raise AnswerError(f"the vector has {len(found):,} numbers; expected 1 to {limits.RESPONSE_WIDTH:,}")
     if width is not None and len(found) != width:
         raise AnswerError(f"the vector has {len(found):,} numbers; expected {width:,}")
     try:
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+        with np.errstate(over="ignore"):  # too large becomes infinite, which is refused
             vector = np.array(found, dtype=np.float64).astype(np.float32)
     except OverflowError:
-        raise AnswerError("the vector holds a number too large to be one") from None
+        raise AnswerError("the vector contains a number that is too large") from None
     if not np.isfinite(vector).all():
-        raise AnswerError("the vector holds NaN, infinity or a number beyond single precision")
+        raise AnswerError("the vector contains NaN, infinity or a number beyond single precision")
     return vector
 
 
 def value_at(value: object, path: Path) -> object:
-    """What stands at a place in JSON."""
+    """The value at a path in parsed JSON."""
     for i, step in enumerate(path):
         named = isinstance(value, dict) and step in value
         if named or (isinstance(value, list) and isinstance(step, int) and step < len(value)):
             value = value[step]  # type: ignore[index]
         else:
-            there = f"at {spelled(path[:i])} {_kind(value)}" if i else f"{_kind(value)} at its top"
+            there = f"at {spelled(path[:i])} {_kind(value)}" if i else f"{_kind(value)} at the top level"
             raise AnswerError(f"the answer has nothing at {spelled(path)}: {there}")
     return value
 
 
 def excerpt(content: bytes, secrets: Sequence[str] = ()) -> str:
-    """The beginning of what a server said, in one line, without the credentials that it may have repeated."""
+    """The beginning of an answer in one line, without the credentials that it may have repeated."""
     text = content[: limits.KB * 64].decode("utf-8", "replace")
     return repr(plain(" ".join(scrubbed(text, secrets).split()))[:SHOWN]) if text.strip() else "nothing"
 
 
 def scrubbed(text: str, secrets: Sequence[str]) -> str:
-    """A text without the credentials in it."""
+    """The text with credentials replaced by ***."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***") if secret else text
     return text
 
 
 def _kind(value: object) -> str:
-    """What a JSON value is, in words."""
     if isinstance(value, dict):
         names = ", ".join(repr(plain(str(name))[:40]) for name in list(value)[:5])
         return f"an object with {names}" if names else "an empty object"

@@ -1,4 +1,7 @@
-"""Asking an endpoint about many images at once, each answer written down before it counts."""
+"""An asynchronous client of an endpoint: many requests at once, with retries, backoff, a rate limit and a call budget.
+
+Every call is written to the journal before it is sent, and its answer before it is used.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +9,35 @@ import asyncio
 import random
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as LateError
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 import httpx
 
 from yoro.errors import AnswerError, SourceError, counted
 from yoro.sources.endpoint.answer_parsing import excerpt, scrubbed, vector_in
 from yoro.sources.endpoint.config import EndpointConfig
-from yoro.sources.endpoint.connection import Answer, exchanged, make_clients, request_fields
-from yoro.sources.endpoint.journal import Event, Journal
-from yoro.sources.endpoint.retry import asked_to_wait, passing, pause
+from yoro.sources.endpoint.connection import HttpResponse, make_clients, request_fields, send_request
+from yoro.sources.endpoint.journal import CallEvent, Journal, JournalWriter
+from yoro.sources.endpoint.retry import backoff, is_retryable, retry_after
 from yoro.sources.endpoint.template import Encoded
-from yoro.sources.endpoint.writing import Writer
 from yoro.sources.protocol import Responses
 
-GRACE = 3.0  # seconds that answers on their way may take after Ctrl-C
+GRACE = 3.0  # seconds that pending responses may take after Ctrl-C
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)  # nothing left this machine
 BROKEN = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
 
+Received = TypeVar("Received")
+
 
 @dataclass(frozen=True)
-class Question:
-    """An image to be asked about: its key, its place in the batch, and how it is encoded when its turn comes."""
+class ImageRequest:
+    """An image to be sent: its key, its row in the batch, and how to encode it when its turn comes."""
 
     key: bytes
     row: int
@@ -39,49 +45,47 @@ class Question:
 
 
 @dataclass
-class Spent:
-    """What a run has used of its budget of requests; None is no budget."""
+class CallBudget:
+    """How many calls were made, and how many may be; None is no limit."""
 
     budget: int | None = None
     calls: int = 0
 
-    def one_more(self) -> bool:
-        """Take one, if there is one left."""
+    def take(self) -> None:
         if self.budget is not None and self.calls >= self.budget:
-            return False
+            raise SourceError(f"The budget of {counted(self.budget, 'call')} is spent.")
         self.calls += 1
-        return True
 
 
 @dataclass
-class _Batch:
-    """Questions that are asked together: what was answered, and what ended it early."""
+class _RequestBatch:
+    """Requests that were started together: their answers, and the error that stopped them."""
 
     halt: asyncio.Event = field(default_factory=asyncio.Event)
     answers: dict[bytes, Responses] = field(default_factory=dict)
     error: BaseException | None = None
 
     def stop(self, error: BaseException | None) -> None:
-        """Begin nothing new; what is on its way may still come."""
+        """Start no more requests; pending ones may still finish."""
         self.error = self.error or error
         self.halt.set()
 
 
-class _FailedError(Exception):
-    """An attempt that may be made again, after a while."""
+class _RetryableError(Exception):
+    """An attempt that may be repeated; `wait` is the server's Retry-After, `lost` says that it may have been served."""
 
-    def __init__(self, why: str, wait: float | None = None) -> None:
+    def __init__(self, why: str, wait: float | None = None, *, lost: bool = False) -> None:
         super().__init__(why)
-        self.wait = wait
+        self.wait, self.lost = wait, lost
 
 
-class Asker:
-    """A connection to an endpoint, with an event loop in a thread of its own, a rate, a budget and a journal."""
+class EndpointClient:
+    """Connections to an endpoint, and an event loop for them in a thread of its own."""
 
-    def __init__(self, config: EndpointConfig, journal: Journal, spent: Spent) -> None:
-        self.config, self.spent = config, spent
-        self.request = b""  # which kind of request its calls are, once the source knows
-        self.width: int | None = None  # that an answer must have, once it is known
+    def __init__(self, config: EndpointConfig, journal: Journal, budget: CallBudget) -> None:
+        self.config, self.budget = config, budget
+        self.request = b""  # digest of the kind of request, set by the source
+        self.width: int | None = None  # of an answer, once it is known
         headers = {name: header.value(name) for name, header in config.headers.items()}
         hidden = [(headers[name], header.text) for name, header in config.headers.items() if header.env]
         self._secrets = [part for value, before in hidden for part in (value, value.removeprefix(before))]
@@ -89,16 +93,16 @@ class Asker:
         self._free: asyncio.LifoQueue[httpx.AsyncClient] = asyncio.LifoQueue()
         for client in clients:
             self._free.put_nowait(client)
-        self._writer, self._batch, self._draw = Writer(journal), _Batch(), random.Random()
-        self._next = 0.0  # when the next request may begin, by the loop's clock
+        self._writer, self._batch, self._random = JournalWriter(journal), _RequestBatch(), random.Random()
+        self._next = 0.0  # when the next request may start, by the loop's clock
         self._loop = asyncio.new_event_loop()
         thread = threading.Thread(target=self._loop.run_forever, name="yoro-endpoint", daemon=True)
         thread.start()
         weakref.finalize(self, _end, self._loop, thread, clients)
 
-    def ask(self, questions: Iterable[Question]) -> dict[bytes, Responses]:
-        """Answers by key. If one cannot be had, those on their way are written down, and then it is an error."""
-        work = asyncio.run_coroutine_threadsafe(self._ask_all(list(questions)), self._loop)
+    def ask(self, requests: Iterable[ImageRequest]) -> dict[bytes, Responses]:
+        """Answers by key. Before a failure is raised, pending answers are awaited and written down."""
+        work = asyncio.run_coroutine_threadsafe(self._ask_all(list(requests)), self._loop)
         try:
             return work.result()
         except KeyboardInterrupt:
@@ -108,17 +112,16 @@ class Asker:
             work.cancel()
             raise
 
-    def describe(self, url: str) -> Answer:
-        """What a GET of an address gives; it is tried again as every request is, and is no call."""
-        return asyncio.run_coroutine_threadsafe(self._described(url), self._loop).result()
+    def describe(self, url: str) -> HttpResponse:
+        """The response to a GET, retried like any request; it does not count as a call."""
+        get = self._retried(lambda client: self._send(client, "GET", url, {}), _RequestBatch())
+        response = asyncio.run_coroutine_threadsafe(get, self._loop).result()
+        assert response is not None  # nobody stops this batch
+        return response
 
-    def scrub(self, text: str) -> str:
-        """A text without credentials."""
-        return scrubbed(text, self._secrets)
-
-    async def _ask_all(self, questions: list[Question]) -> dict[bytes, Responses]:
-        batch = self._batch = _Batch()
-        tasks = [asyncio.create_task(self._ask_one(question, batch)) for question in questions]
+    async def _ask_all(self, requests: list[ImageRequest]) -> dict[bytes, Responses]:
+        batch = self._batch = _RequestBatch()
+        tasks = [asyncio.create_task(self._ask_one(request, batch)) for request in requests]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -128,134 +131,121 @@ class Asker:
             raise batch.error
         return batch.answers
 
-    async def _ask_one(self, question: Question, batch: _Batch) -> None:
-        """Ask until there is an answer or no hope; whatever goes wrong ends the batch."""
+    async def _ask_one(self, request: ImageRequest, batch: _RequestBatch) -> None:
+        """Ask about one image, with retries; any other failure stops the batch."""
         try:
-            for attempt in range(self.config.retries + 1):
-                client = await self._free.get()
-                try:
-                    if not await self._turn(batch):
-                        return
-                    batch.answers[question.key] = await self._attempt(question, client)
-                    return
-                except _FailedError as failed:
-                    last = failed
-                finally:
-                    self._free.put_nowait(client)
-                if attempt < self.config.retries:
-                    await self._rest(pause(attempt, self._draw), last, batch)
-                if batch.halt.is_set():
-                    return
-            batch.stop(SourceError(f"{self.config.shown} {last}, {counted(self.config.retries + 1, 'time')} in a row."))
+            vector = await self._retried(partial(self._call, request), batch, metered=True)
+            if vector is not None:
+                batch.answers[request.key] = vector
         except AnswerError as error:
-            batch.stop(AnswerError(f"{self.config.shown}: {self.scrub(str(error))}.", question.row))
+            batch.stop(AnswerError(f"{self.config.shown}: {scrubbed(str(error), self._secrets)}.", request.row))
         except Exception as error:
             batch.stop(error)
 
-    async def _turn(self, batch: _Batch) -> bool:
-        """Wait for the rate; whether there is something left of the budget, and nobody has stopped us."""
+    async def _retried(
+        self,
+        attempt: Callable[[httpx.AsyncClient], Awaitable[Received]],
+        batch: _RequestBatch,
+        *,
+        metered: bool = False,
+    ) -> Received | None:
+        """The result of the first attempt that succeeds; None if the batch is stopped before."""
+        attempts = self.config.retries + 1
+        for i in range(attempts):
+            client = await self._free.get()
+            try:
+                if metered and not await self._may_start(batch):
+                    return None
+                return await attempt(client)
+            except _RetryableError as error:
+                last = error
+            finally:
+                self._free.put_nowait(client)
+            if i + 1 < attempts:
+                await self._back_off(backoff(i, self._random), last, batch)
+            if batch.halt.is_set():
+                return None
+        raise SourceError(f"{self.config.shown} {last}, {counted(attempts, 'time')} in a row.")
+
+    async def _may_start(self, batch: _RequestBatch) -> bool:
+        """Wait for the rate limit and take a call from the budget; False if the batch is stopped meanwhile."""
         loop = asyncio.get_running_loop()
         while not batch.halt.is_set() and (wait := self._next - loop.time()) > 0:
             await _sleep(wait, batch.halt)
         if batch.halt.is_set():
             return False
-        if not self.spent.one_more():
-            batch.stop(SourceError(f"The budget of {counted(self.spent.budget or 0, 'call')} is spent."))
-            return False
+        self.budget.take()
         if self.config.rate is not None:
             self._next = max(self._next, loop.time()) + 1.0 / self.config.rate
         return True
 
-    async def _rest(self, wait: float, failed: _FailedError, batch: _Batch) -> None:
-        """Wait before the next attempt; a server that asks for longer is obeyed, within bounds."""
+    async def _back_off(self, seconds: float, failed: _RetryableError, batch: _RequestBatch) -> None:
+        """Wait before the next attempt; a longer Retry-After of the server is obeyed up to `longest_wait`."""
         if failed.wait is not None and failed.wait > self.config.longest_wait:
             asked = f"asks us to wait {failed.wait:,.0f} s, more than the {self.config.longest_wait:g} of longest_wait"
-            batch.stop(SourceError(f"{self.config.shown} {failed} and {asked}."))
-            return
-        if failed.wait is not None:  # for all requests: the next would be told the same
+            raise SourceError(f"{self.config.shown} {failed} and {asked}.")
+        if failed.wait is not None:  # it holds for all requests
             self._next = max(self._next, asyncio.get_running_loop().time() + failed.wait)
-        await _sleep(wait, batch.halt)
+        await _sleep(seconds, batch.halt)
 
-    async def _attempt(self, question: Question, client: httpx.AsyncClient) -> Responses:
-        """One request, written down before and after."""
-        key = question.key
-        sent = request_fields(self.config, key, await asyncio.to_thread(question.encode))
-        await self._writer.write(self.request, Event(key))
+    async def _call(self, request: ImageRequest, client: httpx.AsyncClient) -> Responses:
+        """One call, written to the journal before it is sent and after it was answered."""
+        key = request.key
+        fields = request_fields(self.config, key, await asyncio.to_thread(request.encode))
+        await self._writer.write(self.request, CallEvent(key))
         try:
-            vector = self._vector(await self._exchange(client, self.config.method, self.config.address, sent))
-        except UNSENT as error:
-            await self._writer.write(self.request, Event(key, failed=True))
-            raise _FailedError(f"cannot be reached ({self._why(error)})") from None
-        except BROKEN as error:  # nobody knows whether it was answered
-            raise _FailedError(f"gave no answer ({self._why(error)})") from None
-        except (_FailedError, SourceError):  # it was answered, but with no vector
-            await self._writer.write(self.request, Event(key, failed=True))
+            vector = self._vector(await self._send(client, self.config.method, self.config.address, fields))
+        except (_RetryableError, SourceError) as error:
+            if not (isinstance(error, _RetryableError) and error.lost):
+                await self._writer.write(self.request, CallEvent(key, failed=True))
             raise
-        except httpx.HTTPError as error:
-            await self._writer.write(self.request, Event(key, failed=True))
-            raise SourceError(f"{self.config.shown} cannot be asked: {self._why(error)}.") from None
-        await self._writer.write(self.request, Event(key, vector=vector))
+        await self._writer.write(self.request, CallEvent(key, vector=vector))
         return vector
 
-    def _exchange(
-        self, client: httpx.AsyncClient, method: str, url: str, sent: Mapping[str, object]
-    ) -> Coroutine[object, object, Answer]:
-        return exchanged(client, method, url, self.config.timeout, sent)
+    async def _send(
+        self, client: httpx.AsyncClient, method: str, url: str, fields: Mapping[str, object]
+    ) -> HttpResponse:
+        """One exchange; a failure that a retry may cure is a `_RetryableError`."""
+        try:
+            response = await send_request(client, method, url, self.config.timeout, fields)
+        except UNSENT as error:
+            raise _RetryableError(f"cannot be reached ({self._why(error)})") from None
+        except BROKEN as error:
+            raise _RetryableError(f"gave no answer ({self._why(error)})", lost=True) from None
+        except httpx.HTTPError as error:
+            raise SourceError(f"{self.config.shown} cannot be asked: {self._why(error)}.") from None
+        if is_retryable(response.status):
+            said = f"answered {response.status}: {excerpt(response.content, self._secrets)}"
+            raise _RetryableError(said, retry_after(response.headers))
+        return response
 
-    def _vector(self, answer: Answer) -> Responses:
-        """The vector of an answer; an error if it holds none, and one of its own if it may another time."""
-        if passing(answer.status):
-            said = excerpt(answer.content, self._secrets)
-            raise _FailedError(f"answered {answer.status}: {said}", asked_to_wait(answer.headers))
-        self._refuse(answer)
-        vector = vector_in(answer.content, self.config.place, self.width)
+    def _vector(self, response: HttpResponse) -> Responses:
+        """The vector in a response; redirects and other statuses than 2xx are errors."""
+        if 300 <= response.status < 400:
+            to = scrubbed(response.headers.get("location", "nowhere"), self._secrets).partition("?")[0][:200]
+            raise SourceError(
+                f"{self.config.shown} redirects to {to!r} ({response.status}). Redirects are not followed: what "
+                "is sent is for the host you named. If you trust the other one, use it as the url."
+            )
+        if not 200 <= response.status < 300:
+            said = excerpt(response.content, self._secrets)
+            raise SourceError(f"{self.config.shown} answered {response.status}: {said}.")
+        vector = vector_in(response.content, self.config.place, self.width)
         self.width = len(vector)
         return vector
 
-    def _refuse(self, answer: Answer) -> None:
-        """An error for every status that is no success and does not pass."""
-        if 300 <= answer.status < 400:
-            to = self.scrub(answer.headers.get("location", "nowhere")).partition("?")[0][:200]
-            raise SourceError(
-                f"{self.config.shown} redirects to {to!r} ({answer.status}), which is not followed: what is sent is "
-                "for the host that you named. If you trust the other one, name it as the url."
-            )
-        if not 200 <= answer.status < 300:
-            raise SourceError(
-                f"{self.config.shown} answered {answer.status}: {excerpt(answer.content, self._secrets)}."
-            )
-
-    async def _described(self, url: str) -> Answer:
-        client = await self._free.get()
-        try:
-            for attempt in range(self.config.retries + 1):
-                try:
-                    answer = await self._exchange(client, "GET", url, {})
-                    if not passing(answer.status):
-                        return answer
-                    failed, wait = f"answered {answer.status}", asked_to_wait(answer.headers) or 0.0
-                except BROKEN as error:
-                    failed, wait = f"cannot be reached ({self._why(error)})", 0.0
-                except httpx.HTTPError as error:
-                    raise SourceError(f"{self.config.shown} cannot be asked: {self._why(error)}.") from None
-                if attempt < self.config.retries:
-                    await asyncio.sleep(min(self.config.longest_wait, max(wait, pause(attempt, self._draw))))
-        finally:
-            self._free.put_nowait(client)
-        raise SourceError(f"{self.config.shown} {failed}, {counted(self.config.retries + 1, 'time')} in a row.")
-
     def _why(self, error: Exception) -> str:
-        return self.scrub(" ".join(str(error).split())[:200]) or type(error).__name__
+        return scrubbed(" ".join(str(error).split())[:200], self._secrets) or type(error).__name__
 
 
 async def _sleep(seconds: float, halt: asyncio.Event) -> None:
-    """Sleep, or less if it is all over."""
+    """Sleep, at most until the batch is stopped."""
     with suppress(TimeoutError):
         await asyncio.wait_for(halt.wait(), seconds)
 
 
 def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, clients: list[httpx.AsyncClient]) -> None:
-    """Close the connections, and end the thread."""
+    """Close the connections and end the thread."""
 
     async def close() -> None:
         for client in clients:

@@ -1,4 +1,4 @@
-"""What an endpoint wants, as a TOML file says it: address, headers, body, the vector's place, and how hard to ask."""
+"""The TOML file of an endpoint: address, headers, body, the path of the vector, rate limit and retries."""
 
 from __future__ import annotations
 
@@ -28,43 +28,42 @@ OWN = ("content-type", "content-length", "host", "idempotency-key", "accept-enco
 RESPONSES = "/v1/responses"  # of `yoro serve --responses`
 OURS = "responses[0].response"  # where its vector is
 
-Check = Callable[[str, object], object]  # a setting by name and value, as it is taken
+Check = Callable[[str, object], object]  # the checked value of a setting, from its name and value
 
 
 @dataclass(frozen=True)
 class Header:
-    """A header: words of the file, or a variable of the environment whose value is kept nowhere."""
+    """A header: the text in the file, or an environment variable whose value is stored nowhere."""
 
     text: str = ""
     env: str = ""
 
     def value(self, name: str) -> str:
-        """What is sent."""
         if not self.env:
             return self.text
         found = os.environ.get(self.env, "").strip()
         if not found or not found.isascii() or not found.isprintable():
-            came = "is not set" if not found else "holds characters that no header can carry"
-            raise SourceError(f"The header {name!r} wants the variable {self.env}, which {came}.")
+            came = "is not set" if not found else "contains characters that a header cannot have"
+            raise SourceError(f"The header {name!r} needs the environment variable {self.env}, which {came}.")
         return self.text + found
 
 
 @dataclass(frozen=True)
 class EndpointConfig:
-    """An endpoint, checked. Without an `answer` it speaks as `yoro serve --responses` does, and says itself what it is.
+    """A checked endpoint. Without `answer` it is a `yoro serve --responses`, which describes itself.
 
     url, method : where the image goes, by "POST" or "PUT".
-    headers : beside those that are ours.
+    headers : besides our own.
     body, form : JSON with placeholders for the image, or the field of a form; with neither, the image is the body.
-    answer : the vector's place in the JSON that comes back.
-    side, encoding, quality : the square that is sent, as "png" or "jpeg" of that quality.
-    width : numbers of a vector, if it is known.
-    concurrency, rate, timeout, retries, longest_wait : requests at once, a second, seconds for one, further attempts,
-        and seconds that a server may ask us to wait.
-    price, currency : of a call.
-    journal : where answers are kept.
-    proxy, certificates : an address to go through, and a file of certificates to trust in place of the usual ones.
-    batch_url : what a line for a batch endpoint names as its address; else the path of the url.
+    answer : path of the vector in the JSON that comes back.
+    side, encoding, quality : the square that is sent, as "png" or as "jpeg" of that quality.
+    width : length of the vector, if known.
+    concurrency, rate, timeout : requests at once, requests a second, seconds for one request.
+    retries, longest_wait : retries of a failed request, and the longest Retry-After that is obeyed, in seconds.
+    price, currency : of one call.
+    journal : file in which answers are kept.
+    proxy, certificates : address of a proxy, and a file of certificates to trust instead of the usual ones.
+    batch_url : address in the lines for a batch API; the path of the url by default.
     """
 
     url: str
@@ -91,27 +90,26 @@ class EndpointConfig:
 
     @property
     def ours(self) -> bool:
-        """Whether it is a service of our own kind."""
+        """Whether it is a `yoro serve --responses`."""
         return self.answer is None
 
     @property
     def address(self) -> str:
-        """Where images are sent."""
         parts = urlsplit(self.url)
         return parts._replace(path=RESPONSES).geturl() if self.ours and parts.path in ("", "/") else self.url
 
     @property
     def place(self) -> answers.Path:
-        """Of the vector in an answer."""
+        """Path of the vector in an answer."""
         return answers.parse_path(self.answer or OURS)
 
     @property
     def shown(self) -> str:
-        """The address without what may be secret in it."""
+        """The address without its query, which may hold a secret."""
         return urlsplit(self.address)._replace(query="", fragment="").geturl()
 
     def digest(self) -> str:
-        """Of all that decides an answer; credentials, and how hard we ask, are no part of it."""
+        """Of everything that determines an answer; credentials, rates and prices do not."""
         plain = {name: header.text for name, header in self.headers.items() if not header.env}
         sent = [self.address, self.method, plain, self.body, self.form, self.answer]
         image = [self.side, self.encoding, self.quality if self.encoding == "jpeg" else None]
@@ -119,18 +117,18 @@ class EndpointConfig:
 
 
 def read_config(path: Path) -> EndpointConfig:
-    """The endpoint that a TOML file describes; an error says where it is wrong."""
+    """The endpoint of a TOML file."""
     if not path.is_file():
         raise SourceError(f"There is no file '{path}'; expected the TOML file of an endpoint.")
     try:
         table = tomllib.loads(read_bounded(path, limits.ENDPOINT_FILE_BYTES).decode())
-    except (ValueError, RecursionError) as error:  # of TOML and of UTF-8 among them
+    except (ValueError, RecursionError) as error:  # errors of TOML and UTF-8 are ValueErrors
         raise SourceError(f"'{path}' cannot be used: {' '.join(str(error).split())[:200]}.") from None
     try:
         config = make_config(table)
     except SourceError as error:
         raise SourceError(f"'{path}': {error}") from None
-    here = path.resolve().parent  # what the file names lies beside it
+    here = path.resolve().parent  # paths in the file are relative to it
     return replace(
         config,
         journal=None if config.journal is None else here / config.journal,
@@ -139,27 +137,29 @@ def read_config(path: Path) -> EndpointConfig:
 
 
 def make_config(table: Mapping[str, object]) -> EndpointConfig:
-    """An endpoint of plain values, each checked."""
+    """The endpoint of a table of settings, each checked."""
     known = {f.name for f in fields(EndpointConfig)}
     for name in table:
         if name not in known:
-            raise SourceError(f"there is no setting {name[:60]!r}. {did_you_mean(name[:60], sorted(known))}")
+            raise SourceError(f"unknown setting {name[:60]!r}. {did_you_mean(name[:60], sorted(known))}")
     made: dict[str, object] = {name: _CHECKS[name](name, value) for name, value in table.items()}
     if "url" not in made:
-        raise SourceError("it has no url; expected one such as https://host/path.")
+        raise SourceError("url is missing; expected one such as https://host/path.")
     config = EndpointConfig(**made)  # type: ignore[arg-type]
     if config.answer is None and made.keys() & {"body", "form", "side", "encoding", "quality", "method", "batch_url"}:
-        raise SourceError("it has no answer: the vector's place in what comes back, such as data[0].embedding.")
+        raise SourceError(
+            "answer is missing: the path of the vector in the JSON that comes back, such as data[0].embedding."
+        )
     if config.body is not None and config.form is not None:
-        raise SourceError("it has a body and a form; a request is one or the other.")
+        raise SourceError("body and form are both set; keep one of them.")
     secret = any(header.env for header in config.headers.values())
     if secret and config.url.startswith("http:") and not _local(urlsplit(config.url).hostname or ""):
-        raise SourceError("a credential would go over plain http to another machine; use https.")
+        raise SourceError("a credential would be sent to another machine unencrypted; use https.")
     return config
 
 
 def check_url(name: str, value: object) -> str:
-    """An address of http or https, without credentials in it."""
+    """An http or https address without credentials."""
     text = _text(name, value)
     try:
         parts: SplitResult | None = urlsplit(text)
@@ -169,9 +169,11 @@ def check_url(name: str, value: object) -> str:
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or not text.isprintable():
         raise SourceError(f"{name} is {text[:100]!r}; expected an address such as https://host/path.")
     if parts.username is not None or parts.password is not None or "@" in parts.netloc:
-        raise SourceError(f"{name} holds a user or a password; credentials come from variables: [headers] with env.")
+        raise SourceError(
+            f"{name} contains a user or a password; put credentials into [headers] with env = 'VARIABLE'."
+        )
     if parts.fragment or " " in text:
-        raise SourceError(f"{name} has a fragment or a blank, which no server is sent.")
+        raise SourceError(f"{name} has a fragment (#...) or a space; remove it.")
     return text
 
 
@@ -185,7 +187,7 @@ def _local(host: str) -> bool:
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= limits.ENDPOINT_TEXT:
         raise SourceError(
-            f"{name} is {str(value)[:60]!r}; expected a text of 1 to {limits.ENDPOINT_TEXT:,} characters."
+            f"{name} is {str(value)[:60]!r}; expected a string of 1 to {limits.ENDPOINT_TEXT:,} characters."
         )
     return value
 
@@ -214,7 +216,7 @@ def _among(*words: str) -> Check:
 def _rate(name: str, value: object) -> float:
     found = RATE.fullmatch(value) if isinstance(value, str) else None
     if found is None or float(found[1]) <= 0:
-        raise SourceError(f"{name} is {str(value)[:60]!r}; expected calls by time such as '10/s' or '600/min'.")
+        raise SourceError(f"{name} is {str(value)[:60]!r}; expected a rate limit such as '10/s' or '600/min'.")
     return float(found[1]) / (60 if found[2] == "min" else 1)
 
 
@@ -230,15 +232,17 @@ def _header(name: str, value: object) -> Header:
     if isinstance(value, dict):
         env, prefix = value.get("env"), value.get("prefix", "")
         if set(value) - {"env", "prefix"} or not isinstance(env, str) or not VARIABLE.fullmatch(env):
-            raise SourceError(f"the header {name!r} wants {{env = 'VARIABLE', prefix = '...'}}.")
+            raise SourceError(f"the header {name!r} must be a string or {{env = 'VARIABLE', prefix = '...'}}.")
         if not isinstance(prefix, str) or len(prefix) > 100 or not (prefix.isascii() and prefix.isprintable()):
-            raise SourceError(f"the header {name!r} has a prefix that no header can carry.")
+            raise SourceError(f"the header {name!r} has a prefix with characters that a header cannot have.")
         return Header(prefix, env)
     text = _text(f"the header {name!r}", value)
     if name.lower() in SECRET:
-        raise SourceError(f"the header {name!r} is a credential: give the name of a variable, {{env = 'VARIABLE'}}.")
+        raise SourceError(
+            f"the header {name!r} is a credential: name an environment variable instead, {{env = 'VARIABLE'}}."
+        )
     if not (text.isascii() and text.isprintable()):
-        raise SourceError(f"the header {name!r} holds characters that no header can carry.")
+        raise SourceError(f"the header {name!r} contains characters that a header cannot have.")
     return Header(text)
 
 

@@ -1,4 +1,4 @@
-"""One exchange with an endpoint: what is sent, and what comes back within its bounds."""
+"""One HTTP exchange with an endpoint, bounded in time and size."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from yoro.sources.endpoint.template import Encoded, filled
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What came back."""
+class HttpResponse:
+    """A response that was read whole."""
 
     status: int
     headers: Mapping[str, str]
@@ -27,9 +27,9 @@ class Answer:
 
 
 def make_clients(config: EndpointConfig, credentials: Mapping[str, str]) -> list[httpx.AsyncClient]:
-    """A client a connection: one pool of many would look through all of them for each request.
+    """One client per connection, because a shared pool would search all its connections for every request.
 
-    They follow no redirect, and ask no environment for proxies or passwords.
+    They follow no redirects, and take no proxies or passwords from the environment.
     """
     usual = {"user-agent": f"yoro/{__version__}", "accept": "application/json", "accept-encoding": "identity"}
     verify = _trusted(config.certificates)
@@ -43,7 +43,7 @@ def make_clients(config: EndpointConfig, credentials: Mapping[str, str]) -> list
 
 
 def request_fields(config: EndpointConfig, key: bytes, image: Encoded) -> dict[str, object]:
-    """What a client is given to send an image: headers and a body."""
+    """The keyword arguments of an httpx request that sends the image: headers and a body."""
     named = {"idempotency-key": key.hex()}
     if config.body is not None:
         return {"json": filled(config.body, image.values), "headers": named}
@@ -53,12 +53,12 @@ def request_fields(config: EndpointConfig, key: bytes, image: Encoded) -> dict[s
     return {"content": image.content, "headers": named | {"content-type": image.media_type}}
 
 
-async def exchanged(
-    client: httpx.AsyncClient, method: str, url: str, seconds: float, sent: Mapping[str, object]
-) -> Answer:
-    """The answer to a request, none of it longer than it may be; as a whole within the time given.
+async def send_request(
+    client: httpx.AsyncClient, method: str, url: str, seconds: float, fields: Mapping[str, object]
+) -> HttpResponse:
+    """The response to a request, bounded in size, within `seconds` in all.
 
-    What took too long is a ConnectTimeout where nothing was sent, and a ReadTimeout where something was.
+    Too late is a ConnectTimeout if nothing was sent yet, and a ReadTimeout otherwise.
     """
     begun = False
 
@@ -69,27 +69,27 @@ async def exchanged(
     try:
         async with (
             asyncio.timeout(seconds),
-            client.stream(method, url, extensions={"trace": trace}, **sent) as answer,  # type: ignore[arg-type]
+            client.stream(method, url, extensions={"trace": trace}, **fields) as answer,  # type: ignore[arg-type]
         ):
             content = bytearray()
             if answer.headers.get("content-encoding", "identity") != "identity":
-                raise AnswerError("the answer came compressed, which was not asked for")
+                raise AnswerError("the answer is compressed, although we asked for none")
             async for part in answer.aiter_raw():
                 content += part
                 if len(content) > limits.ENDPOINT_ANSWER_BYTES:
                     raise AnswerError(f"the answer has more than {limits.ENDPOINT_ANSWER_BYTES:,} bytes")
-            return Answer(answer.status_code, answer.headers, bytes(content))
+            return HttpResponse(answer.status_code, answer.headers, bytes(content))
     except TimeoutError:
         late = httpx.ReadTimeout if begun else httpx.ConnectTimeout
-        raise late(f"nothing whole within {seconds:g} s") from None
+        raise late(f"no complete response within {seconds:g} s") from None
 
 
 def _trusted(certificates: Path | None) -> ssl.SSLContext:
-    """Whose certificates are trusted: those of the usual authorities, or those of a file and no other."""
+    """Trust the usual certificate authorities, or those of the file and no others."""
     if certificates is None:
         return httpx.create_ssl_context(trust_env=False)
     try:
         return ssl.create_default_context(cafile=certificates)
     except (OSError, ssl.SSLError) as error:
         said = error.strerror or str(error)
-        raise SourceError(f"'{certificates}' holds no certificates that can be read ({said}).") from None
+        raise SourceError(f"No certificates can be read from '{certificates}' ({said}).") from None

@@ -1,4 +1,4 @@
-"""What a service of our kind says of its source, checked as a stranger's word."""
+"""What a `yoro serve --responses` says of its source, checked before it is trusted."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ WORD = re.compile(r"[\w.:/-]{1,200}")
 
 
 @dataclass(frozen=True)
-class Described:
-    """The identity of a served source, the width of its responses, and the readings that they hold."""
+class SourceDescription:
+    """The identity of a served source, the width of its responses, and their readings."""
 
     identity: Identity
     width: int
     layout: Layout
 
     def digest(self) -> str:
-        """Of all that makes its responses what they are; where it lies and its licence are no part of it."""
+        """Of everything that determines its responses; its name and licence do not."""
         same = replace(self.identity, name="", licence=None).as_dict()
         return hashlib.sha256(json.dumps([same, self.layout.config()], sort_keys=True).encode()).hexdigest()
 
 
 def source_url(address: str) -> str:
-    """Where a service says what it is, beside where it answers.
+    """The address of the description, next to that of the responses.
 
     >>> source_url("https://host/under/v1/responses")
     'https://host/under/v1/source'
@@ -45,8 +45,8 @@ def source_url(address: str) -> str:
     return parts._replace(path=parts.path.removesuffix(RESPONSES) + SOURCE).geturl()
 
 
-def described_in(content: bytes, where: str) -> Described:
-    """The description in an answer; anything else is a SourceError."""
+def parse_description(content: bytes, where: str) -> SourceDescription:
+    """The description in a response; anything else is a SourceError."""
     try:
         table = json.loads(content)
         source = table["source"]
@@ -66,28 +66,28 @@ def described_in(content: bytes, where: str) -> Described:
         width = _whole(table["width"], limits.RESPONSE_WIDTH)
         layout = Layout.from_config(table["readings"])
         if (layout.width, layout.views) != (width, 1):
-            raise ValueError("its readings do not make up its width")
+            raise ValueError("the widths of its readings do not add up to its width")
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        said = f"nothing under {error}" if isinstance(error, KeyError) else str(error)[:100]
-        raise SourceError(f"{where} does not say what it is as `yoro serve --responses` does: {said}.") from None
-    return Described(identity, width, layout)
+        said = f"it has no {error}" if isinstance(error, KeyError) else str(error)[:100]
+        raise SourceError(f"{where} does not describe itself like a `yoro serve --responses`: {said}.") from None
+    return SourceDescription(identity, width, layout)
 
 
 def _among(value: object, words: tuple[str, ...]) -> str:
     if value not in words:
-        raise ValueError(f"{str(value)[:40]!r} is none of {', '.join(words)}")
+        raise ValueError(f"{str(value)[:40]!r} is not one of {', '.join(words)}")
     return str(value)
 
 
 def _whole(value: object, most: int) -> int:
     if type(value) is not int or not 1 <= value <= most:
-        raise ValueError(f"{str(value)[:40]} is no number from 1 to {most:,}")
+        raise ValueError(f"{str(value)[:40]} is not a whole number from 1 to {most:,}")
     return value
 
 
 def _word(value: object) -> str:
     if not isinstance(value, str) or not WORD.fullmatch(value):
-        raise ValueError(f"{str(value)[:40]!r} is no digest")
+        raise ValueError(f"{str(value)[:40]!r} is not a digest")
     return value
 
 
@@ -96,4 +96,4 @@ def _colour(value: object) -> Colour:
         red, green, blue = (float(part) for part in value)
         if all(math.isfinite(part) for part in (red, green, blue)):
             return red, green, blue
-    raise ValueError("a colour is no three numbers")
+    raise ValueError("a colour must be three finite numbers")

@@ -1,11 +1,10 @@
-"""The journal: every answer on disk before it is used, so that nothing is paid for twice."""
+"""The journal: an SQLite file with every answer on disk before it is used, so that nothing is paid for twice."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-import os
 import sqlite3
-import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,12 +15,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from platformdirs import user_data_path
 
 from yoro.errors import StoreError, counted
 from yoro.sources.protocol import Responses
 
-# A call was sent so often, and so often the server, or the lack of one, told us that it came to nothing. What was sent
-# and is neither answered nor known to have failed was lost on the wire: it may have been paid for.
+# `sent` and `failed` count the attempts of a call. One that is neither answered nor known to have failed was lost on
+# the wire: it may have been paid for.
 CALLS = (
     "key BLOB PRIMARY KEY, request BLOB NOT NULL, sent INTEGER NOT NULL, failed INTEGER NOT NULL, vector BLOB, "
     "at REAL NOT NULL"
@@ -33,7 +33,7 @@ TABLES = (
 )
 SETTINGS = ("trusted_schema = OFF", "journal_mode = WAL", "synchronous = FULL")
 PATIENCE = 60.0  # seconds that one process waits for another to write
-TOGETHER = 500  # keys of one question
+KEYS_PER_QUERY = 500  # SQLite bounds the variables of one query
 
 SENT = (
     "INSERT INTO calls VALUES (?, ?, 1, 0, NULL, ?) ON CONFLICT (key) DO UPDATE SET sent = sent + 1, at = excluded.at"
@@ -52,16 +52,21 @@ TOTALS = (
 
 @dataclass(frozen=True)
 class Totals:
-    """Of one kind of request, over all runs: images answered, requests sent, and those of which nobody knows."""
+    """Of one kind of request, over all runs: images answered, requests sent, and requests whose outcome is unknown."""
 
     answered: int
     sent: int
     lost: int
 
+    def summary(self) -> str:
+        said = f"{counted(self.answered, 'answer')} in the journal from {counted(self.sent, 'request')} so far"
+        lost = f"; {counted(self.lost, 'answer')} lost on the wire, which may have been billed" if self.lost else ""
+        return f"{said}{lost}."
+
 
 @dataclass(frozen=True)
-class Event:
-    """What is to be written of one call: that it is sent, by us or in a file, that it failed, or its answer."""
+class CallEvent:
+    """What happened to a call: it was sent, failed, was noted in a file of requests, or got its answer."""
 
     key: bytes
     failed: bool = False
@@ -70,7 +75,7 @@ class Event:
 
 
 def call_key(request: bytes, pixels: NDArray[np.uint8]) -> bytes:
-    """What makes a call the same: the request without its credentials, and the pixels."""
+    """The key of a call: a digest of the request without its credentials, and of the pixels."""
     hasher = hashlib.sha256(request)
     hasher.update(repr(pixels.shape).encode())
     hasher.update(np.ascontiguousarray(pixels).tobytes())
@@ -83,7 +88,7 @@ class Journal:
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
         self._lock = threading.Lock()
-        with self._told("opened"):
+        with self._checked("opened"):
             if create:
                 path.parent.mkdir(parents=True, exist_ok=True)
             there = create or path.is_file()
@@ -101,43 +106,32 @@ class Journal:
             self._database.close()
 
     def vectors(self, keys: Sequence[bytes], width: int | None = None) -> dict[bytes, Responses]:
-        """The answers there are, by key; one that is damaged is none."""
+        """The answers there are, by key; damaged ones are left out."""
         found: dict[bytes, Responses] = {}
-        for start in range(0, len(keys), TOGETHER):
-            part = keys[start : start + TOGETHER]
-            marks = ", ".join("?" * len(part))
-            query = f"SELECT key, vector FROM calls WHERE vector IS NOT NULL AND key IN ({marks})"
-            for key, blob in self._read(query, part):
-                vector = np.frombuffer(blob, "<f4") if isinstance(blob, bytes) and len(blob) % 4 == 0 else None
-                if vector is not None and len(vector) == (width or len(vector)) > 0 and np.isfinite(vector).all():
-                    found[bytes(key)] = vector.astype(np.float32)
+        for key, blob in self._read_keys("SELECT key, vector FROM calls WHERE vector IS NOT NULL", keys):
+            vector = np.frombuffer(blob, "<f4") if isinstance(blob, bytes) and len(blob) % 4 == 0 else None
+            if vector is not None and len(vector) == (width or len(vector)) > 0 and np.isfinite(vector).all():
+                found[bytes(key)] = vector.astype(np.float32)
         return found
 
     def known(self, request: bytes, keys: Sequence[bytes]) -> set[bytes]:
         """Which of the keys belong to this kind of request, answered or not."""
-        found = set[bytes]()
-        for start in range(0, len(keys), TOGETHER):
-            part = keys[start : start + TOGETHER]
-            marks = ", ".join("?" * len(part))
-            query = f"SELECT key FROM calls WHERE request = ? AND key IN ({marks})"
-            found |= {bytes(key) for (key,) in self._read(query, [request, *part])}
-        return found
+        return {bytes(key) for (key,) in self._read_keys("SELECT key FROM calls WHERE request = ?", keys, request)}
 
     def width(self, request: bytes) -> int | None:
-        """Numbers of the answers to this kind of request, if there is one yet."""
+        """Width of the answers to this kind of request, if there is one yet."""
         query = "SELECT length(vector) FROM calls WHERE request = ? AND vector IS NOT NULL LIMIT 1"
         rows = self._read(query, [request])
         return int(rows[0][0]) // 4 if rows else None
 
     def totals(self, request: bytes) -> Totals:
-        """What became of the calls of this kind of request so far."""
         answered, sent, lost = self._read(TOTALS, [request])[0]
         return Totals(int(answered), int(sent), int(lost))
 
-    def write(self, request: bytes, events: Iterable[Event]) -> None:
-        """Write events in one step; when this returns they are on the disk."""
+    def write(self, request: bytes, events: Iterable[CallEvent]) -> None:
+        """Write events in one transaction; they are on disk when this returns."""
         now = time.time()
-        with self._lock, self._told("written"):
+        with self._lock, self._checked("written"):
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 for event in events:
@@ -156,48 +150,71 @@ class Journal:
                     self._database.execute("ROLLBACK")
                 raise
 
-    def tell(self, name: str, value: str) -> None:
-        """Remember what a server said of itself."""
-        with self._lock, self._told("written"):
+    def store_fact(self, name: str, value: str) -> None:
+        """Keep something that the server said of itself."""
+        with self._lock, self._checked("written"):
             self._database.execute("INSERT OR REPLACE INTO told VALUES (?, ?)", (name, value))
 
-    def told(self, name: str) -> str | None:
-        """What it last said, if it was ever asked."""
+    def fact(self, name: str) -> str | None:
         rows = self._read("SELECT value FROM told WHERE name = ?", [name])
         return str(rows[0][0]) if rows else None
 
     def _read(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        with self._lock, self._told("read"):
+        with self._lock, self._checked("read"):
             return self._database.execute(query, tuple(values)).fetchall()
 
+    def _read_keys(self, query: str, keys: Sequence[bytes], *values: object) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query for these keys, some of them at a time."""
+        for start in range(0, len(keys), KEYS_PER_QUERY):
+            part = keys[start : start + KEYS_PER_QUERY]
+            yield from self._read(f"{query} AND key IN ({', '.join('?' * len(part))})", [*values, *part])
+
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _checked(self, what: str) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
             said = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
             raise StoreError(
-                f"The journal '{self.path}' cannot be {what} ({said}). Answers that are in it stay; make room, or "
-                "name another with `journal` in the endpoint's file."
+                f"The journal '{self.path}' cannot be {what} ({said}). Answers in it are kept; free disk space, or "
+                "set another `journal` in the endpoint's TOML file."
             ) from error
 
 
-def spoken(totals: Totals) -> str:
-    """Totals in a sentence."""
-    said = f"{counted(totals.answered, 'answer')} in the journal from {counted(totals.sent, 'request')} so far"
-    if not totals.lost:
-        return f"{said}."
-    return f"{said}; {counted(totals.lost, 'answer')} lost on the wire, which may have been paid for."
+class JournalWriter:
+    """Writes the events of many coroutines together: what arrives during one transaction is the next one."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._pending: list[tuple[bytes, CallEvent, asyncio.Future[None]]] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def write(self, request: bytes, event: CallEvent) -> None:
+        """Return once the event is on disk; it is written even if the caller is cancelled meanwhile."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pending.append((request, event, done))
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write_pending())
+        await asyncio.shield(done)
+
+    async def _write_pending(self) -> None:
+        while self._pending:
+            request = self._pending[0][0]
+            taken = [item for item in self._pending if item[0] == request]
+            self._pending = [item for item in self._pending if item[0] != request]
+            failed = None
+            try:
+                await asyncio.to_thread(self._journal.write, request, [event for _, event, _ in taken])
+            except Exception as error:
+                failed = error
+            for _, _, done in taken:
+                if failed is not None:
+                    done.set_exception(failed)
+                    done.exception()  # seen, though nobody may wait for it any more
+                elif not done.done():
+                    done.set_result(None)
 
 
 def default_journal(digest: str) -> Path:
-    """Where the journal of an endpoint lies if nobody says where: with the user's data, for it cannot be made again."""
-    if given := os.environ.get("XDG_DATA_HOME"):
-        base = Path(given).expanduser() / "yoro"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support" / "yoro"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", Path.home())) / "yoro" / "data"
-    else:
-        base = Path.home() / ".local" / "share" / "yoro"
-    return base / "answers" / f"{digest[:32]}.sqlite"
+    """Where an endpoint's journal is kept by default: with the user's data, because it cannot be recomputed."""
+    return user_data_path("yoro", appauthor=False) / "answers" / f"{digest[:32]}.sqlite"

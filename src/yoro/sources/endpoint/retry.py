@@ -1,4 +1,4 @@
-"""Which failures are tried again, and how long to wait before."""
+"""The retry policy: which HTTP statuses are worth a retry, exponential backoff with jitter, and Retry-After."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-FIRST = 0.25  # seconds that the first wait takes at most
-MOST = 30.0  # seconds that any wait of our own takes at most
+FIRST_BACKOFF = 0.25  # seconds, the upper bound before the first retry
+LONGEST_BACKOFF = 30.0  # seconds
 
 
-def passing(status: int) -> bool:
-    """Whether a status says that the same request may be answered later.
+def is_retryable(status: int) -> bool:
+    """Whether the same request may succeed later: timeouts, rate limits and server errors.
 
-    >>> [status for status in (200, 301, 400, 401, 404, 408, 422, 429, 500, 503) if passing(status)]
+    >>> [status for status in (200, 301, 400, 401, 404, 408, 422, 429, 500, 503) if is_retryable(status)]
     [408, 429, 500, 503]
     """
     return status in (408, 429) or 500 <= status < 600
 
 
-def pause(attempt: int, draw: random.Random) -> float:
-    """Seconds before the next attempt, after so many: from nothing up to a bound that doubles each time.
+def backoff(attempt: int, generator: random.Random) -> float:
+    """Seconds before the next attempt: uniform from zero to a bound that doubles with every attempt ("full jitter").
 
-    The whole of it is drawn by lot, so that clients that failed together do not come back together.
+    So clients that failed together do not come back together.
     """
-    return draw.uniform(0.0, min(MOST, FIRST * 2.0 ** min(attempt, 16)))
+    return generator.uniform(0.0, min(LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(attempt, 16)))
 
 
-def asked_to_wait(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds that a server asks us to wait, from its Retry-After; None where it does not, or not in a known form.
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Seconds that a server asks us to wait by its Retry-After header; None without one in a known form.
 
-    >>> asked_to_wait({"retry-after": "7"}), asked_to_wait({}), asked_to_wait({"retry-after": "soon"})
+    >>> retry_after({"retry-after": "7"}), retry_after({}), retry_after({"retry-after": "soon"})
     (7.0, None, None)
     """
     given = headers.get("retry-after", "").strip()

@@ -1,4 +1,4 @@
-"""A request for an image: encoded, and put where an endpoint wants it."""
+"""Request bodies: an image encoded and put into the placeholders of a template."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ KNOWN = (*IMAGE, "media_type")
 
 @dataclass(frozen=True)
 class Encoded:
-    """An image as it is sent."""
+    """An image file as it is sent."""
 
     content: bytes
     media_type: str
 
     @cached_property
     def values(self) -> dict[str, str]:
-        """What placeholders stand for."""
+        """The values of the placeholders."""
         text = base64.b64encode(self.content).decode()
         url = f"data:{self.media_type};base64,{text}"
         return {"image_base64": text, "image_data_url": url, "media_type": self.media_type}
 
 
 def encoded(pixels: NDArray[np.uint8], encoding: str, quality: int) -> Encoded:
-    """Pixels (side, side, 3) as a PNG, which changes none of them, or as a JPEG, which does."""
+    """Pixels (side, side, 3) as a PNG, which is lossless, or as a JPEG."""
     buffer = io.BytesIO()
     if encoding == "png":
         Image.fromarray(pixels).save(buffer, "PNG", compress_level=1)  # the network is faster than a smaller file
@@ -49,7 +49,7 @@ def encoded(pixels: NDArray[np.uint8], encoding: str, quality: int) -> Encoded:
 
 
 def filled(template: object, values: Mapping[str, str]) -> object:
-    """A template with the placeholders in its texts replaced."""
+    """The template with the placeholders in its strings replaced."""
     if isinstance(template, Mapping):
         return {name: filled(value, values) for name, value in template.items()}
     if isinstance(template, list):
@@ -60,21 +60,23 @@ def filled(template: object, values: Mapping[str, str]) -> object:
 
 
 def check_template(name: str, value: object) -> dict[str, object]:
-    """A body with the image in it, of JSON-able values and known placeholders."""
+    """A body of JSON values and known placeholders, one of them for the image."""
     if not isinstance(value, dict):
-        raise SourceError(f"{name} must be a table: the JSON that is sent.")
+        raise SourceError(f"{name} must be a table: the JSON to send.")
     try:
         text = json.dumps(value, allow_nan=False)
         depth = _depth(value)
     except (TypeError, ValueError, RecursionError):
-        raise SourceError(f"{name} holds a date, a time, NaN or infinity, which JSON does not have.") from None
+        raise SourceError(f"{name} contains a date, a time, NaN or infinity, which JSON does not have.") from None
     if depth > limits.ENDPOINT_DEPTH:
-        raise SourceError(f"{name} is nested {depth} deep; at most {limits.ENDPOINT_DEPTH} are sent.")
+        raise SourceError(f"{name} is nested {depth} levels deep; at most {limits.ENDPOINT_DEPTH} are allowed.")
     used = set(PLACEHOLDER.findall(text))
     if odd := sorted(used - set(KNOWN)):
-        raise SourceError(f"{name} has the placeholder {odd[0][:60]!r}; there are {', '.join(KNOWN)}.")
+        raise SourceError(f"{name} has the unknown placeholder {odd[0][:60]!r}; use one of {', '.join(KNOWN)}.")
     if not used & set(IMAGE):
-        raise SourceError(f"{name} has no place for the image; write {{{{image_base64}}}} or {{{{image_data_url}}}}.")
+        raise SourceError(
+            f"{name} has no placeholder for the image; add {{{{image_base64}}}} or {{{{image_data_url}}}}."
+        )
     return cast("dict[str, object]", value)
 
 

@@ -20,7 +20,7 @@ from PIL import Image
 
 from yoro.errors import SourceError
 from yoro.sources.cache import cache_directory, write_atomically
-from yoro.sources.graph_builder import Entrance, with_entrance
+from yoro.sources.graph_builder import GraphInput, with_preprocessing
 from yoro.sources.protocol import Identity, Responses
 from yoro.sources.runtime import GraphSource, first_line
 
@@ -35,9 +35,9 @@ CACHE_FORMAT = 1  # raise it when the export changes
 
 
 def as_graph(source: TorchSource, *, threads: int | None) -> GraphSource:
-    """The same source run by ONNX Runtime on the CPU, from the cache or exported now, having answered like torch.
+    """The same source run by ONNX Runtime on the CPU, exported or cached, and compared with torch on real photos.
 
-    A cached graph is compared too: one that is broken or gives other numbers is exported anew.
+    A cached graph that is broken or gives other numbers is exported again.
     """
     identity, module = source._identity, source._module
     photos = real_photos(identity.side)
@@ -119,18 +119,18 @@ def relative_difference(responses: Responses, expected: Responses) -> float:
 
 
 def _read_graph(path: Path, identity: Identity, width: int, pixels: type[np.generic]) -> onnx.ModelProto:
-    entrance = Entrance(
+    form = GraphInput(
         "inner", "outer", identity.side, channels_first=True, takes_bytes=False, mean=identity.mean, std=identity.std
     )
     try:
-        return with_entrance(onnx.load(path), entrance, pixels, width)
+        return with_preprocessing(onnx.load(path), form, pixels, width)
     except Exception as error:  # protobuf and onnx raise errors of many kinds
         raise SourceError(f"The cached export {str(path)!r} cannot be read; delete it and try again.") from error
 
 
 @contextmanager
 def quiet_logging() -> Iterator[None]:
-    """Nothing below an error is logged: what libraries raise is the user's business, their progress is not."""
+    """Log errors only, while libraries report their progress."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import torch
 
-from yoro.errors import SourceError
+from yoro.errors import SourceError, one_line
 from yoro.sources.names import SourceName, colour_option, side_option
 from yoro.sources.protocol import IdentifiedSource, Identity, Images, Reading, ResponseSource
 from yoro.sources.runtime import GraphSource, first_line
@@ -95,16 +95,16 @@ def choose_device(device: str) -> str:
     kind = device.partition(":")[0]
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if kind not in there:
-        raise SourceError(f"{device!r} is no device; expected 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'.")
+        raise SourceError(f"{device!r} is not a device; use 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'.")
     if not there[kind]:
-        raise SourceError(f"Device {device!r} was asked for, but torch finds none here. Use 'cpu' or 'auto'.")
+        raise SourceError(f"Torch finds no device {device!r} on this machine. Use 'cpu' or 'auto'.")
     return device
 
 
 def load_network(
     name: SourceName, create: Callable[..., torch.nn.Module], fetch: Callable[[], torch.nn.Module], file: str
 ) -> torch.nn.Module:
-    """The module with the weights of the local file that the name gives, else with those of the hub.
+    """The module with the weights of the local file in the name, or else those of the hub.
 
     `create` makes it untrained, with as many classes as `num_classes` says, `fetch` with the hub's weights; `file` is
     an example for the error where these cannot be had.
@@ -114,8 +114,8 @@ def load_network(
             return fetch()
         except Exception as error:  # whatever the network, the hub and the disk can raise
             raise SourceError(
-                f"{name.text!r}: its weights cannot be fetched ({type(error).__name__}: {first_line(error)}). "
-                f"Point to a local file: {name.prefix}:{name.rest}?weights={file}"
+                f"{name.text!r}: its weights cannot be downloaded ({type(error).__name__}: {first_line(error)}). "
+                f"Use a local file: {name.prefix}:{name.rest}?weights={file}"
             ) from error
     state = read_state(name.options["weights"], name)
     module = create()
@@ -125,15 +125,14 @@ def load_network(
     try:
         module.load_state_dict(state, strict=True)
     except RuntimeError as error:
-        reason = " ".join(str(error).split())[:300]
-        raise SourceError(f"{name.text!r}: the weights do not fit the network: {reason}") from error
+        raise SourceError(f"{name.text!r}: the weights do not fit the network: {one_line(error)[:300]}") from error
     return module
 
 
 def with_options(network: Network, name: SourceName) -> Network:
-    """What is recorded of a library's network: its own canvas and colours unless the name says others.
+    """The network with the side and colours given in the name, if any.
 
-    Nothing is known of a local file's licence and classes.
+    A local file's licence and classes are unknown.
     """
     local, known = "weights" in name.options, network.identity
     identity = replace(
@@ -174,7 +173,7 @@ def read_state(path: str, name: SourceName) -> State:
     if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
         state = state["state_dict"]
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise SourceError(f"{name.text!r}: {path!r} holds no dictionary of tensors.")
+        raise SourceError(f"{name.text!r}: {path!r} contains no dictionary of tensors.")
     return {str(key): value for key, value in state.items()}
 
 

@@ -40,7 +40,7 @@ HUB = re.compile(r"hf[-_]|pretrained': (?!False)")  # in a configuration
 OPENAI = frozenset({"input_resolution", "context_length", "vocab_size"})  # numbers that OpenAI keeps beside weights
 SCHEMAS = ("local-dir:", "hf-hub:")
 FITS = {"shortest": "crop", "squash": "squash"}
-TOGETHER = 64  # sentences
+BATCH_SIZE = 64  # sentences
 LICENCES = {"openai": "MIT"}
 
 
@@ -84,9 +84,9 @@ class OpenClipSource(IdentifiedSource):
                     f"{longest}. Shorten it."
                 )
         parts = [np.empty((0, self.dimension), np.float32)]
-        for start in range(0, len(sentences), TOGETHER):
+        for start in range(0, len(sentences), BATCH_SIZE):
             with torch.inference_mode():
-                tokens = self._tokenizer(list(sentences[start : start + TOGETHER])).to(self._device)
+                tokens = self._tokenizer(list(sentences[start : start + BATCH_SIZE])).to(self._device)
                 vectors = torch.nn.functional.normalize(self._model.encode_text(tokens).float(), dim=-1)
             parts.append(check_responses(vectors.cpu().numpy(), len(tokens), self.dimension, self.name))
         return np.concatenate(parts)
@@ -101,10 +101,10 @@ class OpenClipSource(IdentifiedSource):
 def open_clip_network(name: SourceName, read: Reading) -> Network:
     """The image tower, frozen, with the transform that its weights were made for."""
     check_options(name, OPTIONS)
-    with quiet_logging():  # open_clip talks about every step
+    with quiet_logging():  # open_clip logs every step
         model = _create(name)
     if not hasattr(model, "encode_text") or not hasattr(model, "encode_image"):
-        raise SourceError(f"{name.text!r} has no text tower, so it cannot compare images with sentences.")
+        raise SourceError(f"{name.text!r} has no text tower, so it cannot compare images with text.")
     model = model.eval().requires_grad_(False)
     transform = model.visual.preprocess_cfg
     size = transform["size"]
@@ -112,22 +112,12 @@ def open_clip_network(name: SourceName, read: Reading) -> Network:
     fit, interpolation = FITS.get(transform["resize_mode"]), str(transform["interpolation"])
     square = isinstance(size, int) or size[0] == size[-1]
     if fit is None or interpolation not in ("bicubic", "bilinear") or not square:
-        raise SourceError(f"{name.text!r} wants a transform that is not known here: {transform}.")
+        raise SourceError(f"{name.text!r} uses an unsupported image transform: {transform}.")
     if side_option(name, side) != side:
-        raise SourceError(f"{name.text!r} takes images of {side}, not of {name.options['side']}.")
+        raise SourceError(f"{name.text!r} takes images of side {side}; remove side={name.options['side']}.")
     mean, std = (as_colour(transform[key]) for key in ("mean", "std"))
     licence = LICENCES.get(name.rest.partition("/")[2])
-    identity = Identity(
-        name.text,
-        read,
-        side,
-        mean,
-        std,
-        _digest(model),
-        licence,
-        fit=fit,
-        interpolation=interpolation,
-    )
+    identity = Identity(name.text, read, side, mean, std, _digest(model), licence, fit=fit, interpolation=interpolation)
 
     def with_texts(images: TorchSource | GraphSource, device: str) -> OpenClipSource:
         return OpenClipSource(images, model, _tokenizer(name), device)
@@ -136,7 +126,7 @@ def open_clip_network(name: SourceName, read: Reading) -> Network:
 
 
 def asks_hub(rest: str) -> bool:
-    """Whether a tower or a vocabulary comes from a hub, though the weights are in a file or a folder here."""
+    """Whether a tower or a vocabulary would be downloaded although the weights are local."""
     folder = rest.removeprefix("local-dir:")
     if folder != rest:
         try:
@@ -159,18 +149,18 @@ def _create(name: SourceName) -> torch.nn.Module:
         return _made(name, name.rest, None)
     if architecture not in open_clip.list_models():
         guess = did_you_mean(architecture, open_clip.list_models(), most=3, alike=0.6, else_all=False)
-        raise SourceError(f"{name.text!r}: open_clip knows no architecture {architecture!r}. {guess}")
+        raise SourceError(f"{name.text!r}: unknown open_clip architecture {architecture!r}. {guess}")
     if "weights" in name.options:
         file = Path(name.options["weights"]).expanduser()
         if tag:
-            raise SourceError(f"{name.text!r} names weights twice: the tag {tag!r} and a file. Leave one out.")
+            raise SourceError(f"{name.text!r} has both the tag {tag!r} and a weight file; remove one of them.")
         if not file.is_file():
             raise SourceError(f"{name.text!r}: there is no weight file {name.options['weights']!r}.")
         return _from_file(name, architecture, file)
     tags = open_clip.list_pretrained_tags_by_model(architecture)
     if tag not in tags:
         known = ", ".join(tags) or "none: give ?weights=FILE"
-        raise SourceError(f"{name.text!r}: {architecture} has no weights {tag!r}; there are {known}.")
+        raise SourceError(f"{name.text!r}: {architecture} has no weights {tag!r}; choose one of {known}.")
     return _made(name, architecture, tag, quick=bool(get_pretrained_cfg(architecture, tag).get("quick_gelu")))
 
 
@@ -189,7 +179,7 @@ def _made(name: SourceName, architecture: str, weights: str | None, *, quick: bo
 
 
 def _from_file(name: SourceName, architecture: str, file: Path) -> torch.nn.Module:
-    """The model with weights of a file; those of OpenAI, as it published them, get the activation they want."""
+    """The model with the weights of a file; OpenAI's own files get the activation they were trained with."""
     state = _openai_state(file)
     if state is None:
         return _made(name, architecture, str(file))
@@ -197,15 +187,15 @@ def _from_file(name: SourceName, architecture: str, file: Path) -> torch.nn.Modu
     try:
         model.load_state_dict({key: state[key].float() for key in model.state_dict()})
     except (KeyError, RuntimeError) as error:
-        raise SourceError(f"{name.text!r}: OpenAI's weights in it are not those of {architecture}.") from error
+        raise SourceError(f"{name.text!r}: its OpenAI weights do not fit {architecture}.") from error
     return model
 
 
 def _openai_state(file: Path) -> State | None:
-    """The weights in a file of OpenAI: a compiled archive, or its state with three sizes among the tensors."""
+    """The weights in one of OpenAI's files: a TorchScript archive, or its state with three sizes among the tensors."""
     try:
         with zipfile.ZipFile(file) as archive, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that compiled archives are out of fashion
+            warnings.simplefilter("ignore")  # TorchScript archives are deprecated
             if any("/code/" in member for member in archive.namelist()):
                 state = torch.jit.load(file, map_location="cpu").state_dict()
             else:
@@ -216,7 +206,7 @@ def _openai_state(file: Path) -> State | None:
 
 
 def _digest(model: torch.nn.Module) -> str:
-    """Of the weights and, where it is not GELU, of the activation between them."""
+    """Of the weights, and of the activation where it is not GELU."""
     digest = state_digest(model.state_dict())
     quick = any(isinstance(module, QuickGELU) for module in model.modules())
     return hashlib.sha256(f"{digest} quick-gelu".encode()).hexdigest() if quick else digest
@@ -241,7 +231,7 @@ def _tokenizer(name: SourceName) -> Callable[[list[str]], torch.Tensor]:
 
 
 def _count_tokens(tokenizer: object, sentence: str) -> int:
-    """Tokens of a sentence with those that open and close it; open_clip itself would cut it silently."""
+    """Tokens of a sentence with start and end; open_clip itself would truncate it silently."""
     if isinstance(tokenizer, open_clip.SimpleTokenizer):
         return len(tokenizer.encode(sentence)) + 2
     inner = getattr(tokenizer, "tokenizer", None)

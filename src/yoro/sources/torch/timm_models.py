@@ -25,7 +25,7 @@ def timm_network(name: SourceName, read: Reading) -> Network:
         guess = did_you_mean(
             f"timm:{name.rest}", (f"timm:{item}" for item in timm.list_models()), most=3, alike=0.6, else_all=False
         )
-        raise SourceError(f"{name.text!r}: timm knows no network {name.rest!r}. {guess}")
+        raise SourceError(f"{name.text!r}: unknown timm network {name.rest!r}. {guess}")
     fetch = partial(timm.create_model, name.rest, pretrained=True)
     module = load_network(name, partial(_create, name), fetch, "FILE.safetensors")
     config, licence = resolve_model_data_config(module), module.pretrained_cfg.get("license")
@@ -51,4 +51,4 @@ def _create(name: SourceName, **arguments: int) -> torch.nn.Module:
     try:
         return timm.create_model(name.rest, pretrained=False, **arguments)
     except (RuntimeError, ValueError) as error:
-        raise SourceError(f"{name.text!r}: timm cannot make it: {error}") from error
+        raise SourceError(f"{name.text!r}: timm cannot create it: {error}") from error

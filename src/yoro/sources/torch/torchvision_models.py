@@ -37,8 +37,10 @@ def torchvision_network(name: SourceName, read: Reading) -> Network:
     if read == "features":
         layer = last_linear(module)
         if layer is None:
-            raise SourceError(f"{name.text!r} ends in no linear layer, so it has no features to read. Read its logits.")
-        module.set_submodule(layer, torch.nn.Identity())  # it then answers with what its last linear layer reads
+            raise SourceError(
+                f"{name.text!r} does not end in a linear layer, so it has no features. Use --read logits."
+            )
+        module.set_submodule(layer, torch.nn.Identity())  # leaves the input of the last linear layer
     return with_options(Network(module, identity, names), name)
 
 
@@ -49,8 +51,8 @@ def _weights(architecture: str, tag: str, name: SourceName) -> models.WeightsEnu
         guess = did_you_mean(
             f"torchvision:{architecture}", (f"torchvision:{item}" for item in known), most=3, alike=0.6, else_all=False
         )
-        raise SourceError(f"{name.text!r}: torchvision knows no classifier {architecture!r}. {guess}")
+        raise SourceError(f"{name.text!r}: unknown torchvision classifier {architecture!r}. {guess}")
     choices: Mapping[str, models.WeightsEnum] = models.get_model_weights(architecture).__members__
     if (tag or "DEFAULT") not in choices:
-        raise SourceError(f"{name.text!r}: {architecture} has the weights {', '.join(choices)}, not {tag!r}.")
+        raise SourceError(f"{name.text!r}: {architecture} has no weights {tag!r}; choose one of {', '.join(choices)}.")
     return choices[tag or "DEFAULT"]

@@ -1,4 +1,4 @@
-// What the page asks of the studio. The studio is the truth; the page only shows it.
+// Requests to the studio, which holds the state; the page only shows it.
 
 import { tell } from "./elements.js";
 
@@ -6,7 +6,7 @@ const API = "/studio/api/";
 
 async function read(answer) {
   const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(body.error || `The studio answered with ${answer.status}.`);
+  if (!answer.ok) throw new Error(body.error || `Error ${answer.status}.`);
   return body;
 }
 
@@ -29,7 +29,7 @@ export async function attempt(doing) {
     return await doing();
   } catch (error) {
     const gone = error instanceof TypeError;
-    tell(gone ? "The studio does not answer. Is `yoro studio` still running? Your work is saved." : error.message);
+    tell(gone ? "The studio is not responding. Is `yoro studio` still running? Your work is saved." : error.message);
     return null;
   }
 }

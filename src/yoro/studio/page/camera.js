@@ -5,7 +5,7 @@ import { at, tell } from "./elements.js";
 import { tryImage } from "./trial.js";
 
 const EVERY = 200; // milliseconds between photos of a burst
-const LIVE = 400;
+const LIVE = 400; // milliseconds between two frames that are classified
 const AT_ONCE = 8; // photos of one request
 
 let stream = null;
@@ -18,13 +18,14 @@ export async function toggle() {
     stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" }, audio: false });
   } catch (error) {
     tell(error.name === "NotAllowedError"
-      ? "The browser does not let this page use the camera; allow it in the address bar."
-      : "No camera can be used here; drop or paste photos instead.");
+      ? "The browser blocked the camera; allow it in the address bar."
+      : "No camera available; drop or paste photos instead.");
     return;
   }
   at("video").srcObject = stream;
   await at("video").play();
   show();
+  classifyLive();
 }
 
 function stop() {
@@ -82,13 +83,20 @@ async function give(stills, belongs, number) {
   }
 }
 
+// Classify what the camera sees while the box is ticked; nothing runs otherwise.
+let classifying = false;
+async function classifyLive() {
+  if (classifying) return;
+  classifying = true;
+  while (stream && at("live").checked) {
+    const ready = at("video").videoWidth && document.body.classList.contains("learned");
+    if (ready) await tryImage(await still(), true);
+    await new Promise((good) => setTimeout(good, LIVE));
+  }
+  classifying = false;
+}
+
 export function setUp() {
   at("camera-toggle").addEventListener("click", toggle);
-  (async () => {
-    for (;;) {
-      const ready = stream && at("video").videoWidth && document.body.classList.contains("learned");
-      if (ready && at("live").checked) await tryImage(await still(), true);
-      await new Promise((good) => setTimeout(good, LIVE));
-    }
-  })();
+  at("live").addEventListener("change", classifyLive);
 }

@@ -66,7 +66,7 @@ export async function add(found, belongs) {
   let sent = 0;
   for (const [folder, files] of groups) {
     for (const batch of batches(files)) {
-      at("working-text").textContent = `Sending ${sent + 1} of ${total}`;
+      at("working-text").textContent = `Uploading ${sent + 1} of ${total}`;
       const form = new FormData();
       for (const file of batch) form.append("files", file, file.name || "pasted.png");
       const query = folder ? { name: folder } : belongs === null ? {} : { belongs };
@@ -79,11 +79,11 @@ export async function add(found, belongs) {
   }
   at("working-text").textContent = "";
   const said = [];
-  if (came.known) said.push(`${plural(came.known, "photo")} already there.`);
+  if (came.known) said.push(`${plural(came.known, "photo")} already here.`);
   if (came.moved) said.push(`${plural(came.moved, "photo")} moved here from another class.`);
-  if (tests) said.push(`${plural(tests, "photo")} of a test folder left out: what is tested on is never learned.`);
+  if (tests) said.push(`${plural(tests, "photo")} in a test folder left out: test photos are never learned from.`);
   said.push(...came.refused.slice(0, 5));
-  if (came.refused.length > 5) said.push(`and ${came.refused.length - 5} more.`);
+  if (came.refused.length > 5) said.push(`And ${came.refused.length - 5} more.`);
   tell(said.join("\n"));
 }
 
@@ -96,12 +96,12 @@ function modelIn(found) {
 }
 
 export async function openModel(found) {
-  at("working-text").textContent = "Opening the model";
+  at("working-text").textContent = "Opening the model…";
   const form = new FormData();
   for (const { file, path } of found) form.append("files", file, path);
   const answer = await attempt(() => send("model", form));
   at("working-text").textContent = "";
-  if (answer !== null) tell(answer.new ? "" : "This model is open already.");
+  if (answer !== null) tell(answer.new ? "" : "This model is already open.");
 }
 
 function* batches(files) {

@@ -64,7 +64,7 @@ export class Gallery {
     while (list.children.length > items.length) list.lastChild.remove();
     if (focused) this.focus();
     at("more").hidden = this.photos.length >= this.total;
-    at("more").textContent = `Show more of ${plural(this.total, "photo")}`;
+    at("more").textContent = `Show more (${plural(this.total, "photo")} in all)`;
     this.mark();
   }
 
@@ -76,7 +76,7 @@ export class Gallery {
       : photo.guess === null ? "" : `${photo.guess} ${percent(photo.probability)}`;
     item.className = photo.doubtful || photo.error ? "doubtful" : "";
     item.title = photo.error ?? photo.name;
-    item.setAttribute("aria-label", photo.name + (photo.label && this.view.belongs < 0 ? `, labelled ${photo.label}` : "") + (said ? `, looks like ${said}` : "") + (photo.doubtful ? ", doubtful" : ""));
+    item.setAttribute("aria-label", photo.name + (photo.label && this.view.belongs < 0 ? `, labelled ${photo.label}` : "") + (said ? `, looks like ${said}` : "") + (photo.doubtful ? ", label may be wrong" : ""));
     item.lastChild.textContent = this.said(photo, said);
     return item;
   }

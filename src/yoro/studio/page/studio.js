@@ -1,4 +1,4 @@
-// The page: it waits for news of the studio and shows them.
+// The page: a long poll waits for news from the studio, and the page shows them.
 
 import { attempt, get, post } from "./api.js";
 import * as camera from "./camera.js";
@@ -15,7 +15,7 @@ gallery.tried = (digest) => digest && trial.tryPhoto(digest);
 
 // News
 
-// A browser has few connections to one place; a page that nobody sees must not keep one.
+// A browser allows few connections to one server; a hidden page must not keep one.
 let waiting = new AbortController();
 document.addEventListener("visibilitychange", () => { if (document.hidden) waiting.abort(); });
 
@@ -44,7 +44,7 @@ async function follow() {
       drawEmpty();
     } catch (error) {
       if (error.name === "AbortError") continue;
-      at("working-text").textContent = "The studio does not answer. Your work is saved; this page goes on once it is back.";
+      at("working-text").textContent = "The studio is not responding. Your work is saved; this page reconnects by itself.";
       version = -1;
       await new Promise((good) => setTimeout(good, 1500));
     }
@@ -79,8 +79,8 @@ function draw() {
   at("progress").hidden = !reading;
   at("progress").max = Math.max(state.photos, 1);
   at("progress").value = state.read;
-  at("working-text").textContent = reading ? `Reading photos: ${state.read} of ${state.photos}`
-    : state.settled || state.photos === 0 ? "" : state.choosing ? "Choosing…" : "Learning…";
+  at("working-text").textContent = reading ? `Processing photos: ${state.read} of ${state.photos}`
+    : state.settled || state.photos === 0 ? "" : state.choosing ? "Refining…" : "Learning…";
 }
 
 function drawScore() {
@@ -90,7 +90,7 @@ function drawScore() {
   } else {
     const [low, high] = state.interval;
     at("accuracy").textContent = percent(state.accuracy);
-    at("score-text").textContent = `right of ${plural(state.measured, "photo")}, each left out (${percent(low)} to ${percent(high)})`;
+    at("score-text").textContent = `of ${plural(state.measured, "photo")} right, each left out of training (95\u00a0% interval: ${percent(low)} to ${percent(high)})`;
   }
   const points = state.curve, curve = at("curve");
   curve.replaceChildren();
@@ -122,12 +122,12 @@ function drawClasses() {
       make("option", { value: UNSORTED }, "Unsorted"));
   }
   const needs = state.classes.find((one) => one.id === state.needs);
-  at("needs").textContent = needs && state.learned && state.classes.length > 1 ? `More photos would help most here: ${needs.name}.` : "";
+  at("needs").textContent = needs && state.learned && state.classes.length > 1 ? `Adding photos would help most for: ${needs.name}.` : "";
   at("gallery-title").textContent = title();
   at("model").hidden = !state.model;
   if (state.model) {
-    at("model").textContent = `Begun with the model ${state.model.name}` + (state.model.unseen
-      ? `; ${plural(state.model.unseen, "image")} of it cannot be shown: a model keeps no photos. Add them to see them; none counts twice.` : ".");
+    at("model").textContent = `Started from the model ${state.model.name}` + (state.model.unseen
+      ? `. ${plural(state.model.unseen, "photo")} of it cannot be shown, because a model does not contain its photos. Add them to see them; none is counted twice.` : ".");
   }
 }
 
@@ -139,7 +139,7 @@ const TITLES = {
 
 function title() {
   const view = gallery.view;
-  if (view.truth !== undefined) return `${view.truth}, taken for ${view.answer}`;
+  if (view.truth !== undefined) return `${view.truth}, classified as ${view.answer}`;
   if (view.belongs in TITLES) return TITLES[view.belongs];
   return state.classes.find((one) => one.id === view.belongs)?.name ?? "Photos";
 }
@@ -184,7 +184,7 @@ function renamingItem(one) {
 
 function plainItem(one) {
   const number = numberMark(), fill = meter(0), figures = make("span", { class: "figures" });
-  const burst = make("button", { type: "button", class: "burst", "aria-label": `Take photos of ${one.name}`, title: "Hold for a burst", hidden: !camera.running() }, "◉");
+  const burst = make("button", { type: "button", class: "burst", "aria-label": `Take photos of ${one.name}`, title: "Hold to take photos", hidden: !camera.running() }, "◉");
   camera.holds(burst, one.id);
   const rename = make("button", { type: "button", "aria-label": `Rename ${one.name}`, title: "Rename", onclick: () => { renaming = one.id; drawClasses(); } }, "✎");
   const remove = make("button", { type: "button", "aria-label": `Remove the class ${one.name}`, title: "Remove the class; its photos become unsorted", onclick: () => attempt(() => post(`classes/${one.id}/remove`)) }, "✕");
@@ -225,20 +225,20 @@ function drawEmpty() {
   const none = state.photos === 0 && !state.classes.length;
   const unseen = state.classes.find((one) => one.id === view.belongs)?.unseen;
   const wrong = view.belongs < 0 || view.truth !== undefined;
-  const sound = { [OUTLIERS]: "No photo is far stranger than the others.", [TWINS]: "No photo is nearly another." };
+  const sound = { [OUTLIERS]: "No photo stands out from the others.", [TWINS]: "No two photos are nearly the same." };
   at("empty-title").textContent = none ? "Name two classes, then drop photos"
-    : wrong ? "Nothing here" : unseen ? `${plural(unseen, "image")} from the model` : view.belongs === UNSORTED ? "Nothing is unsorted" : "No photos yet";
-  at("empty-text").textContent = none ? "Or drop a folder or an archive that has one folder for each class."
-    : unseen ? "The model keeps what it learned of them, not the photos. Add the photos to see them."
-    : wrong ? sound[view.belongs] ?? "No label is contradicted by the other photos."
-      : view.belongs === UNSORTED ? "Photos that are dropped here wait for a label." : "Drop photos here, paste them, or use the camera.";
+    : wrong ? "Nothing here" : unseen ? `${plural(unseen, "image")} from the model` : view.belongs === UNSORTED ? "No unsorted photos" : "No photos yet";
+  at("empty-text").textContent = none ? "Or drop a folder or zip file with one folder per class."
+    : unseen ? "The model contains what it learned from them, not the photos. Add the photos to see them."
+    : wrong ? sound[view.belongs] ?? "No label looks wrong."
+      : view.belongs === UNSORTED ? "Drop photos here to label them later." : "Drop photos here, paste them, or use the camera.";
 }
 
 async function drawMatrix() {
   const found = at("confusion").open ? await attempt(() => get("confusion")) : null;
   if (found === null) return;
   if (!found.classes.length) {
-    const said = found.hidden ? `${found.hidden} classes are too many to draw; the report lists what is mistaken most.` : "Nothing to show yet.";
+    const said = found.hidden ? `${found.hidden} classes are too many to draw; download the report for the most frequent mistakes.` : "Nothing to show yet.";
     at("matrix").replaceChildren(make("caption", {}, said));
     return;
   }
@@ -246,14 +246,14 @@ async function drawMatrix() {
   const rows = found.counts.map((row, i) => make("tr", {}, make("th", { scope: "row", title: found.classes[i] }, found.classes[i]),
     ...row.map((count, j) => make("td", {}, make("button", {
       type: "button", class: count === 0 ? "" : i === j ? "right" : "wrong", disabled: count === 0,
-      "aria-label": `${plural(count, "photo")} of ${found.classes[i]} taken for ${found.classes[j]}`,
+      "aria-label": `${plural(count, "photo")} of ${found.classes[i]} classified as ${found.classes[j]}`,
       onclick: () => show({ truth: found.classes[i], answer: found.classes[j] }),
     }, String(count))))));
-  at("matrix").replaceChildren(make("caption", { class: "hidden" }, "Rows are labels, columns are answers"),
+  at("matrix").replaceChildren(make("caption", { class: "hidden" }, "Rows are labels, columns are predictions"),
     make("thead", {}, head), make("tbody", {}, ...rows));
 }
 
-// What a person does
+// Actions
 
 const target = () => (gallery.view.truth === undefined && gallery.view.belongs >= 0 ? gallery.view.belongs : UNSORTED);
 const undo = () => attempt(() => post("undo"));
@@ -297,10 +297,10 @@ function setUp() {
   });
   document.addEventListener("click", (event) => { if (!at("downloads").contains(event.target)) at("downloads").open = false; });
   for (const link of at("downloads").querySelectorAll("a")) {
-    link.addEventListener("click", () => tell(state.settled ? "" : "The download begins once all photos are learned."));
+    link.addEventListener("click", () => tell(state.settled ? "" : "The download starts once all photos are learned."));
   }
   at("web").addEventListener("click", async (event) => {
-    event.preventDefault(); // what it is made with may be missing: that is said here, not by a broken file
+    event.preventDefault(); // a missing runtime is reported here, not by a broken download
     if (await attempt(() => get("web"))) location.assign(at("web").href);
   });
 }

@@ -40,7 +40,7 @@ function picture(address) {
   if (shown?.startsWith("blob:")) URL.revokeObjectURL(shown);
   shown = address;
   at("try-image").src = shown;
-  at("try-image").alt = "The image that is tried";
+  at("try-image").alt = "The image being classified";
   at("try-image").hidden = false;
   at("try-hint").hidden = true;
 }
@@ -51,13 +51,13 @@ async function ask(asking) {
 }
 
 function show(answer) {
-  const verdict = answer.unknown ? `Unknown: like none of the photos` : answer.label;
+  const verdict = answer.unknown ? "Unknown: unlike all your photos" : answer.label;
   const bars = answer.bars.slice(0, 6).map((bar) =>
     make("li", {}, make("span", { class: "name" }, bar.name), make("span", {}, percent(bar.probability)), meter(bar.probability)));
   at("answer").replaceChildren(...[
     make("p", { class: answer.unknown ? "verdict unknown" : "verdict" }, verdict),
     make("ul", { class: "bars" }, ...bars),
-    answer.judged ? null : make("p", { class: "hint" }, "Whether it is unknown is still being found out."),
+    answer.judged ? null : make("p", { class: "hint" }, "Still checking whether it is unknown."),
   ].filter(Boolean));
   const near = answer.nearest.map((one) =>
     make("figure", {}, make("img", { src: small(one.digest), alt: `A photo of ${one.label}` }), one.label));
@@ -65,8 +65,8 @@ function show(answer) {
     make("li", {}, make("span", {}, part.reading), make("span", {}, (part.value > 0 ? "+" : "") + part.value.toFixed(2))));
   at("why").replaceChildren(
     ...(near.length ? [make("h3", {}, "Most similar photos"), make("div", { class: "near" }, ...near)] : []),
-    make("h3", {}, `Why ${answer.label} and not ${answer.second}`),
+    make("h3", {}, `Why ${answer.label} rather than ${answer.second}?`),
     make("ul", { class: "parts" }, ...parts,
       make("li", {}, make("span", {}, "number of photos"), make("span", {}, answer.prior.toFixed(2)))),
-    make("p", { class: "hint" }, "Log-odds by what is read of the image; above zero speaks for the answer."));
+    make("p", { class: "hint" }, "Log-odds from each layer of the network; positive numbers support the answer."));
 }

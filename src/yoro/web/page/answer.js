@@ -1,4 +1,4 @@
-// What an answer says: probabilities and strangeness in, words out.
+// What an answer says: probabilities and the out-of-distribution score (strangeness) in, words out.
 
 // The share of fitted photos that are at least as strange, this one counted in.
 export function typicality(strangeness, fitted) {
@@ -32,7 +32,7 @@ export function percent(share) {
 }
 
 export function sentence({ best, unknown }) {
-  return unknown ? `Unknown, most like ${best[0].name}` : `${best[0].name}, ${percent(best[0].probability)}`;
+  return unknown ? `Unknown, closest to ${best[0].name}` : `${best[0].name}, ${percent(best[0].probability)}`;
 }
 
 // A table that spreadsheets take: fields with a mark in them stand in quotes.

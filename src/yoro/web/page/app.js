@@ -5,7 +5,7 @@ import { Camera } from "./camera.js";
 import { imagesOf, itemsOf } from "./files.js";
 import { AnswerList, show } from "./list.js";
 
-const REFUSED = [100, 20, 10]; // one in so many photos of known things is called unknown, too
+const REJECTED = [100, 20, 10]; // one in so many photos of known classes is called unknown, too
 const USUAL = 20;
 const at = (id) => document.getElementById(id);
 
@@ -22,13 +22,13 @@ start().catch((error) => fail(error.message || String(error)));
 
 async function start() {
   const response = await fetch("model.json");
-  if (!response.ok) throw new Error(`model.json could not be fetched: the server says ${response.status}.`);
+  if (!response.ok) throw new Error(`model.json could not be loaded (the server answered ${response.status}).`);
   facts = await response.json();
   describe();
   list = new AnswerList(at("list"), facts, count);
   worker = new Worker("worker.js", { type: "module" });
   worker.onmessage = ({ data }) => heard(data);
-  worker.onerror = (event) => fail(event.message || "The worker of this page could not be started.");
+  worker.onerror = (event) => fail(event.message || "This browser could not start the page's background worker.");
   worker.postMessage({ facts });
 }
 
@@ -59,7 +59,7 @@ function ready() {
     navigator.serviceWorker
       .register("service.js")
       .then(() => navigator.serviceWorker.ready)
-      .then(() => (at("offline").textContent = "This page now also works without a network."))
+      .then(() => (at("offline").textContent = "This page now works offline, too."))
       .catch(() => {}); // it is a convenience: a private window may refuse it
   }
 }
@@ -84,25 +84,25 @@ function describe() {
   const { classes, examples, source, licence, version } = facts;
   const named = classes.length <= 6 ? `: ${classes.join(", ")}` : "";
   at("about").textContent =
-    `${classes.length} classes${named}. Photos are answered on this device and never leave it.`;
+    `${classes.length} classes${named}. Your photos stay on this device.`;
   const terms = licence ? ` (${licence})` : "";
   at("facts").textContent =
-    `Learnt from ${examples.toLocaleString("en")} photos on ${source}${terms}. Made with yoro ${version}.`;
+    `Trained on ${examples.toLocaleString("en")} photos with the backbone ${source}${terms}. Made with yoro ${version}.`;
   const strict = at("strict");
-  const possible = facts.fitted ? REFUSED.filter((many) => facts.fitted.length + 1 >= many) : [];
+  const possible = facts.fitted ? REJECTED.filter((many) => facts.fitted.length + 1 >= many) : [];
   strict.append(new Option("never", "0"));
-  for (const many of possible) strict.append(new Option(`and refuse 1 in ${many} known ones`, 1 / many));
+  for (const many of possible) strict.append(new Option(`yes (also rejects about 1 in ${many} known photos)`, 1 / many));
   strict.value = String(possible.length ? 1 / (possible.includes(USUAL) ? USUAL : possible[0]) : 0);
   at("strict-line").hidden = !possible.length;
-  if (!possible.length) at("note").textContent = "This model cannot tell what is unknown to it: it always chooses a class.";
+  if (!possible.length) at("note").textContent = "This model cannot recognise unknown photos: it always picks a class.";
   if (!navigator.mediaDevices?.getUserMedia) at("open-camera").hidden = true;
   if (!("webkitdirectory" in at("folder"))) at("choose-folder").hidden = true;
 }
 
 async function take(items) {
   const { images, others } = await imagesOf(items);
-  if (others) at("note").textContent = `${others} of the files ${others === 1 ? "is no image and was" : "are no images and were"} left out.`;
-  else at("note").textContent = images.length ? "" : "No photo was found there.";
+  if (others) at("note").textContent = `${others} ${others === 1 ? "file is not an image and was" : "files are not images and were"} skipped.`;
+  else at("note").textContent = images.length ? "" : "No photos found.";
   list.share = Number(at("strict").value);
   const entries = images.map(({ file, path }) => ({ file, entry: list.add(path) }));
   for (const { file, entry } of entries) {
@@ -119,7 +119,7 @@ function count() {
   const done = list.entries.filter((entry) => entry.answer || entry.error).length;
   const all = list.entries.length;
   at("results").hidden = !all;
-  at("count").textContent = done === all ? `${all} ${all === 1 ? "photo" : "photos"}` : `${done} of ${all} answered`;
+  at("count").textContent = done === all ? `${all} ${all === 1 ? "photo" : "photos"}` : `${done} of ${all} done`;
 }
 
 async function openCamera() {
@@ -131,7 +131,7 @@ async function openCamera() {
     at("note").textContent = "";
     at("keep").focus();
   } catch (error) {
-    const why = error.name === "NotAllowedError" ? "the browser was told not to allow it" : error.message;
+    const why = error.name === "NotAllowedError" ? "access was denied; allow it in the browser's settings" : error.message;
     at("note").textContent = `The camera could not be opened: ${why}.`;
   }
 }

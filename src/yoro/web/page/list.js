@@ -33,7 +33,7 @@ export function show(element, judgement, all = false) {
   const said = judgement.unknown ? "Unknown" : sentence(judgement);
   const parts = [make("p", "verdict", said)];
   if (judgement.unknown) {
-    const why = "It is unlike the photos that this model learnt from. If it had to choose:";
+    const why = "It does not look like the training photos. The closest classes:";
     parts.push(make("p", "quiet", why));
   }
   parts.push(bars(all ? judgement.best : judgement.best.slice(0, FEW)));
@@ -92,7 +92,7 @@ export class AnswerList {
   failed(entry, error) {
     entry.error = error;
     entry.card.classList.add("bad");
-    entry.content.replaceChildren(make("p", "verdict", "Not answered"), make("p", "", error));
+    entry.content.replaceChildren(make("p", "verdict", "Could not be read"), make("p", "", error));
     this.changed();
   }
 
@@ -111,7 +111,7 @@ export class AnswerList {
     entry.content.append(more);
   }
 
-  // From now on this share of photos like the fitted ones is called unknown.
+  // From now on this share of photos like the training photos is rejected as unknown.
   redraw(share) {
     this.share = share;
     for (const entry of this.entries) if (entry.answer) this.draw(entry);

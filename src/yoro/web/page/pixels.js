@@ -27,7 +27,7 @@ export async function readPicture(file, geometry, thumbnail) {
 }
 
 function checkPixels({ width, height }, most) {
-  if (width * height > most) throw new Error(`It has ${width} x ${height} pixels, which is too much.`);
+  if (width * height > most) throw new Error(`The image is too large: ${width} x ${height} pixels.`);
 }
 
 // The size that a PNG declares, so that no memory is taken for one that claims too much.
@@ -42,7 +42,7 @@ async function bitmapOf(file) {
   try {
     return await createImageBitmap(file, OPTIONS);
   } catch {
-    throw new Error("This browser cannot read it as an image. A JPEG, PNG or WebP will do.");
+    throw new Error("This browser cannot read the image. Try a JPEG, PNG or WebP.");
   }
 }
 

@@ -23,7 +23,7 @@ export function square(image, geometry, { box = null, size = image } = {}) {
   const { side, fit } = geometry;
   if (fit === "squash") return resize(image, side, side, geometry, { box });
   const [width, height] = shorterTo(side, size.width, size.height);
-  if (width * height > geometry.most_pixels) throw new Error("It is too narrow to cut a square out of.");
+  if (width * height > geometry.most_pixels) throw new Error("The image is too narrow to crop.");
   const window = [roundHalfEven((width - side) / 2), roundHalfEven((height - side) / 2), side, side];
   return resize(image, width, height, geometry, { box, window });
 }

@@ -33,19 +33,19 @@ async function load(given) {
 // The bytes of a file, counted as they come.
 async function download(name, tell) {
   const response = await fetch(new URL(name, import.meta.url));
-  if (!response.ok) throw new Error(`${name} could not be fetched: the server says ${response.status}.`);
+  if (!response.ok) throw new Error(`${name} could not be loaded (the server answered ${response.status}).`);
   const bytes = new Uint8Array(facts.files[name]);
   const reader = response.body.getReader();
   let at = 0;
   for (;;) {
     const { done, value } = await reader.read();
     if (done) break;
-    if (at + value.length > bytes.length) throw new Error(`${name} is larger than model.json says. Export again.`);
+    if (at + value.length > bytes.length) throw new Error(`${name} does not match model.json: it is larger. Export the page again.`);
     bytes.set(value, at);
     at += value.length;
     tell(value.length);
   }
-  if (at !== bytes.length) throw new Error(`${name} is incomplete: ${at} of ${bytes.length} bytes came.`);
+  if (at !== bytes.length) throw new Error(`${name} is incomplete: ${at} of ${bytes.length} bytes. Reload the page, or export it again.`);
   return bytes;
 }
 
@@ -60,7 +60,7 @@ async function answer({ id, file, frame }) {
 }
 
 async function picture(file) {
-  if (file.size > facts.most_bytes) throw new Error("It is too large for a photo.");
+  if (file.size > facts.most_bytes) throw new Error("The file is too large.");
   if (!file.size) throw new Error("The file is empty.");
   return readPicture(file, facts.input, THUMBNAIL);
 }

@@ -81,7 +81,7 @@ def test_arrays_and_bytes_have_contents_too():
 
 
 def test_one_name_for_two_images_is_an_error():
-    with pytest.raises(InputError, match=r"called 'x', and their contents differ"):
+    with pytest.raises(InputError, match=r"'x' have different contents"):
         take_manifest(Dataset((Example(b"1", "a", "x"), Example(b"2", "a", "x"))), None)
 
 

@@ -94,7 +94,7 @@ def test_sentences_that_are_missing_odd_or_double_are_said(tmp_path):
     flowers = DATASETS["flowers102"]
     with pytest.raises(DatasetError, match=r"dvp__attributes__des.json.*Chengyi Cai"):
         find_bank(flowers, [tmp_path], "des")
-    with pytest.raises(InputError, match=r"'all' is no kind of attribute file; expected one of des, dist, cse_1"):
+    with pytest.raises(InputError, match=r"'all'; choose one of des, dist, cse_1"):
         find_bank(flowers, [tmp_path], "all")
     write(tmp_path / PUBLISHED["des"][0], BANK)
     write(tmp_path / PUBLISHED["des"][1], BANK)
@@ -120,7 +120,7 @@ def test_templates_of_a_user_are_found_and_ours_are_said_to_stand_in(tmp_path):
     assert [item.kind for item in all_status([tmp_path], [DATASETS["svhn"]])] == ["images"]
     items = all_status([tmp_path], flowers)[-2:]
     assert [item.kind for item in items] == ["templates imagenet", "templates carprt"]
-    assert all("stand in" in item.problem for item in items)
+    assert all("used instead" in item.problem for item in items)
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates/imagenet.txt").write_text("a photo of a {}.\n" * 80)
     (tmp_path / "templates/carprt.txt").write_text("a photo of a {}.\n\na sketch of {a}.")
@@ -153,7 +153,7 @@ def test_a_published_index_is_found_and_draws_its_images(tmp_path):
     with pytest.raises(InputError, match=r"of class 'ant', which is of class 'bee' there"):
         draw_published(dataset, write(file, content))
     content["train"]["data"][0]["impath"] = "image_00009.jpg"  # a test image
-    with pytest.raises(InputError, match=r"which is no image of the dataset"):
+    with pytest.raises(InputError, match=r"which is not in the dataset"):
         draw_published(dataset, write(file, content))
     (tmp_path / "splits").mkdir()
     file.rename(tmp_path / "splits/oxford_flowers-shot_16-seed_3.json")

@@ -11,12 +11,13 @@ import pytest
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
 from yoro.research.bench.cell_loading import open_pipeline
-from yoro.research.bench.cells import Cell, CellInputs
-from yoro.research.bench.context import Answer, Context
+from yoro.research.bench.cells import BenchCell, CellInputs
+from yoro.research.bench.context import Context
 from yoro.research.bench.datasets.bench_datasets import DATASETS
 from yoro.research.bench.datasets.drawing import Drawn
 from yoro.research.bench.methods.bench_methods import TrainingOptions
 from yoro.research.bench.response_cache import ResponseCache
+from yoro.research.bench.results import CellFigures
 
 SOURCE = "embedded:lite0?side=64"
 
@@ -31,14 +32,14 @@ def recipe_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 
     def stop(context, made, *_):
         recipes.append(made.recipe)
-        return Answer(0, 0.0, 0)
+        return CellFigures(0, 0, 0.0, 0)
 
     monkeypatch.setattr(training, "_run_training", stop)
     pixels = np.random.default_rng(0).integers(0, 255, (4, 32, 32, 3), np.uint8)
     images = tuple(Example(image, f"class {i % 2}", f"train/{i}") for i, image in enumerate(pixels))
 
     def find(dataset: str, prompt: str = "padding", method: str = "flm", **options: object):
-        cell = Cell(dataset, SOURCE, prompt, method, 0)
+        cell = BenchCell(dataset, SOURCE, prompt, method, 0)
         context = Context(
             cell, DATASETS[dataset], Drawn(images, images, images), open_pipeline(cell, DATASETS[dataset], "cpu"),
             ResponseCache(tmp_path / "cache"), (), tmp_path / "scratch", "cpu",
@@ -77,7 +78,7 @@ def test_watermarks_see_224_of_228_pixels_by_lot_and_mirrored_and_frames_the_who
 
 @pytest.mark.parametrize(("dataset", "side"), [("svhn", 32), ("gtsrb", 32), ("cifar100", 32), ("dtd", 128)])
 def test_legacy_padding_has_the_image_side_of_the_dataset(dataset: str, side: int):
-    cell = Cell(dataset, "embedded:lite0?side=160", "legacy-padding", "flm", 0)
+    cell = BenchCell(dataset, "embedded:lite0?side=160", "legacy-padding", "flm", 0)
     pipeline = open_pipeline(cell, DATASETS[dataset], "cpu")
     assert (pipeline.prompt.image_side, pipeline.geometry.side, pipeline.prompt.side) == (side, side, 160)
     said = open_pipeline(replace(cell, inputs=CellInputs(image_side=96)), DATASETS[dataset], "cpu")

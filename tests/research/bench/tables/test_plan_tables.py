@@ -15,7 +15,7 @@ from yoro.research.bench.plan import Plan, read_plan
 from yoro.research.bench.results import Results
 from yoro.research.bench.tables.long_form import long_rows
 from yoro.research.bench.tables.plan_tables import bench_tables
-from yoro.research.bench.tables.table import Table, TableCell, letter, panels, with_best
+from yoro.research.bench.tables.table import ResultsTable, TableCell, letter, panels, with_best
 from yoro.research.bench.tables.table_writers import DASH, latex, markdown
 
 FOUR = {
@@ -25,11 +25,11 @@ FOUR = {
 ODD = "50%_&_more|<b>"
 
 
-def tables(plan: Plan, folder, make) -> list[Table]:
+def tables(plan: Plan, folder, make) -> list[ResultsTable]:
     return bench_tables(plan, filled(plan, folder, make)[0])
 
 
-def cell(table: Table, row: str, column: str, group: str = "") -> TableCell | None:
+def cell(table: ResultsTable, row: str, column: str, group: str = "") -> TableCell | None:
     """The cell of a row and a column, each by its name or title."""
     found = next(r for r in table.rows if row in (r.head.name, r.head.title) and r.head.group.startswith(group))
     at = next(i for i, c in enumerate(table.columns) if column in (c.name, c.title, c.name.partition("/")[2]))
@@ -234,7 +234,7 @@ def test_an_average_of_other_datasets_is_not_compared(tmp_path):
     (table,) = tables(plan_of(paper=["padding-detailed"]), tmp_path, counts(FOUR))
     average = cell(table, "Average", "yoro")
     assert average.paper == ()
-    assert any("averages are of other datasets" in note for note in table.notes)
+    assert any("averages cover other datasets" in note for note in table.notes)
 
 
 def test_the_average_of_the_same_datasets_is_compared(tmp_path):
@@ -365,7 +365,7 @@ def test_the_verb_shows_tables_and_counts_what_is_missing(tmp_path):
     shown = invoke("bench", "table", *where)
     assert shown.code == 0
     assert shown.stdout.startswith("## Accuracy by dataset")
-    assert "1 of 2 runs are not there: 1 failed, 0 missing." in shown.stderr
+    assert "1 of 2 runs have no result: 1 failed, 0 missing." in shown.stderr
     rows = json.loads(invoke("bench", "table", *where, "--json").stdout)
     assert rows[0]["finished"] == 1
     assert rows[0]["accuracy"] is None

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from research.bench.bench_cases import SMALL, epochs_of, filled, plan_of, plausible, result
+from yoro.refining.recipe import EpochRecord as Epoch
 from yoro.research.bench.plan import read_plan
-from yoro.research.bench.results import Epoch
 from yoro.research.bench.tables.figures import Line, cost, curves, epoch_means, line_panel, share_bars, shares
 from yoro.research.bench.tables.results_page import bench_html
 from yoro.research.bench.tables.run_grid import RunGrid
@@ -117,12 +117,22 @@ def test_the_paper_s_numbers_and_their_protocol_are_on_the_page(tmp_path):
 def test_epochs_are_averaged_where_every_seed_has_them(tmp_path):
     entry = plan_of().entries()[0]
     first = result(
-        entry, 1, epochs=(Epoch(0, None, 50, 100, 1.0), Epoch(1, 2.0, 60, 100, 1.0), Epoch(2, 1.0, 70, 100, 1.0))
+        entry,
+        1,
+        epochs=(
+            Epoch(0, None, 50, 100, 1.0),
+            Epoch(1, 2.0, 60, 100, 1.0),
+            Epoch(2, 1.0, 70, 100, 1.0),
+        ),
     )
     second = result(
         entry,
         1,
-        epochs=(Epoch(0, None, 30, 100, 1.0), Epoch(1, 4.0, 40, 100, 1.0), Epoch(2, float("nan"), 50, 100, 1.0)),
+        epochs=(
+            Epoch(0, None, 30, 100, 1.0),
+            Epoch(1, 4.0, 40, 100, 1.0),
+            Epoch(2, float("nan"), 50, 100, 1.0),
+        ),
     )
     assert epoch_means([first, second], loss=True) == ((1, 3.0),)
     assert epoch_means([first, second], loss=False) == ((0, 40.0), (1, 50.0), (2, 60.0))

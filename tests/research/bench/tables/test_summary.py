@@ -85,11 +85,8 @@ def test_a_missing_seed_is_named():
 def test_an_empty_table_is_refused():
     with pytest.raises(InputError, match="no setting"):
         macro_average({})
-    for function in (mean, sample_deviation, bootstrap_interval):
+    for function in (mean, sample_deviation, bootstrap_interval, depth, kept_share):
         with pytest.raises(InputError, match="no value"):
-            function([])
-    for function in (depth, kept_share):
-        with pytest.raises(InputError, match="no run"):
             function([])
 
 
@@ -100,8 +97,6 @@ def test_what_is_not_finite_is_refused(bad):
             function([1.0, bad])
     with pytest.raises(InputError, match="finite"):
         best({"a": 1.0, "b": bad})
-    with pytest.raises(InputError, match="finite"):
-        wins_ties_losses({"a": 1.0}, {"a": bad})
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95])
@@ -132,17 +127,6 @@ def test_interval_of_equal_differences_is_a_point():
     assert bootstrap_interval([0.25] * 7) == (0.25, 0.25)
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, 95])
-def test_a_level_that_is_no_share_is_refused(level):
-    with pytest.raises(InputError, match="between 0 and 1"):
-        bootstrap_interval([0.0, 1.0], level=level)
-
-
-def test_no_draws_are_refused():
-    with pytest.raises(InputError, match="0 draws"):
-        bootstrap_interval([0.0, 1.0], draws=0)
-
-
 counts = st.integers(1, 10_000).flatmap(lambda tested: st.tuples(st.integers(0, tested), st.just(tested)))
 
 
@@ -158,21 +142,6 @@ def test_exact_mean_is_the_mean_of_the_shares(runs):
 
 def test_counts_may_be_integers_of_numpy():
     assert exact_mean(np.array([1, 2, 3]), np.array([3, 3, 3])) == Fraction(2, 3)
-
-
-@pytest.mark.parametrize(
-    ("correct", "tested", "words"),
-    [
-        ([4], [3], "4 of 3"),
-        ([-1], [3], "-1 of 3"),
-        ([0], [0], "0 of 0"),
-        ([1, 2], [3], "2 counts"),
-        ([], [], "0 counts"),
-    ],
-)
-def test_impossible_counts_are_refused(correct, tested, words):
-    with pytest.raises(InputError, match=words):
-        exact_mean(correct, tested)
 
 
 def test_equal_counts_in_another_order_tie_where_sums_of_floats_do_not():
@@ -207,11 +176,6 @@ def test_settings_of_one_side_are_named():
         wins_ties_losses({"dtd": 1.0, "svhn": 1.0}, {"dtd": 1.0})
 
 
-def test_a_fraction_is_not_compared_with_a_float():
-    with pytest.raises(InputError, match="'dtd' is Fraction"):
-        wins_ties_losses({"dtd": Fraction(1, 3)}, {"dtd": 1 / 3})
-
-
 @given(st.lists(st.integers(0, 20), min_size=2, max_size=50))
 def test_depth_is_that_of_the_statistics_module(epochs):
     average, deviation, median = depth(epochs)
@@ -226,12 +190,6 @@ def test_a_median_depth_of_zero_means_that_half_keep_epoch_0(epochs):
     assert share * len(epochs) == pytest.approx(sum(epoch == 0 for epoch in epochs))
     assume(len(epochs) % 2 == 1)
     assert (depth(epochs)[2] == 0.0) == (share > 0.5)
-
-
-def test_an_epoch_before_the_first_is_refused():
-    for function in (depth, kept_share):
-        with pytest.raises(InputError, match="epoch is -1"):
-            function([0, -1])
 
 
 def test_best_are_those_that_print_alike():

@@ -1,4 +1,4 @@
-"""The datasets of the bench: found in whatever layout they were unpacked, counted, and never guessed."""
+"""The datasets of the bench: found in whatever layout they were unpacked, and checked by their counts."""
 
 from yoro.research.bench.datasets.bench_datasets import DATASETS, find_at, find_bench_dataset
 from yoro.research.bench.datasets.dataset import BenchDataset, Found

@@ -53,7 +53,7 @@ KINDS = tuple(_NAMES)
 def bank_places(dataset: BenchDataset, roots: Sequence[Path], kind: str) -> list[Path]:
     """Every name under which the sentences of a kind are looked for."""
     if kind not in _NAMES:
-        raise InputError(f"{kind!r} is no kind of attribute file; expected one of {', '.join(KINDS)}.")
+        raise InputError(f"Unknown kind of attribute file {kind!r}; choose one of {', '.join(KINDS)}.")
     plain = dataset.name.replace("-", "")
     return [root / name.format(bank=dataset.bank, plain=plain) for root in roots for name in _NAMES[kind]]
 
@@ -79,8 +79,8 @@ def find_bank(dataset: BenchDataset, roots: Sequence[Path], kind: str = "des") -
     for other in present[1:]:
         if other.read_bytes() != present[0].read_bytes():
             raise DatasetError(
-                f"{dataset.title}: '{shown(present[0])}' and '{shown(other)}' are both its sentences ({kind}), and "
-                "differ. Remove one, or give one --data root.",
+                f"{dataset.title}: its sentences ({kind}) in '{shown(present[0])}' and '{shown(other)}' differ. "
+                "Remove one, or give one --data root.",
                 state="two copies",
                 looked=[shown(present[0]), shown(other)],
             )
@@ -97,12 +97,12 @@ def read_templates(path: Path) -> list[str]:
     try:
         lines = read_bounded(path, LARGEST_LIST).decode("utf-8-sig").splitlines()
     except ValueError as error:
-        raise InputError(f"'{shown(path)}' holds no templates, one a line: {error}.") from None
+        raise InputError(f"'{shown(path)}' is not a text file of templates, one per line: {error}.") from None
     templates = [line.strip().replace("{}", "{name}") for line in lines if line.strip()]
     odd = next((text for text in templates if "{name}" not in text and "{a}" not in text), None)
     if odd is not None or not templates:
         came = f"a line {odd[:80]!r} has no place for the class" if odd is not None else "it is empty"
-        raise InputError(f"'{shown(path)}': {came}; expected templates such as 'a photo of a {{}}.', one a line.")
+        raise InputError(f"'{shown(path)}': {came}; expected templates such as 'a photo of a {{}}.', one per line.")
     return templates
 
 

@@ -24,7 +24,7 @@ from yoro.research.bench.datasets.packaged import (
 )
 from yoro.user_code import import_here
 
-COOP = "DATASETS.md of the repository KaiyangZhou/CoOp says where images and split file are."
+COOP = "DATASETS.md of the repository KaiyangZhou/CoOp links the images and the split file."
 TORCHVISION = "torchvision's class {name} downloads it; its makers' page has it too."
 LISTS = (".csv", ".tsv", ".jsonl", ".json")
 
@@ -45,8 +45,8 @@ def find_bench_dataset(name: str) -> BenchDataset:
         return _imported(name, module, attribute)
     guess = did_you_mean(name.lower(), DATASETS, alike=0.4, else_all=False)
     raise InputError(
-        f"{name!r} names no dataset of the bench. {guess} Known: {', '.join(DATASETS)}; also a folder, a list, "
-        "or module:ATTRIBUTE."
+        f"Unknown dataset {name!r}. {guess} Choose one of {', '.join(DATASETS)}, or give a folder, a list or "
+        "module:ATTRIBUTE."
     )
 
 
@@ -54,7 +54,7 @@ def find_at(dataset: BenchDataset, path: Path) -> Found:
     """The dataset in a folder of any name, or in a data root; nowhere else is looked."""
     if not path.is_dir():
         raise DatasetError(
-            f"{dataset.title}: '{shown(path)}' is no folder; expected the dataset's folder, or a data root.",
+            f"{dataset.title}: '{shown(path)}' is not a folder; expected the dataset's folder, or a data root.",
             state="missing",
             looked=[shown(path)],
         )

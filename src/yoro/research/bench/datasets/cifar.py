@@ -1,7 +1,6 @@
-"""CIFAR-10 and CIFAR-100 as their makers packed them: the Python batches and the binary ones.
+"""CIFAR-10 and CIFAR-100 in their original files, Python batches or binary ones.
 
-The Python batches are pickles. Nothing that they name is imported or called: a batch that asks for anything but
-numpy's way of storing an array is refused.
+The Python batches are pickles. Nothing in them is imported or called: only numpy's way of storing an array is accepted.
 """
 
 from __future__ import annotations
@@ -9,22 +8,24 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yoro.data.examples import Dataset, class_name, shown
-from yoro.errors import DatasetError
 from yoro.files.reading import read_bounded
 from yoro.files.unpickle import PickleRefused, StandIn, read_plain_pickle
-from yoro.research.bench.datasets.dataset import Found, lacking, view_examples
+from yoro.research.bench.datasets.dataset import Found, broken, lacking, view_examples
 
 BINARY = ".bin"  # ending of the binary version
 PIXELS = 3 * 32 * 32  # bytes of an image: all red, then green, then blue
 MOST_BYTES = 1 << 28  # of one file; the largest, of CIFAR-100, has 155 million
 MODULES = ("numpy.core.multiarray", "numpy._core.multiarray")  # old and new numpy
 ALLOWED = frozenset({*(f"{module} _reconstruct" for module in MODULES), "numpy ndarray", "numpy dtype"})
+
+_broken = partial(broken, "a CIFAR batch")
 
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -52,7 +53,7 @@ PACKING_100 = Packing(
 
 
 def read_cifar(folder: Path, packing: Packing) -> Found | None:
-    """The batches of a folder, or None if it holds none of their files; all of them must be there."""
+    """The batches of a folder, or None if it has none of their files; an incomplete set is an error."""
     files = [file for names in packing.files.values() for file in names]
     suffix = next((end for end in ("", BINARY) if any((folder / (f + end)).is_file() for f in files)), None)
     if suffix is None:
@@ -60,8 +61,8 @@ def read_cifar(folder: Path, packing: Packing) -> Found | None:
     needed = [*(file + suffix for file in files), packing.meta if not suffix else packing.listing]
     missing = [name for name in needed if not (folder / name).is_file()]
     if missing:
-        count = f"{len(missing)} of {len(needed)} files are missing"
-        raise lacking(f"'{shown(folder)}' lacks {missing[0]!r} ({count}): unpack the archive again.", folder)
+        count = f"{len(missing)} of {len(needed)} files"
+        raise lacking(f"{missing[0]!r} is missing in '{shown(folder)}' ({count}); unpack the archive again.", folder)
     classes = _listed_classes(folder / packing.listing) if suffix else _pickled_classes(folder / packing.meta, packing)
     parts = (  # views of each file's own bytes: joining them would copy
         (split, *read_part(folder / (name + suffix), packing))
@@ -77,7 +78,7 @@ def read_part(path: Path, packing: Packing) -> tuple[NDArray[np.uint8], list[int
     if path.suffix == BINARY:
         size = packing.label_bytes + PIXELS
         if not content or len(content) % size:
-            raise _broken(path, f"it has {len(content):,} bytes, no multiple of {size:,}")
+            raise _broken(path, f"its {len(content):,} bytes are not a multiple of {size:,}")
         records = np.frombuffer(content, np.uint8).reshape(-1, size)
         return _images(records[:, packing.label_bytes :]), records[:, packing.label_bytes - 1].tolist()
     batch = _unpickled(path, content)
@@ -104,7 +105,7 @@ def _unpickled(path: Path, content: bytes) -> dict[str, object]:
     except PickleRefused as refusal:
         raise _broken(path, str(refusal)) from None
     if not isinstance(value, dict):
-        raise _broken(path, "it holds no dictionary")
+        raise _broken(path, "it is not a dictionary")
     return value
 
 
@@ -112,11 +113,11 @@ def _array(value: object, path: Path) -> NDArray[np.uint8]:
     """The array (n, 3072) of bytes that numpy's call and state describe: (version, shape, type, Fortran, bytes)."""
     state = value.state if isinstance(value, StandIn) and value.name.endswith(" _reconstruct") else None
     if not isinstance(state, tuple) or len(state) != 5:
-        raise _broken(path, "'data' is no array")
+        raise _broken(path, "'data' is not an array")
     _, shape, kind, fortran, content = state
     plain = isinstance(kind, StandIn) and kind.name == "numpy dtype" and kind.arguments[:1] == ("u1",)
     if not plain or fortran not in (0, False) or not isinstance(content, str):
-        raise _broken(path, "'data' is no array of bytes in C order")
+        raise _broken(path, "'data' is not an array of bytes in C order")
     try:
         data = content.encode("latin-1")
     except UnicodeEncodeError:
@@ -138,9 +139,3 @@ def _pickled_classes(path: Path, packing: Packing) -> list[str]:
 def _listed_classes(path: Path) -> list[str]:
     lines = _bytes(path).decode("utf-8", "replace").splitlines()
     return [class_name(line) for line in lines if line.strip()]
-
-
-def _broken(path: Path, reason: str) -> DatasetError:
-    return DatasetError(
-        f"'{shown(path)}' is no batch of CIFAR: {reason}. Unpack the makers' archive again.", looked=[shown(path)]
-    )

@@ -1,4 +1,4 @@
-"""What is known of a dataset before any file is looked at, and what comes of looking."""
+"""A dataset: what is known of it beforehand, and what was found on disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from yoro.errors import DatasetError, InputError
 
 @dataclass(frozen=True)
 class Found:
-    """A dataset as one place has it: every example has its split, labels are class names."""
+    """A dataset as found in one place: every example has its split; labels are class names."""
 
     dataset: Dataset
     place: str  # a folder or package, for users
@@ -26,7 +26,7 @@ class Found:
 
 @dataclass(frozen=True)
 class BenchDataset:
-    """A dataset of the bench. What `find` gives is checked against `classes` and `counts`; it fails with DatasetErrors.
+    """A dataset of the bench. What `find` returns is checked against `classes` and `counts`; errors are DatasetErrors.
 
     >>> def look(roots):
     ...     return Found(Dataset(()), "nowhere")
@@ -74,7 +74,7 @@ class _Checked:
 
 
 def unchecked(dataset: BenchDataset) -> Callable[[Sequence[Path]], Found]:
-    """The finder as it was given, whose counts are not compared with the expected ones."""
+    """The finder as given, without the check of counts."""
     return dataset.find.look if isinstance(dataset.find, _Checked) else dataset.find
 
 
@@ -86,7 +86,7 @@ def split_counts(dataset: Dataset) -> dict[str, int]:
 
 
 def said_counts(counts: Mapping[str, int], classes: int | None = None) -> str:
-    """Counts as they are told.
+    """Counts in words.
 
     >>> said_counts({"train": 4093, "test": 2463}, 102)
     'train 4,093, test 2,463, 102 classes'
@@ -96,7 +96,7 @@ def said_counts(counts: Mapping[str, int], classes: int | None = None) -> str:
 
 
 def check_counts(found: Found, expected: BenchDataset) -> None:
-    """Raise if there are other splits, images or classes than expected; what is not known is not checked."""
+    """Raise if splits, images or classes differ from what is expected; unknown counts are not checked."""
     counts = split_counts(found.dataset)
     classes = len(found.dataset.classes)
     if (not expected.counts or counts == dict(expected.counts)) and expected.classes in (0, classes):
@@ -107,15 +107,20 @@ def check_counts(found: Found, expected: BenchDataset) -> None:
     text = f"{expected.title} in '{found.place}': found {came}; expected {wanted}."
     others = [name for name, other in expected.mistaken_for.items() if counts == dict(other)]
     if others:
-        text += f" These are the counts of {others[0]}, another split than the protocol's: the two are never mixed."
+        text += f" These are the counts of {others[0]}, not of the split that the protocol uses."
         if expected.split_file:
             text += f" Use '{expected.split_file}'. {expected.where}"
     raise DatasetError(text, state="another split" if others else "partial", looked=[found.place], found=counts)
 
 
 def lacking(text: str, place: Path) -> DatasetError:
-    """The error of a dataset that is there in part."""
+    """The error of an incomplete dataset."""
     return DatasetError(text, state="partial", looked=[shown(place)])
+
+
+def broken(what: str, path: Path, reason: str) -> DatasetError:
+    """The error of a file that cannot be used."""
+    return DatasetError(f"'{shown(path)}' is not {what}: {reason}. Download or install it again.", looked=[shown(path)])
 
 
 def view_examples(
@@ -123,13 +128,13 @@ def view_examples(
 ) -> tuple[Example, ...]:
     """Examples "split/00017" that are views of images (n, height, width[, 3]), numbered within their split.
 
-    A part is its split, the images, and their labels as positions in the class `names`; a split may come in several.
+    A part is a split, images, and their labels as indices of the class `names`; a split may have several parts.
     """
     examples: list[Example] = []
     numbers: Counter[str] = Counter()
     for split, pixels, labels in parts:
         if len(pixels) != len(labels):
-            raise InputError(f"{len(pixels):,} images of the split {split!r} came with {len(labels):,} labels.")
+            raise InputError(f"The split {split!r} has {len(pixels):,} images but {len(labels):,} labels.")
         wrong = next((label for label in labels if not 0 <= label < len(names)), None)
         if wrong is not None:
             raise InputError(f"A label of the split {split!r} is {wrong}; expected 0 to {len(names) - 1}.")

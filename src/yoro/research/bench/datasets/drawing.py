@@ -1,4 +1,4 @@
-"""Which images of a dataset are fitted, validated on and tested, for one seed."""
+"""Draws: the training, validation and test images of one seed."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def draw(
     """The images of one run; the draw depends on names, not on their order.
 
     seed : of the hold-out, the shots and the limits of train and val.
-    shots : images a class to fit; min(shots, 4) a class to validate on, as in the paper.
-    limit : at most so many images a class, by split; those of test are the same for every seed.
+    shots : training images per class; min(shots, 4) validation images, as in the paper.
+    limit : at most so many images per class, by split; the test images are the same for every seed.
     grouped : keep groups, such as GTSRB's tracks, whole where validation images are held out; the paper does not.
 
     Validation images are the dataset's own, else 10 % of each class of train.
@@ -46,8 +46,8 @@ def draw(
     for split in ("train", "test"):
         if not parts[split]:
             raise InputError(
-                f"The dataset has no images to {'fit' if split == 'train' else 'test'}; its splits are "
-                f"{', '.join(dataset.splits) or 'unnamed'}. Expected folders or columns train, test and optionally val."
+                f"The dataset has no {split} images; its splits are {', '.join(dataset.splits) or 'unnamed'}. "
+                "Expected folders or columns train, test and optionally val."
             )
     if not parts["val"]:
         train = parts["train"]
@@ -62,9 +62,9 @@ def draw(
 
 
 def draw_published(dataset: Dataset, file: Path) -> Drawn:
-    """The images that a published few-shot index names; the test images are all of the dataset's.
+    """The images of a published few-shot index; the test images are all of the dataset's.
 
-    The index has paths of another machine: an image is known by the longest end of its path that is a name.
+    The index has paths of another machine: images are matched by the longest end of the path that is a name.
     """
     by_name = {example.name: example for example in dataset if example.split != "test"}
     parts: dict[str, list[Example]] = {"train": [], "val": [], "test": []}
@@ -72,8 +72,8 @@ def draw_published(dataset: Dataset, file: Path) -> Drawn:
         ends = row.place.replace("\\", "/").split("/")
         name = next((end for start in range(len(ends)) if (end := "/".join(ends[start:])) in by_name), None)
         if name is None or by_name[name].label != row.label:
-            known = "no image of the dataset" if name is None else f"of class {by_name[name].label!r} there"
-            raise InputError(f"'{shown(file)}' names {row.place!r} of class {row.label!r}, which is {known}.")
+            known = "not in the dataset" if name is None else f"of class {by_name[name].label!r} in the dataset"
+            raise InputError(f"'{shown(file)}' lists {row.place!r} of class {row.label!r}, which is {known}.")
         parts[row.split].append(by_name[name])
     parts["test"] = [example for example in dataset if example.split == "test"]
     return Drawn(**{split: tuple(sorted(part, key=_order)) for split, part in parts.items()})

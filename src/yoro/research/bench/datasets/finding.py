@@ -33,9 +33,9 @@ def data_roots(given: Sequence[str | Path] = ()) -> list[Path]:
         named, origin = [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part.strip()], VARIABLE
     for root in named:
         if not Path(root).is_dir():
-            state = "is no folder" if Path(root).exists() else "does not exist"
+            state = "is not a folder" if Path(root).exists() else "does not exist"
             raise DatasetError(
-                f"The data root '{shown(root)}' ({origin}) {state}; expected the folder that the datasets lie in.",
+                f"The data root '{shown(root)}' ({origin}) {state}; expected the folder that contains the datasets.",
                 state="missing",
                 looked=[shown(root)],
             )
@@ -104,14 +104,14 @@ class SplitFileFinder:
         if present is not None and split is None:
             looked = [shown(place) for place in self.places(roots)]
             raise DatasetError(
-                f"{self.title}: '{shown(present)}' is there, but its split file '{self.file}' is missing. It was "
-                f"looked for as {', '.join(map(repr, looked))}. {self.where}".strip(),
+                f"{self.title}: found '{shown(present)}', but its split file '{self.file}' is missing. Looked for "
+                f"{', '.join(map(repr, looked))}. {self.where}".strip(),
                 state="no split file",
                 looked=looked,
             )
         if present is not None:
             return choose_copy(self.name, self.title, [self._copy(rows, [], rows, present)])
-        beside = f"Its split file is there: '{shown(split)}'." if split is not None else ""
+        beside = f"Only its split file was found: '{shown(split)}'." if split is not None else ""
         raise not_found(self.title, roots, self.folders, (), f"{beside} {self.where}".strip())
 
     def places(self, roots: Sequence[Path]) -> list[Path]:
@@ -162,7 +162,7 @@ class SplitFileFinder:
         problem = (
             f"'{place}' has {'only some' if examples else 'none'} of the images of '{self.file}': "
             f"found {found}; expected {said_counts(wanted)}. "
-            f"The first that is missing is {missing[0].place!r}. {self.where}"
+            f"The first missing one is {missing[0].place!r}. {self.where}"
         )
         return Found(dataset, place, problem=problem.strip())
 
@@ -221,7 +221,7 @@ def choose_copy(name: str, title: str, copies: Sequence[Found]) -> Found:
         if difference:
             raise DatasetError(
                 f"{title} was found twice, and the copies differ: '{first.place}' and '{other.place}': {difference}. "
-                f'Say which is meant: give one --data root, or write [data] {name} = "PATH" in the plan.',
+                f'Choose one: give one --data root, or write [data] {name} = "PATH" in the plan.',
                 state="two copies",
                 looked=[first.place, other.place],
                 found=split_counts(first.dataset),
@@ -230,7 +230,7 @@ def choose_copy(name: str, title: str, copies: Sequence[Found]) -> Found:
         raise DatasetError(
             f"{title}: {first.problem}", state="partial", looked=[first.place], found=split_counts(first.dataset)
         )
-    notes = [f"{title} was also found in '{other.place}', the same; '{first.place}' is used." for other in copies[1:]]
+    notes = [f"{title} was also found in '{other.place}', the same; using '{first.place}'." for other in copies[1:]]
     return Found(first.dataset, first.place, (*first.dataset.notes, *notes))
 
 
@@ -249,7 +249,7 @@ def _difference(one: Dataset, other: Dataset) -> str:
             return f"'{mine.name}' has {_size(mine.image):,} bytes in one and {_size(yours.image):,} in the other"
     for mine, yours in pairs:
         if not _same(mine.image, yours.image):
-            return f"'{mine.name}' has other contents"
+            return f"the contents of '{mine.name}' differ"
     return ""
 
 

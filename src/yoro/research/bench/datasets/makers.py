@@ -1,8 +1,9 @@
-"""Datasets in the layouts of their makers: GTSRB, SVHN and FGVC Aircraft."""
+"""Datasets in their original layouts: GTSRB, SVHN and FGVC Aircraft."""
 
 from __future__ import annotations
 
 import csv
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from yoro.data.examples import Dataset, Example, class_name, shown
 from yoro.errors import DatasetError
 from yoro.files.reading import read_bounded
-from yoro.research.bench.datasets.dataset import Found, lacking, said_counts, split_counts, view_examples
+from yoro.research.bench.datasets.dataset import Found, broken, lacking, said_counts, split_counts, view_examples
 
 TRAINING = ("GTSRB/Training", "Training")  # from the dataset's folder on
 TEST = ("GTSRB/Final_Test/Images", "Final_Test/Images")
@@ -33,6 +34,10 @@ SIGNS = (
 )  # fmt: skip
 
 
+_no_list = partial(broken, "GTSRB's list of test images with the columns Filename and ClassId")
+_no_digits = partial(broken, "a file of SVHN's cropped digits")
+
+
 def read_gtsrb(folder: Path) -> Found | None:
     """Training folders and listed test images of a folder, or None if it holds neither.
 
@@ -46,13 +51,11 @@ def read_gtsrb(folder: Path) -> Found | None:
     if training is None or test is None or listing is None:
         missing = TRAINING[0] if training is None else TEST[0] if test is None else LIST
         other = any((folder / name).is_dir() for name in (COMPETITION, Path(COMPETITION).name))
-        hint = f" '{COMPETITION}' is there: it is another training set (39,209)." if other else ""
-        told = f"GTSRB in '{shown(folder)}' lacks '{missing}'; expected {TRAINING[0]}, {TEST[0]} and {LIST}.{hint}"
-        raise lacking(told, folder / missing)
+        hint = f" '{COMPETITION}' is another training set (39,209 images)." if other else ""
+        expected = f"expected {TRAINING[0]}, {TEST[0]} and {LIST}.{hint}"
+        raise lacking(f"GTSRB: '{missing}' is missing in '{shown(folder)}'; {expected}", folder / missing)
     tests, gone = _tests(test, listing)
-    problem = (
-        f"'{shown(test)}' lacks {len(gone):,} of the images that '{LIST}' lists, first {gone[0]!r}." if gone else ""
-    )
+    problem = f"{len(gone):,} images of '{LIST}' are missing in '{shown(test)}', first {gone[0]!r}." if gone else ""
     return Found(Dataset((*_training(training), *tests)), shown(folder), problem=problem)
 
 
@@ -83,13 +86,6 @@ def _tests(folder: Path, listing: Path) -> tuple[list[Example], list[str]]:
     return examples, gone
 
 
-def _no_list(listing: Path, reason: str) -> DatasetError:
-    return DatasetError(
-        f"'{shown(listing)}' is no list of GTSRB's test images: {reason}; expected columns Filename and ClassId.",
-        looked=[shown(listing)],
-    )
-
-
 FILES = {"train": "train_32x32.mat", "test": "test_32x32.mat"}
 DIGITS = tuple("0123456789")
 MOST_BYTES = 1 << 30  # of a file
@@ -103,7 +99,7 @@ def read_svhn(folder: Path) -> Found | None:
         return None
     if missing:
         there = next(name for name in FILES.values() if name not in missing)
-        raise lacking(f"SVHN in '{shown(folder)}' lacks {missing[0]!r}; put it beside {there!r}.", folder / missing[0])
+        raise lacking(f"SVHN: {missing[0]!r} is missing beside {there!r} in '{shown(folder)}'.", folder / missing[0])
     parts = ((split, *_read(folder / name)) for split, name in FILES.items())
     return Found(Dataset(view_examples(parts, DIGITS)), shown(folder))
 
@@ -128,14 +124,8 @@ def _read(path: Path) -> tuple[NDArray[np.uint8], list[int]]:
     except Exception as error:  # a hostile file can raise anything inside the reader
         raise _no_digits(path, f"{type(error).__name__}: {error}") from error
     if pixels.shape != shape or labels.shape != shape[3:] or labels.min() < 1 or labels.max() > 10:
-        raise _no_digits(path, "its images and labels do not fit together; labels are 1 to 10")
+        raise _no_digits(path, "its images and labels do not match; labels are 1 to 10")
     return np.transpose(pixels, (3, 0, 1, 2)), (labels % 10).tolist()  # label 10 is the digit 0
-
-
-def _no_digits(path: Path, reason: str) -> DatasetError:
-    return DatasetError(
-        f"'{shown(path)}' is no file of SVHN's cropped digits: {reason}. Get it again.", looked=[shown(path)]
-    )
 
 
 LISTS = {split: f"images_variant_{split}.txt" for split in ("train", "val", "test")}
@@ -174,16 +164,18 @@ def read_aircraft(folder: Path) -> Found | None:
 def _rows(path: Path) -> list[tuple[str, str]]:
     """(number of the image, variant) of each line."""
     if not path.is_file():
-        raise lacking(f"FGVC Aircraft lacks the list '{shown(path)}'; expected {', '.join(LISTS.values())}.", path)
+        raise lacking(f"FGVC Aircraft: '{shown(path)}' is missing; expected {', '.join(LISTS.values())}.", path)
     try:
         lines = read_bounded(path, MOST_LIST).decode("utf-8", "replace").splitlines()
     except ValueError as error:
-        raise DatasetError(f"'{shown(path)}' is no list: {error}.") from None
+        raise DatasetError(f"'{shown(path)}' is not a list: {error}.") from None
     rows = []
     for line in lines:
         name, _, label = line.strip().partition(" ")
         if name and (not name.isdecimal() or not label.strip()):
-            raise DatasetError(f"'{shown(path)}': {line[:80]!r} is no line 'NUMBER VARIANT'.", looked=[shown(path)])
+            raise DatasetError(
+                f"'{shown(path)}': expected lines 'NUMBER VARIANT', got {line[:80]!r}.", looked=[shown(path)]
+            )
         if name:
             rows.append((name, class_name(label)))
     return rows

@@ -22,7 +22,7 @@ FileStamp = tuple[int, int, str]  # size, mtime in ns (0 for what is no file), s
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a dataset holds, and what differs from the last time; nothing does where there was none."""
+    """The digest of a dataset, and what differs from the last time."""
 
     digest: str  # sha256 over names, splits, labels, groups and contents
     changed: tuple[str, ...] = ()  # names whose contents are others than in the cache
@@ -45,7 +45,7 @@ def take_manifest(
     for example in dataset:
         entry = _entry(example, known.get(example.name))
         if entries.setdefault(example.name, entry)[2] != entry[2]:
-            raise InputError(f"Two images of the dataset are called '{example.name}', and their contents differ.")
+            raise InputError(f"Two images named '{example.name}' have different contents.")
         rows.append([example.name, example.split or "", example.label or "", example.group or "", entry[2]])
         if progress is not None:
             progress(example.name)

@@ -1,10 +1,11 @@
-"""Datasets that package registries carry: digits, Fashion-MNIST and CIFAR-10 in PNG files. Nothing is fetched here."""
+"""Datasets from package registries: digits, Fashion-MNIST and CIFAR-10 in PNG files. Nothing is downloaded here."""
 
 from __future__ import annotations
 
 import gzip
 import struct
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from yoro.data.splits import hold_out
 from yoro.errors import DatasetError
 from yoro.files.reading import read_json
 from yoro.research.bench.datasets.cifar import CIFAR10
-from yoro.research.bench.datasets.dataset import Found, lacking, view_examples
+from yoro.research.bench.datasets.dataset import Found, broken, lacking, view_examples
 
 DIGITS = tuple("0123456789")
 DIGITS_TEST = 0.3  # of each class, drawn once with seed 0: scikit-learn has no split of its own
@@ -32,6 +33,9 @@ SHEETS = {"train": tuple(f"data_batch_{number}.png" for number in range(1, 6)), 
 LABELS = {"train": "train_lables.json", "test": "test_lables.json"}  # so spelt in the package
 MOST_ROWS = 50_000  # images in one sheet
 MOST_LABELS = 16 << 20  # bytes
+
+
+_broken = partial(broken, "a usable file of its package")
 
 
 def find_digits(roots: Sequence[Path]) -> Found:
@@ -70,7 +74,7 @@ def _read_idx(folder: Path, prefix: str, kind: str) -> NDArray[np.uint8]:
     """The array of an idx file: two zeros, type, dimensions, sizes, then bytes."""
     path = _idx(folder, prefix, kind)
     if path is None:
-        raise DatasetError(f"'{shown(folder)}' lacks the file of the {kind} of {prefix!r}.", state="partial")
+        raise DatasetError(f"The {kind} file of {prefix!r} is missing in '{shown(folder)}'.", state="partial")
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rb") as file:
@@ -79,10 +83,10 @@ def _read_idx(folder: Path, prefix: str, kind: str) -> NDArray[np.uint8]:
         raise _broken(path, str(error)) from error
     rank = RANKS[kind]
     if len(content) < 4 + 4 * rank or content[:4] != bytes([0, 0, 8, rank]):
-        raise _broken(path, "it does not begin as one")
+        raise _broken(path, "it does not start like an idx file")
     shape = struct.unpack_from(f">{rank}I", content, 4)
     if len(content) - 4 - 4 * rank != int(np.prod(shape, dtype=object)):
-        raise _broken(path, f"it says {shape}, but has {len(content):,} bytes (at most {MOST_IDX:,} are read)")
+        raise _broken(path, f"its shape is {shape}, but it has {len(content):,} bytes (at most {MOST_IDX:,} are read)")
     return np.frombuffer(content, np.uint8, offset=4 + 4 * rank).reshape(shape)
 
 
@@ -93,7 +97,9 @@ def read_sheets(folder: Path) -> Found | None:
     if len(missing) == len(files):
         return None
     if missing:
-        raise lacking(f"'{shown(folder)}' lacks {missing[0]!r}; install the package again.", folder / missing[0])
+        raise lacking(
+            f"{missing[0]!r} is missing in '{shown(folder)}'; install the package again.", folder / missing[0]
+        )
     return Found(Dataset(view_examples(_sheets(folder), CIFAR10)), shown(folder))
 
 
@@ -134,9 +140,5 @@ def _read_labels(path: Path) -> list[int]:
     except ValueError as error:
         raise _broken(path, str(error)) from None
     if not isinstance(labels, list) or not all(type(label) is int for label in labels):
-        raise _broken(path, "it is no list of numbers")
+        raise _broken(path, "it is not a list of numbers")
     return labels
-
-
-def _broken(path: Path, reason: str) -> DatasetError:
-    return DatasetError(f"'{shown(path)}' cannot be used: {reason}. Install its package again.", looked=[shown(path)])

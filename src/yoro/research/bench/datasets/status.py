@@ -1,4 +1,4 @@
-"""What of each dataset is there, what is not, and where to get it; for people and for machines."""
+"""`yoro bench datasets`: which files of each dataset are present or missing, and where to get them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ SEEDS = (1, 2, 3)
 HEADER = ("dataset", "what", "state", "found / expected")
 SHARED = "(all)"
 STAND_INS = {
-    "imagenet": "The published CLIP runs of BLM and AutoVP use ImageNet's 80 templates; 80 of ours stand in "
-    "(yoro.research.baselines.clip_heads), and the numbers may differ.",
-    "carprt": "CARPRT, MPE and WPE were published with a pool of 247 templates; ours stand in (yoro.text.banks), and "
-    "the numbers may differ.",
+    "imagenet": "The published CLIP runs of BLM and AutoVP use ImageNet's 80 templates; 80 of ours are used "
+    "instead (yoro.research.baselines.clip_heads), so numbers may differ.",
+    "carprt": "CARPRT, MPE and WPE were published with a pool of 247 templates; ours are used instead "
+    "(yoro.text.banks), so numbers may differ.",
 }
 
 
@@ -96,7 +96,7 @@ def _split_file(dataset: BenchDataset, roots: Sequence[Path]) -> StatusItem:
     item = StatusItem(dataset.name, "split file", True, "present", looked=tuple(shown(place) for place in places))
     if present:
         return replace(item, place=present[0])
-    return replace(item, state="missing", problem=f"'{dataset.split_file}' is not there.", where=dataset.where)
+    return replace(item, state="missing", problem=f"'{dataset.split_file}' is missing.", where=dataset.where)
 
 
 def _sentences(dataset: BenchDataset, roots: Sequence[Path], kind: str, *, needed: bool) -> StatusItem:
@@ -150,7 +150,7 @@ def _templates(name: str, count: int, roots: Sequence[Path]) -> StatusItem:
     )
     place = next((place for place in places if place.is_file()), None)
     if place is None:
-        where = f"Put the {count} into 'templates/{name}.txt' under a data root, one a line, '{{}}' for the class."
+        where = f"Put the {count} into 'templates/{name}.txt' under a data root, one per line, '{{}}' for the class."
         return replace(item, problem=STAND_INS[name], where=where)
     item = replace(item, place=shown(place))
     try:
@@ -174,7 +174,7 @@ def status_table(items: Sequence[StatusItem]) -> str:
 
 
 def status_advice(items: Sequence[StatusItem]) -> list[str]:
-    """What is to be done about what is not there: a paragraph an item; files beside the images one a kind."""
+    """How to get what is missing: a paragraph per item, one per kind for files beside the images."""
     broken = {item.dataset for item in items if item.kind == "images" and not item.present}
     paragraphs = []
     beside: dict[tuple[str, str], list[StatusItem]] = {}
@@ -206,7 +206,7 @@ def _counts(item: StatusItem) -> str:
 
 
 def _joint(kind: str, where: str, missing: Sequence[StatusItem]) -> str:
-    """One paragraph on what several datasets lack."""
+    """One paragraph on what several datasets are missing."""
     names = ", ".join(item.dataset for item in missing if item.dataset)
     places = f"Looked for '{missing[0].looked[0]}' and others." if missing[0].looked else ""
     told = " ".join(filter(None, ["" if names else missing[0].problem, where, places]))

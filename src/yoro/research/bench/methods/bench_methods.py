@@ -1,26 +1,38 @@
-"""Every method of the bench by its name, with its options and what it costs.
+"""The methods of the bench by name, with their options.
 
-A method is run on a `Context`: images, responses and texts of one dataset, setting and seed. Methods that fit
-responses are those of `research/peers`. What trains a prompt needs torch, which is imported when such a method runs. A
-user's own is named `module:ATTRIBUTE`, a `Method` as those of `research/peers`. The label mappings that both train and
-fit in one pass are trained here under their own name, and fitted under `one-pass-NAME`.
+A method runs on a `Context`: the images, responses and texts of one dataset, setting and seed. Methods that fit
+responses are those of `research/peers`; methods that train a prompt are in `training`, which imports torch and is
+loaded when one of them runs. A user's own method, `module:ATTRIBUTE`, is a `Method` as those of `research/peers`. Label
+mappings that can be trained or fitted in one pass are trained under their own name and fitted under `one-pass-NAME`.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from importlib import import_module
 from typing import Any
 
+import numpy as np
+from threadpoolctl import threadpool_limits
+
 from yoro.errors import InputError, did_you_mean
+from yoro.mappings.batches import class_codes
+from yoro.model.gathered import Gathered
+from yoro.model.model import Model
+from yoro.model.one_pass import gather
+from yoro.model.settings import SolveSettings
+from yoro.model.solve import solve
 from yoro.refining.mapping_updates import make_policy
 from yoro.refining.settings import RefineSettings
 from yoro.research.baselines import published
 from yoro.research.baselines.published import CLIP_METHODS, LABEL_MAPPINGS
-from yoro.research.bench.context import Answer, Context
-from yoro.research.bench.methods.one_pass_methods import fit_responses, run_one_pass
-from yoro.research.peers.method import Method
+from yoro.research.bench.context import Context, labels
+from yoro.research.bench.results import CellFigures
+from yoro.research.peers.discriminants import RetainedScores
+from yoro.research.peers.method import Method, check_scores, correct, make_ready
 from yoro.research.peers.methods import METHODS as PEERS
 from yoro.research.peers.methods import import_method
 
@@ -44,15 +56,15 @@ PEER_BANKS = {  # what the peers were published with; the others read the paper'
 
 @dataclass(frozen=True)
 class NoOptions:
-    """A method that has nothing to choose."""
+    """A method without options."""
 
 
 @dataclass(frozen=True)
 class FewPassOptions:
-    """YORO-FP. None leaves a number to the protocol.
+    """YORO-FP; None takes the protocol's number.
 
-    epoch_zero : whether the predictor before training is a candidate, as the paper says; without, the best trained
-        epoch is kept whatever it is worth, which is how the paper's legacy column was probably made.
+    epoch_zero : whether the predictor before training is a candidate, as the paper says; if not, the best trained
+        epoch is always kept, which is probably how the paper's legacy column was made.
     """
 
     epochs: int = RefineSettings.epochs
@@ -73,8 +85,8 @@ class FewPassOptions:
 class TrainingOptions:
     """A label mapping that is trained with a prompt, on a classifier.
 
-    select : what chooses the epoch: "validation" images, or the "test" images as in the published numbers.
-    mapping_pass : whether an iterative mapping is gathered in a pass of its own, as published, or from the training.
+    select : the images that choose the epoch: "validation", or "test" as in the published numbers.
+    mapping_pass : whether an iterative mapping is gathered in a pass of its own, as published, or during training.
     """
 
     epochs: int = published.EPOCHS
@@ -109,7 +121,7 @@ class ClipOptions:
 
 
 def check(epochs: int, batch_size: int | None, select: str = "validation") -> None:
-    """Raise if a number or word cannot be."""
+    """Raise if an option is out of range."""
     if not isinstance(epochs, int) or epochs < 0:
         raise InputError(f"epochs is {epochs!r}; expected a whole number of at least 0.")
     if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
@@ -120,10 +132,10 @@ def check(epochs: int, batch_size: int | None, select: str = "validation") -> No
 
 @dataclass(frozen=True)
 class BenchMethod:
-    """A method: how it is run with its options, and whether it trains a prompt (then `options` has epochs)."""
+    """A method, its options, and whether it trains a prompt (then `options` has epochs)."""
 
     name: str
-    run: Callable[[Context, Any], Answer]  # given its `options`
+    run: Callable[[Context, Any], CellFigures]  # given its `options`
     options: type[Any]  # a frozen dataclass
     trains: bool = False
     banks: tuple[str, ...] = BANK  # what it reads on an image-text source: kinds of banks, "sentence", "templates NAME"
@@ -132,10 +144,7 @@ class BenchMethod:
     edition: int = 1  # of what it computes
 
     def make_options(self, given: Mapping[str, Any], dataset: str = "") -> Any:
-        """The options as the method takes them on a dataset; an error names the nearest of a name that is none.
-
-        What is not given is as published for the dataset, or else at its default.
-        """
+        """The options on a dataset: those given, else those published for the dataset, else the defaults."""
         known = {field.name: field for field in fields(self.options)}
         for name in given:
             if name not in known:
@@ -145,42 +154,74 @@ class BenchMethod:
 
 
 def from_peer(name: str, method: Method) -> BenchMethod:
-    """A method of the peers on the bench."""
+    """A peer method on the bench."""
     return BenchMethod(
         name, partial(fit_responses, method), method.settings or NoOptions, banks=PEER_BANKS.get(name, BANK),
         about=method.about, published=method.published, edition=method.edition,
     )  # fmt: skip
 
 
-def _run_few_pass(context: Context, options: FewPassOptions) -> Answer:
-    from yoro.research.bench.methods.training import run_few_pass
+def fit_one_pass(context: Context) -> tuple[Model, float]:
+    """The paper's one-pass predictor by the product's own path, and the seconds that it took after the pass."""
+    validation, words = context.validation, context.words  # texts are encoded before the clock starts
+    if validation is None:
+        raise InputError("There are no validation images to choose the shrinkage with.")
+    started = time.perf_counter()
+    gathered, settings = Gathered(), SolveSettings(protocol="paper")
+    with threadpool_limits(1, user_api="blas"):
+        gather(gathered, context.cache.stream(context.drawn.train))
+        model = solve(gathered, settings, context.pipeline.origin(), validation=validation, words=words)
+    return model, time.perf_counter() - started
 
-    return run_few_pass(context, options)
+
+def run_one_pass(context: Context, _: object) -> CellFigures:
+    """YORO: one pass, the shrinkage by validation."""
+    model, seconds = fit_one_pass(context)
+    train, held, test = context.drawn.train, context.drawn.val, context.drawn.test
+    return CellFigures(
+        context.right(model, test), len(train), context.pass_seconds + seconds, 1,
+        (context.right(model, held), len(held)), shrinkage=model.choice.shrinkage,
+    )  # fmt: skip
 
 
-def _run_label_mapping(method: str, context: Context, options: TrainingOptions) -> Answer:
-    from yoro.research.bench.methods.training import run_label_mapping
+def fit_responses(method: Method, context: Context, settings: object) -> CellFigures:
+    """A method of `yoro.research.peers` on the shared responses; one that trains goes over them once an epoch."""
+    task = context.task()
+    make_ready(method, task)
+    with threadpool_limits(1, user_api="blas"):
+        started = time.perf_counter()
+        scorer = method.fit(task) if method.settings is None else method.fit(task, settings)
+        seconds = time.perf_counter() - started
+        test = context.drawn.test
+        scores = scorer(context.cache.responses(test).astype(np.float64))
+    check_scores(scores, len(test), len(task.classes))
+    right = correct(scores, class_codes(labels(test).tolist(), task.classes))
+    passes = getattr(settings, "epochs", method.passes)
+    figures = CellFigures(right, len(task.truth), context.pass_seconds + seconds, passes)
+    if isinstance(scorer, RetainedScores):
+        return replace(figures, shrinkage=scorer.shrinkage, retained=scorer.share)
+    return figures
 
-    return run_label_mapping(method, context, options)
 
-
-def _run_clip(method: str, context: Context, options: ClipOptions) -> Answer:
-    from yoro.research.bench.methods.training import run_clip
-
-    return run_clip(method, context, options)
+def _run_trained(runner: str, *given: object) -> CellFigures:
+    """Run a function of `training`, which imports torch."""
+    run: Callable[..., CellFigures] = getattr(import_module("yoro.research.bench.methods.training"), runner)
+    return run(*given)
 
 
 def _all_methods() -> dict[str, BenchMethod]:
     listed: list[BenchMethod] = [
         BenchMethod("yoro", run_one_pass, NoOptions, about="the paper's one pass"),
-        BenchMethod("yoro-fp", _run_few_pass, FewPassOptions, trains=True, about="the pass, refined"),
+        BenchMethod(
+            "yoro-fp", partial(_run_trained, "run_few_pass"), FewPassOptions, trains=True, about="the pass, refined"
+        ),
     ]
     for method in LABEL_MAPPINGS:
-        run, about = partial(_run_label_mapping, method), f"{method.upper()}, trained with its prompt"
+        run, about = partial(_run_trained, "run_label_mapping", method), f"{method.upper()}, trained with its prompt"
         listed.append(BenchMethod(method, run, TrainingOptions, trains=True, about=about))
     for method in CLIP_METHODS:
         name = f"clip-{method}" if method in LABEL_MAPPINGS else method
-        train, about = partial(_run_clip, method), f"{method} for image-text models, trained"
+        train, about = partial(_run_trained, "run_clip", method), f"{method} for image-text models, trained"
         banks = CLIP_BANKS.get(method, ())
         listed.append(BenchMethod(name, train, ClipOptions, trains=True, banks=banks, about=about))
     methods = {method.name: method for method in listed}
@@ -196,5 +237,5 @@ def find_method(name: str) -> BenchMethod:
     if name in METHODS:
         return METHODS[name]
     if ":" not in name:
-        raise InputError(f"{name!r} names no method. {did_you_mean(name, METHODS)}")
+        raise InputError(f"Unknown method {name!r}. {did_you_mean(name, METHODS)}")
     return from_peer(name, import_method(name))

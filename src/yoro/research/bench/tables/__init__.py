@@ -1,5 +1,5 @@
 """Tables and figures of a plan.
 
-Results stand in a `run_grid`; `plan_tables` makes each `table` of numbers, with those of the `paper` beside them.
-A table becomes text by `table_writers`, or a `page` with `figures`; `long_form` is for machines.
+`run_grid` holds the results; `plan_tables` makes each `table` of numbers, with the `paper`'s beside them.
+`table_writers` write Markdown and LaTeX, `results_page` HTML with `figures`, `long_form` CSV and JSON.
 """

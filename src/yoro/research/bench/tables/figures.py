@@ -132,7 +132,7 @@ def _share_bar(title: str, share: float | None, paper: float | None, y: float) -
     length = RIGHT - LEFT
     if share is None:
         parts.append(svg.element("rect", class_="unknown", x=LEFT, y=y, width=length, height=BAR))
-        shown = "\u2013 runs are missing"
+        shown = "\u2013 runs missing"
     else:
         for kind, start, end in (("kept", 0.0, share), ("refined", share, 1.0)):
             width = (end - start) * length

@@ -1,4 +1,4 @@
-"""The numbers printed in the paper: how they were made, and which of them may stand beside ours."""
+"""The paper's numbers, notes on their protocols, and which of them are comparable with ours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from yoro.errors import InputError
 from yoro.research.bench.tables.table import Kind, TableCell, letter
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 CLIP = ("clip-rn50", "clip-rn101", "clip-vit-b32", "clip-vit-b16")
 AVERAGE = "average"
-TOGETHER = ("overall", "overall-clip")
+OVERALL = ("overall", "overall-clip")
 # Tables that print averages alone average the rows of these.
 FULL_DATA_ROWS, CLIP_ROWS = "yoro-mapping-full-detail", "fsclip-v32-r50"
 
@@ -40,15 +40,6 @@ class Published:
     deviation: float | None  # over three seeds (of depth: over runs); None where none is printed
 
 
-@dataclass(frozen=True)
-class _Mark:
-    """A sentence about the protocol behind some columns of some tables."""
-
-    tables: tuple[str, ...]
-    methods: tuple[str, ...]
-    text: str
-
-
 def published(table: str | None = None) -> list[Published]:
     """The printed numbers of one table, or of all, in the order of the paper.
 
@@ -58,8 +49,7 @@ def published(table: str | None = None) -> list[Published]:
     if table is None:
         return list(_numbers())
     if table not in published_tables():
-        known = ", ".join(published_tables())
-        raise InputError(f"'{table}' is no table of the paper. Its tables are {known}.")
+        raise InputError(f"Unknown table of the paper '{table}'; choose one of {', '.join(published_tables())}.")
     return [number for number in _numbers() if number.table == table]
 
 
@@ -78,8 +68,8 @@ def published_value(table: str, setting: str, method: str, dataset: str, metric:
 
 
 def protocol_marks(table: str, method: str) -> tuple[str, ...]:
-    """What to know of the protocol behind a method's numbers in a table, one sentence or two each; often none."""
-    return tuple(mark.text for mark in _marks() if table in mark.tables and method in mark.methods)
+    """Notes on the protocol behind a method's numbers in a table; often none."""
+    return tuple(mark["text"] for mark in _marks() if table in mark["tables"] and method in mark["methods"])
 
 
 def printed_cell(kind: Kind, numbers: Sequence[Published | None]) -> TableCell:
@@ -105,9 +95,9 @@ def _cells() -> dict[tuple[str, str, str, str, str], Published]:
 
 
 @cache
-def _marks() -> tuple[_Mark, ...]:
-    entries = tomllib.loads(_text("marks.toml"))["mark"]
-    return tuple(_Mark(tuple(entry["tables"]), tuple(entry["methods"]), entry["text"]) for entry in entries)
+def _marks() -> list[dict[str, Any]]:
+    """Notes with the tables and methods that each is about."""
+    return list(tomllib.loads(_text("marks.toml"))["mark"])
 
 
 def _text(name: str) -> str:
@@ -115,9 +105,9 @@ def _text(name: str) -> str:
 
 
 class PaperNumbers:
-    """The paper's numbers for one table of a plan, with letters for what is to be known of their protocols.
+    """The paper's numbers for one table of a plan, with letters for notes on their protocols.
 
-    Given the letters of another table, a sentence keeps its letter.
+    `letters` are those of earlier tables, so that a note keeps its letter.
     """
 
     def __init__(self, plan: Plan, letters: dict[str, str] | None = None) -> None:
@@ -137,14 +127,13 @@ class PaperNumbers:
     def average(self, settings: Sequence[Setting], method: str, metric: str = "accuracy") -> Published | None:
         """The paper's average over the datasets of a setting, or of several together.
 
-        None unless the paper averages the same datasets and settings: else the two are not comparable. A lone
-        dataset is its own average.
+        None unless the paper averages the same datasets and settings. A single dataset is its own average.
         """
         first = settings[0]
         if len(settings) == 1 and len(first.datasets) == 1:
             return self.number(first, method, first.datasets[0], metric)
         other = False
-        together = TOGETHER if first.inputs.shots is not None else TOGETHER[:1]
+        together = OVERALL if first.inputs.shots is not None else OVERALL[:1]
         for name in (first.name,) if len(settings) == 1 else together:
             for table in self._tables:
                 found = published_value(table, name, method, AVERAGE, metric)
@@ -168,13 +157,13 @@ class PaperNumbers:
         return tuple((mark, text) for text, mark in self._letters.items() if text in self._said)
 
     def notes(self) -> list[str]:
-        """What was left out, and why."""
+        """Notes on numbers that are not shown or not comparable."""
         said = []
         if self._other:
-            said.append("The paper's averages are of other datasets or settings than these, and are not shown.")
+            said.append("The paper's averages cover other datasets or settings and are not shown.")
         limited = any(setting.inputs.limit for setting in self._plan.settings)
         if limited and self._used:
-            said.append("Images are limited here; the paper's numbers are of all images.")
+            said.append("This plan limits the images; the paper's numbers use all images.")
         return said
 
     def _noted(self, number: Published, settings: Sequence[Setting]) -> Published:
@@ -186,7 +175,7 @@ class PaperNumbers:
 
 def _same(number: Published, settings: Sequence[Setting]) -> bool:
     """Whether a printed average is of just these settings and their datasets."""
-    if number.setting in TOGETHER and {setting.name for setting in settings} != _settings(number):
+    if number.setting in OVERALL and {setting.name for setting in settings} != _settings(number):
         return False
     return all(set(setting.datasets) == _datasets(number.table, setting.name) for setting in settings)
 
@@ -194,7 +183,7 @@ def _same(number: Published, settings: Sequence[Setting]) -> bool:
 def _settings(number: Published) -> set[str]:
     if number.setting == "overall-clip":
         return set(CLIP)
-    return {other.setting for other in published(number.table)} - set(TOGETHER)
+    return {other.setting for other in published(number.table)} - set(OVERALL)
 
 
 def _datasets(table: str, setting: str) -> set[str]:

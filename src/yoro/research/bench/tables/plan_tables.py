@@ -1,13 +1,14 @@
-"""The tables of a plan: accuracies by dataset, setting and method; gains over a baseline, depths and costs."""
+"""The tables of a plan: accuracy by dataset, setting and method; gain over a baseline, depth and cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from yoro.research.bench.plan import Plan, Setting
-from yoro.research.bench.results import PlanEntry
+from yoro.research.bench.results import PlanEntry, Result
 from yoro.research.bench.tables.paper import PaperNumbers, printed_cell
 from yoro.research.bench.tables.run_grid import RunGrid, comparable, dataset_title, groups, methods_of, setting_title
 from yoro.research.bench.tables.summary import (
@@ -20,17 +21,17 @@ from yoro.research.bench.tables.summary import (
     sample_deviation,
     wins_ties_losses,
 )
-from yoro.research.bench.tables.table import Head, Kind, Table, TableCell, TableRow, with_best
+from yoro.research.bench.tables.table import Heading, Kind, ResultsTable, TableCell, TableRow, with_best
 
 SEEDS = "± is the sample standard deviation over the seeds."
 KEPT = "Coordinates kept: the share of each response that a method uses, in percent, averaged over all runs."
 
 
-def bench_tables(plan: Plan, entries: Sequence[PlanEntry]) -> list[Table]:
-    """The tables that a plan shows, in its order; none for the words that name figures.
+def bench_tables(plan: Plan, entries: Sequence[PlanEntry]) -> list[ResultsTable]:
+    """The tables that a plan shows, in its order, without its figures.
 
-    A table has all rows and columns of the plan, whatever has been run. Its notes name what is missing, and say
-    where the paper's numbers were made otherwise.
+    A table has all rows and columns of the plan, whatever has been run. Its notes name missing runs, and differences
+    to the paper's protocol.
     """
     grid = RunGrid(plan, entries)
     letters: dict[str, str] = {}  # the same in all tables
@@ -46,7 +47,7 @@ def bench_tables(plan: Plan, entries: Sequence[PlanEntry]) -> list[Table]:
 
 @dataclass(frozen=True)
 class Summed:
-    """A method over all datasets of some settings, of equal weight: cells of our runs with the paper's beside them."""
+    """A method over all datasets of some settings, equally weighted: cells of our runs with the paper's beside them."""
 
     grid: RunGrid
     paper: PaperNumbers
@@ -54,41 +55,44 @@ class Summed:
     method: str
 
     def row(self, group: str, cells: Sequence[TableCell | None]) -> TableRow:
-        """The row of these cells, with letters for those of the paper's numbers that were found for them."""
+        """The row of these cells, with the letters of notes on the paper's numbers."""
         mark = self.paper.mark(self.method, self.settings)
-        return TableRow(Head(self.method, self.grid.title(self.method), group, mark), tuple(cells))
+        return TableRow(Heading(self.method, self.grid.title(self.method), group, mark), tuple(cells))
 
-    def printed(self, kind: Kind, *metrics: str) -> TableCell:
-        """A cell with the paper's numbers alone."""
-        return printed_cell(kind, [self.paper.average(self.settings, self.method, metric) for metric in metrics])
+    def cell(self, kind: Kind, metrics: str, *values: float, deviation: float | None = None) -> TableCell:
+        """A cell of our numbers, if there are any, with the paper's of these metrics beside them."""
+        printed = [self.paper.average(self.settings, self.method, metric) for metric in metrics.split()]
+        return replace(printed_cell(kind, printed), values=values, deviation=deviation)
+
+    @cached_property
+    def runs(self) -> list[Result] | None:
+        """Every run; None if any is missing."""
+        return self.grid.all_runs(self.settings, self.method)
 
     def accuracy(self) -> TableCell:
         """The mean accuracy."""
-        cell, averages = self.printed("percent", "accuracy"), self.grid.by_setting(self.settings, self.method)
+        averages = self.grid.by_setting(self.settings, self.method)
         if averages is None:
-            return cell
+            return self.cell("percent", "accuracy")
         value, deviation = macro_average(averages)
-        return replace(cell, values=(value,), deviation=deviation)
+        return self.cell("percent", "accuracy", value, deviation=deviation)
 
     def gain(self) -> TableCell:
         """The mean accuracy less that of the baseline."""
-        cell = self.printed("points", "delta")
         ours, theirs = (self.grid.by_setting(self.settings, name) for name in (self.method, self.grid.plan.baseline))
         if ours is None or theirs is None:
-            return cell
-        return replace(cell, values=(macro_average(ours)[0] - macro_average(theirs)[0],))
+            return self.cell("points", "delta")
+        return self.cell("points", "delta", macro_average(ours)[0] - macro_average(theirs)[0])
 
     def gain_by_dataset(self) -> list[TableCell | None]:
         """The bootstrap interval of the gain, and how many datasets were won, tied and lost."""
-        interval, counts = (
-            self.printed("interval", "ci_low", "ci_high"),
-            self.printed("counts", "wins", "ties", "losses"),
-        )
         ours, theirs = self._exact_means(self.method), self._exact_means(self.grid.plan.baseline)
-        if ours is None or theirs is None:
-            return [interval, counts]
-        ends = bootstrap_interval([100 * float(ours[place] - theirs[place]) for place in ours])
-        return [replace(interval, values=ends), replace(counts, values=wins_ties_losses(ours, theirs))]
+        ends: tuple[float, ...] = ()
+        counts: tuple[float, ...] = ()
+        if ours is not None and theirs is not None:
+            ends = bootstrap_interval([100 * float(ours[place] - theirs[place]) for place in ours])
+            counts = wins_ties_losses(ours, theirs)
+        return [self.cell("interval", "ci_low ci_high", *ends), self.cell("counts", "wins ties losses", *counts)]
 
     def _exact_means(self, method: str) -> dict[str, Fraction] | None:
         """Mean accuracy over the seeds by setting and dataset; None if any is missing."""
@@ -99,72 +103,63 @@ class Summed:
         return {place: exact_mean(*zip(*pairs, strict=True)) for place, pairs in counts.items()}
 
     def _epochs(self) -> list[int] | None:
-        """The chosen epoch of every run; empty if the method refines nothing, None if runs are missing."""
-        runs = self.grid.all_runs(self.settings, self.method)
-        if runs is None:
-            return None
-        chosen = [run.depth for run in runs if run.depth is not None]
-        return chosen if len(chosen) == len(runs) else []
+        """The chosen epoch of every run; empty if the method does not refine, None if runs are missing."""
+        chosen = [run.depth for run in self.runs or () if run.depth is not None]
+        return None if self.runs is None else chosen if len(chosen) == len(self.runs) else []
 
     def depths(self) -> list[TableCell | None]:
         """Mean and median of the chosen epochs; nothing where nothing refines."""
         epochs = self._epochs()
         if epochs is None:
-            return [self.printed("epochs", "depth"), TableCell("epochs")]
+            return [self.cell("epochs", "depth"), TableCell("epochs")]
         if not epochs:
             return [None, None]
         middle, around, median = depth(epochs)
-        return [
-            replace(self.printed("epochs", "depth"), values=(middle,), deviation=around),
-            TableCell("epochs", (median,)),
-        ]
+        return [self.cell("epochs", "depth", middle, deviation=around), TableCell("epochs", (median,))]
 
     def kept(self) -> TableCell | None:
         """The share of runs that keep epoch 0; nothing where nothing refines."""
         epochs = self._epochs()
         if epochs is None:
-            return self.printed("share", "kept_epoch_0")
-        return replace(self.printed("share", "kept_epoch_0"), values=(100 * kept_share(epochs),)) if epochs else None
+            return self.cell("share", "kept_epoch_0")
+        return self.cell("share", "kept_epoch_0", 100 * kept_share(epochs)) if epochs else None
 
     def retained(self) -> TableCell | None:
         """The mean share of the coordinates that every run keeps; nothing where none is ever left out."""
-        cell, runs = self.printed("share", "retained"), self.grid.all_runs(self.settings, self.method)
-        shares = [run.retained for run in runs or () if run.retained is not None]
-        if runs is None:
+        shares = [run.retained for run in self.runs or () if run.retained is not None]
+        if self.runs is None:
+            cell = self.cell("share", "retained")
             return cell if cell.paper else None
-        return replace(cell, values=(100 * mean(shares),)) if len(shares) == len(runs) else None
+        return self.cell("share", "retained", 100 * mean(shares)) if len(shares) == len(self.runs) else None
 
     def passes(self) -> TableCell:
-        """The mean number of traversals."""
-        cell, runs = self.printed("number", "passes"), self.grid.all_runs(self.settings, self.method)
-        return replace(cell, values=(mean([run.passes for run in runs]),)) if runs else cell
+        """The mean number of passes over the training images."""
+        return self.cell("number", "passes", *([mean([run.passes for run in self.runs])] if self.runs else []))
 
     def relative_time(self) -> TableCell:
         """The mean over all runs of the time relative to the baseline's; none if a run is missing or took no time."""
-        cell = self.printed("times", "relative_time")
         ours, theirs = (self.grid.whole(self.settings, name) for name in (self.method, self.grid.plan.baseline))
         if ours is None or theirs is None or any(run.seconds <= 0 for runs in theirs.values() for run in runs.values()):
-            return cell
+            return self.cell("times", "relative_time")
         ratios = [run.seconds / theirs[place][seed].seconds for place in ours for seed, run in ours[place].items()]
-        return replace(cell, values=(mean(ratios),))
+        return self.cell("times", "relative_time", mean(ratios))
 
     def seconds(self) -> TableCell:
         """The mean seconds of a fit, in one setting."""
-        cell = self.printed("seconds", "seconds")
         times = self.grid.averages(self.settings[0], self.method, lambda run: run.seconds)
         if times is None:
-            return cell
+            return self.cell("seconds", "seconds")
         per_seed = list(times.values())
-        return replace(cell, values=(mean(per_seed),), deviation=sample_deviation(per_seed))
+        return self.cell("seconds", "seconds", mean(per_seed), deviation=sample_deviation(per_seed))
 
 
-def by_dataset(grid: RunGrid, paper: PaperNumbers) -> Table:
+def by_dataset(grid: RunGrid, paper: PaperNumbers) -> ResultsTable:
     """Rows are datasets and their average; columns are the methods of each setting."""
     plan = grid.plan
     places = [(setting, method) for setting in plan.settings for method in setting.methods]
     within = [setting.name for setting, _ in places]
     rows = [
-        _row(Head(name, dataset_title(name)), [_of_dataset(grid, paper, *place, name) for place in places], within)
+        _row(Heading(name, dataset_title(name)), [_of_dataset(grid, paper, *place, name) for place in places], within)
         for name in plan.datasets
     ]
     if any(len(setting.datasets) > 1 for setting in plan.settings):
@@ -172,24 +167,24 @@ def by_dataset(grid: RunGrid, paper: PaperNumbers) -> Table:
             Summed(grid, paper, [setting], method).accuracy() if len(setting.datasets) > 1 else None
             for setting, method in places
         ]
-        rows.append(replace(_row(Head("average", "Average"), cells, within), summary=True))
+        rows.append(replace(_row(Heading("average", "Average"), cells, within), summary=True))
     kept = _kept([Summed(grid, paper, [setting], method) for setting, method in places])
     rows += kept
     columns = []
     for setting, method in places:
         group, mark = setting_title(plan, setting), paper.mark(method, [setting])
-        columns.append(Head(f"{setting.name}/{method}", grid.title(method), group, mark))
+        columns.append(Heading(f"{setting.name}/{method}", grid.title(method), group, mark))
     notes = ["Accuracy on the test images in percent. " + SEEDS, *grid.incomplete(), *[KEPT] * len(kept)]
-    return Table("datasets", "Accuracy by dataset", "Dataset", tuple(columns), tuple(rows), tuple(notes))
+    return ResultsTable("datasets", "Accuracy by dataset", "Dataset", tuple(columns), tuple(rows), tuple(notes))
 
 
-def by_setting(grid: RunGrid, paper: PaperNumbers) -> Table:
+def by_setting(grid: RunGrid, paper: PaperNumbers) -> ResultsTable:
     """Rows are settings and their mean; columns are methods; entries are averages over the datasets."""
     plan = grid.plan
     names = tuple(plan.uses)
     rows = [
         _row(
-            Head(setting.name, setting_title(plan, setting)),
+            Heading(setting.name, setting_title(plan, setting)),
             [Summed(grid, paper, [setting], name).accuracy() if name in setting.methods else None for name in names],
         )
         for setting in plan.settings
@@ -201,18 +196,18 @@ def by_setting(grid: RunGrid, paper: PaperNumbers) -> Table:
             Summed(grid, paper, plan.settings, name).accuracy() if comparable(plan.settings, name) else None
             for name in names
         ]
-        rows.append(replace(_row(Head("overall", "Overall"), overall), summary=True))
+        rows.append(replace(_row(Heading("overall", "Overall"), overall), summary=True))
         notes.append("Overall averages the settings equally.")
         notes += grid.not_overall()
     kept = _kept([Summed(grid, paper, plan.settings, name) for name in names])
     rows += kept
     notes += [KEPT] * len(kept)
     shown = [*([setting] for setting in plan.settings), plan.settings]
-    columns = tuple(Head(name, grid.title(name), mark=paper.mark(name, *shown)) for name in names)
-    return Table("settings", "Accuracy by setting", "Setting", columns, tuple(rows), tuple(notes))
+    columns = tuple(Heading(name, grid.title(name), mark=paper.mark(name, *shown)) for name in names)
+    return ResultsTable("settings", "Accuracy by setting", "Setting", columns, tuple(rows), tuple(notes))
 
 
-def by_method(grid: RunGrid, paper: PaperNumbers) -> Table:
+def by_method(grid: RunGrid, paper: PaperNumbers) -> ResultsTable:
     """Rows are the methods of each setting; columns are datasets and their average."""
     plan = grid.plan
     averaged = any(len(setting.datasets) > 1 for setting in plan.settings)
@@ -223,12 +218,12 @@ def by_method(grid: RunGrid, paper: PaperNumbers) -> Table:
         columns += [[one.accuracy() for one in listed]] if averaged else []
         ranked = zip(*map(with_best, columns), strict=True)
         rows += [one.row(_group(plan, setting), cells) for one, cells in zip(listed, ranked, strict=True)]
-    heads = [Head(name, dataset_title(name)) for name in plan.datasets] + [Head("average", "Avg.")] * averaged
+    heads = [Heading(name, dataset_title(name)) for name in plan.datasets] + [Heading("average", "Avg.")] * averaged
     notes = ("Accuracy on the test images in percent. " + SEEDS, *grid.incomplete())
-    return Table("methods", "Accuracy by method", "Method", tuple(heads), tuple(rows), notes)
+    return ResultsTable("methods", "Accuracy by method", "Method", tuple(heads), tuple(rows), notes)
 
 
-def diagnostics(grid: RunGrid, paper: PaperNumbers) -> Table:
+def diagnostics(grid: RunGrid, paper: PaperNumbers) -> ResultsTable:
     """Every method but the baseline: gain, interval, wins, chosen epochs. Rows stand in groups of settings."""
     base = grid.plan.baseline
     rows = []
@@ -246,11 +241,11 @@ def diagnostics(grid: RunGrid, paper: PaperNumbers) -> Table:
         "sample standard deviation; 0 is the predictor before refinement."
     )
     titles = ("Accuracy, %", "Δ, points", "95 % interval", "W/T/L", "Depth", "Median", "Epoch 0 kept")
-    columns = tuple(Head(title, title) for title in titles)
-    return Table("diagnostics", f"Gain over {named}", "Method", columns, tuple(rows), (told, *grid.not_summed()))
+    columns = tuple(Heading(title, title) for title in titles)
+    return ResultsTable("diagnostics", f"Gain over {named}", "Method", columns, tuple(rows), (told, *grid.not_summed()))
 
 
-def efficiency(grid: RunGrid, paper: PaperNumbers) -> Table:
+def efficiency(grid: RunGrid, paper: PaperNumbers) -> ResultsTable:
     """Every method: accuracy, gain over the baseline, epoch 0, and cost. Rows stand in groups of settings."""
     base = grid.plan.baseline
     rows = []
@@ -265,11 +260,11 @@ def efficiency(grid: RunGrid, paper: PaperNumbers) -> Table:
         f"{named} on the same dataset, setting and seed, then averaged. Validation and test are not counted."
     )
     titles = ("Accuracy, %", "Δ, points", "Epoch 0 kept", "Passes", "Relative time")
-    columns = tuple(Head(title, title) for title in titles)
-    return Table("efficiency", "Accuracy and cost", "Method", columns, tuple(rows), (told, *grid.not_summed()))
+    columns = tuple(Heading(title, title) for title in titles)
+    return ResultsTable("efficiency", "Accuracy and cost", "Method", columns, tuple(rows), (told, *grid.not_summed()))
 
 
-def timing(grid: RunGrid, paper: PaperNumbers) -> Table:
+def timing(grid: RunGrid, paper: PaperNumbers) -> ResultsTable:
     """Every method: accuracy and seconds, setting by setting."""
     rows: list[TableRow] = []
     for setting in grid.plan.settings:
@@ -277,12 +272,12 @@ def timing(grid: RunGrid, paper: PaperNumbers) -> Table:
         best = with_best([one.accuracy() for one in listed])
         fastest = with_best([one.seconds() for one in listed], least=True)
         rows += [one.row(_group(grid.plan, setting), cells) for one, *cells in zip(listed, best, fastest, strict=True)]
-    columns = (Head("accuracy", "Accuracy, %"), Head("seconds", "Seconds"))
+    columns = (Heading("accuracy", "Accuracy, %"), Heading("seconds", "Seconds"))
     note = f"Seconds of fitting or training; validation and test are not counted. {SEEDS}"
-    return Table("timing", "Accuracy and time", "Method", columns, tuple(rows), (note,))
+    return ResultsTable("timing", "Accuracy and time", "Method", columns, tuple(rows), (note,))
 
 
-def _row(head: Head, cells: Sequence[TableCell | None], within: Sequence[str] | None = None) -> TableRow:
+def _row(head: Heading, cells: Sequence[TableCell | None], within: Sequence[str] | None = None) -> TableRow:
     """A row whose best cells are marked, each among those that stand within the same group."""
     return TableRow(head, tuple(with_best(cells, within)))
 
@@ -296,7 +291,7 @@ def _of_dataset(grid: RunGrid, paper: PaperNumbers, setting: Setting, method: st
 def _kept(listed: Sequence[Summed]) -> list[TableRow]:
     """A row of the shares of coordinates that are kept; none where none is ever left out."""
     cells = tuple(one.retained() for one in listed)
-    return [TableRow(Head("retained", "Coordinates kept"), cells, summary=True)] if any(cells) else []
+    return [TableRow(Heading("retained", "Coordinates kept"), cells, summary=True)] if any(cells) else []
 
 
 def _group(plan: Plan, setting: Setting) -> str:
@@ -304,7 +299,7 @@ def _group(plan: Plan, setting: Setting) -> str:
     return setting_title(plan, setting) if len(plan.settings) > 1 else ""
 
 
-LAYOUTS: dict[str, Callable[[RunGrid, PaperNumbers], Table]] = {
+LAYOUTS: dict[str, Callable[[RunGrid, PaperNumbers], ResultsTable]] = {
     "datasets": by_dataset, "settings": by_setting, "methods": by_method,
     "diagnostics": diagnostics, "efficiency": efficiency, "timing": timing,
 }  # fmt: skip

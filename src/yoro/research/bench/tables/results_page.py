@@ -13,7 +13,7 @@ from yoro.research.bench.results import PlanEntry
 from yoro.research.bench.tables.figures import figure_sections
 from yoro.research.bench.tables.plan_tables import bench_tables
 from yoro.research.bench.tables.run_grid import RunGrid, dataset_title, setting_title
-from yoro.research.bench.tables.table import Table, panels
+from yoro.research.bench.tables.table import ResultsTable, panels
 from yoro.research.bench.tables.table_writers import Markup, cell_text, paper_text
 
 HTML = Markup(markupsafe.Markup("<b>{}</b>").format, text, "\u2009±\u2009", percent="\u2009%")
@@ -80,7 +80,7 @@ def _digests(grid: RunGrid, kind: str) -> list[str]:
     return [f"{name}: {', '.join(digests)}" for name, digests in found.items()]
 
 
-def _part(table: Table) -> dict[str, object]:
+def _part(table: ResultsTable) -> dict[str, object]:
     """A table with its groups of columns: heads over several, a heading over one alone, and where each begins."""
     names = [column.group for column in table.columns]
     groups = list(Counter(names).items())
@@ -92,7 +92,7 @@ def _part(table: Table) -> dict[str, object]:
     }
 
 
-def _marks(tables: Sequence[Table]) -> list[str]:
+def _marks(tables: Sequence[ResultsTable]) -> list[str]:
     return [f"({mark}) {sentence}" for mark, sentence in dict(pair for table in tables for pair in table.marks).items()]
 
 

@@ -1,4 +1,4 @@
-"""The results of a plan by their places, and sentences on those that are not there."""
+"""The results of a plan by setting, method and dataset, and notes on those that are missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def percent(run: Result) -> float:
 
 
 class RunGrid:
-    """The runs of a plan by setting, method and dataset. A mean of what is not whole is None."""
+    """The runs of a plan by setting, method and dataset. The mean of an incomplete set of runs is None."""
 
     def __init__(self, plan: Plan, entries: Sequence[PlanEntry]) -> None:
         self.plan = plan
@@ -31,7 +31,7 @@ class RunGrid:
             self._places.setdefault((entry.setting, entry.method, entry.dataset), []).append(entry)
 
     def at(self, setting: Setting, method: str, dataset: str) -> list[PlanEntry]:
-        """The entries of one place, whatever has become of them."""
+        """The entries of one place, finished or not."""
         return self._places.get((setting.name, method, dataset), [])
 
     def runs(self, setting: Setting, method: str, dataset: str) -> dict[int, Result] | None:
@@ -48,7 +48,7 @@ class RunGrid:
         return there if len(there) == len(found) else None
 
     def all_runs(self, settings: Sequence[Setting], method: str) -> list[Result] | None:
-        """Every run of a method in some settings; None if any is missing, or they cannot be summed up together."""
+        """Every run of a method in some settings; None if any is missing, or the settings are not comparable."""
         found = self.whole(settings, method) if comparable(settings, method) else None
         return None if found is None else [run for runs in found.values() for run in runs.values()]
 
@@ -62,7 +62,7 @@ class RunGrid:
         return {seed: mean([figure(runs[seed]) for runs in found.values()]) for seed in setting.seeds}
 
     def by_setting(self, settings: Sequence[Setting], method: str) -> dict[str, dict[int, float]] | None:
-        """Each setting's averages by seed; None if a run is missing, or the settings cannot be summed up together."""
+        """Each setting's averages by seed; None if a run is missing, or the settings are not comparable."""
         found = {setting.name: self.averages(setting, method) for setting in settings}
         there = {name: values for name, values in found.items() if values is not None}
         return there if len(there) == len(found) and comparable(settings, method) else None
@@ -72,7 +72,7 @@ class RunGrid:
         return self.plan.uses[method].title if method in self.plan.uses else method
 
     def gaps(self) -> list[str]:
-        """Sentences on runs that failed or are missing: the first few by name, the rest counted."""
+        """Notes on runs that failed or are missing: the first few by name, the rest counted."""
         absent = [entry for entry in self.entries if entry.result is None]
         said = []
         for failed in (True, False):
@@ -84,7 +84,7 @@ class RunGrid:
         return said
 
     def absent(self, entries: Iterable[PlanEntry]) -> list[str]:
-        """Places in words and their errors; seeds of one place that share an error stand together."""
+        """Places and their errors, one line for all seeds that share an error."""
         alike: dict[tuple[str, str | None], list[int]] = {}
         for entry in entries:
             setting = self.plan.setting(entry.setting)
@@ -98,7 +98,7 @@ class RunGrid:
         ]
 
     def incomplete(self) -> list[str]:
-        """Sentences on averages that are not computed; methods that lack the same datasets share one."""
+        """Notes on averages that are not computed; methods that miss the same datasets share one."""
         alike: dict[tuple[str, int, tuple[str, ...]], list[str]] = {}
         for setting in self.plan.settings:
             for method in setting.methods if len(setting.datasets) > 1 else ():
@@ -113,36 +113,42 @@ class RunGrid:
         ]
 
     def not_summed(self) -> list[str]:
-        """Sentences on groups without a baseline, and on methods that some settings of a group do not run."""
+        """Notes on groups without a baseline, and on methods that some settings of a group do not run."""
         base, said = self.plan.baseline, []
         for title, settings in groups(self.plan):
             if not comparable(settings, base):
-                said.append(f"{title}: no gain can be given, because the baseline {base!r} is not run there.")
+                said.append(f"{title}: no gain, because the baseline {base!r} is not run there.")
             methods = methods_of(settings)
             absent = [self.title(name) for name in methods if name != base and not comparable(settings, name)]
             if absent:
-                said.append(f"{title}: {', '.join(absent)} not summed up, for lack of a setting or of the same seeds.")
+                said.append(
+                    f"{title}: no summary of {', '.join(absent)}, which some settings do not run with the same seeds."
+                )
             known = [name for name in methods if comparable(settings, name)]
             lacking = [self.title(name) for name in known if self.whole(settings, name) is None]
             if lacking:
                 needed = sum(len(setting.datasets) for setting in settings)
                 said.append(
-                    f"{title}: {', '.join(lacking)} not summed up, which needs all {needed} datasets and seeds."
+                    f"{title}: no summary of {', '.join(lacking)}, which needs all {needed} datasets and seeds."
                 )
         return said
 
     def not_overall(self) -> list[str]:
-        """A sentence on methods without an overall mean because the plan does not run them everywhere."""
+        """A note on methods without an overall mean because the plan does not run them everywhere."""
         out = [use.title for name, use in self.plan.uses.items() if not comparable(self.plan.settings, name)]
-        return [f"{', '.join(out)}: no overall mean, for lack of a setting or of the same seeds in all."] if out else []
+        return (
+            [f"{', '.join(out)}: no overall mean, because some settings do not run them with the same seeds."]
+            if out
+            else []
+        )
 
     def chosen_on_test(self) -> list[str]:
-        """A sentence on methods whose epoch was chosen on the test images; none if there are none."""
+        """A note on methods whose epoch was chosen on the test images."""
         found = {e.method for e in self.entries if e.result is not None and e.result.selected_on == "test"}
         names = [use.title for name, use in self.plan.uses.items() if name in found]
         if not names:
             return []
-        what = "the epoch was chosen on the test images, as in some published numbers, which flatters the result"
+        what = "the epoch was chosen on the test images, as in some published numbers, so the accuracy is optimistic"
         return [f"{', '.join(names)}: {what}."]
 
 
@@ -177,7 +183,7 @@ def setting_title(plan: Plan, setting: Setting) -> str:
 
 
 def dataset_title(name: str) -> str:
-    """The title of a dataset of the bench; its name where it cannot be found any more."""
+    """The title of a dataset; its name if it cannot be found any more."""
     try:
         return find_bench_dataset(name).title
     except InputError:

@@ -1,4 +1,4 @@
-"""What a results table prints of its runs: means over seeds and settings, intervals, counts of wins, depths."""
+"""Statistics of a results table: means over seeds and settings, intervals, wins and losses, depths."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def macro_average(by_setting: Mapping[str, Mapping[int, float]]) -> tuple[float,
     (70.5, 0.7071067811865476)
     """
     if not by_setting:
-        raise InputError("There is no setting to average. Give at least one.")
+        raise InputError("There is no setting to average.")
     seeds = sorted(set().union(*by_setting.values()))
     for setting, by_seed in by_setting.items():
         missing = [seed for seed in seeds if seed not in by_seed]
         if missing:
             raise InputError(
-                f"'{setting}' has no value of seed {missing[0]}, which another setting has. "
-                "Run it, or average the seeds that every setting has."
+                f"'{setting}' has no value of seed {missing[0]}, but another setting has; "
+                "run it, or average the seeds that all settings have."
             )
     per_seed = [mean([by_seed[seed] for by_seed in by_setting.values()]) for seed in seeds]
     return mean(per_seed), sample_deviation(per_seed)
@@ -55,14 +55,7 @@ def macro_average(by_setting: Mapping[str, Mapping[int, float]]) -> tuple[float,
 def bootstrap_interval(
     differences: Sequence[float], *, draws: int = 10_000, level: float = 0.95, seed: int = 0
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean difference, where the settings are what is drawn again.
-
-    The order of the settings makes no difference.
-    """
-    if draws < 1:
-        raise InputError(f"{draws} draws were asked for. Give at least 1; 10,000 are usual.")
-    if not 0.0 < level < 1.0:
-        raise InputError(f"The level is {level}, and must lie between 0 and 1, as 0.95 does.")
+    """Percentile bootstrap interval of the mean difference, resampling the settings; their order does not matter."""
     numbers = np.sort(_finite(differences))
     chosen = np.random.default_rng(seed).integers(len(numbers), size=(draws, len(numbers)))  # (draws, settings)
     means = numbers[chosen].mean(axis=1)  # (draws,)
@@ -76,47 +69,27 @@ def exact_mean(correct: Sequence[int], tested: Sequence[int]) -> Fraction:
     >>> exact_mean([1, 2], [3, 3])
     Fraction(1, 2)
     """
-    if len(correct) != len(tested) or len(correct) == 0:
-        raise InputError(
-            f"{len(correct)} counts of correct images came with {len(tested)} counts of tested images. "
-            "Give both of every run, of at least one."
-        )
-    whole = Fraction(0)
-    for right, total in zip(map(index, correct), map(index, tested), strict=True):
-        if not 0 <= right <= total or total == 0:
-            raise InputError(
-                f"{right} of {total} images are said to be right. "
-                "Give at least 1 tested image, and of those that are right between 0 and all."
-            )
-        whole += Fraction(right, total)
-    return whole / len(correct)
+    shares = [Fraction(index(right), index(total)) for right, total in zip(correct, tested, strict=True)]
+    return sum(shares, Fraction(0)) / len(shares)
 
 
-def wins_ties_losses(
-    ours: Mapping[str, Fraction | float], theirs: Mapping[str, Fraction | float]
-) -> tuple[int, int, int]:
-    """In how many settings our mean is above theirs, equal to it, and below.
-
-    Nothing is rounded. Means given as fractions (see `exact_mean`) are compared exactly; a setting with a fraction
-    on one side and a float on the other is refused, because equal means would then seem to differ.
-    """
+def wins_ties_losses(ours: Mapping[str, Fraction], theirs: Mapping[str, Fraction]) -> tuple[int, int, int]:
+    """In how many settings our exact mean is above theirs, equal to it, and below; nothing is rounded."""
     alone = sorted(ours.keys() ^ theirs.keys())
     if alone:
-        raise InputError(f"'{alone[0]}' is on one side only. Give both sides the same settings.")
-    signs = [_sign(setting, ours[setting], theirs[setting]) for setting in ours]
+        raise InputError(f"'{alone[0]}' is on one side only; both sides need the same settings.")
+    signs = [(ours[setting] > theirs[setting]) - (ours[setting] < theirs[setting]) for setting in ours]
     return signs.count(1), signs.count(0), signs.count(-1)
 
 
 def depth(epochs: Sequence[int]) -> tuple[float, float | None, float]:
     """Mean, sample deviation and median over runs of the epoch that validation chose; 0 is the one-pass predictor."""
-    chosen = _epochs(epochs)
-    return mean(chosen), sample_deviation(chosen), float(np.median(chosen))
+    return mean(epochs), sample_deviation(epochs), float(np.median(epochs))
 
 
 def kept_share(epochs: Sequence[int]) -> float:
     """The share of runs, between 0 and 1, in which validation chose epoch 0."""
-    chosen = _epochs(epochs)
-    return chosen.count(0) / len(chosen)
+    return mean([epoch == 0 for epoch in epochs])
 
 
 def best(values: Mapping[K, float]) -> set[K]:
@@ -135,27 +108,8 @@ def best(values: Mapping[K, float]) -> set[K]:
 def _finite(values: Iterable[float]) -> list[float]:
     numbers = [float(value) for value in values]
     if not numbers:
-        raise InputError("There is no value to summarise. Give at least one.")
+        raise InputError("There is no value to summarise.")
     bad = [number for number in numbers if not math.isfinite(number)]
     if bad:
-        raise InputError(f"A value is {bad[0]}. A table is made of finite numbers: leave out the run that gave it.")
+        raise InputError(f"A value is {bad[0]}; tables need finite numbers. Leave out the run that gave it.")
     return numbers
-
-
-def _epochs(epochs: Sequence[int]) -> list[int]:
-    chosen = [index(epoch) for epoch in epochs]
-    if not chosen:
-        raise InputError("There is no run to summarise. Give the chosen epoch of at least one.")
-    if min(chosen) < 0:
-        raise InputError(f"A chosen epoch is {min(chosen)}. Epochs count from 0, the predictor before refinement.")
-    return chosen
-
-
-def _sign(setting: str, ours: Fraction | float, theirs: Fraction | float) -> int:
-    _finite([float(ours), float(theirs)])
-    if isinstance(ours, Fraction) != isinstance(theirs, Fraction):
-        raise InputError(
-            f"'{setting}' is {ours!r} on one side and {theirs!r} on the other. "
-            "Give both as fractions of counts, or both as floats."
-        )
-    return (ours > theirs) - (ours < theirs)

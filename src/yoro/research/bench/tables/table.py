@@ -1,4 +1,4 @@
-"""A results table as data: heads, rows and cells that hold numbers, not yet text."""
+"""A results table as data: headings, rows and cells of numbers, before formatting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_COLUMNS = 8  # of a table whose groups of columns stand side by side
 
 @dataclass(frozen=True)
 class TableCell:
-    """What stands in one place: values, none if they are missing, and beside them the paper's, none if it has none."""
+    """Our values (none if missing), and the paper's beside them (none if it has none)."""
 
     kind: Kind
     values: tuple[float, ...] = ()
@@ -34,8 +34,8 @@ class TableCell:
 
 
 @dataclass(frozen=True)
-class Head:
-    """The head of a column or row: its name in the plan, its title, the group it stands in, letters of notes."""
+class Heading:
+    """The heading of a column or row: its name in the plan, title, group, and letters of notes."""
 
     name: str
     title: str
@@ -45,15 +45,15 @@ class Head:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row; a cell is None where the plan has nothing. A summary is set apart from the rows that it sums up."""
+    """A row; a cell is None where the plan has nothing. A summary row is set apart."""
 
-    head: Head
+    head: Heading
     cells: tuple[TableCell | None, ...]
     summary: bool = False
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultsTable:
     """A table under its name among the ways to show results; `corner` is the head of the column of heads.
 
     notes : what the table shows, and averages that are not computed.
@@ -64,7 +64,7 @@ class Table:
     name: str
     title: str
     corner: str
-    columns: tuple[Head, ...]
+    columns: tuple[Heading, ...]
     rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
@@ -77,11 +77,11 @@ class Table:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """All that is said below the table."""
+        """Everything printed below the table."""
         return (*self.notes, *self.gaps, *(f"({letter}) {sentence}" for letter, sentence in self.marks))
 
 
-def panels(table: Table) -> list[Table]:
+def panels(table: ResultsTable) -> list[ResultsTable]:
     """A wide table in parts, one for each group of columns; a row with nothing in a part is left out of it.
 
     What is said below the table is left to the whole.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from yoro.research.bench.tables.table import MOST_COLUMNS, Head, Kind, Table, TableCell, panels
+from yoro.research.bench.tables.table import MOST_COLUMNS, Heading, Kind, ResultsTable, TableCell, panels
 
 PAGE_COLUMNS = 16  # that can be read on one page; the paper has 15
 MINUS, TIMES, DASH = "\u2212", "\u00d7", "\u2013"
@@ -79,12 +79,12 @@ def _places(seconds: float) -> int:
     return 1 if seconds >= 10 else 2 if seconds >= 1 else 3
 
 
-def markdown(tables: Iterable[Table]) -> str:
+def markdown(tables: Iterable[ResultsTable]) -> str:
     """Tables under headings, with their notes; a wide one is a table for each group of columns."""
     return "\n".join(_markdown_table(table) for table in tables)
 
 
-def _markdown_table(table: Table) -> str:
+def _markdown_table(table: ResultsTable) -> str:
     lines = [f"## {MARKDOWN.escape(table.title)}", ""]
     for part in panels(table):
         groups = list(dict.fromkeys(column.group for column in part.columns))
@@ -95,8 +95,8 @@ def _markdown_table(table: Table) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _grid(table: Table, markup: Markup, *, named: bool) -> list[list[str]]:
-    """Head and rows as text; the paper's numbers are a row below ours, a group of rows is named in its first."""
+def _grid(table: ResultsTable, markup: Markup, *, named: bool) -> list[list[str]]:
+    """Heading and rows as text; the paper's numbers are a row below ours, a group of rows is named in its first."""
     grid = [[table.corner, *(_head(column, markup, named=named) for column in table.columns)]]
     group = ""
     for row in table.rows:
@@ -109,7 +109,7 @@ def _grid(table: Table, markup: Markup, *, named: bool) -> list[list[str]]:
     return grid
 
 
-def _head(head: Head, markup: Markup, *, named: bool) -> str:
+def _head(head: Heading, markup: Markup, *, named: bool) -> str:
     title = markup.escape(f"{head.group}: {head.title}" if named and head.group else head.title)
     return f"{title} ({','.join(head.mark)})" if head.mark else title
 
@@ -136,7 +136,7 @@ def _markdown_escape(text: str) -> str:
     return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", plain)
 
 
-def latex(tables: Iterable[Table]) -> str:
+def latex(tables: Iterable[ResultsTable]) -> str:
     """Tables for a document that loads booktabs, and graphicx where one is scaled to the page.
 
     One that would be too small to read on a page is a tabular for each group of columns.
@@ -144,7 +144,7 @@ def latex(tables: Iterable[Table]) -> str:
     return "\n".join(_latex_table(table) for table in tables)
 
 
-def _latex_table(table: Table) -> str:
+def _latex_table(table: ResultsTable) -> str:
     parts = panels(table) if len(table.columns) > PAGE_COLUMNS else [table]
     scaled = any(len(part.columns) > MOST_COLUMNS for part in parts)
     notes = "\\par\n".join(LATEX.escape(note) for note in table.told)
@@ -156,7 +156,7 @@ def _latex_table(table: Table) -> str:
     ])  # fmt: skip
 
 
-def _latex_tabular(table: Table) -> str:
+def _latex_tabular(table: ResultsTable) -> str:
     """The tabular itself, scaled to the page where it is wide."""
     body = [rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}", r"\toprule", *_latex_heads(table), r"\midrule"]
     body += [*_latex_rows(table), r"\bottomrule", r"\end{tabular}"]
@@ -165,7 +165,7 @@ def _latex_tabular(table: Table) -> str:
     return "\n".join(body)
 
 
-def _latex_heads(table: Table) -> list[str]:
+def _latex_heads(table: ResultsTable) -> list[str]:
     names = [table.corner, *(_latex_head(column) for column in table.columns)]
     if not any(column.group for column in table.columns):
         return [_latex_line(names)]
@@ -178,7 +178,7 @@ def _latex_heads(table: Table) -> list[str]:
     return [_latex_line(above), "".join(rules), _latex_line(names)]
 
 
-def _latex_rows(table: Table) -> list[str]:
+def _latex_rows(table: ResultsTable) -> list[str]:
     lines, group = [], ""
     for i, row in enumerate(table.rows):
         if row.head.group != group:
@@ -194,7 +194,7 @@ def _latex_rows(table: Table) -> list[str]:
     return lines
 
 
-def _latex_head(head: Head) -> str:
+def _latex_head(head: Heading) -> str:
     mark = rf"\textsuperscript{{{','.join(head.mark)}}}" if head.mark else ""
     return LATEX.escape(head.title) + mark
 

@@ -1,0 +1,117 @@
+"""Blocks read and decoded by tasks: pixels or responses in one array, and what is known of each row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro import errors
+from yoro.cluster.blocks import Block
+from yoro.data.geometry import Geometry
+from yoro.data.processes import decode_all
+from yoro.errors import ImageError, YoroError
+
+Columns = dict[str, NDArray[np.generic]]  # of one row: what goes from a task to an actor
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How blocks are read."""
+
+    geometry: dict[str, object] | None  # of the pixels; None for responses
+    strict: bool = False
+    labelled: bool = True
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of the rows of an array, besides it."""
+
+    index: int
+    digest: str
+    positions: list[int] = field(default_factory=list)  # in the block, of those that could be read
+    names: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    splits: list[str] = field(default_factory=list)
+    digests: list[str] = field(default_factory=list)  # of contents
+    failures: list[tuple[str, str]] = field(default_factory=list)  # names of those that could not be read, and why
+    error: tuple[str, str] | None = None  # kind and text of what must end the run
+
+    def batches(self, size: int) -> Iterator[slice]:
+        """Rows that one machine would have read together: those of the same `size` examples of the block."""
+        start = 0
+        for _, together in groupby(self.positions, key=lambda position: position // size):
+            stop = start + sum(1 for _ in together)
+            yield slice(start, stop)
+            start = stop
+
+
+def read_block(text: str, decoding: Decoding) -> Columns:
+    """Read a block; what is wrong with it as a whole is told, not raised, so that its text reaches the user."""
+    block = Block.from_text(text)
+    try:
+        facts, array = _responses(block) if decoding.geometry is None else _pixels(block, decoding)
+    except (YoroError, OSError) as error:
+        facts, array = failed(block.index, block.digest, error), np.zeros((1, 1), dtype=np.uint8)
+    return packed(facts, array)
+
+
+def packed(facts: Facts, array: NDArray[np.generic]) -> Columns:
+    """One row of columns; an empty array has a row that does not count, because columns of nothing have no shape."""
+    kept = array if len(array) else np.zeros((1, *array.shape[1:]), dtype=array.dtype)
+    return {"facts": np.array([json.dumps(asdict(facts))]), "array": kept[None]}
+
+
+def unpacked(columns: Columns) -> tuple[Facts, NDArray[np.generic]]:
+    """What `packed` took."""
+    facts = Facts(**json.loads(str(columns["facts"][0])))
+    return facts, np.asarray(columns["array"][0])[: len(facts.positions)]
+
+
+def failed(index: int, digest: str, error: Exception) -> Facts:
+    """Of a block that ends the run."""
+    return Facts(index, digest, error=(type(error).__name__, str(error)))
+
+
+def raised(told: tuple[str, str]) -> YoroError:
+    """The error that another process told of."""
+    kind = getattr(errors, told[0], None)
+    return kind(told[1]) if isinstance(kind, type) and issubclass(kind, YoroError) else YoroError(told[1])
+
+
+def _pixels(block: Block, decoding: Decoding) -> tuple[Facts, NDArray[np.generic]]:
+    part = block.part
+    examples = list(block.examples) if part is None else part.examples(labelled=decoding.labelled)
+    names = [example.name for example in examples]
+    geometry = Geometry.from_config(decoding.geometry or {})
+    good, digests, failures, pixels, _ = decode_all([example.image for example in examples], names, geometry)
+    if failures and decoding.strict:
+        raise ImageError(failures[0][1])
+    chosen = [examples[at] for at in good]
+    return Facts(
+        block.index, block.digest, good, [e.name for e in chosen], [e.label or "" for e in chosen],
+        [e.group or "" for e in chosen], [e.split or "" for e in chosen], digests,
+        [(names[at], why) for at, why in failures],
+    ), pixels  # fmt: skip
+
+
+def _responses(block: Block) -> tuple[Facts, NDArray[np.generic]]:
+    assert block.part is not None
+    batches = [batch for batch in block.part.responses() if len(batch)]
+    if not batches:
+        return Facts(block.index, block.digest), np.zeros((0, 1), dtype=np.float32)
+    facts = Facts(block.index, block.digest)
+    for batch in batches:
+        facts.names.extend(batch.names)
+        facts.labels.extend(batch.labels or [])
+        facts.groups.extend(batch.groups or [])
+        facts.splits.extend(batch.splits or [])
+        facts.digests.extend(digest.hex() for digest in batch.digests)
+    facts.positions.extend(range(len(facts.names)))
+    return facts, np.concatenate([batch.responses for batch in batches])

@@ -1,0 +1,215 @@
+"""Ray as an engine of the one pass: blocks to shards, shards to one; a resumed run reads the missing blocks only."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from yoro import limits
+from yoro.cluster.actors import Gathering, Opening
+from yoro.cluster.block_decoding import Decoding
+from yoro.cluster.blocks import Block, cut, of_parts
+from yoro.cluster.ray_data import Crew, run_blocks
+from yoro.cluster.session import LOCAL, READ_SHARE, need_ray, ray_session, refuse_endpoint
+from yoro.cluster.storage import Storage
+from yoro.cluster.tree import TreeNode, grow, left_over, missing, parent, ready
+from yoro.data.examples import Example
+from yoro.data.roles import Rows
+from yoro.data.row_files import FilePart, RowFiles, response_places
+from yoro.errors import InputError, StoreError, counted
+from yoro.files.atomic import remove_folder, write_file
+from yoro.files.reading import read_bounded
+from yoro.model.gathered import Gathered
+from yoro.model.model import Origin
+from yoro.model.one_pass import Part, ThisProcess, facts_of, origin_of
+from yoro.model.pipeline import Pipeline
+from yoro.model.settings import FitSettings, Tell
+from yoro.model.shards import Shard, merged
+from yoro.model.views import BothViews
+
+PLAN = "plan.json"
+
+
+class RayEngine:
+    """The engine that reads data in blocks, on a Ray that runs as long as the pass."""
+
+    lists_files = False
+
+    def __init__(self, settings: FitSettings) -> None:
+        """Refuse what no Ray can do, before anything is read."""
+        need_ray()
+        refuse_endpoint(settings.pipeline.source)
+        if settings.refine:
+            raise InputError("A prompt is trained on one machine: leave --refine or --ray out.")
+
+    def gather(self, parts: Sequence[Part], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
+        """See `Engine`; responses that are in no Parquet file are added up here."""
+        facts = facts_of(read_by, settings)
+        blocks = blocks_of(parts, whole_batches(settings), facts)
+        if blocks is None:
+            return ThisProcess().gather(parts, read_by, settings)
+        solving, threads, opening = settings.solve, settings.cluster.ray_threads, None
+        geometry: dict[str, object] | None = None
+        if isinstance(read_by, Pipeline):
+            both, batch = isinstance(read_by, BothViews), settings.loading.batch_size
+            opening = Opening(settings.pipeline, threads, batch, read_by.describe(), both_views=both)
+            geometry = dict(read_by.geometry.config())
+        work = Gathering(origin_of(read_by), read_by.layout, solving.reservoir, solving.seed, settings.ledger)
+        decoding = Decoding(geometry, settings.loading.strict)
+        with ray_session(settings.cluster, settings.pipeline.source) as actors, kept_in(settings) as storage:
+            return gather_blocks(blocks, Crew(actors, threads, opening, work, storage, decoding), settings)
+
+
+def whole_batches(settings: FitSettings) -> int:
+    """Images of a block: whole batches, so that images are read together that one machine reads together."""
+    batch = settings.loading.batch_size
+    return max(1, settings.cluster.ray_block // batch) * batch
+
+
+def blocks_of(parts: Sequence[Part], size: int, facts: Mapping[str, object]) -> list[Block] | None:
+    """The blocks of images, or of files that are not listed; None of what has none."""
+    if not parts:
+        return None
+    files, examples = list[FilePart](), list[Example]()
+    for part in parts:
+        if isinstance(part, list):
+            examples += part
+            continue
+        if isinstance(part, Rows):
+            places = response_places(part.data)
+            if places is None or part.between is not None:
+                return None
+            part = RowFiles(tuple(places), None if part.marks is None else tuple(sorted(part.marks)))
+        files += part.parts(size)
+    return of_parts(files, facts) if files else cut(examples, size, facts)
+
+
+@contextmanager
+def kept_in(settings: FitSettings) -> Iterator[Storage]:
+    """The place of the shards: as asked, the checkpoint, or for a Ray of this machine a folder that is then removed."""
+    chosen = settings.cluster
+    if chosen.ray_storage is not None or settings.checkpoint is not None:
+        given = chosen.ray_storage or str(settings.checkpoint)
+        yield Storage(given if "://" in given else str(Path(given).absolute()))
+        return
+    if chosen.ray != LOCAL:
+        raise InputError("Other machines need a place that all of them can write to: give ray_storage or checkpoint.")
+    with tempfile.TemporaryDirectory(prefix="yoro-shards-") as folder:
+        yield Storage(folder)
+
+
+def begin(storage: Storage, note: Path | None, run: str, *, resume: bool) -> None:
+    """Note beside the output which run the place belongs to.
+
+    What another run left there is removed; with `resume` it is an error.
+    """
+    if resume and note is not None and (note / PLAN).is_file():
+        try:
+            known = json.loads(read_bounded(note / PLAN, limits.MODEL_CONFIG_BYTES))["run"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{note} is damaged. Start anew without --resume.") from error
+        if known != run:
+            raise StoreError(
+                f"{note} belongs to another run: other images, settings or source. Start anew without --resume."
+            )
+    elif resume and note is not None and note.exists():
+        raise StoreError(f"{note} is of a run without --ray. Resume it without, or start anew without --resume.")
+    elif not resume:
+        if note is not None:
+            remove_folder(note)
+        storage.clear()
+    if note is not None:
+        note.mkdir(exist_ok=True)
+        write_file(note / PLAN, json.dumps({"kind": "yoro-cluster", "run": run}).encode())
+
+
+def finished_before(done: int, of: int, tell: Tell) -> None:
+    """Say what need not be read again."""
+    if done:
+        tell(f"{counted(done, 'block')} of {of:,} {'was' if done == 1 else 'were'} finished before: not read again.")
+
+
+def gather_blocks(blocks: Sequence[Block], crew: Crew, settings: FitSettings) -> Gathered:
+    """What was gathered of all blocks, added up in their order."""
+    levels, storage = grow([block.digest for block in blocks]), crew.storage
+    root = levels[-1][0]
+    begin(storage, settings.checkpoint, root.digest, resume=settings.resume)
+    names = storage.names()
+    storage.remove(left_over(root, names))
+    names -= left_over(root, names)
+    todo = missing(root, names)
+    finished_before(len(blocks) - len(todo), len(blocks), settings.tell)
+    merging = Merging(levels, storage, names)
+    total = sum(len(blocks[i].examples) for i in todo) or None
+    with tqdm(total=total, desc="fitting", unit="img", disable=None if settings.progress else True, leave=False) as bar:
+        for finished in run_blocks([blocks[i] for i in todo], crew):
+            bar.update(finished.images + finished.skipped)
+            merging.finished(levels[0][finished.index])
+    merging.complete()
+    return Shard.from_bytes(storage.read(root.name), root.name).gathered
+
+
+class Merging:
+    """Adds shards up as soon as all that belong together are there, beside the pass."""
+
+    def __init__(self, levels: list[list[TreeNode]], storage: Storage, names: set[str]) -> None:
+        self._levels, self._storage, self._names = levels, storage, set(names)
+        self._running: dict[Any, TreeNode] = {}
+        for node in ready(levels, self._names):
+            self._start(node)
+
+    def finished(self, node: TreeNode) -> None:
+        """Note that a shard is there."""
+        self._names.add(node.name)
+        above = parent(self._levels, node)
+        if above is not None and all(child.name in self._names for child in above.children):
+            self._start(above)
+        self._collect(0.0)
+
+    def complete(self) -> None:
+        """Wait until everything is added up."""
+        while self._running:
+            self._collect(None)
+
+    def _start(self, node: TreeNode) -> None:
+        import ray
+
+        task = ray.remote(add_up).options(num_cpus=READ_SHARE)
+        self._running[task.remote(self._storage, [child.name for child in node.children], node.name)] = node
+
+    def _collect(self, patience: float | None) -> None:
+        import ray
+
+        done, _ = ray.wait(list(self._running), timeout=patience) if self._running else ([], [])
+        for one in done:
+            if problem := ray.get(one):
+                raise StoreError(problem)
+            self.finished(self._running.pop(one))
+
+
+def add_up(storage: Storage, children: list[str], name: str) -> str:
+    """Write the sum of shards, then remove them; gives what went wrong, if anything did.
+
+    Done a second time, after a kill between the two, it finds the sum and has only to remove.
+    """
+    try:
+        if name not in storage.names():
+            storage.write(name, _summed(storage, children).to_bytes())
+        storage.remove(set(children))
+    except (StoreError, InputError, OSError) as error:
+        return str(error)
+    return ""
+
+
+def _summed(storage: Storage, names: list[str]) -> Shard:
+    """The sum that `merged` makes of them, each read when its turn comes: five are in memory at most, not sixteen."""
+    if len(names) == 1:
+        return Shard.from_bytes(storage.read(names[0]), names[0])
+    half = len(names) // 2
+    return merged([_summed(storage, names[:half]), _summed(storage, names[half:])])

@@ -1,0 +1,82 @@
+"""Blocks through Ray Data: tasks read them, a pool of actors answers, and the caller is told of each as it is done."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from yoro.cluster.actors import Actor, BlockWork, Opening
+from yoro.cluster.block_decoding import Columns, Decoding, raised, read_block
+from yoro.cluster.blocks import Block
+from yoro.cluster.session import READ_SHARE
+from yoro.cluster.storage import Storage
+
+WAVE = 4096  # blocks that Ray is told of at once; it keeps a record of each until all of them are done
+
+
+@dataclass(frozen=True)
+class Done:
+    """A block whose file is written."""
+
+    index: int
+    images: int
+    skipped: int
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Who works: actors and the threads of each, what they open, what they make of a block, and where to."""
+
+    actors: int
+    threads: int
+    opening: Opening | None
+    work: BlockWork
+    storage: Storage
+    decoding: Decoding
+
+
+def run_blocks(blocks: Sequence[Block], crew: Crew) -> Iterator[Done]:
+    """Each block as it is done, in any order; a block of a worker that died is done by another."""
+    _prepare()
+    for start in range(0, len(blocks), WAVE):
+        yield from _wave(blocks[start : start + WAVE], crew)
+
+
+def _prepare() -> None:
+    """Tell Ray Data to keep our blocks as they are, and to be silent."""
+    import ray
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # on defaults of its own
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = context.print_on_execution_start = False
+        context.target_max_block_size = None  # a block of ours stays one of Ray's
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+
+
+def _wave(blocks: Sequence[Block], crew: Crew) -> Iterator[Done]:
+    import ray
+
+    decoding = crew.decoding
+
+    def read(row: Columns) -> Columns:
+        return read_block(str(row["text"][0]), decoding)
+
+    items = [{"text": block.to_text()} for block in blocks]
+    told = (
+        ray.data.from_items(items, override_num_blocks=len(items))
+        .map_batches(read, batch_size=None, batch_format="numpy", num_cpus=READ_SHARE)
+        .map_batches(
+            Actor, batch_size=None, batch_format="numpy", num_cpus=(1 - READ_SHARE) * crew.threads,
+            compute=ray.data.ActorPoolStrategy(size=min(crew.actors, len(items))),
+            fn_constructor_args=(crew.opening, crew.work, crew.storage),
+        )
+    )  # fmt: skip
+    for row in told.iter_rows():
+        done = json.loads(str(row["told"]))
+        if done["error"] is not None:
+            raise raised(done["error"])
+        yield Done(done["index"], done["images"], done["skipped"])

@@ -1,0 +1,173 @@
+"""Files of many images or responses, Parquet and WebDataset: which are meant, what they hold, and parts of them."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from yoro import limits
+from yoro.data.examples import Dataset, Example
+from yoro.data.parquet_files import PARQUET, count_rows, holds_responses, list_rows, response_batches
+from yoro.data.remote_files import file_system, is_url, stamp_of
+from yoro.data.responses import ResponseBatch
+from yoro.data.webdataset import ShardReader, is_shard
+from yoro.errors import InputError
+
+WEBDATASET = "wds:"  # before the path of a tar says that it is a shard
+RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")  # shard-{000..099}.tar
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """Some rows of a Parquet file, or a whole WebDataset shard."""
+
+    place: str  # an absolute path or a URL, after `wds:` that of a shard
+    stamp: str  # by which a change of the file is noticed
+    start: int = 0
+    stop: int | None = None
+    marks: tuple[str, ...] | None = None  # the splits that are meant, "" for rows without one; None for all
+
+    def to_json(self) -> list[object]:
+        """A list that `from_json` takes back."""
+        return list(astuple(self))
+
+    @classmethod
+    def from_json(cls, told: Sequence[Any]) -> FilePart:
+        """What `to_json` gave."""
+        place, stamp, start, stop, marks = told
+        return cls(place, stamp, start, stop, None if marks is None else tuple(marks))
+
+    def examples(self, *, labelled: bool) -> list[Example]:
+        """The images of the part."""
+        found = _list_file(self.place, ShardReader(), labelled, self.start, self.stop)
+        return [example for example in found if self.marks is None or (example.split or "") in self.marks]
+
+    def responses(self) -> list[ResponseBatch]:
+        """The responses of the part, with labels."""
+        found = response_batches(self.place, labelled=True, start=self.start, stop=self.stop)
+        return [batch if self.marks is None else batch.marked(self.marks) for batch in found]
+
+
+@dataclass(frozen=True)
+class RowFiles:
+    """Files that are not listed: what they hold is known once they are read, part by part."""
+
+    places: tuple[str, ...]
+    marks: tuple[str, ...] | None = None  # the splits that are meant
+
+    def parts(self, size: int) -> list[FilePart]:
+        """The parts of all files, of `size` rows each; a shard is one part."""
+        parts: list[FilePart] = []
+        for place in self.places:
+            if place.startswith(WEBDATASET):
+                parts.append(FilePart(place, stamp_of(place.removeprefix(WEBDATASET)), marks=self.marks))
+                continue
+            stamp, count = stamp_of(place), count_rows(place)
+            starts = range(0, count, size)
+            parts += [FilePart(place, stamp, at, min(at + size, count), self.marks) for at in starts]
+        if not parts:
+            raise InputError(f"{self.places[0]} and {len(self.places) - 1} more files hold no rows.")
+        return parts
+
+
+def find_rows(places: Sequence[str], *, labelled: bool) -> Dataset:
+    """The images of files, in their order; none is read yet."""
+    shards = ShardReader()
+    examples = tuple(example for place in places for example in _list_file(place, shards, labelled))
+    if not examples:
+        raise InputError(f"{places[0].removeprefix(WEBDATASET)} holds no images.")
+    return Dataset(examples)
+
+
+def _list_file(
+    place: str, shards: ShardReader, labelled: bool, start: int = 0, stop: int | None = None
+) -> Iterator[Example]:
+    if place.startswith(WEBDATASET):
+        return shards.samples(place.removeprefix(WEBDATASET), labelled=labelled)
+    return list_rows(place, labelled=labelled, start=start, stop=stop)
+
+
+def places_of(data: object) -> list[str] | None:
+    """The files that data name, each an absolute path or a URL, after `wds:` that of a shard; None if they are others.
+
+    A pattern (`*.parquet`), a range (`{000..099}.tar`) or a folder of Parquet files alone stands for all its files.
+    """
+    given = data if isinstance(data, list | tuple) else [data]
+    if not given or not all(isinstance(item, str | Path) and _holds_rows(str(item)) for item in given):
+        return None
+    places = [place for item in given for place in _spelled(str(item))]
+    if not places:
+        raise InputError(f"{given[0]} matches no file; expected Parquet (.parquet) or WebDataset (.tar) files.")
+    return places
+
+
+def response_places(data: object) -> list[str] | None:
+    """The same if they are Parquet files of responses."""
+    places = places_of(data)
+    if places is None or places[0].startswith(WEBDATASET) or not holds_responses(places[0]):
+        return None
+    return places
+
+
+def _holds_rows(item: str) -> bool:
+    if item.startswith(WEBDATASET) or item.lower().endswith(PARQUET):
+        return True
+    if is_url(item):
+        return item.endswith(".tar")
+    try:
+        if item.lower().endswith(".tar"):
+            return is_shard(Path(next(_named(item), item)))
+        return _is_folder_of_parquet(item)
+    except (OSError, ValueError):  # no name that a file can have, or a folder that cannot be opened
+        return False
+
+
+def _is_folder_of_parquet(folder: str) -> bool:
+    if not Path(folder).is_dir():
+        return False
+    found = False
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.startswith("."):
+                if not entry.name.lower().endswith(PARQUET):
+                    return False
+                found = True
+    return found
+
+
+def _spelled(item: str) -> Iterator[str]:
+    """The files that one item names, in order."""
+    bare = item.removeprefix(WEBDATASET)
+    if not is_url(bare) and Path(bare).is_dir():
+        inside = (path for path in Path(bare).iterdir() if path.name.lower().endswith(PARQUET))
+        yield from sorted(str(path.absolute()) for path in inside)
+        return
+    prefix = "" if bare.lower().endswith(PARQUET) else WEBDATASET
+    for name in _named(bare):
+        yield prefix + (name if is_url(name) else str(Path(name).absolute()))
+
+
+def _named(item: str) -> Iterator[str]:
+    """The files of a pattern or range, or the one file."""
+    for one in _ranged(item):
+        if is_url(one) and glob.has_magic(one):
+            system, path = file_system(one)
+            yield from (str(system.unstrip_protocol(name)) for name in sorted(system.glob(path)))
+        else:
+            yield from sorted(glob.glob(one)) if glob.has_magic(one) and not Path(one).exists() else [one]  # noqa: PTH207
+
+
+def _ranged(item: str) -> list[str]:
+    found = RANGE.search(item)
+    if found is None:
+        return [item]
+    first, last = found[1], found[2]
+    if int(last) - int(first) >= limits.PACKED_MEMBERS:
+        raise InputError(f"{item!r} names more than {limits.PACKED_MEMBERS:,} files.")
+    numbers = (f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1))
+    return [one for number in numbers for one in _ranged(item[: found.start()] + number + item[found.end() :])]

@@ -1,0 +1,360 @@
+"""OpenModel: a model with the network that reads images for it, which is opened when it is first needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yoro.data.examples import class_name
+from yoro.data.find import find
+from yoro.data.python_data import joined
+from yoro.data.response_streams import ResponseStream, identity_of, is_response_data, open_responses
+from yoro.data.responses import ResponseBatch
+from yoro.data.roles import Part, Rows, to_change, to_measure
+from yoro.discriminant.calibration import Prior
+from yoro.errors import InputError, StatisticsError, counted
+from yoro.model.answers import Answers, log_answers
+from yoro.model.gathered import Gathered
+from yoro.model.metrics import Evaluation, Measure, refuse_strangers
+from yoro.model.model import Model, Verb, difference
+from yoro.model.one_pass import gather, waiting
+from yoro.model.pipeline import Pipeline, reopen_pipeline
+from yoro.model.priors import prior_shift
+from yoro.model.settings import HERE, Loading
+from yoro.model.shards import PARTS, parts_of, refuse_twice
+from yoro.model.solve import settings_of, solve
+from yoro.model.store import read_model, write_model
+from yoro.model.unlearning_receipt import Receipt, digest_of, make_receipt
+from yoro.sources.protocol import FREE, Calls
+from yoro.text.encoded_bank import EncodedBank, extended, need_texts
+from yoro.text.settings import Attributes
+
+Array = NDArray[np.float64]
+Skipped = list[tuple[str, str]]  # names of images that could not be read, and why
+
+
+class AnswerStream:
+    """Answers batch by batch, so that memory does not grow with the data; they can be traversed once."""
+
+    def __init__(
+        self,
+        model: Model,
+        stream: ResponseStream,
+        notes: Sequence[str] = (),
+        *,
+        labelled: bool = False,
+        progress: bool = False,
+        prior: Prior | None = None,
+    ) -> None:
+        self.notes = tuple(notes)  # what a user may want to know before the answers
+        self._shift = prior_shift(model, prior)
+        self._model, self._stream = model, stream
+        self._labelled, self._progress = labelled, progress
+
+    @property
+    def skipped(self) -> Skipped:
+        """What could not be read so far, and why."""
+        return self._stream.skipped
+
+    def __iter__(self) -> Iterator[Answers]:
+        what = "evaluating" if self._labelled else "predicting"
+        for batch in self._stream.shown(what, self._progress):
+            logs = log_answers(self._model, batch.responses, self._shift)
+            labels = batch.labels if self._labelled else None
+            yield Answers(batch.names, logs, labels, batch.digests, batch.responses)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a verb did to a classifier: sentences that a user may want to know, and what could not be read."""
+
+    notes: tuple[str, ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()
+    receipt: Receipt | None = None  # of what was forgotten
+
+
+def tell_nobody(_: Change | Evaluation) -> None:
+    """Leave it to the caller to read the outcome."""
+
+
+def load(path: str | Path, *, source: str | None = None, device: str = "auto", calls: Calls = FREE) -> OpenModel:
+    """Load a saved classifier; nothing in it is executed.
+
+    `source` tells where the model's source is now, if it has moved, and is needed for a source
+    that runs code (`callable:...`) or asks a host. `calls` says how much may be asked of that.
+    """
+    return OpenModel(read_model(path), source=source, device=device, calls=calls)
+
+
+class OpenModel:
+    """A model, and the network that reads images for it.
+
+    Statistics are kept, so that data can be added, merged and taken back exactly. Data are a folder, a list file,
+    images in memory, or responses: a response file or an array; labels may also come as a second argument.
+    `tell` gets the outcome of each verb, with its notes and the images that could not be read.
+    """
+
+    def __init__(
+        self, model: Model, *, pipeline: Pipeline | None = None, source: str | None = None, device: str = "auto",
+        calls: Calls = FREE, tell: Callable[[Change | Evaluation], None] = tell_nobody,
+    ) -> None:  # fmt: skip
+        self._model, self._pipeline = model, pipeline
+        self._source, self._device, self._calls, self._tell = source, device, calls, tell
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The classes as text, in the order of the columns of `answers`."""
+        return self._model.mapping.classes
+
+    @property
+    def model(self) -> Model:
+        """All that the classifier is made of."""
+        return self._model
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """How images become responses; opened when first needed."""
+        if self._pipeline is None:
+            self._pipeline = reopen_pipeline(self._model.origin, self._source, device=self._device, calls=self._calls)
+        return self._pipeline
+
+    @property
+    def opened(self) -> Pipeline | None:
+        """The same, if it was needed yet."""
+        return self._pipeline
+
+    def answers(
+        self, data: object, *, prior: Prior | None = None, loading: Loading = HERE, progress: bool = False
+    ) -> AnswerStream:
+        """Log probabilities of images without labels, or whose labels are not read."""
+        notes = self._check_readable(data)
+        if is_response_data(data):
+            stream = open_responses(data, labelled=False)  # type: ignore[arg-type]
+        else:
+            found = find(data, labelled=False)
+            notes = [*notes, *found.notes]
+            stream = self.pipeline.stream(found.examples, loading)
+        return AnswerStream(self._model, stream, notes, progress=progress, prior=prior)
+
+    def evaluate(
+        self, data: object, labels: object = None, *, prior: Prior | None = None, loading: Loading = HERE,
+        progress: bool = False,
+    ) -> Evaluation:  # fmt: skip
+        """Accuracy and other figures on labelled data; of data with splits, on the test split.
+
+        `prior` is one to answer by instead of that of the fit: "empirical", "uniform", or a share for each class.
+        """
+        part, notes = self.to_measure(joined(data, labels))
+        answers, measure = self.measured(part, prior=prior, loading=loading, progress=progress), Measure(self.names)
+        for batch in answers:
+            measure.update(batch.log_probabilities, batch.labels or [], self.fitted(batch.digests))
+        result = measure.result()
+        result = replace(result, skipped=tuple(answers.skipped), notes=(*result.notes, *notes))
+        self._tell(result)
+        return result
+
+    def fitted(self, digests: Sequence[bytes]) -> NDArray[np.bool_]:
+        """Whether each content was fitted, under any label."""
+        return np.array(self._model.ledger.holds(digests), dtype=bool)
+
+    def to_measure(self, data: object) -> tuple[Part, list[str]]:
+        """The part of labelled data that the classifier is measured on, and sentences on what is left alone."""
+        notes = self._check_readable(data)
+        part, more = to_measure(data, self.names)
+        return part, [*notes, *more]
+
+    def measured(
+        self, part: Part, *, prior: Prior | None = None, loading: Loading = HERE, progress: bool = False
+    ) -> AnswerStream:
+        """Log probabilities of labelled examples or rows, with their labels."""
+        if not isinstance(part, Rows):
+            refuse_strangers({example.label or "" for example in part}, self.names)
+        return AnswerStream(self._model, self._stream(part, loading), labelled=True, progress=progress, prior=prior)
+
+    def update(
+        self, data: object, labels: object = None, *, attributes: Attributes = None, loading: Loading = HERE,
+        progress: bool = False,
+    ) -> Change:  # fmt: skip
+        """Add labelled data; classes not seen before appear.
+
+        On an image-text source, new classes need sentences: `attributes` as in `fit`, or of the
+        kind that the model was fitted with, if that was "templates" or "names".
+        """
+        verb, data = self._verb("update"), joined(data, labels)
+        odd = self._check_readable(data)
+        parts, notes = to_change("update", data, self._model.choice.asked, self.names)
+        notes = [*odd, *notes]
+        labels = {example.label or "" for part in parts if not isinstance(part, Rows) for example in part}
+        words = self._described(labels, attributes)
+        before = self._model.gathered
+        gathered = before.copy()
+        for part in parts:
+            gather(gathered, self._stream(part, loading), progress=progress)
+        again = sum(before.contains(gathered.ledger.entries(start=len(before.ledger))))
+        if again:
+            notes.append(f"{counted(again, 'example')} already in the model, now counted twice.")
+        if words is self._model.words:  # of responses the classes are known only now
+            words = self._described(gathered.statistics.classes, attributes)
+        verb = replace(verb, images=gathered.images - before.images)
+        with waiting("solving", progress):
+            return self._settle(gathered, verb, notes, words=words)
+
+    def forget(self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False) -> Change:
+        """Take labelled data back out, as if they had never been fitted; only what was fitted can be.
+
+        All that was chosen with them is chosen anew. `change.receipt.save("receipt.json")` keeps a receipt, which
+        `verify` takes.
+        """
+        need_ledger(self._model, "forget")
+        verb, before, data = self._verb("forget"), self._model, joined(data, labels)
+        odd = self._check_readable(data)
+        parts, notes = to_change("forget", data, self._model.choice.asked, self.names)
+        notes = [*odd, *notes]
+        streams, gathered = [self._stream(part, loading) for part in parts], before.gathered.copy()
+        removed = gathered.remove(batch for stream in streams for batch in stream.shown("forgetting", progress))
+        gathered.skipped = [one for stream in streams for one in stream.skipped]
+        verb = replace(verb, images=len(removed), more={"removed": digest_of(removed)})
+        with waiting("solving", progress):
+            change = self._settle(gathered, verb, [*notes, *self._lost(gathered)])
+        return replace(change, receipt=make_receipt(before, self._model, removed))
+
+    def change(
+        self, name: str, *, remove: ResponseBatch | None = None, add: ResponseBatch | None = None, passes: int = 0
+    ) -> Change:
+        """Take responses out and put others in, as one change.
+
+        The history calls it `name`, and says how many passes over images the responses took.
+        """
+        if remove:
+            need_ledger(self._model, name)
+        images = max(len(batch) if batch else 0 for batch in (remove, add))
+        verb = replace(self._verb(name), images=images, more={"passes": passes})
+        words, gathered = self._described(add.labels or [] if add else [], None), self._model.gathered.copy()
+        gathered.remove([remove] if remove else [])
+        gathered.add([add] if add else [])
+        return self._settle(gathered, verb, self._lost(gathered), words=words)
+
+    def relabel(self, names: dict[str, str]) -> Change:
+        """Rename classes; classes given the same name are joined, exactly."""
+        names = {old: class_name(new) for old, new in names.items()}
+        if "" in names.values():
+            raise InputError("The new name of a class is empty or invisible; choose another.")
+        verb, gathered = self._verb("relabel"), self._model.gathered.copy()
+        gathered.rename(names)
+        words = self._model.words and self._model.words.renamed(names)
+        prior = _renamed_prior(self._model.prior, names)
+        if len(gathered.statistics.classes) < len(self.names):  # some are joined
+            return self._settle(gathered, verb, [], words=words, prior=prior)
+        mapping = self._model.mapping.renamed(names)
+        self._model = replace(
+            self._model, gathered=gathered, mapping=mapping, prior=prior, words=words, history=verb.history()
+        )
+        return Change()
+
+    def merge(self, other: OpenModel) -> Change:
+        """Add everything another classifier on the same source was fitted on."""
+        verb, mine, theirs = self._verb("merge"), self._model, other._model
+        mine.origin.check_same(theirs.origin)
+        refuse_twice(parts_of(mine.history), parts := parts_of(theirs.history))
+        twice = sum(mine.gathered.contains(list(set(theirs.ledger.entries()))))
+        notes = [f"{counted(twice, 'example')} in both models, now counted twice."] if twice else []
+        words = mine.words and theirs.words and mine.words.joined(theirs.words)
+        verb = replace(verb, images=round(theirs.statistics.total), more={PARTS: parts} if parts else {})
+        return self._settle(mine.gathered.merge(theirs.gathered), verb, notes, words=words)
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the model directory, atomically."""
+        write_model(self._model, path, force=force)
+
+    def drop_reservoir(self) -> None:
+        """Keep no individual responses; the shrinkage then stays as it is under later changes."""
+        self._model = replace(self._model, gathered=replace(self._model.gathered, reservoir=None))
+
+    def __getstate__(self) -> dict[str, object]:
+        """For pickle and deepcopy: without the open network, which is opened anew when it is needed."""
+        opened = self._pipeline is not None and self._model.origin.images
+        named = self._model.origin.name if opened else None  # it was opened with the user's consent
+        return self.__dict__ | {"_pipeline": None, "_source": self._source or named}
+
+    def _check_readable(self, data: object) -> list[str]:
+        """Raise if data mean nothing to this model, and say where that cannot be known.
+
+        The pipeline is opened for images before they are looked at: without it nothing can be read.
+        """
+        if not is_response_data(data):
+            self.pipeline  # noqa: B018
+            return []
+        mine, theirs = self._model.origin.identity(), identity_of(data)
+        odd = difference(mine, theirs)
+        if odd:
+            raise InputError(
+                f"{data} holds responses of another source than this model's: they differ in {odd}. "
+                "Make the file again with the model's source, or fit a model on it."
+            )
+        if mine is None or theirs is not None or not isinstance(data, str | Path):
+            return []
+        return [f"{data} does not say where its responses come from; they are taken for this model's."]
+
+    def _stream(self, part: Part, loading: Loading) -> ResponseStream:
+        return part.stream() if isinstance(part, Rows) else self.pipeline.stream(part, loading)
+
+    def _verb(self, name: str) -> Verb:
+        return Verb(name, before=tuple(self._model.history), integers=self._model.integers)
+
+    def _described(self, classes: Iterable[str], attributes: Attributes) -> EncodedBank | None:
+        """The sentences with those of classes that have none yet; for that the text tower is needed."""
+        words = self._model.words
+        if words is None or set(classes) <= set(words.bank.classes):
+            return words
+        return extended(words, classes, attributes, need_texts(self.pipeline.source, "a new class"))
+
+    def _lost(self, gathered: Gathered) -> list[str]:
+        """What there is to say of classes that have no example any more."""
+        lost = sorted(set(self.names) - set(gathered.statistics.classes))
+        then = "the class is gone" if self._model.words is None else "it is known by its sentences alone"
+        return [f"No example of {', '.join(map(repr, lost))} is left, so {then}."] if lost else []
+
+    def _settle(
+        self,
+        gathered: Gathered,
+        verb: Verb,
+        notes: list[str],
+        *,
+        words: EncodedBank | None = None,
+        prior: Prior | None = None,
+    ) -> Change:
+        """Solve anew from what was gathered, by the rule of the fit where it still can be asked."""
+        model = self._model
+        settings, keep = settings_of(model, gathered)
+        if keep is not None:
+            lost = "validation data" if settings.shrinkage == "validation" else "individual responses"
+            at = f"{keep.shrinkage:g}"
+            notes = [*notes, f"The shrinkage stays at {at}: {lost} are not kept. To choose it again, fit again."]
+        settings = replace(settings, prior=prior or model.prior)
+        self._model = solve(gathered, settings, model.origin, words=words or model.words, keep=keep, verb=verb)
+        change = Change(tuple(notes), tuple(gathered.skipped))
+        self._tell(change)
+        return change
+
+
+def need_ledger(model: Model, verb: str) -> None:
+    """Raise if a model stores no image hashes, without which a verb cannot tell what to take out."""
+    if model.statistics.total and not len(model.ledger):
+        raise StatisticsError(
+            f"This model stores no image hashes, so `{verb}` cannot tell which images it was fitted on; nothing was "
+            "changed. Fit again on the data to keep, with the hashes (without --no-ledger)."
+        )
+
+
+def _renamed_prior(prior: Prior, names: Mapping[str, str]) -> Prior:
+    if isinstance(prior, str):
+        return prior
+    joined: Counter[str] = Counter()
+    for name, weight in prior.items():
+        joined[names.get(name, name)] += weight  # type: ignore[assignment]
+    return dict(joined)

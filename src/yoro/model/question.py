@@ -1,0 +1,69 @@
+"""What may be asked about each image, by whichever door: command line, Python, Ray, service or studio."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from yoro.errors import InputError, did_you_mean
+from yoro.option import Option
+
+BY_CLASS, JACKKNIFE, FULL = "leave-one-out", "jackknife+", "full"
+SETS_BY: Final = (BY_CLASS, JACKKNIFE, FULL)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about each image."""
+
+    top: Annotated[int, Option("Output the K best classes.", metavar="K")] = 1
+    threshold: Annotated[float, Option("Give no label below this probability.", metavar="P")] = 0.0
+    unknown: Annotated[
+        float | None,
+        Option(
+            "Reject out-of-distribution images; S is the fraction of training images rejected.",
+            "None does not measure it; 0 measures it and rejects nothing.",
+            metavar="S",
+        ),
+    ] = None
+    coverage: Annotated[
+        float | None, Option("Also output a conformal prediction set with coverage C.", metavar="C")
+    ] = None
+    calibrate: Annotated[
+        str | object | None,
+        Option("With --coverage: labelled data for calibration, not used in the fit.", metavar="DATA", expert=True),
+    ] = None
+    sets_by: Annotated[
+        str,
+        Option(
+            "With --coverage: how the sets are computed; full is exact but slow.",
+            metavar="|".join(SETS_BY),
+            expert=True,
+        ),
+    ] = BY_CLASS
+    allow_empty: Annotated[bool, Option("With --coverage: allow empty sets.", expert=True)] = False
+    prior: Annotated[
+        str | Mapping[str, float] | None,
+        Option(
+            "Class priors to use instead of the fit's: empirical, uniform, or cat=0.2,dog=0.8.",
+            metavar="P",
+            expert=True,
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.top < 1:
+            raise InputError(f"The {self.top} best classes were asked for; expected 1 or more.")
+        if not 0.0 <= self.threshold <= 1.0:
+            raise InputError(f"The threshold is {self.threshold:g}; expected a probability from 0 to 1.")
+        if self.unknown is not None and not 0.0 <= self.unknown < 1.0:
+            raise InputError(
+                f"The share to reject as unknown is {self.unknown:g}; expected a number from 0 to 1, such as 0.05."
+            )
+        if self.coverage is not None and not 0.0 < self.coverage < 1.0:
+            raise InputError(f"The coverage is {self.coverage:g}; expected a share between 0 and 1, such as 0.9.")
+        if self.sets_by not in SETS_BY:
+            raise InputError(f"Unknown way to find sets: {self.sets_by!r}; {did_you_mean(self.sets_by, SETS_BY)}")
+        if self.calibrate is not None and self.coverage is None:
+            raise InputError("Calibration data need a coverage; give one, such as 0.9, or leave calibrate out.")
+        if self.prior is not None and self.coverage is not None:
+            raise InputError("A coverage holds for the prior of the fit; leave out prior or coverage.")

@@ -1,0 +1,98 @@
+"""Options, declared once: on the fields of settings classes, for Python, the command line and the documentation."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from numbers import Integral
+from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
+
+from yoro.errors import InputError
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+@dataclass(frozen=True)
+class Option:
+    """What there is to say of an option; its name, type and default are those of the field that this annotates."""
+
+    help: str  # one line, as the command line shows it
+    details: str = ""  # further sentences, for the documentation
+    metavar: str | None = None
+    expert: bool = False
+    flags: tuple[str, ...] = ()  # on the command line, where they differ from the name of the field
+    python_only: bool = False  # the command line lacks it, or has its own spelling of it
+
+
+@dataclass(frozen=True)
+class Declared:
+    """An option as it was declared, and the group of settings it belongs to ("" for none)."""
+
+    name: str
+    kind: object
+    default: object
+    option: Option
+    group: str = ""
+
+    @property
+    def text(self) -> str:
+        """The help and the details."""
+        return f"{self.option.help} {self.option.details}".strip()
+
+    def check(self, value: object) -> None:
+        """Raise if an option that is a whole number, or yes or no, is given as something else."""
+        kinds: dict[object, str] = {int: "a whole number", int | None: "a whole number or None", bool: "True or False"}
+        expected = kinds.get(self.kind)
+        if expected is None or (value is None and self.kind == int | None):
+            return
+        if not isinstance(value, bool if self.kind is bool else Integral) or (
+            self.kind is not bool and isinstance(value, bool)
+        ):
+            raise InputError(f"The option {self.name} is {value!r}; expected {expected}.")
+
+
+def declared(settings: type, made: object | None = None, group: str = "", *, groups: bool = True) -> list[Declared]:
+    """The options of a settings class, with those of groups within it; defaults are those of an instance.
+
+    Settings modules do without postponed annotations, which are slow to read at run time.
+    """
+    made = settings() if made is None else made
+    hints, found = get_type_hints(settings, include_extras=True), list[Declared]()
+    for field in fields(settings):
+        hint, default = hints[field.name], getattr(made, field.name)
+        if groups and isinstance(hint, type) and is_dataclass(hint):
+            found += declared(hint, default, field.name)
+        kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        option = next((note for note in notes if isinstance(note, Option)), None)
+        if option is not None:
+            found.append(Declared(field.name, kind, default, option, group))
+    return found
+
+
+def documented(settings: type) -> Callable[[Function], Function]:
+    """Give a function that takes `**options` their signature, and their descriptions in place of "{options}"."""
+
+    def mark(function: Function) -> Function:
+        options = declared(settings)
+        own = inspect.signature(function)
+        shown = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        for one in options:
+            default = None if callable(one.default) else one.default
+            shown.append(
+                inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=one.kind)
+            )
+        function.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
+        lines = [
+            line
+            for one in options
+            for line in (
+                one.name,
+                *textwrap.wrap(f"    {one.text}", 100, subsequent_indent="    ", break_on_hyphens=False),
+            )
+        ]
+        function.__doc__ = (function.__doc__ or "").replace("{options}", "\n    ".join(lines))
+        return function
+
+    return mark
