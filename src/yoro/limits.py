@@ -29,7 +29,7 @@ PACKED_RATIO = 100  # times its own size, and the bytes of one image besides
 ARCHIVE_COLUMN_BYTES = 2 * GB  # of labels, groups or names in a response file, which are held whole
 ARCHIVE_IDENTITY_BYTES = 1 * MB  # of what a response file says of its source
 RESPONSE_WIDTH = 16_384  # coordinates of a response; the scatter then has 2 GB
-RESPONSE_SIZE = 1e100  # of a number in a response: far beyond any source's, and its square can still be added up
+RESPONSE_SIZE = 1e60  # of a number in a response: its fourth power, in products of sums, must stay within float64
 
 CLUSTER_BLOCK = 1_000_000  # images of a block that one process reads at once
 PARQUET_GROUP_BYTES = 4 * GB  # of a group of rows in a Parquet file, as it says
