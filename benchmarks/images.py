@@ -13,7 +13,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from timing import medians, peak_memory, print_machine, print_table
-from yoro.data.decoding import decode_and_digest
+from yoro.data.decoding import decode
 from yoro.data.find import find
 from yoro.environment import cores as available_cores
 from yoro.fit import fit
@@ -44,7 +44,7 @@ def core_seconds(folder: Path) -> tuple[float, float]:
     pipeline = make_pipeline(PipelineSettings(read="logits"), threads=1)
     examples = find(folder).examples[:TRIALS]
     started = time.process_time()
-    images = np.stack([decode_and_digest(example.image, pipeline.geometry)[0] for example in examples])
+    images = np.stack([decode(example.image, pipeline.geometry) for example in examples])
     decoding = (time.process_time() - started) / len(images)
     pipeline.source.respond(images[:16])
     started = time.process_time()

@@ -21,7 +21,7 @@ import numpy as np
 
 from images import write_photos
 from timing import print_machine, print_table, resident_memory
-from yoro.data.decoding import decode_and_digest
+from yoro.data.decoding import decode
 from yoro.environment import cores as available_cores
 from yoro.fit import fit
 from yoro.model.pipeline import Pipeline, make_pipeline
@@ -121,7 +121,7 @@ def priced(pipeline: Pipeline, photos: list[bytes]) -> tuple[float, float]:
     """Core-seconds of decoding one image, and of its bare forward pass on one core."""
     chosen = [photos[i % len(photos)] for i in range(TRIALS)]
     began = time.process_time()
-    images = np.stack([decode_and_digest(photo, pipeline.geometry)[0] for photo in chosen])
+    images = np.stack([decode(photo, pipeline.geometry) for photo in chosen])
     decoding = (time.process_time() - began) / TRIALS
     pipeline.respond(images[:16])
     began = time.process_time()

@@ -9,7 +9,14 @@ KB, MB, GB = 2**10, 2**20, 2**30
 
 IMAGE_FILE_BYTES = 512 * MB
 IMAGE_PIXELS = 178_000_000  # that a file declares; about Pillow's own limit, but not subject to its global setting
+JPEG_PIXELS = 1_000_000_000  # that a JPEG declares: it is decoded at reduced scale
+IMAGE_SIDE = 100_000  # pixels of either side, since every row costs memory
+JPEG_SCANS = 100  # of a progressive JPEG; encoders write about ten
+JPEG_SCANNED_PIXELS = 4_000_000_000  # scans times pixels
 DECODED_BYTES = 512 * MB  # that an image takes while it is decoded, at the scale it is decoded at
+DECODING_MEMORY = 640 * MB  # that a decoding process may take beyond its start, by the kernel's limit
+DECODING_SECONDS = 10  # of processor time for one image, by the kernel's limit
+DECODING_DEADLINE = 60  # seconds by the clock after which a decoding process is killed and replaced
 CANVAS_SIDE = 4096  # pixels of a source's input
 
 LIST_LINE = 64 * KB  # characters of a line of a CSV or JSONL list
@@ -22,7 +29,7 @@ PACKED_RATIO = 100  # times its own size, and the bytes of one image besides
 ARCHIVE_COLUMN_BYTES = 2 * GB  # of labels, groups or names in a response file, which are held whole
 ARCHIVE_IDENTITY_BYTES = 1 * MB  # of what a response file says of its source
 RESPONSE_WIDTH = 16_384  # coordinates of a response; the scatter then has 2 GB
-RESPONSE_SIZE = 1e100  # of a number in a response: far beyond any source's, and its square can still be added up
+RESPONSE_SIZE = 1e60  # of a number in a response: its fourth power, in products of sums, must stay within float64
 
 CLUSTER_BLOCK = 1_000_000  # images of a block that one process reads at once
 PARQUET_GROUP_BYTES = 4 * GB  # of a group of rows in a Parquet file, as it says

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import yoro
-from yoro.errors import StoreError
+from yoro import limits
+from yoro.errors import NonFiniteError, StoreError
+from yoro.model.ledger import Ledger
 from yoro.model.store import FORMAT, _config_digest
 
 
@@ -137,3 +139,53 @@ def test_a_failed_write_leaves_the_old_model(saved, digits, monkeypatch):
         classifier.save(saved, force=True)
     assert {p.name: p.read_bytes() for p in saved.iterdir()} == before
     assert [p.name for p in saved.parent.iterdir()] == ["m.yoro"]
+
+
+@pytest.mark.parametrize("size", [1e80, 1e99, 1e140, np.inf])
+def test_numbers_that_float64_cannot_carry_are_refused_by_row_and_the_model_survives(saved, digits, size):
+    expected = yoro.load(saved).predict_proba(digits[0])
+    classifier = yoro.load(saved)
+    odd = digits[0][:3].astype(np.float64)
+    odd[1, 7] = size
+    with pytest.raises(NonFiniteError, match="index 1"):
+        classifier.update((odd, digits[1][:3]))
+    classifier.save(saved, force=True)
+    np.testing.assert_array_equal(yoro.load(saved).predict_proba(digits[0]), expected)
+
+
+@pytest.mark.parametrize("size", [1e20, limits.RESPONSE_SIZE, -limits.RESPONSE_SIZE])
+def test_whatever_is_within_the_range_can_be_saved_and_loaded(tmp_path, digits, size, caplog):
+    odd = digits[0][:200].astype(np.float64)
+    odd[17, 3] = size
+    with caplog.at_level("INFO", logger="yoro"):
+        classifier = yoro.fit((odd, digits[1][:200]))
+    assert any("row 17" in message and "usual size" in message for message in caplog.messages)
+    classifier.save(tmp_path / "odd.yoro")
+    found = yoro.load(tmp_path / "odd.yoro").predict_proba(digits[0][:50])
+    assert np.isfinite(found).all()
+
+
+def test_a_draft_that_cannot_be_loaded_does_not_replace_the_model(saved, digits):
+    expected = yoro.load(saved).predict_proba(digits[0])
+    classifier = yoro.load(saved)
+    classifier.model.mapping.weights[0, 0] = np.nan
+    with pytest.raises(StoreError, match="not saved"):
+        classifier.save(saved, force=True)
+    np.testing.assert_array_equal(yoro.load(saved).predict_proba(digits[0]), expected)
+    assert [path.name for path in saved.parent.iterdir()] == [saved.name]
+
+
+def test_parts_that_contradict_each_other_are_noticed_when_they_are_loaded_or_saved(saved):
+    classifier = yoro.load(saved)
+    gathered = classifier.model.gathered
+    digests, labels = zip(*gathered.ledger.entries(), strict=True)
+    for other in ("another class", next(label for label in labels if label != labels[3])):
+        gathered.ledger = Ledger()
+        gathered.ledger.add(digests, [*labels[:3], other, *labels[4:]])
+        with pytest.raises(StoreError, match="disagree"):
+            classifier.save(saved, force=True)
+    foreign = Ledger()
+    foreign.add([digest[::-1] for digest in digests], labels)
+    gathered.ledger = foreign
+    with pytest.raises(StoreError, match="not in its list"):
+        classifier.save(saved, force=True)

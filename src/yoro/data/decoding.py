@@ -13,7 +13,15 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, Jpeg2KImagePlugin, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
+from PIL import (
+    Image,
+    ImageFile,
+    Jpeg2KImagePlugin,
+    JpegImagePlugin,
+    TiffImagePlugin,
+    UnidentifiedImageError,
+    WebPImagePlugin,
+)
 
 from yoro import limits
 from yoro.data.archive_members import Member
@@ -32,6 +40,7 @@ DECODER = {"JPEG2000": 12, "WEBP": 4, "AVIF": 8, "TIFF": 4, "HEIF": 12}  # bytes
 # pixel is off by more than 4, at 1.6 to 3.3 times the speed from 1411 pixels on; with 1, it is 2.1 to 4 times,
 # but pixels are off by up to 21 (mean 0.3 to 1.0). Pillow's `reducing_gap` gains less than either.
 MARGIN = 2
+DEFLATE_RATIO = 1032  # no deflate stream, so no PNG, holds more than this many times its own bytes
 
 HEIF = "HEIF"
 HEIF_BRANDS = frozenset({b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"})
@@ -73,20 +82,17 @@ def decode(
         return _square(_content(image), geometry, look)
 
 
-def decode_and_digest(image: Picture, geometry: Geometry, *, name: str | None = None) -> tuple[NDArray[np.uint8], str]:
-    """`decode` and `digest` with the file read once."""
+def decode_and_digest(
+    image: Picture, *geometries: Geometry, name: str | None = None
+) -> tuple[list[NDArray[np.uint8]], str]:
+    """`decode` for one or more geometries, and `digest`, with the file read and decoded once.
+
+    The first geometry decides at which scale a JPEG is decoded; the others should not be larger.
+    """
     with _naming(image, name):
         content = _content(image)
-        return _square(content, geometry), digest(content)
-
-
-def decode_twofold(
-    content: bytes, geometry: Geometry, small: Geometry, *, name: str
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8], str]:
-    """The square of `geometry`, a smaller one to show, and the digest, with the file decoded once."""
-    with _naming(content, name):
-        upright = _upright(content, geometry)
-        return _resize(*upright, geometry), _resize(*upright, small), digest(content)
+        upright = _upright(content, geometries[0])
+        return [_resize(*upright, geometry) for geometry in geometries], digest(content)
 
 
 def digest(image: Picture) -> str:
@@ -163,8 +169,9 @@ def _upright(
     if not content:
         raise ImageError("there are no bytes")
     _check_webp(content)
-    with Image.open(io.BytesIO(content), formats=[HEIF] if _is_heif(content) else _FORMATS) as image:
-        _check_pixels(image.size)
+    with _opened(content) as image:
+        _check_pixels(image.size, most=limits.JPEG_PIXELS if image.format == "JPEG" else limits.IMAGE_PIXELS)
+        _check_complete(image, content)
         size = image.size
         asked = MARGIN * geometry.side
         drafted = image.draft(None, (asked, asked)) if geometry.reduced else None
@@ -172,6 +179,13 @@ def _upright(
         if drafted is None or image.size == size:
             return _turned(image, None, None)
         return _turned(image, drafted[1], size)
+
+
+def _opened(content: bytes) -> ImageFile.ImageFile:
+    """The image file opened by its header; nothing is decoded yet."""
+    if content.startswith(b"\xff\xd8"):  # past Pillow's limit on pixels: a JPEG can be decoded at reduced scale
+        return JpegImagePlugin.JpegImageFile(io.BytesIO(content))
+    return Image.open(io.BytesIO(content), formats=[HEIF] if _is_heif(content) else _FORMATS)
 
 
 def _is_heif(content: bytes) -> bool:
@@ -188,11 +202,34 @@ def _is_heif(content: bytes) -> bool:
     return True
 
 
-def _check_pixels(size: tuple[int, int]) -> None:
-    if size[0] * size[1] > limits.IMAGE_PIXELS:
-        raise ImageError(f"it has {size[0]} x {size[1]} pixels, more than {limits.IMAGE_PIXELS}")
+def _check_pixels(size: tuple[int, int], most: int = limits.IMAGE_PIXELS) -> None:
+    if size[0] * size[1] > most:
+        raise ImageError(f"it has {size[0]} x {size[1]} pixels, more than the limit of {most:,}")
+    if max(size) > limits.IMAGE_SIDE:  # Pillow takes memory for every row, however short
+        raise ImageError(f"it is {size[0]} x {size[1]} pixels; no side may exceed {limits.IMAGE_SIDE:,}")
     if min(size) < 1:
         raise ImageError("it has no pixels")
+
+
+def _check_complete(image: ImageFile.ImageFile, content: bytes) -> None:
+    """Refuse a file with too few bytes for its pixels, or with too many passes over them, before it is decoded."""
+    pixels = image.size[0] * image.size[1]
+    if image.format == "JPEG":
+        scans = content.count(b"\xff\xda")  # within compressed data 0xff is followed by 0x00: only markers match
+        if scans > limits.JPEG_SCANS or scans * pixels > limits.JPEG_SCANNED_PIXELS:
+            raise ImageError(f"it has {scans:,} scans of {pixels:,} pixels, which take too long to decode")
+    bits = _least_bits(image)
+    if pixels * bits > 8 * len(content) * (DEFLATE_RATIO if image.format == "PNG" else 1):
+        raise ImageError(f"the file is truncated: {len(content):,} bytes cannot hold {pixels:,} pixels")
+
+
+def _least_bits(image: ImageFile.ImageFile) -> int:
+    """Bits that a pixel takes at least in a file, before compression; 0 where the codec can do with any number."""
+    codec, arguments = (image.tile[0][0], image.tile[0][3]) if image.tile else ("", None)
+    if codec not in ("raw", "zip", "ppm", "ppm_plain"):
+        return 0
+    raw = str(arguments[0] if isinstance(arguments, tuple) else arguments) if codec in ("raw", "zip") else image.mode
+    return 1 if raw.startswith("1") or ";" in raw or image.mode == "P" else 8
 
 
 def _check_webp(content: bytes) -> None:
@@ -354,6 +391,10 @@ def _cause(error: Exception) -> str:
         return "its content is not that of any known image format"
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
+    if isinstance(error, MemoryError):
+        return "it takes more memory to decode than one image may"
+    if isinstance(error, Image.DecompressionBombError):
+        return f"it has more pixels than the limit of {limits.IMAGE_PIXELS:,}"
     if isinstance(error, ImageError):
         return str(error)
     said = error.strerror if isinstance(error, OSError) else None

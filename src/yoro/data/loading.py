@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.examples import Example, address_of
+from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
-from yoro.data.processes import Answer, DecodingProcess, decode_all
+from yoro.data.processes import Decoded, DecodingProcess, decode_all, sendable
 from yoro.environment import cores
 from yoro.errors import InputError, OnePassError
 
@@ -42,9 +42,9 @@ def load(
 ) -> Generator[Batch, None, None]:
     """Batches in the order of the examples; broken files are reported in `failures`, never raised.
 
-    `workers` processes decode ahead of the caller (None: `default_workers()`; 0: in this process). Images in
-    memory are always decoded in this process. At most `DEPTH * workers` batches are held, however many examples there
-    are. The processes end when the iteration ends, is closed, or this process is gone.
+    `workers` processes decode ahead of the caller (None: `default_workers()`; 0: in this process). Pixels that are in
+    memory already are always taken in this process. At most `DEPTH * workers` batches are held, however many examples
+    there are. The processes end when the iteration ends, is closed, or this process is gone.
     """
     if batch_size < 1:
         raise InputError(f"batch_size is {batch_size}, expected at least 1.")
@@ -52,8 +52,8 @@ def load(
     if count < 0:
         raise InputError(f"workers is {count}, expected 0 or more.")
     ranges = [range(start, min(start + batch_size, len(examples))) for start in range(0, len(examples), batch_size)]
-    apart = sum(any(address_of(examples[i].image) for i in numbers) for numbers in ranges)
-    count = min(count, apart)
+    with_files = sum(any(sendable(examples[i].image) for i in numbers) for numbers in ranges)
+    count = min(count, with_files)
     return _ahead(examples, ranges, geometry, count) if count else _here(examples, ranges, geometry)
 
 
@@ -71,18 +71,18 @@ def _ahead(
     processes: list[DecodingProcess] = []
     try:
         for _ in range(count):
-            processes.append(DecodingProcess(geometry))  # noqa: PERF401  those started must be ended if one fails
+            processes.append(DecodingProcess())  # noqa: PERF401  those started must be ended if one fails
         waiting: deque[int] = deque()
         for number in range(min(DEPTH * count, len(ranges))):
-            _ask(processes[number % count], examples, ranges[number])
+            _ask(processes[number % count], examples, ranges[number], geometry)
             waiting.append(number)
         while waiting:
             number = waiting.popleft()
             process = processes[number % count]
-            batch = _receive(process, examples, ranges[number], geometry, number)
+            batch = _receive(process, examples, ranges[number], geometry)
             later = number + DEPTH * count
             if later < len(ranges):
-                _ask(process, examples, ranges[later])
+                _ask(process, examples, ranges[later], geometry)
                 waiting.append(later)
             yield batch
     finally:
@@ -90,34 +90,30 @@ def _ahead(
             process.close()
 
 
-def _ask(process: DecodingProcess, examples: Sequence[Example], numbers: range) -> None:
-    """Request the images of a batch that another process can read, if there are any."""
-    files = [(place, examples[i].name) for i in numbers if (place := address_of(examples[i].image))]
+def _ask(process: DecodingProcess, examples: Sequence[Example], numbers: range, geometry: Geometry) -> None:
+    """Request the images of a batch that are files, if there are any."""
+    files = [(sent, examples[i].name) for i in numbers if (sent := sendable(examples[i].image))]
     if files:
-        process.request([place for place, _ in files], [name for _, name in files])
+        process.request([sent for sent, _ in files], [name for _, name in files], geometry)
 
 
-def _receive(
-    process: DecodingProcess, examples: Sequence[Example], numbers: range, geometry: Geometry, number: int
-) -> Batch:
-    """One batch: files from the process, images in memory decoded here."""
-    files = [index for index in numbers if address_of(examples[index].image)]
-    kept = [index for index in numbers if not address_of(examples[index].image)]
+def _receive(process: DecodingProcess, examples: Sequence[Example], numbers: range, geometry: Geometry) -> Batch:
+    """One batch: files from the process, pixels in memory taken here."""
+    files = [index for index in numbers if sendable(examples[index].image)]
+    kept = [index for index in numbers if not sendable(examples[index].image)]
     parts = []
     if files:
-        called = f"batch {number} ('{examples[files[0]].name}' to '{examples[files[-1]].name}')"
-        parts.append(_batch(files, process.answer(called)))
+        parts.append(_batch(files, process.answer()))
     if kept:
         chosen = [examples[index] for index in kept]
-        answer = decode_all([example.image for example in chosen], [example.name for example in chosen], geometry)
-        parts.append(_batch(kept, answer))
+        decoded = decode_all([example.image for example in chosen], [example.name for example in chosen], geometry)
+        parts.append(_batch(kept, decoded))
     return parts[0] if len(parts) == 1 else _merge(*parts)
 
 
-def _batch(indices: list[int], answer: Answer) -> Batch:
-    good, digests, failures, pixels = answer
-    named = [(indices[position], message) for position, message in failures]
-    return Batch([indices[position] for position in good], pixels, digests, named)
+def _batch(indices: list[int], decoded: Decoded) -> Batch:
+    named = [(indices[position], message) for position, message in decoded.failures]
+    return Batch([indices[position] for position in decoded.good], decoded.pixels, decoded.digests, named)
 
 
 def _merge(first: Batch, second: Batch) -> Batch:

@@ -1,10 +1,11 @@
-"""Decoding processes: paths in by stdin, pixels out by stdout, gone as soon as their parent is.
+"""Decoding behind a fence: helper processes with memory and CPU limits set by the kernel, replaced when one dies.
 
 They are started as plain processes, not by `multiprocessing`: they need nothing of the parent's memory or `__main__`,
 so a script without an `if __name__ == "__main__"` guard works, and threads of ONNX Runtime in the parent are no danger.
-Each request is a line of JSON: first the geometry, then one list of addresses a batch. Each answer
-is a line of JSON (which were read, their digests, failures), followed by the pixels. This module imports numpy and
-Pillow only, unless images are in Parquet files or at URLs.
+A request is a line of JSON (geometry, names, and for each image its address or its number of bytes), followed by these
+bytes. The answer is a line of JSON per image, followed by its pixels. An image over which the process dies, or that
+takes too long, is reported as broken; a new process goes on with the next. This module imports numpy and Pillow only,
+unless images are in Parquet files or at URLs.
 """
 
 from __future__ import annotations
@@ -14,21 +15,25 @@ import contextlib
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro import limits
 from yoro.data.decoding import decode_and_digest
-from yoro.data.examples import Picture, picture_at
+from yoro.data.examples import Later, Picture, address_of, picture_at
 from yoro.data.geometry import Geometry
+from yoro.environment import peak_memory
 from yoro.errors import ImageError, YoroError
 
 # Run isolated (-I), so that nothing in the working directory is imported; what the parent can import comes after the
@@ -50,6 +55,10 @@ _PIPE_BYTES = 1 << 20  # Linux: at 64 kB, the default, moving a batch takes twic
 _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ
 
 
+READY = b"ready\n"
+RECYCLED_MEGABYTES = 256  # a process that has taken more is replaced, so that the memory returns
+Sent = str | tuple[str | int, ...] | bytes  # an image as it is sent: its address, or the bytes of its file
+
 _LIVE: weakref.WeakSet[DecodingProcess] = weakref.WeakSet()
 
 
@@ -61,70 +70,179 @@ def _close_all() -> None:
 
 
 class DecodingProcess:
-    """One decoding process; a thread of this process receives its answers while the caller computes.
+    """One decoding process, started when first needed; a thread of this process receives its answers meanwhile.
 
     Answers come in the order of the requests. Memory is bounded by the number of requests the caller leaves open.
     """
 
-    def __init__(self, geometry: Geometry) -> None:
-        self._side = geometry.side
-        self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
-        self._process = _start()
-        self._input, self._output = _pipes(self._process)
-        self._thread = threading.Thread(target=self._receive, daemon=True, name="yoro-decoding")
-        self._thread.start()
-        self._send(geometry.config())
+    def __init__(self) -> None:
+        self._open: deque[_Request] = deque()  # not answered yet, the oldest first
+        self._running: _Running | None = None
         _LIVE.add(self)
 
     @property
-    def pid(self) -> int:
-        """Process id."""
-        return self._process.pid
+    def pid(self) -> int | None:
+        """Process id, if it runs."""
+        return None if self._running is None else self._running.process.pid
 
-    def request(self, addresses: Sequence[str | tuple[str | int, ...]], names: Sequence[str]) -> None:
-        """Ask for one batch by the addresses of its pictures; returns at once."""
-        self._send({"addresses": addresses, "names": list(names)})
+    def request(
+        self, images: Sequence[Sent], names: Sequence[str], geometry: Geometry, small: Geometry | None = None
+    ) -> None:
+        """Ask for one batch, with a smaller square of each image to show if `small` says so; returns at once."""
+        if self._running is None:
+            self._running = _Running()
+        request = _Request(images, names, geometry, small)
+        self._open.append(request)
+        self._running.send(request)
 
-    def answer(self, batch: str) -> Answer:
-        """Wait for the oldest batch asked for; `batch` names it if the process died over it."""
-        answer = self._answers.get()
-        if answer is None:
-            self._answers.put(None)
-            status = self._process.wait()
-            cause = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-            raise YoroError(
-                f"A decoding process {cause} while reading {batch}. If memory ran out, use fewer workers; "
-                f"with workers=0 the images are read in this process and the cause is shown."
-            )
-        return answer
+    def answer(self) -> Decoded:
+        """Wait for the oldest batch asked for."""
+        request = self._open[0]
+        while len(request.images) > request.done:
+            assert self._running is not None
+            try:
+                part = self._running.parts.get(timeout=limits.DECODING_DEADLINE)
+                cause = "" if part is not None else self._running.reason_of_death()
+            except queue.Empty:
+                part, cause = None, f"it was not decoded within {limits.DECODING_DEADLINE} seconds"
+            if part is not None:
+                request.add(part)
+            else:
+                self._replace(request, cause)
+        self._open.popleft()
+        if self._running is not None and not self._open and request.peak > RECYCLED_MEGABYTES:
+            self.close()  # what a large image took goes back to the system
+        return request.decoded()
 
     def close(self) -> None:
         """End the process now, whatever it does; safe to call twice."""
-        self._process.kill()
-        self._process.wait()
+        if self._running is not None:
+            self._running.close()
+        self._running = None
+
+    def _replace(self, request: _Request, cause: str) -> None:
+        """Go on in a new process: with the next image if this one is to blame, with the same if it may not be."""
+        if cause or request.tried == request.done:
+            request.fail(cause or "the decoding process died over it twice")
+        request.tried = request.done
+        self.close()
+        self._running = _Running()
+        for one in self._open:
+            if len(one.images) > one.done:
+                self._running.send(one)
+
+
+class _Request:
+    """A batch: what was asked, and what has been answered of it so far."""
+
+    def __init__(
+        self, images: Sequence[Sent], names: Sequence[str], geometry: Geometry, small: Geometry | None
+    ) -> None:
+        self.images, self.names, self._geometry, self._small = images, names, geometry, small
+        self.done, self.peak = 0, 0
+        self.tried = -1  # the image that a process died over for no known reason
+        self._good: list[int] = []
+        self._digests: list[str] = []
+        self._failures: list[tuple[int, str]] = []
+        self._smalls: list[NDArray[np.uint8]] = []
+        self._pixels = np.empty((len(images), geometry.side, geometry.side, 3), dtype=np.uint8)
+
+    def message(self) -> bytes:
+        """What is still to be decoded, as it is sent."""
+        images, names = self.images[self.done :], list(self.names[self.done :])
+        places = [len(image) if isinstance(image, bytes) else image for image in images]
+        line = json.dumps(
+            {
+                "geometry": self._geometry.config(),
+                "small": self._small and self._small.config(),
+                "images": places,
+                "names": names,
+            }
+        )
+        return b"".join([line.encode(), b"\n", *(image for image in images if isinstance(image, bytes))])
+
+    def add(self, part: _Part) -> None:
+        """The next image, decoded or not."""
+        if part.pixels is None:
+            self._failures.append((self.done, part.error))
+        else:
+            square, rest = np.split(part.pixels, [self._pixels[0].nbytes])
+            self._pixels[len(self._good)] = square.reshape(self._pixels.shape[1:])
+            if self._small is not None:
+                self._smalls.append(rest.reshape(self._small.side, self._small.side, 3))
+            self._good.append(self.done)
+            self._digests.append(part.digest)
+        self.peak = max(self.peak, part.peak)
+        self.done += 1
+
+    def fail(self, cause: str) -> None:
+        """The next image is the one that the process died over."""
+        self._failures.append((self.done, f"'{self.names[self.done]}' cannot be read as an image: {cause}."))
+        self.done += 1
+
+    def decoded(self) -> Decoded:
+        """All of it."""
+        return Decoded(self._good, self._digests, self._failures, self._pixels[: len(self._good)], tuple(self._smalls))
+
+
+class _Part(NamedTuple):
+    """What a process says of one image."""
+
+    digest: str
+    error: str
+    peak: int  # megabytes that the process has taken so far
+    pixels: NDArray[np.uint8] | None
+
+
+class _Running:
+    """A process that runs, and the thread that receives its answers."""
+
+    def __init__(self) -> None:
+        self.parts: queue.SimpleQueue[_Part | None] = queue.SimpleQueue()  # None: the process has ended
+        self.process = _start()
+        self._input, self._output = _pipes(self.process)
+        self._started = False
+        self._thread = threading.Thread(target=self._receive, daemon=True, name="yoro-decoding")
+        self._thread.start()
+
+    def send(self, request: _Request) -> None:
+        """Send a request; that the process is dead is noticed by `parts`."""
+        with contextlib.suppress(BrokenPipeError):
+            self._input.write(request.message())
+            self._input.flush()
+
+    def reason_of_death(self) -> str:
+        """Why the process ended, if the image is to blame; a YoroError if it could not even start."""
+        status = self.process.wait()
+        if not self._started:
+            raise YoroError(f"A decoding process ended with status {status} at its start; use workers=0.")
+        if sys.platform != "win32" and status == -signal.SIGXCPU:
+            return f"it takes more than {limits.DECODING_SECONDS} seconds of processor time to decode"
+        return ""
+
+    def close(self) -> None:
+        """End the process now."""
+        self.process.kill()
+        self.process.wait()
         self._thread.join()
         for pipe in (self._input, self._output):
             with contextlib.suppress(OSError):
                 pipe.close()
 
-    def _send(self, message: object) -> None:
-        with contextlib.suppress(BrokenPipeError):  # a dead process is reported by `answer`
-            self._input.write(json.dumps(message).encode() + b"\n")
-            self._input.flush()
-
     def _receive(self) -> None:
         """Read answers until the process ends."""
         try:
+            self._started = self._output.readline() == READY
             while line := self._output.readline():
-                header = json.loads(line)
-                pixels = np.empty((len(header["good"]), self._side, self._side, 3), dtype=np.uint8)
-                if pixels.size and self._output.readinto(pixels.data) < pixels.nbytes:
-                    break
-                failures = [(position, message) for position, message in header["failures"]]
-                self._answers.put((header["good"], header["digests"], failures, pixels))
+                header, pixels = json.loads(line), None
+                if header["bytes"]:
+                    pixels = np.empty(header["bytes"], dtype=np.uint8)
+                    if self._output.readinto(pixels.data) < pixels.nbytes:
+                        break
+                self.parts.put(_Part(header["digest"], header["error"], header["peak"], pixels))
         except (OSError, ValueError):
             pass  # the process died in the middle of a line
-        self._answers.put(None)
+        self.parts.put(None)
 
 
 def _start() -> subprocess.Popen[bytes]:
@@ -155,46 +273,131 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], BufferedReader]
     return process.stdin, process.stdout
 
 
-Answer = tuple[list[int], list[str], list[tuple[int, str]], NDArray[np.uint8]]
+class Decoded(NamedTuple):
+    """A batch of images, decoded."""
+
+    good: list[int]  # positions of those that could be read
+    digests: list[str]  # of their contents
+    failures: list[tuple[int, str]]  # positions of the others, and what is wrong with each
+    pixels: NDArray[np.uint8]  # (good, side, side, 3)
+    smalls: tuple[NDArray[np.uint8], ...] = ()  # smaller squares, if they were asked for
 
 
-def decode_all(images: Sequence[Picture], names: Sequence[str], geometry: Geometry) -> Answer:
-    """Positions read, their digests, failures (position, message), and pixels (read, side, side, 3)."""
+def sendable(image: Picture) -> Sent | None:
+    """The image as a decoding process takes it; None for pixels that are in memory here."""
+    return image if isinstance(image, bytes) else address_of(image)
+
+
+def decode_all(images: Sequence[Picture], names: Sequence[str], geometry: Geometry) -> Decoded:
+    """Decode a batch in this process."""
     pixels = np.empty((len(images), geometry.side, geometry.side, 3), dtype=np.uint8)
     good: list[int] = []
     digests: list[str] = []
     failures: list[tuple[int, str]] = []
     for position, (image, name) in enumerate(zip(images, names, strict=True)):
         try:
-            pixels[len(good)], content = decode_and_digest(image, geometry, name=name)
+            (pixels[len(good)],), content = decode_and_digest(image, geometry, name=name)
         except ImageError as error:
             failures.append((position, str(error)))
         else:
             good.append(position)
             digests.append(content)
-    return good, digests, failures, pixels[: len(good)]
+    return Decoded(good, digests, failures, pixels[: len(good)])
+
+
+class DecoderPool:
+    """Decoding processes for threads that each want an image now and then, as those of a server do."""
+
+    def __init__(self, size: int) -> None:
+        self._free: queue.LifoQueue[DecodingProcess] = queue.LifoQueue()
+        for _ in range(size):
+            self._free.put(DecodingProcess())
+
+    def decode(self, content: bytes, name: str, geometry: Geometry, small: Geometry | None = None) -> Decoded:
+        """The image of a file's bytes; an ImageError if it cannot be read. Waits while all processes are busy."""
+        process = self._free.get()
+        try:
+            process.request([content], [name], geometry, small)
+            decoded = process.answer()
+        finally:
+            self._free.put(process)
+        if decoded.failures:
+            raise ImageError(decoded.failures[0][1])
+        return decoded
+
+    def close(self) -> None:
+        """End the processes that wait; those at work are ended by whoever closes last."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._free.get_nowait().close()
 
 
 def main() -> None:
     """Answer requests until stdin closes."""
-    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    requests: queue.SimpleQueue[tuple[dict[str, Any], list[bytes]]] = queue.SimpleQueue()
     source = open(0, "rb", closefd=False)  # noqa: SIM115
     sink = open(1, "wb", closefd=False)  # noqa: SIM115
-    geometry = Geometry.from_config(json.loads(source.readline()))
     threading.Thread(target=_receive, args=(source, requests), daemon=True).start()
+    sink.write(READY)
+    sink.flush()
     while True:
-        request = json.loads(requests.get())
-        files = [picture_at(address) for address in request["addresses"]]
-        good, digests, failures, pixels = decode_all(files, request["names"], geometry)
-        header = {"good": good, "digests": digests, "failures": failures}
-        sink.write(json.dumps(header).encode() + b"\n")
-        if good:
-            sink.write(pixels.data)
-        sink.flush()
+        request, contents = requests.get()
+        wanted = [Geometry.from_config(request[key]) for key in ("geometry", "small") if request[key]]
+        given = iter(contents)
+        for place, name in zip(request["images"], request["names"], strict=True):
+            image = next(given) if isinstance(place, int) else picture_at(place)
+            content, error, squares = "", "", list[NDArray[np.uint8]]()
+            try:
+                image = _fetched(image, name)
+                with _limits():
+                    squares, content = decode_and_digest(image, *wanted, name=name)
+            except ImageError as problem:
+                error = str(problem)
+            size = sum(square.nbytes for square in squares)
+            header = {"digest": content, "error": error, "bytes": size, "peak": round(peak_memory())}
+            sink.write(json.dumps(header).encode() + b"\n")
+            for square in squares:
+                sink.write(np.ascontiguousarray(square).data)
+            sink.flush()
 
 
-def _receive(source: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:
+def _fetched(image: Picture, name: str) -> Picture:
+    """The bytes of what lies elsewhere, before limits are set; what cannot be fetched is an ImageError."""
+    if not isinstance(image, Later):
+        return image
+    try:
+        return image.fetch()
+    except Exception as error:  # a stranger's file or host can raise anything
+        raise ImageError(f"'{name}' cannot be read: {type(error).__name__}: {error}.") from error
+
+
+@contextlib.contextmanager
+def _limits() -> Iterator[None]:
+    """Limits by the kernel for decoding one image: on memory beyond what is taken now, and on processor time."""
+    if sys.platform == "win32":
+        yield
+        return
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft = {resource.RLIMIT_CPU: int(used.ru_utime + used.ru_stime) + 1 + limits.DECODING_SECONDS}
+    if sys.platform == "linux":  # elsewhere the limit does not count what is mapped
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        soft[resource.RLIMIT_AS] = taken + limits.DECODING_MEMORY
+    before = {kind: resource.getrlimit(kind) for kind in soft}
+    for kind, most in soft.items():
+        hard = before[kind][1]
+        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    try:
+        yield
+    finally:
+        for kind, limit in before.items():
+            resource.setrlimit(kind, limit)
+
+
+def _receive(source: BinaryIO, requests: queue.SimpleQueue[tuple[dict[str, Any], list[bytes]]]) -> None:
     """Keep stdin drained, so that the parent never waits to write; its end is the end of this process, at once."""
     while line := source.readline():
-        requests.put(line)
+        request = json.loads(line)
+        requests.put((request, [source.read(place) for place in request["images"] if isinstance(place, int)]))
     os._exit(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self, cast
@@ -53,6 +54,24 @@ class Gathered:
     def contains(self, entries: Sequence[Entry]) -> list[bool]:
         """Whether each content was added under its label."""
         return self.ledger.contains(entries)
+
+    def check(self) -> None:
+        """Raise if statistics, ledger and reservoir contradict each other, as they do in a file that was changed."""
+        counts = dict(zip(self.statistics.classes, np.rint(self.statistics.counts).tolist(), strict=True))
+        if len(self.ledger):
+            listed = self.ledger.counts()
+            if any(listed.get(name, 0) != count for name, count in counts.items()) or not set(listed) <= set(counts):
+                raise InputError("its statistics and its list of contents disagree.")
+        if self.reservoir is None or not len(self.reservoir):
+            return
+        members = self.reservoir.members()
+        kept = Counter(zip(members.digests, members.labels.tolist(), strict=True))
+        if any(counts.get(label, 0) < 1 for _, label in kept):
+            raise InputError("it keeps responses of classes that it does not know.")
+        if len(self.ledger):
+            found = Counter(self.ledger.found(members.digests))
+            if any(found[entry] < count for entry, count in kept.items()):
+                raise InputError("it keeps responses that are not in its list of contents.")
 
     def add(self, batches: Sequence[ResponseBatch]) -> None:
         """Add batches as one: a product over many rows costs little more than over a few."""
@@ -158,7 +177,9 @@ class Gathered:
         if not isinstance(facts["noting"], bool):
             raise InputError("it does not say whether it lists its contents.")
         skipped = [(str(name), str(reason)) for name, reason in named]
-        return cls(statistics, ledger, reservoir, skipped, facts["noting"])
+        gathered = cls(statistics, ledger, reservoir, skipped, facts["noting"])
+        gathered.check()
+        return gathered
 
     def _summed(self) -> JointStatistics | None:
         """Statistics recomputed from the responses kept, in the order of the ledger; None unless all are kept."""

@@ -92,10 +92,19 @@ class Ledger:
         known = set(self.digests(self._rows_of(digests)))
         return [digest in known for digest in digests]
 
+    def found(self, digests: Sequence[bytes]) -> list[Entry]:
+        """Every entry with one of these contents."""
+        return list(self._entries(self._rows_of(digests)))
+
     def contains(self, entries: Sequence[Entry]) -> list[bool]:
         """Whether each content was added under its label."""
-        known = set(self._entries(self._rows_of([digest for digest, _ in entries])))
+        known = set(self.found([digest for digest, _ in entries]))
         return [entry in known for entry in entries]
+
+    def counts(self) -> dict[str, int]:
+        """How many entries each label has."""
+        counts = np.bincount(self._codes[: self._size], minlength=len(self._names))
+        return dict(zip(self._names, counts.tolist(), strict=True))
 
     def repeated(self) -> list[tuple[int, bytes, str]]:
         """Row, content and label of everything whose content was added more than once."""

@@ -33,6 +33,7 @@ from yoro.model.views import BothViews, choose_views
 from yoro.text.encoded_bank import EncodedBank, encoded_bank_of
 
 ROWS_PER_UPDATE = 256  # responses that go into the statistics at once; a kill costs at most their forward passes
+FAR = 1e3  # times the median length of a response, beyond which one spoils the rest
 FEW = 2  # images of a class that are too few to say much
 SHOWN = 5  # sentences of one kind in the notes
 
@@ -137,6 +138,7 @@ def fit_model(data: object, val: object | None, settings: FitSettings, engine: E
     broken = {name for name, _ in gathered.skipped}
     examples = [example for example in plan.examples if example.name not in broken]
     repeats, conflicts = _duplicates(examples, gathered) if examples else ([], [])
+    repeats += far_responses(gathered, [example.name for example in examples])
     for note in repeats:
         settings.tell(note)
     thin = few_images(model) if settings.shots is None else []
@@ -310,6 +312,25 @@ def few_images(model: Model) -> list[str]:
     more = f" and {counted(len(few) - SHOWN, 'more class')}" if len(few) > SHOWN else ""
     told = f"{counted(len(few), 'class')} of one or two images: {named}{more}."
     return [f"{told} Too few to learn from or evaluate reliably; add images."]
+
+
+def far_responses(gathered: Gathered, names: Sequence[str]) -> list[str]:
+    """A sentence on responses so large that they alone decide the covariance; `names` are those of the ledger."""
+    if gathered.reservoir is None or not len(gathered.reservoir):
+        return []
+    members, far = gathered.reservoir.members(), np.zeros(len(gathered.reservoir))
+    for columns in gathered.statistics.layout.slices:
+        lengths = np.linalg.norm(members.responses[:, columns].astype(np.float64), axis=1)
+        far = np.maximum(far, lengths / max(float(np.median(lengths)), np.finfo(np.float64).tiny))
+    rows = np.flatnonzero(far > FAR)
+    if not len(rows):
+        return []
+    worst = rows[far[rows].argmax()]
+    place = gathered.ledger.digests().index(members.digests[worst]) if len(gathered.ledger) else None
+    called = repr(names[place]) if place is not None and names else "one" if place is None else f"row {place}"
+    are = f"{counted(len(rows), 'response')} {'is' if len(rows) == 1 else 'are'} over {FAR:g} times the usual size"
+    cost = "Such responses decide the covariance alone and cost accuracy"
+    return [f"{are}, the largest ({called}) {far[worst]:.1g} times. {cost}; forget them, or check the backbone."]
 
 
 def _duplicates(examples: Sequence[Example], gathered: Gathered) -> tuple[list[str], list[str]]:

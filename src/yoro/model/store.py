@@ -43,10 +43,9 @@ ATTEMPTS = 50  # at reading a model that is being replaced meanwhile
 
 
 def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
-    """Write the directory beside its place and move it there: it appears whole or not at all."""
+    """Write the directory beside its place, read it back, and move it there: it appears whole or not at all."""
     target = Path(path)
     check_target(target, force=force)
-    _check_finite(model)
     with drafted_folder(target, own=OWN.__contains__) as draft:
         digests = {name: _write_part(draft / name, *part) for name, part in _parts(model).items()}
         if model.words is not None:
@@ -56,14 +55,13 @@ def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
         config = _config(model, digests)
         write_file(draft / "config.json", json.dumps(config, indent=1, ensure_ascii=False).encode())
         write_file(draft / "README.md", model_card(config).encode())
-
-
-def _check_finite(model: Model) -> None:
-    """Raise if the model holds numbers that could not be loaded again."""
-    numbers = {**model.statistics.to_arrays(), "weights": model.mapping.weights}
-    odd = next((name for name, array in numbers.items() if not np.isfinite(array).all()), None)
-    if odd or np.isnan(model.mapping.bias).any():
-        raise StoreError(f"The model is not saved: its {odd or 'bias'} hold NaN or infinity. Are its responses sound?")
+        try:
+            _read(draft, target)
+        except StoreError as error:
+            raise StoreError(
+                f"The model is not saved, because it could not be loaded again: {one_line(error)} "
+                "Are its responses sound? What was saved before is unchanged."
+            ) from error
 
 
 def check_target(target: Path, *, force: bool) -> None:
@@ -285,8 +283,13 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
         reservoir = Reservoir.from_arrays(*parts["reservoir.safetensors"], statistics.width)
     choice = _choice(config, statistics.layout if statistics.width else None)
     listed = len(ledger) > 0 or statistics.total == 0
+    gathered = Gathered(statistics, ledger, reservoir, noting=listed)
+    gathered.check()
+    means = np.hstack([part.means for part in statistics.parts])  # (classes, width)
+    if np.isnan(mapping(means[statistics.counts > 0])).any():
+        raise InputError("its mapping gives no finite scores.")
     return Model(
-        gathered=Gathered(statistics, ledger, reservoir, noting=listed),
+        gathered=gathered,
         mapping=mapping,
         choice=choice,
         prior=_prior(config["prior"], statistics.classes),

@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 
 from yoro import limits
-from yoro.data.decoding import decode_and_digest
+from yoro.data.processes import DecoderPool
 from yoro.environment import __version__, cores
 from yoro.errors import ImageError, one_line
 from yoro.http.errors import busy, handle_errors
@@ -61,6 +61,7 @@ class Service:
         metrics.waiting.set_function(lambda: self.batcher.waiting)
         current.changed = metrics.model
         self.decoding = ThreadPoolExecutor(cores(), "yoro-decoding", lower_priority)
+        self.decoders = DecoderPool(cores())
         self.slow_work = ThreadPoolExecutor(1, "yoro-slow-work", lower_priority)  # that may take seconds, one at a time
         self._learning = 0
 
@@ -112,15 +113,17 @@ class Service:
                 await reloading
         for part in (self.decoding, self.slow_work):
             part.shutdown()
+        self.decoders.close()
         self.batcher.close()
 
     async def _answer(self, served: Served | ServedSource, upload: Upload) -> AnsweredUpload:
-        decode = partial(decode_and_digest, upload.content, served.pipeline.geometry, name=upload.name)
+        decode = partial(self.decoders.decode, upload.content, upload.name, served.pipeline.geometry)
         try:
-            image, digest = await self._run(self.decoding, decode)
+            decoded = await self._run(self.decoding, decode)
         except ImageError as error:
             return AnsweredUpload(upload.name, "", error)
-        return AnsweredUpload(upload.name, digest, await self.batcher.answer(served, image))
+        answer = await self.batcher.answer(served, decoded.pixels[0])
+        return AnsweredUpload(upload.name, decoded.digests[0], answer)
 
     @staticmethod
     def _run(where: ThreadPoolExecutor, do: Callable[P, T], *words: P.args, **more: P.kwargs) -> Awaitable[T]:

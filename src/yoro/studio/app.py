@@ -20,7 +20,6 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 
 from yoro import limits
-from yoro.data.decoding import decode
 from yoro.errors import InputError
 from yoro.http.errors import RefusedError, handle_errors
 from yoro.http.guard import Access, Guard, Log
@@ -271,7 +270,7 @@ def _add_uploads(app: FastAPI, studio: Studio) -> None:
     @app.post(f"{API}/try")
     async def trial(request: Request) -> Response:
         def trying(uploads: list[Upload]) -> dict[str, object]:
-            image = decode(uploads[0].content, learner.pipeline.geometry, name=uploads[0].name)
+            image = work.decoders.decode(uploads[0].content, uploads[0].name, learner.pipeline.geometry).pixels[0]
             return answer_of(work, learner.learned, learner.said, learner.respond(image[None])[0])
 
         return JSONResponse(await studio.receive(request, studio.answering, trying, 1))

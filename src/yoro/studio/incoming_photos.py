@@ -10,7 +10,7 @@ from pathlib import Path
 from yoro import limits
 from yoro.data.archive_members import Member
 from yoro.data.archives import is_archive, is_other_archive
-from yoro.data.decoding import decode_twofold, file_bytes
+from yoro.data.decoding import file_bytes
 from yoro.data.examples import Dataset, Example
 from yoro.data.find import find
 from yoro.data.geometry import Geometry
@@ -85,11 +85,12 @@ class _Incoming:
     def keep(self, content: bytes, name: str, label: str | None) -> Iterator[Found]:
         """The photo, once it is saved; nothing if it cannot be read."""
         try:
-            pixels, small, digest = decode_twofold(content, self._geometry, THUMBNAIL, name=name)
+            decoded = self._work.decoders.decode(content, name, self._geometry, THUMBNAIL)
         except ImageError as error:
             self.added.refused.append(one_line(error))
             return
-        self._work.keep(digest, content, thumbnail(small, THUMBNAIL.side), pixels)
+        digest = decoded.digests[0]
+        self._work.keep(digest, content, thumbnail(decoded.smalls[0], THUMBNAIL.side), decoded.pixels[0])
         yield digest, name.replace("\\", "/").rpartition("/")[2][-MOST_NAME:], label
 
     def keep_all(self, dataset: Dataset) -> Iterator[Found]:

@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro import limits
-from yoro.data.decoding import decode
+from yoro.data.decoding import file_bytes
 from yoro.data.geometry import Geometry
+from yoro.data.processes import DecoderPool
+from yoro.environment import cores
 from yoro.errors import InputError, StoreError, YoroError, one_line
 from yoro.files.atomic import write_file
 from yoro.model.model import Json, Model
@@ -51,6 +53,7 @@ class Workspace:
         self._decoded: dict[str, NDArray[np.uint8]] = {}  # pixels of new photos, oldest first
         self._bases: dict[str, Base] = {}
         self._lock = threading.RLock()
+        self.decoders = DecoderPool(cores())
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
@@ -65,6 +68,7 @@ class Workspace:
 
     def close(self) -> None:
         """Unlock the folder."""
+        self.decoders.close()
         with self._lock:
             self._database.close()
 
@@ -127,7 +131,10 @@ class Workspace:
         """The pixels of a photo, decoded when it came in; from its file if they were not kept."""
         with self._lock:
             found = self._decoded.pop(digest, None)
-        return decode(self.photo(digest), geometry, name=name) if found is None else found
+        if found is not None:
+            return found
+        square: NDArray[np.uint8] = self.decoders.decode(file_bytes(self.photo(digest)), name, geometry).pixels[0]
+        return square
 
     def photo(self, digest: str) -> Path:
         """The file of a photo; it is named by the digest of its content, never by the client."""

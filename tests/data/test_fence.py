@@ -1,0 +1,204 @@
+"""Whatever a file claims, decoding it costs no more than the limits say; watched from outside the decoding process."""
+
+from __future__ import annotations
+
+import io
+import resource
+import struct
+import time
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from yoro import limits
+from yoro.data import processes
+from yoro.data.geometry import Geometry
+from yoro.data.processes import DecodingProcess
+from yoro.environment import peak_memory
+
+GEOMETRY = Geometry(32)
+
+
+def png(width: int, height: int, bits: int, colour: int, data: bytes) -> bytes:
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def bmp(width: int, height: int) -> bytes:
+    info = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, 0, 0, 0, 0, 0, 0)
+    return b"BM" + struct.pack("<IHHI", 54, 0, 0, 54) + info
+
+
+def encoded(kind: str, size: tuple[int, int], **options: object) -> bytes:
+    sink = io.BytesIO()
+    Image.new("RGB", size, (200, 30, 30)).save(sink, kind, **options)
+    return sink.getvalue()
+
+
+def claims(content: bytes, kind: str) -> bytes:
+    """The file with the largest size that its header can state in place of its own."""
+    if kind == "GIF":
+        return content[:6] + b"\xff\xff\xff\xff" + content[10:]
+    if kind == "JPEG":
+        at = max(content.find(b"\xff\xc0"), content.find(b"\xff\xc2"))
+        return content[: at + 5] + b"\xff\xff\xff\xff" + content[at + 9 :]
+    if kind == "JPEG2000":
+        at = content.find(b"\xff\x51") + 6
+        return content[:at] + struct.pack(">II", 2**31 - 1, 2**31 - 1) + content[at + 8 :]
+    if kind == "WEBP":
+        return content[:26] + b"\xff\x3f\xff\x3f" + content[30:]
+    raise AssertionError(kind)
+
+
+CLAIMS = {
+    "png of one column": png(1, 100_000_000, 1, 0, zlib.compress(bytes(2))),
+    "png of one row": png(100_000_000, 1, 1, 0, zlib.compress(bytes(2))),
+    "png with rows missing": png(10_000, 10_000, 8, 2, zlib.compress(bytes(30_001))),
+    "png of the largest sides": png(99_999, 1_700, 1, 0, zlib.compress(bytes(12_502))),
+    "png of 16-bit colour": png(9_000, 9_000, 16, 6, zlib.compress(bytes(72_001))),
+    "bmp of one column": bmp(1, 100_000_000),
+    "bmp": bmp(13_000, 13_000),
+    "pgm of one column": b"P5 1 100000000 255\n",
+    "pgm": b"P5 13000 13000 255\n",
+    "pbm of one column": b"P4 1 100000000\n",
+    "plain ppm": b"P3 7000 7000 255\n1 2 3",
+    "gif": claims(encoded("GIF", (8, 8)), "GIF"),
+    "jpeg": claims(encoded("JPEG", (8, 8)), "JPEG"),
+    "progressive jpeg": claims(encoded("JPEG", (8, 8), progressive=True), "JPEG"),
+    "jpeg 2000": claims(encoded("JPEG2000", (8, 8)), "JPEG2000"),
+    "webp": claims(encoded("WEBP", (8, 8)), "WEBP"),
+}
+
+
+def children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_the_smallest_file_that_claims_the_most_costs_little(name: str) -> None:
+    before, mine = children_seconds(), peak_memory()
+    process = DecodingProcess()
+    process.request([CLAIMS[name]], [name], GEOMETRY)
+    decoded = process.answer()
+    peak = peak_of(process.pid)
+    process.close()
+    assert decoded.failures, "it has too few bytes for its pixels"
+    assert peak < 500  # megabytes, some 60 of them for the process itself
+    assert children_seconds() - before < 5
+    assert peak_memory() < mine + 50
+
+
+def peak_of(pid: int | None) -> int:
+    """Megabytes that another process has taken at most; none if it is gone already."""
+    status = Path(f"/proc/{pid}/status")
+    lines = [line for line in status.read_text().splitlines() if line.startswith("VmHWM")] if status.exists() else []
+    return int(lines[0].split()[1]) // 1024 if lines else 0
+
+
+def test_a_repeated_scan_is_refused_before_it_is_decoded() -> None:
+    content = encoded("JPEG", (1500, 1500), progressive=True)
+    last = content.rfind(b"\xff\xda")
+    bomb = content[:-2] + content[last:-2] * 2000 + content[-2:]
+    process = DecodingProcess()
+    process.request([bomb], ["scans.jpg"], GEOMETRY)
+    started = time.process_time()
+    ((_, said),) = process.answer().failures
+    process.close()
+    assert "scans" in said
+    assert time.process_time() - started < 1
+
+
+def test_honest_progressive_and_panoramic_photos_are_read() -> None:
+    process = DecodingProcess()
+    images = [
+        encoded("JPEG", (1200, 800), progressive=True),
+        encoded("JPEG", (60_000, 40)),
+        encoded("PNG", (4000, 3000)),
+    ]
+    process.request(images, ["a", "b", "c"], GEOMETRY)
+    assert process.answer().good == [0, 1, 2]
+    process.close()
+
+
+@pytest.mark.long
+def test_a_photo_of_two_hundred_megapixels_is_decoded_at_reduced_scale() -> None:
+    process = DecodingProcess()
+    process.request([encoded("JPEG", (16_320, 12_240))], ["phone.jpg"], GEOMETRY)
+    decoded = process.answer()
+    peak = peak_of(process.pid)
+    process.close()
+    assert decoded.good == [0], decoded.failures
+    assert peak < 500
+
+
+def test_an_image_that_takes_too_long_is_named_and_the_next_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        processes, "_START", processes._START.replace("from yoro.data.processes import main\n", SLOW_START)
+    )
+    process, good = DecodingProcess(), encoded("PNG", (9, 9))
+    process.request([good, encoded("PNG", (7, 7)), good], ["a", "slow", "c"], GEOMETRY)
+    process.request([good], ["d"], GEOMETRY)
+    first, second = process.answer(), process.answer()
+    process.close()
+    assert first.good == [0, 2]
+    assert first.failures[0][0] == 1
+    assert "seconds of processor time" in first.failures[0][1]
+    assert second.good == [0]
+
+
+SLOW_START = """
+from yoro import limits
+from yoro.data import processes
+limits.DECODING_SECONDS = 1
+real = processes.decode_and_digest
+def slow(image, *geometries, name):
+    while name == "slow":
+        pass
+    return real(image, *geometries, name=name)
+processes.decode_and_digest = slow
+from yoro.data.processes import main
+"""
+
+
+def test_a_process_that_hangs_is_killed_at_the_deadline_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging = SLOW_START.replace("        pass\n", "        __import__('time').sleep(9)\n")
+    monkeypatch.setattr(
+        processes, "_START", processes._START.replace("from yoro.data.processes import main\n", hanging)
+    )
+    process, good = DecodingProcess(), encoded("PNG", (9, 9))
+    process.request([good], ["first"], GEOMETRY)
+    assert process.answer().good == [0]
+    monkeypatch.setattr(limits, "DECODING_DEADLINE", 3)
+    process.request([good, good, good], ["a", "slow", "c"], GEOMETRY)
+    answer = process.answer()
+    process.close()
+    assert answer.failures[0][0] == 1
+    assert 2 in answer.good
+
+
+def test_memory_beyond_the_limit_is_refused_by_the_kernel_and_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        processes, "_START",
+        processes._START.replace(
+            "from yoro.data.processes import main\n",
+            "from yoro import limits\nlimits.DECODED_BYTES = 1 << 40\n"  # as if the estimate were wrong
+            "from yoro.data.processes import main\n",
+        ),
+    )  # fmt: skip
+    process = DecodingProcess()
+    large = io.BytesIO()
+    Image.fromarray(np.zeros((13_000, 13_000), dtype=np.uint8)).save(large, "PNG", compress_level=1)
+    process.request([large.getvalue()], ["large"], Geometry(32, reduced=False))
+    ((_, said),) = process.answer().failures
+    assert "memory" in said
+    assert peak_of(process.pid) < 500  # megabytes; with a larger peak it was replaced
+    process.request([encoded("PNG", (9, 9))], ["small"], GEOMETRY)
+    assert process.answer().good == [0]
+    process.close()
