@@ -4,17 +4,18 @@ import io
 import json
 import socket
 import struct
+import sys
 import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 from PIL import Image
 
-from child import BOUND
+from child import BOUND, wait_until
 from photos import crops
 from services import running
 from yoro.fit import fit
@@ -22,6 +23,7 @@ from yoro.fit import fit
 MB = 2**20
 JPEG = {"content-type": "image/jpeg"}
 PNG = {"content-type": "image/png"}
+HEAD = b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n"
 
 
 def declared_png(width: int, height: int) -> bytes:
@@ -182,12 +184,64 @@ def test_beyond_the_queue_clients_are_told_to_come_again(fitted, tmp_path, cat):
         assert ask(0).status_code == 200
 
 
-def test_beyond_the_connections_new_ones_are_refused(fitted, tmp_path, cat):
-    with running(fitted, "--connections", 4, log=tmp_path / "log") as service:
-        held = [talk(service, "") for _ in range(6)]
-        assert httpx.get(f"http://127.0.0.1:{service.port}/healthz", trust_env=False, timeout=BOUND).status_code == 503
-        for sock in held:
-            sock.close()
+def silent(port: int, count: int, sent: bytes = b"") -> list[socket.socket]:
+    found = []
+    for _ in range(count):
+        with suppress(OSError):  # it may be closed at once
+            found.append(one := socket.create_connection(("127.0.0.1", port), timeout=5))
+            one.sendall(sent)
+    return found
+
+
+@pytest.mark.parametrize("sent", [b"", HEAD], ids=["silent", "half-sent"])
+def test_clients_that_send_nothing_keep_nobody_out(fitted, tmp_path, cat, sent):
+    with running(fitted, "--connections", 40, log=tmp_path / "log") as service:
+        crowd = silent(service.port, 300, sent)
+        started = time.monotonic()
+        assert service.client.get("/healthz").status_code == 200
+        assert still_answers(service, cat)
+        assert time.monotonic() - started < 10  # a fraction of a second on a quiet machine
+        files = len(list(Path(f"/proc/{service.process.pid}/fd").iterdir()))
+        for one in crowd:
+            one.close()
+        assert files < 200
+        assert "Traceback" not in service.log.read_text()
+
+
+def test_a_full_table_of_descriptors_is_one_line(fitted, tmp_path, cat):
+    limited = ("bash", "-c", 'ulimit -Hn 90; ulimit -Sn 90; exec "$0" "$@"', sys.executable)
+    with running(fitted, "--connections", 400, log=tmp_path / "log", before=limited) as service:
+        crowd = silent(service.port, 150)
+        wait_until(lambda: "No more connections" in service.log.read_text(), service.process)
+        for one in crowd:
+            one.close()
+        wait_until(lambda: still_answers(service, cat), service.process)
+        log = service.log.read_text()
+        assert log.count("No more connections") == 1
+        assert "Traceback" not in log
+
+
+def test_a_client_that_leaves_is_one_line_and_no_error_of_the_server(service, cat):
+    before = service.counted('yoro_requests_total{path="/v1/predict",status="500"}')
+    size = service.log.stat().st_size
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", service.port)) as leaving:
+            leaving.sendall(HEAD + b"Content-Type: image/jpeg\r\nContent-Length: 100000\r\n\r\n" + cat[:1000])
+    wait_until(lambda: service.log.read_text()[size:].count(" 499 ") == 5, service.process)
+    assert "Traceback" not in service.log.read_text()[size:]
+    assert service.counted('yoro_requests_total{path="/v1/predict",status="500"}') == before
+
+
+def test_a_body_without_a_length_is_cut_at_the_limit(fitted, tmp_path, cat):
+    with running(fitted, "--most-megabytes", 1, log=tmp_path / "log") as service:
+        sent, chunk = 0, b"10000\r\n" + bytes(65536) + b"\r\n"
+        with socket.create_connection(("127.0.0.1", service.port)) as client, suppress(OSError):
+            client.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+            while sent < 64 * MB:
+                client.sendall(chunk)
+                sent += 65536
+        assert sent < 16 * MB  # what fits into the buffers of the two systems
+        assert still_answers(service, cat)
 
 
 def test_html_in_a_class_name_is_text(tmp_path):

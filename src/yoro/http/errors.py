@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from yoro.errors import InputError, YoroError, one_line
 
@@ -36,7 +37,15 @@ def handle_errors(app: FastAPI) -> None:
     async def handle(_: Request, error: Exception) -> Response:
         return refusal_of(error).response()
 
-    for kind in (RefusedError, YoroError, TimeoutError, RequestValidationError, HTTPException, Exception):
+    for kind in (
+        RefusedError,
+        YoroError,
+        TimeoutError,
+        ClientDisconnect,
+        RequestValidationError,
+        HTTPException,
+        Exception,
+    ):
         app.add_exception_handler(kind, handle)
 
 
@@ -47,6 +56,8 @@ def refusal_of(error: Any) -> RefusedError:
             return error
         case YoroError():
             return RefusedError(422 if isinstance(error, InputError) else 503, one_line(error))
+        case ClientDisconnect():
+            return RefusedError(499, "The client closed the connection.")
         case TimeoutError():
             return RefusedError(503, "The answer took too long; try again later.", {"retry-after": "5"})
         case RequestValidationError():

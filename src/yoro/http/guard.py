@@ -51,7 +51,7 @@ class Guard:
         self, app: ASGIApp, settings: ServeSettings, access: Access, log: Log,
         record: Callable[[str, int, float], None] = lambda *_: None, shut_down: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        self._app, self._settings, self._access, self._log, self._record = app, settings, access, log, record
+        self._app, self._settings, self._access, self.log, self._record = app, settings, access, log, record
         self.shut_down = shut_down
         self._held = 0  # bytes of bodies
 
@@ -66,7 +66,7 @@ class Guard:
         except RefusedError as refusal:
             await refusal.response()(scope, receive, exchange.send)
         except Exception:  # it was answered with 500, or the answer had begun
-            self._log(plain(traceback.format_exc(), keep="\n"))
+            self.log(plain(traceback.format_exc(), keep="\n"))
         finally:
             self._held -= body.size
             self._note(scope, exchange, body)
@@ -103,8 +103,10 @@ class Guard:
 
     def _check_size(self, size: int) -> None:
         if size > self._settings.body_bytes:
-            most = self._settings.most_megabytes
-            raise RefusedError(413, f"The body is larger than {most} MB; send fewer or smaller files per request.")
+            said = (
+                f"The body is larger than {self._settings.most_megabytes} MB; send fewer or smaller files per request."
+            )
+            raise RefusedError(413, said, {"connection": "close"})
 
     def _note(self, scope: Scope, exchange: _Exchange, body: _Body) -> None:
         """Record the request, and log one line: of the content only its size."""
@@ -113,7 +115,7 @@ class Guard:
         client = scope["client"][0] if scope.get("client") else "-"
         when = datetime.now(UTC).isoformat(timespec="milliseconds")
         what = f"{plain(scope['method'])} {plain(scope['path'])[:LOGGED_LENGTH]}"
-        self._log(f"{when} {client} {what} {exchange.status} {1e3 * seconds:.1f} ms, {body.size:,} bytes")
+        self.log(f"{when} {client} {what} {exchange.status} {1e3 * seconds:.1f} ms, {body.size:,} bytes")
 
 
 class _Exchange:

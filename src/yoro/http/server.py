@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import signal
 import socket
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,23 +19,48 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from yoro.errors import InputError
-from yoro.http.guard import Guard
+from yoro.http.guard import Guard, Log
 from yoro.http.priority import lower_priority, single_threaded_blas
 from yoro.http.settings import ServeSettings
 
+SPARE_CONNECTIONS = 32  # beyond the limit, for `/healthz` while all others are being answered
+SPARE_FILES = 256  # that a server needs beside its connections
+SECONDS_BETWEEN_WARNINGS = 60.0
 SPARE_SECONDS = 5.0  # that a graceful shutdown waits beyond the longest request
 Loaded = TypeVar("Loaded")
 
 
 class Connection(H11Protocol):
-    """One connection; it is closed after a while without a request, or with a response that nobody reads."""
+    """One connection; it is closed after a while without a request, or with a response that nobody reads.
 
+    When there are too many, the oldest idle one of the client that has most of them makes room for a new one, so that
+    clients which open connections and send nothing keep nobody out.
+    """
+
+    most: int
+    header_seconds: float
     _idle: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
+    _asked = False  # whether a whole request has arrived
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast("asyncio.Transport", transport))
         self._watch_idle()
+        if len(self.connections) > self.most:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        others = [one for one in self.connections if isinstance(one, Connection) and one is not self]
+        idle = [one for one in others if one._idle is not None and not one.transport.is_closing()]
+        if idle:
+            counts = Counter(one._address for one in idle)
+            min(idle, key=lambda one: (-counts[one._address], one._idle.when() if one._idle else 0.0)).transport.abort()
+        elif len(self.connections) > self.most + SPARE_CONNECTIONS:
+            self.transport.abort()
+
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -60,11 +88,13 @@ class Connection(H11Protocol):
     def _watch_idle(self) -> None:
         """Start the idle timer, unless a request is being served: that has time limits of its own."""
         if self.cycle is not None and not self.cycle.response_complete:
+            self._asked = True
             if self._idle is not None:
                 self._idle.cancel()
             self._idle = None
         elif self._idle is None:
-            self._idle = self.loop.call_later(self.timeout_keep_alive, self.transport.abort)
+            seconds = self.timeout_keep_alive if self._asked else min(self.header_seconds, self.timeout_keep_alive)
+            self._idle = self.loop.call_later(seconds, self.transport.abort)
 
 
 class Server(uvicorn.Server):
@@ -106,18 +136,51 @@ def run_server(settings: ServeSettings, load: Callable[[], Loaded], build: Calla
 
 
 def _serve(app: Guard, sock: socket.socket, settings: ServeSettings) -> None:
+    _allow_files(settings.connections)
+    limits = {"most": settings.connections, "header_seconds": settings.header_seconds}
+    connection = type("LimitedConnection", (Connection,), limits)
     config = uvicorn.Config(
-        app, http=Connection, ws="none", loop="asyncio", lifespan="on", interface="asgi3",
+        app, http=connection, ws="none", loop="asyncio", lifespan="on", interface="asgi3",
         log_config=None, access_log=False, server_header=False, proxy_headers=False,
-        limit_concurrency=settings.connections, backlog=settings.connections,
+        backlog=settings.connections,
         timeout_keep_alive=settings.idle_seconds,  # type: ignore[arg-type]  # passed on to call_later
         timeout_graceful_shutdown=int(settings.read_seconds + settings.answer_seconds + SPARE_SECONDS),
     )  # fmt: skip
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     server = Server(config, app.shut_down)
-    asyncio.run(server.serve(sockets=[sock]))
+    asyncio.run(_run(server, sock, app.log))
     if server.interrupted:
         raise KeyboardInterrupt
+
+
+async def _run(server: Server, sock: socket.socket, log: Log) -> None:
+    last = -math.inf
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        nonlocal last
+        if isinstance(context.get("exception"), OSError) and "accept" in str(context.get("message")):
+            if loop.time() - last > SECONDS_BETWEEN_WARNINGS:
+                last = loop.time()
+                log(f"No more connections can be accepted for now: {context['exception']}.")
+        else:
+            loop.default_exception_handler(context)
+
+    asyncio.get_running_loop().set_exception_handler(handle)
+    await server.serve(sockets=[sock])
+
+
+def _allow_files(connections: int) -> None:
+    """Raise this process's limit on open files so that every connection has one, as far as the system allows."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+        )
 
 
 def listen(settings: ServeSettings) -> socket.socket:

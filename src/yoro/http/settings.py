@@ -24,6 +24,7 @@ class ServeSettings:
     batch_images: Annotated[int, Option("Images per forward pass.", expert=True)] = 32
     read_seconds: Annotated[float, Option("Time limit for sending a request.", expert=True)] = 30.0
     answer_seconds: Annotated[float, Option("Time limit for answering it.", expert=True)] = 60.0
+    header_seconds: Annotated[float, Option("Time limit for the first request of a connection.", expert=True)] = 5.0
     idle_seconds: Annotated[
         float,
         Option(
