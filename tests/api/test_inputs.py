@@ -280,3 +280,32 @@ def _classifier(photos):
     if not _KEPT:
         _KEPT.append(yoro.fit(*photos, source=SOURCE))
     return _KEPT[0]
+
+
+MISSING = {
+    "a list": ["cat", "dog", None],
+    "NaN in a list": ["cat", "dog", float("nan")],
+    "objects": np.array(["cat", "dog", None], dtype=object),
+    "numbers": np.array([0.0, 1.0, np.nan]),
+    "Int64 of pandas": pd.array([0, 1, None], dtype="Int64"),
+    "a Series": pd.Series(["cat", "dog", None]),
+    "strings of pandas": pd.array(["cat", "dog", None], dtype="string"),
+    "categories": pd.Categorical(["cat", "dog", None]),
+}
+
+
+@pytest.mark.parametrize("labels", MISSING.values(), ids=MISSING)
+@pytest.mark.parametrize("what", ["responses", "images"])
+def test_a_missing_label_is_an_error_and_no_class(labels, what):
+    rng = np.random.default_rng(0)
+    images = [rng.integers(0, 255, (9, 9, 3), dtype=np.uint8) for _ in range(3)]
+    data = rng.normal(size=(3, 5)) if what == "responses" else images
+    with pytest.raises(InputError, match=r"label"):
+        yoro.fit(data, labels)
+
+
+def test_numbers_with_a_fraction_are_no_labels_and_whole_ones_of_pandas_are():
+    responses = np.random.default_rng(0).normal(size=(6, 5))
+    with pytest.raises(InputError, match="expected text or an integer"):
+        yoro.fit(responses, np.array([0.0, 1.0] * 3))
+    assert yoro.fit(responses, pd.Series([0, 1] * 3, dtype="Int64")).classes == (0, 1)

@@ -121,6 +121,7 @@ def open_responses(data: ResponseData, *, labelled: bool) -> ResponseStream:
         return ResponseStream(lambda _: _closing(file), len(file))
     if isinstance(data, tuple):
         batch = check_batch(*data)
+        _refuse_fractions(np.asarray(data[1]))
         refuse_non_finite(batch.responses)
         labels = checked_labels(batch.labels, "The data given").tolist()
         return ResponseStream(lambda _: _slices(batch.responses, labels), len(labels))
@@ -130,6 +131,13 @@ def open_responses(data: ResponseData, *, labelled: bool) -> ResponseStream:
     responses = check_batch(values, np.zeros(len(values), dtype=np.str_)).responses
     refuse_non_finite(responses)
     return ResponseStream(lambda _: _slices(responses, None), len(responses))
+
+
+def _refuse_fractions(labels: NDArray[np.generic]) -> None:
+    """Raise if labels are numbers that need not be whole; those of a column with gaps become such in some tables."""
+    odd = [label for label in labels.tolist() if isinstance(label, float)] if labels.dtype.kind in "fO" else []
+    if odd:
+        raise InputError(f"A label is {odd[0]!r}; expected text or an integer.")
 
 
 def _closing(file: ResponseFile | ParquetResponses) -> Iterator[ResponseBatch]:

@@ -15,6 +15,7 @@ from yoro.limits import RESPONSE_SIZE
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+MISSING = frozenset({"nan", "<NA>", "NaT"})  # as the gaps of arrays and tables are written
 DIGEST = 16  # bytes of a content digest
 
 
@@ -36,13 +37,26 @@ def check_batch(responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | No
         if not (np.issubdtype(z.dtype, np.integer) or z.dtype == np.bool_):
             raise InputError(f"Responses have type {z.dtype}; expected real numbers.")
         z = z.astype(np.float64)
-    y = np.asarray(labels)
+    y = np.asarray(labels, dtype=object if isinstance(labels, list | tuple) else None)
     if y.shape != (len(z),):
         raise InputError(
             f"There are {len(z)} responses but labels of shape {y.shape}; expected one label per response."
         )
+    refuse_missing(y)
     names = y.astype(np.str_, copy=False)
     return LabelledBatch(z, names, None) if weights is None else _weighted(z, names, weights)
+
+
+def refuse_missing(labels: NDArray[np.generic]) -> None:
+    """Raise if a label is missing: None, NaN or NA in an array of objects or numbers."""
+    if labels.dtype.kind not in "fO":
+        return
+    missing = [label is None or (not isinstance(label, str) and str(label) in MISSING) for label in labels]
+    if any(missing):
+        raise InputError(
+            f"{sum(missing)} of {len(missing)} labels are missing, the first at index {missing.index(True)}. "
+            "Leave these examples out, or label them."
+        )
 
 
 def _weighted(z: NDArray[np.floating], y: NDArray[np.str_], weights: ArrayLike) -> LabelledBatch:
