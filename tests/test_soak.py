@@ -40,6 +40,7 @@ def flat(rows: list[list[str]], first: int) -> None:
     assert max(memory[first:]) < 1.05 * memory[first]
 
 
+@pytest.mark.long
 def test_memory_stays_flat_as_images_grow():
     rows = table("million.py", "--most", 30_000, "--width", 32, "--reservoir", 500)
     assert [row[0] for row in rows] == ["1,024", "10,240", "30,000"]

@@ -75,6 +75,7 @@ def test_images_added_to_a_zero_shot_model_give_the_model_of_a_fit(folder, new):
     assert grown.evaluate(new).accuracy > 0.8
 
 
+@pytest.mark.long
 def test_a_black_box_of_similarities_gives_the_same_classifier(folder, new):
     classifier = yoro.fit(folder, source=CONSE, attributes=BANK, shrinkage=0.1, zero_shot=False)
     words = classifier.model.words
@@ -101,6 +102,7 @@ def test_a_class_without_images_is_answered_beside_classes_that_have_some(folder
     assert np.isfinite(np.log(classifier.predict_proba(new))).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shots", [1, 2, 4])
 def test_few_shots_are_never_below_their_own_zero_shot_head(folder, new, shots):
     zero = yoro.fit(folder, shots=0, source=CONSE, attributes=BANK).evaluate(new).accuracy
@@ -163,6 +165,7 @@ def test_a_stranger_s_bank_is_an_error_not_a_crash(folder, tmp_path, content):
         yoro.load(tmp_path / "m.yoro")
 
 
+@pytest.mark.long
 def test_a_new_class_needs_sentences_of_the_kind_the_model_has(folder, tmp_path):
     classifier = yoro.fit(folder, source=CONSE, attributes=BANK)
     (tmp_path / "dog").mkdir()
@@ -187,6 +190,7 @@ def test_forgetting_the_last_image_leaves_the_class_to_its_sentences(folder, new
     assert classifier.evaluate(new).accuracy > 0.8
 
 
+@pytest.mark.long
 def test_models_merge_where_their_sentences_agree(folder, new, tmp_path):
     halves = []
     for part in (("cat", "coffee"), ("coffee", "rocket", "astronaut")):
@@ -229,6 +233,7 @@ def test_what_cannot_be_says_why(folder, options, error, message):
         yoro.fit(source=CONSE)
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_open_clip_from_fit_to_export_without_a_network(clip, folder, new, tmp_path, monkeypatch, socket_disabled):
     monkeypatch.setenv("YORO_CACHE", str(tmp_path / "cache"))

@@ -251,6 +251,7 @@ def test_a_worker_imports_numpy_and_pillow_only() -> None:
     assert not heavy & set(loaded)
 
 
+@pytest.mark.long
 def test_more_images_need_no_more_memory(tmp_path: Path) -> None:
     path = save(tmp_path / "a.png")
 
@@ -269,13 +270,13 @@ def test_more_images_need_no_more_memory(tmp_path: Path) -> None:
 
 
 def test_requests_and_answers_larger_than_a_pipe_do_not_block(tmp_path: Path) -> None:
-    process = DecodingProcess(GEOMETRY)
+    process = DecodingProcess()
     try:
         names = ["n" * 3000] * 400  # 1.2 MB each way: every one fails, and says so with its name
         for _ in range(4):
-            process.request([str(tmp_path / "gone.jpg")] * 400, names)
+            process.request([str(tmp_path / "gone.jpg")] * 400, names, GEOMETRY)
         for _ in range(4):
-            assert len(process.answer("a batch")[2]) == 400
+            assert len(process.answer().failures) == 400
     finally:
         process.close()
         process.close()

@@ -110,7 +110,7 @@ def test_similarities_to_other_sentences_are_other_responses(place):
 
 def test_numbers_too_large_to_be_squared_are_refused(digits):
     responses, labels = digits
-    with pytest.raises(NonFiniteError, match=r"beyond 1e\+100"):
+    with pytest.raises(NonFiniteError, match=r"beyond 1e"):
         yoro.fit((responses[:100] * 1e155, labels[:100]))
     classifier = yoro.fit((responses[:100], labels[:100]))
     with pytest.raises(NonFiniteError):
@@ -121,7 +121,7 @@ def test_numbers_too_large_to_be_squared_are_refused(digits):
 def test_a_model_that_could_not_be_loaded_is_not_saved(digits, tmp_path):
     model = yoro.fit((digits[0][:100], digits[1][:100])).model
     model.mapping.weights[0, 0] = np.inf
-    with pytest.raises(StoreError, match="is not saved: its weights hold NaN or infinity"):
+    with pytest.raises(StoreError, match="is not saved"):
         write_model(model, tmp_path / "m.yoro")
     assert list(tmp_path.iterdir()) == []
 

@@ -164,6 +164,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.long
 def test_killed_while_it_tidies_up_a_fit_is_resumed_cleanly(tmp_path):
     pictures = tmp_path / "photos"
     write_folder(pictures, count=2)

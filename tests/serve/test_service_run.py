@@ -81,7 +81,10 @@ def test_it_connects_to_nobody(fitted, tmp_path, cat):
         assert service.process.wait(BOUND) == 0
     text = trace.read_text()
     assert "accept" in text
-    listening, answering = r"socket\(AF_INET, SOCK_STREAM", r"sendto\(.*, NULL, 0\)"  # to no other address
+    listening, answering = (
+        r"socket\(AF_INET, SOCK_STREAM",
+        r"sendto\(.*, NULL, 0(?:\)| <unfinished)",
+    )  # to no other address
     assert [line for line in strange(text) if not re.search(f"{listening}|{answering}", line)] == []
     assert "connect(" not in text
 

@@ -10,7 +10,7 @@ import yoro
 from child import wait_until
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import PipelineSettings
-from yoro.studio import background_learner, workspace
+from yoro.studio import background_learner
 from yoro.studio.background_learner import Learner
 from yoro.studio.incoming_photos import add_data
 from yoro.studio.solving import SolveTask
@@ -105,14 +105,15 @@ def test_a_result_that_comes_late_does_not_replace_that_of_a_newer_step(watched,
 
 
 def test_a_new_photo_is_decoded_once(watched, photos, monkeypatch):
-    def decode(*_, **__):
-        raise AssertionError("decoded again")
-
-    monkeypatch.setattr(workspace, "decode", decode)
+    asked = []
+    decoders = watched.work.decoders
+    decode = decoders.decode
+    monkeypatch.setattr(decoders, "decode", lambda content, *rest: asked.append(content) or decode(content, *rest))
     add_data(watched.work, photos, watched.learner.pipeline.geometry)
     watched.settle()
     assert watched.learner.read() == (24, 24)
     assert (watched.learner.broken, watched.learner.said) == ({}, "")
+    assert len(asked) == len(set(asked)) == 24
 
 
 def test_steps_that_follow_each_other_settle_to_the_last(watched, photos):

@@ -57,6 +57,7 @@ def shares(studio, files):
     return np.array([[one[name] for name in sorted(one)] for one in bars])
 
 
+@pytest.mark.long
 def test_a_model_goes_on_as_update_forget_and_relabel_would(fitted, tmp_path, photos, folder):
     others = [photos / name / "005.jpg" for name in NAMES]
     near = {"abs": 2e-6}  # the page is told six digits

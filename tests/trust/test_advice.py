@@ -57,6 +57,7 @@ def test_two_images_a_class_have_no_curve_and_one_no_advice(digits):
         yoro.fit(some(digits, 1)).advice()
 
 
+@pytest.mark.long
 def test_members_of_one_group_are_never_on_both_sides(digits, tmp_path):
     responses, labels = some(digits, 8)
     groups = np.array([f"g{i // 2}" for i in range(len(labels))])

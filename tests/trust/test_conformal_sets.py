@@ -25,6 +25,7 @@ def test_the_limit_is_the_least_cautious_that_the_guarantee_allows(n, coverage, 
     assert np.mean(covered) < coverage + 1 / (n + 1) + 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("shots", "by"), [(5, "leave-one-out"), (16, "leave-one-out"), (5, "full")])
 def test_coverage_of_new_digits_is_what_was_asked(digits, shots, by):
     shares = []

@@ -37,6 +37,7 @@ def test_margins_are_between_the_right_class_and_the_best_other():
     assert judged.accuracy == 0.5
 
 
+@pytest.mark.long
 def test_eight_images_a_class_tell_of_sixteen_and_thirty_two(digits):
     """Means of ten draws of pixels, which the formula was not made from: within 3 points, and the bounds hold."""
     responses, labels = digits

@@ -342,4 +342,4 @@ def _duplicates(examples: Sequence[Example], gathered: Gathered) -> tuple[list[s
     if len(found.conflicts) > SHOWN:
         conflicts.append(f"{counted(len(found.conflicts) - SHOWN, 'more image')} under two labels.")
     repeats = counted(len(found.repeats), "image")
-    return [f"Twice in their class: {repeats}, such as {found.repeats[0].name!r}."] if found.repeats else [], conflicts
+    return [f"Duplicates: {repeats}, such as {found.repeats[0].name!r}."] if found.repeats else [], conflicts

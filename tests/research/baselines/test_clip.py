@@ -228,15 +228,15 @@ def test_banks_that_do_not_fit_a_method_are_refused_and_stand_ins_are_named(clip
     padded = LabelledImages(photo_examples(1), CLASSES, clip_geometry(clip_prompt("ar", twin), twin))
     for method, banks, message in (
         ("vp", (), "32, but the prompt takes 64"),
-        ("ar", (BANK,), "ar takes none of the banks of sentences; 1 came"),
-        ("dvp-cse", (BANK,), "takes 2 or more .* 1 came"),
-        ("attrvr", (BANK,) * 3, "takes 1 or 2 .* 3 came"),
+        ("ar", (BANK,), "for ar: 1"),
+        ("dvp-cse", (BANK,), "for dvp-cse: 1; expected 2"),
+        ("attrvr", (BANK,) * 3, "for attrvr: 3; expected 1"),
     ):
         with pytest.raises(InputError, match=message):
             clip_training(ClipSettings(method, banks), texts, twin, padded, clip_recipe(method))
     notes = clip_training(ClipSettings("attrvr"), texts, twin, padded, clip_recipe("attrvr"))[1]
     assert "our 20 templates are used" in notes[0]
-    assert "counts wholly" in notes[1]
+    assert "one bank" in notes[1]
     backwards = replace(padded, classes=CLASSES[::-1])
     with pytest.raises(InputError, match="sorted by name"):
         clip_training(ClipSettings("ar"), texts, twin, backwards, clip_recipe("ar"))

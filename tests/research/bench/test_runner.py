@@ -310,6 +310,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.long
 @torch_needed
 def test_a_killed_run_goes_on_where_it_was_and_ends_alike(tmp_path: Path):
     pytest.importorskip("torch")

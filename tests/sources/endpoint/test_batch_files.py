@@ -40,7 +40,7 @@ def test_a_fit_of_batched_answers_makes_no_call_and_is_the_same(tmp_path, few, u
     (tmp_path / "answers.jsonl").write_text("\n".join(json.dumps(answer(line)) for line in reversed(lines)))
     done = run("endpoint", "take", tmp_path / "answers.jsonl", "--source", source)
     assert "32 answers imported" in done.stderr
-    assert "32 known before" in run("endpoint", "take", tmp_path / "answers.jsonl", "--source", source).stderr
+    assert "32 already known" in run("endpoint", "take", tmp_path / "answers.jsonl", "--source", source).stderr
     fitted = yoro.fit(few, source=source).model  # nothing listens at its address
     np.testing.assert_array_equal(fitted.mapping.weights, undisturbed.mapping.weights)
     again = run("endpoint", "batch", few, "--source", source, "--out", tmp_path / "more.jsonl")

@@ -84,6 +84,7 @@ def test_timm_features_are_what_the_classifier_reads(tiny, folder, photos):
     np.testing.assert_allclose(logits.respond(images), wanted, atol=1e-5)
 
 
+@pytest.mark.long
 def test_torchvision_features_are_what_the_classifier_reads(shuffle, folder, photos):
     import torch
 
@@ -140,6 +141,7 @@ def test_an_export_is_made_once(folder, tiny, cache, monkeypatch):
     assert all(file.suffix == ".onnx" for file in cache.iterdir())  # nothing half-written is left
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", ["noise", "other numbers"])
 def test_a_damaged_export_is_made_anew(damage, folder, tiny, tmp_path, monkeypatch, photos):
     monkeypatch.setenv("YORO_CACHE", str(tmp_path))
@@ -213,6 +215,7 @@ def test_an_absent_device_is_refused(folder, tiny):
             open_source(name, device="cuda")
 
 
+@pytest.mark.long
 def test_the_instagram_network_says_its_licence(folder, monkeypatch):
     """The 350 MB network itself is not built: the licence hangs on its name."""
     import timm

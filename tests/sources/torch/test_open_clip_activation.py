@@ -73,6 +73,7 @@ def test_other_files_keep_the_activation_of_their_architecture(tmp_path):
         torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.long
 def test_the_activation_is_part_of_what_a_source_is(tmp_path, monkeypatch):
     monkeypatch.setenv("YORO_CACHE", str(tmp_path / "cache"))
     digests, vectors = [], []

@@ -231,7 +231,7 @@ def _banks(settings: ClipSettings, texts: DualEncoder, classes: tuple[str, ...])
     least, most, expected = BANKS.get(method, (0, 0, "none"))
     wanted: Sequence[Attributes] = ("templates",) if not given and least == 1 else given
     if not least <= len(wanted) <= most:
-        raise InputError(f"{method} takes {expected} banks of sentences, got {len(given)}.")
+        raise InputError(f"Number of banks of sentences for {method}: {len(given)}; expected {expected}.")
     vectors, notes = [], []
     for attributes in wanted:
         rows, odd = bank_vectors(texts, classes, attributes, each=settings.sentences, seed=settings.bank_seed)
