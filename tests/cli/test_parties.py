@@ -102,6 +102,7 @@ def test_what_goes_wrong_is_one_line_and_nothing_is_written(work, digits, words,
     assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.long
 def test_images_are_read_as_was_agreed_on(tmp_path):
     for name, seed in (("a", 0), ("b", 1)):
         write_folder(tmp_path / name, count=3, seed=seed)

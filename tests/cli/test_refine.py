@@ -78,6 +78,7 @@ def stopped(place, out, epoch, number):
     return child.returncode, told, "".join(said) + rest
 
 
+@pytest.mark.long
 def test_killed_within_an_epoch_the_verb_resumes_to_the_same_model(place):
     straight = json.loads(run(*command("whole.yoro"), cwd=place).stdout)
     assert straight["kept"]

@@ -101,6 +101,7 @@ def test_processes_that_decode_change_nothing(work, by_folder):
         assert_equal(yoro.fit(data, **QUICK, workers=2).model, by_folder.model)
 
 
+@pytest.mark.long
 def test_the_verbs_take_them_as_they_are_typed(work):
     run("fit", "shard-0.tar", "shard-1.tar", "--out", "m.yoro", *WORDS)
     run("predict", "m.yoro", "rows.parquet", "--out", "p.csv", "--source", WORDS[1])

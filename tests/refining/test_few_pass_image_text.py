@@ -38,6 +38,7 @@ def opened(request, tmp_path):
     return f"open_clip:local-dir:{write_clip(tmp_path / 'clip')}", protocol
 
 
+@pytest.mark.long
 def test_a_prompt_is_trained_through_the_folded_head(opened, folders, tmp_path, monkeypatch):
     from yoro.refining.few_pass import refine
     from yoro.refining.settings import RefineSettings

@@ -63,6 +63,7 @@ def test_a_damaged_journal_is_an_error_that_says_so(tmp_path):
         Workspace(tmp_path / "other")
 
 
+@pytest.mark.long
 def test_tidying_deletes_what_was_removed_and_keeps_the_rest(tmp_path, photos):
     with studio_at(tmp_path / "work", photos) as studio:
         before = studio.settled()

@@ -130,6 +130,7 @@ def large_photographs(folder: Path) -> list[Path]:
     return files
 
 
+@pytest.mark.long
 def test_large_photos_in_every_orientation_are_answered_as_by_predict(page, model, tmp_path):
     assert_equal_to_python(page, model, large_photographs(tmp_path))
 
@@ -152,6 +153,7 @@ def test_over_an_insecure_address_there_is_no_camera_and_large_photos_are_answer
     page.requests.clear()  # of an address that the other tests do not expect
 
 
+@pytest.mark.long
 def test_transparent_grey_and_palette_images_are_answered_as_by_predict(page, model, tmp_path):
     crop = Image.fromarray(crops("coffee", 1)[0])
     clear = crop.copy()

@@ -83,6 +83,7 @@ def test_the_paper_rule_is_the_same_by_the_product_and_by_the_peers(finished: Pa
     assert one.shrinkage in (0.01, 0.03, 0.1, 0.3, 0.5, 0.8)
 
 
+@pytest.mark.long
 def test_the_share_of_coordinates_that_is_kept_is_recorded(tmp_path: Path):
     plan = make_plan(PLAN | {"methods": ["bdm-conditional", "bdm-adaptive", "bdm-oas"], "seeds": [0]})
     assert run(plan, tmp_path)[0].computed == 3
