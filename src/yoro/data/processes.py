@@ -326,7 +326,7 @@ class DecoderPool:
         return decoded
 
     def close(self) -> None:
-        """End the processes that wait; those at work are ended by whoever closes last."""
+        """End the processes that are free; one still at work ends with this process."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._free.get_nowait().close()
