@@ -36,7 +36,12 @@ class FitOutcome:
 
 @documented(FitSettings)
 def fit(
-    data: Data | None = None, labels: object = None, *, val: object | None = None, **options: object
+    data: Data | None = None,
+    labels: object = None,
+    *,
+    val: object | None = None,
+    unlabelled: object | None = None,
+    **options: object,
 ) -> api.classifier.Classifier:
     """Fit a classifier in one forward-only pass.
 
@@ -51,6 +56,9 @@ def fit(
         raises a LabelWarning.
     val
         Validation data. Only the rule "validation" holds them out; every other rule fits them too.
+    unlabelled
+        Images or responses without labels, of the same kind. They are used as far as that raises the accuracy on
+        labels held out; what is unlike every class is left out.
     {options}
 
     >>> import numpy as np
@@ -64,7 +72,7 @@ def fit(
 
     tell = options.pop("tell", None) or logging.getLogger("yoro").info
     settings = FitSettings.of(tell=tell, **options)
-    outcome = run_fit(_taken(data, labels), val, settings)
+    outcome = run_fit(_taken(data, labels), val, settings, unlabelled)
     for doubt in outcome.doubts:
         warnings.warn(doubt, LabelWarning, stacklevel=2)
     if outcome.skipped:
@@ -81,7 +89,7 @@ def _taken(given: object, labels: object) -> object:
     return data if data is None or isinstance(data, str | os.PathLike) or is_response_data(data) else accept(data)
 
 
-def run_fit(data: object, val: object | None, settings: FitSettings) -> FitOutcome:
+def run_fit(data: object, val: object | None, settings: FitSettings, unlabelled: object | None = None) -> FitOutcome:
     """`fit` with its options in groups; the outcome has all notes."""
     from yoro.model.one_pass import fit_model
     from yoro.model.open_model import OpenModel
@@ -90,7 +98,7 @@ def run_fit(data: object, val: object | None, settings: FitSettings) -> FitOutco
         from yoro.refining.settings import check_torch
 
         check_torch()
-    fitted = fit_model(data, val, settings, _engine(settings))
+    fitted = fit_model(data, val, settings, _engine(settings), unlabelled)
     classifier, notes = OpenModel(fitted.model, pipeline=fitted.pipeline), fitted.notes
     if settings.refine:
         from yoro.refining.few_pass import refine

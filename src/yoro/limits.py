@@ -45,6 +45,7 @@ RECEIPT_BYTES = 1 * GB  # of a receipt of forgetting: about 100 for each image
 PARTIES = 1_000  # of one sum
 AGREEMENT_BYTES = 64 * MB  # of what parties agree on, of a key, or of a confirmation
 SHARES = 1_000_000  # of the same data, one file of statistics each
+TOGETHER_IMAGES = 50_000  # images answered together: 1 GB of responses at width 5,256
 RESERVOIR_CAPACITY = 10_000_000  # individual responses that a model may want to keep; room is made as they come
 SEED = 2**63 - 1  # the largest seed, and minus it the least
 

@@ -33,7 +33,7 @@ from yoro.reports.evaluation import evaluation_report, fit_report
 from yoro.reports.page import render
 from yoro.trust.active_learning import COUNT, NextToLabel, choose_next
 from yoro.trust.advice import Advice, advise
-from yoro.trust.answering import make_answerer
+from yoro.trust.answering import ask
 from yoro.trust.explanations import (
     NEAR,
     ClassReasons,
@@ -304,8 +304,8 @@ class Classifier(OpenModel):
 
     def _ask(self, data: Data, question: Question, loading: Loading) -> Iterator[ImageAnswer]:
         """One answer an image; one that cannot be read is an error."""
-        answerer = make_answerer(self, question, loading=loading)
-        for batch in self.answers(data, prior=question.prior, loading=replace(loading, strict=True)):
+        answerer, answers = ask(self, data, question, loading=replace(loading, strict=True))
+        for batch in answers:
             yield from answerer.each(batch, self.model.labels)
 
 

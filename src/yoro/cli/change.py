@@ -24,11 +24,16 @@ if TYPE_CHECKING:
     from yoro.model.open_model import Change, OpenModel
 
 
+Unlabelled = Annotated[str | None, Parameter(metavar="DATA", help="Unlabelled images or responses.")]
+
+
 def update(
     model: ModelPath,
     /,
     *data: Images,
     out: Elsewhere = None,
+    unlabelled: Unlabelled = None,
+    drop_unlabelled: Annotated[bool, Parameter(negative="", help="Forget all unlabelled images.")] = False,
     label_from: LabelFrom = None,
     attributes: Annotated[
         str | None, Parameter(metavar="BANK", help="Descriptions of new classes, for an image-text backbone.")
@@ -37,10 +42,16 @@ def update(
     output: WriteOptions = WriteOptions(),
 ) -> None:
     """Add labelled images to a model, exactly; new classes are allowed."""
-    found = given(data, label_from)
+    if drop_unlabelled and (data or unlabelled):
+        raise UsageError("--drop-unlabelled forgets; add data in a second step.")
+    found = given(data, label_from) if data else None
 
     def change(classifier: OpenModel) -> Change:
-        return classifier.update(found, attributes=attributes, loading=reading, progress=not output.quiet)
+        if drop_unlabelled:
+            return classifier.drop_unlabelled()
+        return classifier.update(
+            found, unlabelled=unlabelled, attributes=attributes, loading=reading, progress=not output.quiet
+        )
 
     change_model(model, out, change, reading, output)
 
@@ -53,15 +64,20 @@ def forget(
     receipt: Annotated[
         Path | None, Parameter(metavar="FILE.json", help="Also write an unlearning receipt for `yoro verify`.")
     ] = None,
+    unlabelled: Unlabelled = None,
     label_from: LabelFrom = None,
     reading: ReadingOptions = ReadingOptions(),
     output: WriteOptions = WriteOptions(),
 ) -> None:
     """Remove labelled images from a model exactly (machine unlearning)."""
     output.check(receipt)
-    found = given(data, label_from)
+    if bool(data) == (unlabelled is not None):
+        raise UsageError("Give labelled data to forget, or unlabelled ones with --unlabelled.")
+    found = given(data, label_from) if data else None
 
     def change(classifier: OpenModel) -> Change:
+        if unlabelled is not None:
+            return classifier.forget_unlabelled(unlabelled, loading=reading, progress=not output.quiet)
         return classifier.forget(found, loading=reading, progress=not output.quiet)
 
     def saved(changed: Change) -> None:

@@ -39,6 +39,10 @@ class FitData:
     """What a fit takes besides its data, and what it keeps of them."""
 
     val: Annotated[str | None, Option("Validation data.", metavar="DATA")] = None
+    unlabelled: Annotated[
+        str | None,
+        Option("Unlabelled images or responses to learn from too, as far as they help.", metavar="DATA"),
+    ] = None
     label_from: Annotated[str | None, LABEL_FROM] = None
     classes: Annotated[
         Path | None,
@@ -90,7 +94,7 @@ def fit(
         print_text(fit_forecast(found, val, settings))
         return
     with resumable(unfinished), spoken_warnings(quiet):
-        outcome = run_fit(found, val, settings)
+        outcome = run_fit(found, val, settings, taken.unlabelled)
     left_out = finish(
         outcome, called(data) or str(taken.classes), out, output, keep=taken.reservoir, replace=settings.resume
     )

@@ -77,7 +77,7 @@ def predict(
     Prints one row per image with path, label and probability, unless --sort-into or --html asks for the images.
     """
     from yoro.files.rows import write_rows
-    from yoro.trust.answering import make_answerer
+    from yoro.trust.answering import ask
 
     if pictures.sort_into is not None and pictures.undo:
         undo(pictures.sort_into, output.quiet)
@@ -89,9 +89,8 @@ def predict(
     data = given(images)
     found = find_pictures(data, pictures)
     classifier = reading.load(model)
-    answers = classifier.answers(found or data, prior=rows.prior, loading=reading, progress=not output.quiet)
     question = replace(rows, top=max(rows.top, 2)) if pictures.asked else rows  # a page shows the best two
-    answerer = make_answerer(classifier, question, loading=reading)
+    answerer, answers = ask(classifier, found or data, question, loading=reading, progress=not output.quiet)
     for note in (*answers.notes, *answerer.notes):
         say(note, output.quiet)
     stream: Iterable[list[ImageAnswer]] = (list(answerer.each(batch)) for batch in answers)
@@ -133,6 +132,8 @@ def _predict_on_ray(
     from yoro.cluster.block_output import predict_on_ray
     from yoro.trust.answering import make_answerer
 
+    if rows.together:
+        raise UsageError("--together holds all images in one process; remove it, or --ray.")
     if pictures.asked or rows.kind not in (None, "parquet"):
         raise UsageError("--ray writes rows as Parquet; remove --sort-into, --html and --format.")
     classifier = reading.load(model)

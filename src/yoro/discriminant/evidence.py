@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.descriptions import Descriptions, blend
 from yoro.discriminant.reservoir import Members
+from yoro.discriminant.semi_supervised import PileChoice
 from yoro.discriminant.shrinkage import Spectrum, dense_spectrum
 from yoro.discriminant.solve import solve_once, solve_path
 from yoro.discriminant.statistics import ResponseStatistics
@@ -41,6 +42,7 @@ class Choice:
     weight: float = 1.0  # of the part in the sum of all
     right: float | None = None  # leave-one-out accuracy of the part alone
     parts: tuple[Choice, ...] = ()
+    pile: PileChoice | None = None  # how unlabelled responses are used, where there are any
 
     @property
     def asked(self) -> str | float:

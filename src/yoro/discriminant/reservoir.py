@@ -34,6 +34,11 @@ class Members:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def take(self, rows: NDArray[np.intp]) -> Members:
+        """Some of them."""
+        digests = tuple(self.digests[i] for i in rows.tolist()) if self.digests else ()
+        return Members(self.responses[rows], self.labels[rows], self.groups[rows], self.weights[rows], digests)
+
 
 class Reservoir:
     """The responses whose seeded content digest is smallest, at most `capacity` of them.

@@ -20,7 +20,7 @@ from yoro.model.ledger import Entry, Ledger
 
 KIND = "yoro-shard"
 FORMAT = 1
-PARTS = ("statistics", "ledger", "reservoir")
+PARTS = ("statistics", "ledger", "reservoir", "pile")
 
 
 @dataclass
@@ -35,6 +35,7 @@ class Gathered:
     reservoir: Reservoir | None = None
     skipped: list[tuple[str, str]] = field(default_factory=list)  # what the pass could not read, and why
     noting: bool = True  # whether contents go into the ledger; sums alone can be wanted
+    pile: Reservoir | None = None  # unlabelled responses: as many as a reservoir keeps, under the label ""
 
     @classmethod
     def empty(cls, capacity: int, seed: int, layout: Layout | None = None, *, noting: bool = True) -> Self:
@@ -58,6 +59,8 @@ class Gathered:
     def check(self) -> None:
         """Raise if statistics, ledger and reservoir contradict each other, as they do in a file that was changed."""
         counts = dict(zip(self.statistics.classes, np.rint(self.statistics.counts).tolist(), strict=True))
+        if self.pile is not None and any(self.pile.members().labels.tolist()):
+            raise InputError("its unlabelled responses have labels.")
         if len(self.ledger):
             listed = self.ledger.counts()
             if any(listed.get(name, 0) != count for name, count in counts.items()) or not set(listed) <= set(counts):
@@ -86,6 +89,33 @@ class Gathered:
             self.ledger.add(digests, labels)
         if self.reservoir is not None:
             self.reservoir.add(responses, labels, digests, groups=groups)
+
+    def add_unlabelled(self, batches: Iterable[ResponseBatch], capacity: int, seed: int) -> int:
+        """Add unlabelled responses, as many as there is room for; returns how many were offered.
+
+        A content that is labelled, or in the pile already, is passed over.
+        """
+        pile = Reservoir(capacity, seed) if self.pile is None else self.pile
+        seen, offered = set(pile.members().digests) if len(pile) else set[bytes](), 0
+        for batch in batches:
+            labelled = self.ledger.holds(batch.digests)
+            first = {digest: i for i, digest in reversed(list(enumerate(batch.digests)))}
+            mine = batch.take(sorted(i for digest, i in first.items() if digest not in seen and not labelled[i]))
+            seen.update(mine.digests)
+            offered += len(mine)
+            if len(mine):
+                pile.add(mine.responses, [""] * len(mine), mine.digests)
+        self.pile = pile if len(pile) else None
+        return offered
+
+    def remove_unlabelled(self, digests: Sequence[bytes]) -> list[Entry]:
+        """Take unlabelled responses back out by their contents; returns those that were there."""
+        there = set() if self.pile is None else set(self.pile.members().digests)
+        gone = [digest for digest in dict.fromkeys(digests) if digest in there]
+        if self.pile is not None and gone:
+            self.pile.remove(gone, [""] * len(gone))
+            self.pile = self.pile if len(self.pile) else None
+        return [(digest, "") for digest in gone]
 
     def remove(self, batches: Iterable[ResponseBatch]) -> list[Entry]:
         """Take responses back out, and return their contents and labels; what was never added is an error.
@@ -122,12 +152,16 @@ class Gathered:
         if self.reservoir is not None and other.reservoir is not None:
             reservoir = self.reservoir.merge(other.reservoir)
         ledger = self.ledger.merge(other.ledger) if noting else Ledger()
-        return Gathered(self.statistics + other.statistics, ledger, reservoir, [*self.skipped, *other.skipped], noting)
+        piles = [one.pile for one in (self, other) if one.pile is not None]
+        pile = None if not piles else piles[0].copy() if len(piles) == 1 else piles[0].merge(piles[1])
+        skipped = [*self.skipped, *other.skipped]
+        return Gathered(self.statistics + other.statistics, ledger, reservoir, skipped, noting, pile)
 
     def copy(self) -> Gathered:
         """An independent copy, to be changed."""
         kept = None if self.reservoir is None else self.reservoir.copy()
-        return Gathered(self.statistics.copy(), self.ledger.copy(), kept, list(self.skipped), self.noting)
+        pile = None if self.pile is None else self.pile.copy()
+        return Gathered(self.statistics.copy(), self.ledger.copy(), kept, list(self.skipped), self.noting, pile)
 
     def only_sums(self) -> Gathered:
         """The sums alone: no individual response, no digest of a content, no name of a file."""
@@ -137,11 +171,13 @@ class Gathered:
         """The content of a file that `from_bytes` reads, with whatever else its maker wants to keep in it."""
         ledger, names = self.ledger.to_arrays()
         kept, table = self.reservoir.to_arrays() if self.reservoir is not None else ({}, None)
-        mine = dict(zip(PARTS, (self.statistics.to_arrays(), ledger, kept), strict=True))
+        heap, heap_table = self.pile.to_arrays() if self.pile is not None else ({}, None)
+        mine = dict(zip(PARTS, (self.statistics.to_arrays(), ledger, kept, heap), strict=True))
         packed = {f"{part}.{key}": array for part, group in mine.items() for key, array in group.items()}
         gathered: Metadata = {
             "classes": list(self.statistics.classes), "names": names, "images": self.images, "skipped": self.skipped,
             "noting": self.noting, **({} if table is None else {"reservoir": table}),
+            **({} if heap_table is None else {"pile": heap_table}),
         }  # fmt: skip
         own: Metadata = {
             "kind": KIND, "format": FORMAT, "gathered": gathered, "readings": self.statistics.layout.config(),
@@ -173,11 +209,14 @@ class Gathered:
         reservoir = None
         if "reservoir" in facts:
             reservoir = Reservoir.from_arrays(parts["reservoir"], cast(Metadata, facts["reservoir"]), statistics.width)
+        pile = None
+        if "pile" in facts:
+            pile = Reservoir.from_arrays(parts["pile"], cast(Metadata, facts["pile"]), statistics.width)
         named = cast("list[tuple[object, object]]", facts["skipped"])
         if not isinstance(facts["noting"], bool):
             raise InputError("it does not say whether it lists its contents.")
         skipped = [(str(name), str(reason)) for name, reason in named]
-        gathered = cls(statistics, ledger, reservoir, skipped, facts["noting"])
+        gathered = cls(statistics, ledger, reservoir, skipped, facts["noting"], pile)
         gathered.check()
         return gathered
 

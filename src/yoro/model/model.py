@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+import warnings
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -17,9 +18,12 @@ from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.mixture import LeaveOneOutScores, Mixture, side_by_side
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.reservoir import Members, Reservoir
+from yoro.discriminant.semi_supervised import PileOutcome, learn_from_pile
+from yoro.discriminant.statistics import ResponseStatistics
 from yoro.environment import peak_memory
-from yoro.errors import InputError
+from yoro.errors import DegenerateWarning, InputError
 from yoro.mappings.affine import AffineMapping
+from yoro.mappings.batches import class_codes
 from yoro.model.gathered import Gathered
 from yoro.model.ledger import Ledger
 from yoro.text.encoded_bank import EncodedBank
@@ -122,6 +126,11 @@ class Model:
         return tuple(int(name) for name in names) if whole else names
 
     @property
+    def uses_pile(self) -> bool:
+        """Whether unlabelled responses are part of the mapping."""
+        return self.choice.pile is not None and self.choice.pile.weight > 0
+
+    @property
     def statistics(self) -> JointStatistics:
         """Counts, means and scatter of the responses."""
         return self.gathered.statistics
@@ -150,7 +159,10 @@ class Model:
         `evidence` is that of the model, where it is at hand.
         """
         if self.found_left_out is None and self.reservoir:
-            self.found_left_out = (evidence or self.evidence()).left_out(self.choice)
+            if self.uses_pile:
+                self.found_left_out = held_out(with_pile(self.gathered, self.choice.asked, self.prior, self.words))
+            else:
+                self.found_left_out = (evidence or self.evidence()).left_out(self.choice)
         return self.found_left_out
 
     def evidence_of(self, reading: int, members: Members | None) -> Evidence:
@@ -177,7 +189,17 @@ def known(
     validation: Validation | None = None,
 ) -> Mixture:
     """The evidence of statistics, of the responses kept, and of sentences if there are any: one a reading."""
-    members, layout = kept_members(reservoir), statistics.layout
+    return _mixture(statistics, kept_members(reservoir), prior, words, validation)
+
+
+def _mixture(
+    statistics: JointStatistics,
+    members: Members | None,
+    prior: Prior,
+    words: EncodedBank | None,
+    validation: Validation | None = None,
+) -> Mixture:
+    layout = statistics.layout
 
     def of_reading(i: int) -> Evidence:
         evidence = _of_reading(i, statistics, members, prior, words)
@@ -187,6 +209,39 @@ def known(
         return evidence.validated_on((responses[:, layout.slices[i]], labels))
 
     return Mixture(layout, tuple(side_by_side(of_reading, range(len(layout.readings)))))
+
+
+def with_pile(
+    gathered: Gathered, rule: str | float, prior: Prior, words: EncodedBank | None, whole: AffineMapping | None = None
+) -> PileOutcome:
+    """What unlabelled responses add to the labelled ones, all of which are kept; `whole` is the mapping of these."""
+    statistics, members = gathered.statistics, kept_members(gathered.reservoir)
+    assert gathered.pile is not None
+    layout, pile = statistics.layout, gathered.pile.members().responses
+    if members is None:  # classes are known by their sentences alone
+        members = Members(pile[:0], np.empty(0, dtype=np.str_), np.empty(0, dtype=np.str_), np.empty(0))
+    rule = "loo" if rule == "validation" else rule
+
+    def refit(rows: NDArray[np.intp]) -> AffineMapping:
+        if whole is not None and len(rows) == len(members):
+            return whole
+        some = members.take(rows)
+        sums = JointStatistics(layout, [ResponseStatistics(statistics.classes) for _ in layout.readings])
+        sums.update(some.responses, some.labels.tolist())
+        evidence = _mixture(sums, some, prior, words)
+        with warnings.catch_warnings():  # the fit of all labels has said what is to be said
+            warnings.simplefilter("ignore", DegenerateWarning)
+            return evidence.mapping(evidence.judge(rule)[0])
+
+    truth = class_codes(members.labels.tolist(), statistics.classes)
+    return learn_from_pile(layout, members.responses, truth, members.groups, pile, refit)
+
+
+def held_out(outcome: PileOutcome) -> LeaveOneOutScores | None:
+    """The scores of labels held out, where some could be."""
+    if outcome.left_out is None or outcome.rows is None:
+        return None
+    return LeaveOneOutScores(outcome.left_out, outcome.rows)
 
 
 def _of_reading(

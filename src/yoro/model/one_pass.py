@@ -14,7 +14,7 @@ from tqdm import tqdm
 from yoro.data.examples import Example
 from yoro.data.find import find
 from yoro.data.python_data import integer_labels
-from yoro.data.response_streams import ResponseStream, collect, identity_of, is_response_data
+from yoro.data.response_streams import ResponseStream, collect, identity_of, is_response_data, open_responses
 from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Rows, refuse_one_class, to_fit, to_measure
 from yoro.data.row_files import RowFiles, places_of
@@ -27,7 +27,7 @@ from yoro.model.gathered import Gathered
 from yoro.model.ledger import find_duplicates
 from yoro.model.model import Model, Origin, Verb, difference
 from yoro.model.pipeline import Pipeline, make_pipeline
-from yoro.model.settings import FitSettings, Loading
+from yoro.model.settings import FitSettings, Loading, SolveSettings
 from yoro.model.solve import solve
 from yoro.model.views import BothViews, choose_views
 from yoro.text.encoded_bank import EncodedBank, encoded_bank_of
@@ -108,8 +108,13 @@ class PassResult:
     skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
 
 
-def fit_model(data: object, val: object | None, settings: FitSettings, engine: Engine | None = None) -> PassResult:
-    """Read everything that is to be fitted once, where the engine runs, and solve."""
+def fit_model(
+    data: object, val: object | None, settings: FitSettings, engine: Engine | None = None, unlabelled: object = None
+) -> PassResult:
+    """Read everything that is to be fitted once, where the engine runs, and solve.
+
+    Unlabelled data are read in this process, after the labelled ones.
+    """
     verb, engine = Verb("fit", integers=integer_labels(data)), engine or ThisProcess()
     plan = plan_pass(data, val, settings, listed=engine.lists_files)
     names, words, notes = plan.names, None, list(plan.notes)
@@ -127,6 +132,9 @@ def fit_model(data: object, val: object | None, settings: FitSettings, engine: E
         names = set(settings.sentences.classes) | set(gathered.statistics.classes)
         refuse_one_class(names, data)
         words = _sentences(pipeline, names, settings, notes)
+    if unlabelled is not None:
+        stream, found = pile_stream(unlabelled, read_by, settings.loading)
+        notes += found + add_pile(gathered, stream, settings.solve, settings.progress)
     validation = None
     if len(plan.held) and settings.solve.shrinkage == "validation":
         validation = hold(stream_of(plan.held, read_by, settings.loading), gathered, settings.progress)
@@ -138,6 +146,7 @@ def fit_model(data: object, val: object | None, settings: FitSettings, engine: E
     broken = {name for name, _ in gathered.skipped}
     examples = [example for example in plan.examples if example.name not in broken]
     repeats, conflicts = _duplicates(examples, gathered) if examples else ([], [])
+    repeats += pile_notes(model)
     repeats += far_responses(gathered, [example.name for example in examples])
     for note in repeats:
         settings.tell(note)
@@ -281,6 +290,57 @@ def gather(
     if checkpoint is not None and checkpoint.used:
         checkpoint.write(gathered, stream.position, stream.skipped)  # what follows takes time too
     gathered.skipped += stream.skipped
+
+
+def pile_stream(unlabelled: object, read_by: Pipeline | Origin, loading: Loading) -> tuple[ResponseStream, list[str]]:
+    """The responses of unlabelled images, or of a response file whose labels are not read; and notes on them."""
+    if is_response_data(unlabelled):
+        mine, theirs = read_by.identity() if isinstance(read_by, Origin) else None, identity_of(unlabelled)
+        if isinstance(read_by, Pipeline):
+            mine = read_by.origin().identity()
+        if difference(mine, theirs):
+            raise InputError(f"The labelled and the unlabelled data differ in {difference(mine, theirs)}.")
+        return open_responses(unlabelled, labelled=False), []  # type: ignore[arg-type]
+    if not isinstance(read_by, Pipeline):
+        raise InputError("The labelled data are responses and the unlabelled ones images; give both as the same kind.")
+    found = find(unlabelled, labelled=False)
+    return read_by.stream(found.examples, loading), list(found.notes)
+
+
+def add_pile(gathered: Gathered, stream: ResponseStream, settings: SolveSettings, progress: bool) -> list[str]:
+    """Add unlabelled responses to what was gathered; returns notes on what was not kept."""
+    capacity = settings.reservoir or SolveSettings.reservoir
+    offered = gathered.add_unlabelled(stream.shown("reading the pile", progress), capacity, settings.seed)
+    gathered.skipped += stream.skipped
+    kept = 0 if gathered.pile is None else len(gathered.pile)
+    if kept < offered:
+        return [f"Of {offered:,} unlabelled images {kept:,} are kept and learnt from, drawn by their content."]
+    return []
+
+
+def pile_notes(model: Model) -> list[str]:
+    """What unlabelled images were worth, in a sentence."""
+    pile, chosen = model.gathered.pile, model.choice.pile
+    if pile is None:
+        return []
+    if chosen is None:
+        reason = (
+            "the paper's protocol has no use for them"
+            if model.protocol == "paper"
+            else ("not every labelled response is kept")
+        )
+        return [f"{counted(len(pile), 'unlabelled image')} not used: {reason}."]
+    size = pile.members().responses.nbytes / 1e6
+    there = f"{counted(len(pile), 'unlabelled image')} ({size:.0f} MB in the model)"
+    unlike = f", {chosen.unlike:,} of them unlike every class and left out" if chosen.unlike else ""
+    if not chosen.weight and chosen.after is None:
+        return [f"{there} not used{unlike}: too few are left."]
+    if not chosen.weight:
+        return [f"{there} not used{unlike}: on held-out labels they raise no accuracy."]
+    if chosen.before is None or chosen.after is None:
+        return [f"{there} used{unlike}, {chosen.rounds} rounds. With one label a class their worth cannot be measured."]
+    worth = f"expected accuracy {chosen.before:.0%} without them, {chosen.after:.0%} with them"
+    return [f"{there} used{unlike}, {chosen.rounds} rounds: {worth}."]
 
 
 def hold(stream: ResponseStream, gathered: Gathered, progress: bool) -> Validation:

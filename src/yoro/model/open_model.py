@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro import limits
 from yoro.data.examples import class_name
 from yoro.data.find import find
 from yoro.data.python_data import joined
@@ -21,11 +22,11 @@ from yoro.errors import InputError, StatisticsError, counted
 from yoro.model.answers import Answers, log_answers
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation, Measure, refuse_strangers
-from yoro.model.model import Model, Verb, difference
-from yoro.model.one_pass import gather, waiting
+from yoro.model.model import Model, Origin, Verb, difference
+from yoro.model.one_pass import add_pile, gather, pile_notes, pile_stream, waiting
 from yoro.model.pipeline import Pipeline, reopen_pipeline
 from yoro.model.priors import prior_shift
-from yoro.model.settings import HERE, Loading
+from yoro.model.settings import HERE, Loading, SolveSettings
 from yoro.model.shards import PARTS, parts_of, refuse_twice
 from yoro.model.solve import settings_of, solve
 from yoro.model.store import read_model, write_model
@@ -141,6 +142,29 @@ class OpenModel:
             stream = self.pipeline.stream(found.examples, loading)
         return AnswerStream(self._model, stream, notes, progress=progress, prior=prior)
 
+    def together(
+        self, data: object, *, prior: Prior | None = None, loading: Loading = HERE, progress: bool = False
+    ) -> tuple[OpenModel, AnswerStream]:
+        """Answers to images that learn from each other first, as an unlabelled pile; this model stays as it is.
+
+        Returns the model that answers, which knows the images, and its answers. Their responses are held in memory.
+        """
+        notes = self._check_readable(data)
+        stream, found = pile_stream(data, self._read_by(data), loading)
+        gathered, batches = self._model.gathered.copy(), list(stream.shown("reading", progress))
+        count = sum(map(len, batches))
+        if count > limits.TOGETHER_IMAGES:
+            raise InputError(f"{count:,} images cannot be answered together; the limit is {limits.TOGETHER_IMAGES:,}.")
+        settings, _ = settings_of(self._model, gathered)
+        gathered.add_unlabelled(batches, settings.reservoir or SolveSettings.reservoir, settings.seed)
+        with waiting("solving", progress):
+            self_and_pile = OpenModel(self._model, pipeline=self._pipeline, source=self._source, device=self._device)
+            self_and_pile._settle(gathered, self._verb("predict"), [])
+        model, again = self_and_pile.model, ResponseStream(lambda _: iter(batches), count)
+        again.skipped = stream.skipped
+        notes = [*notes, *found, *pile_notes(model)]
+        return self_and_pile, AnswerStream(model, again, notes, progress=False, prior=prior)
+
     def evaluate(
         self, data: object, labels: object = None, *, prior: Prior | None = None, loading: Loading = HERE,
         progress: bool = False,
@@ -177,17 +201,19 @@ class OpenModel:
         return AnswerStream(self._model, self._stream(part, loading), labelled=True, progress=progress, prior=prior)
 
     def update(
-        self, data: object, labels: object = None, *, attributes: Attributes = None, loading: Loading = HERE,
-        progress: bool = False,
+        self, data: object = None, labels: object = None, *, unlabelled: object = None, attributes: Attributes = None,
+        loading: Loading = HERE, progress: bool = False,
     ) -> Change:  # fmt: skip
-        """Add labelled data; classes not seen before appear.
+        """Add labelled data, and unlabelled ones; classes not seen before appear.
 
         On an image-text source, new classes need sentences: `attributes` as in `fit`, or of the
         kind that the model was fitted with, if that was "templates" or "names".
         """
-        verb, data = self._verb("update"), joined(data, labels)
-        odd = self._check_readable(data)
-        parts, notes = to_change("update", data, self._model.choice.asked, self.names)
+        if data is None and unlabelled is None:
+            raise InputError("Nothing to add. Give labelled data, or unlabelled ones (unlabelled=..., --unlabelled).")
+        verb, data = self._verb("update"), joined(data, labels) if data is not None else None
+        odd = [note for one in (data, unlabelled) if one is not None for note in self._check_readable(one)]
+        parts, notes = to_change("update", data, self._model.choice.asked, self.names) if data is not None else ([], [])
         notes = [*odd, *notes]
         labels = {example.label or "" for part in parts if not isinstance(part, Rows) for example in part}
         words = self._described(labels, attributes)
@@ -195,6 +221,9 @@ class OpenModel:
         gathered = before.copy()
         for part in parts:
             gather(gathered, self._stream(part, loading), progress=progress)
+        if unlabelled is not None:
+            stream, found = pile_stream(unlabelled, self._read_by(unlabelled), loading)
+            notes += found + add_pile(gathered, stream, settings_of(self._model, gathered)[0], progress)
         again = sum(before.contains(gathered.ledger.entries(start=len(before.ledger))))
         if again:
             notes.append(f"{counted(again, 'example')} already in the model, now counted twice.")
@@ -222,6 +251,26 @@ class OpenModel:
         with waiting("solving", progress):
             change = self._settle(gathered, verb, [*notes, *self._lost(gathered)])
         return replace(change, receipt=make_receipt(before, self._model, removed))
+
+    def forget_unlabelled(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> Change:
+        """Take unlabelled data back out, as if they had never been there; what was not there is passed over."""
+        verb, before, notes = self._verb("forget"), self._model, self._check_readable(data)
+        stream, found = pile_stream(data, self._read_by(data), loading)
+        gathered = before.gathered.copy()
+        contents = [digest for batch in stream.shown("forgetting", progress) for digest in batch.digests]
+        removed = gathered.remove_unlabelled(contents)
+        gathered.skipped = stream.skipped
+        absent = len(set(contents)) - len(removed)
+        notes += [*found, *([f"{counted(absent, 'image')} not among the unlabelled ones."] if absent else [])]
+        verb = replace(verb, images=len(removed), more={"removed": digest_of(removed)})
+        with waiting("solving", progress):
+            change = self._settle(gathered, verb, notes)
+        return replace(change, receipt=make_receipt(before, self._model, removed))
+
+    def drop_unlabelled(self) -> Change:
+        """Forget all unlabelled data: what is left is exactly the model that was fitted without them."""
+        gathered = replace(self._model.gathered.copy(), pile=None)
+        return self._settle(gathered, self._verb("drop unlabelled"), [])
 
     def change(
         self, name: str, *, remove: ResponseBatch | None = None, add: ResponseBatch | None = None, passes: int = 0
@@ -300,6 +349,10 @@ class OpenModel:
             return []
         return [f"{data} does not say where its responses come from; assuming this model's backbone."]
 
+    def _read_by(self, data: object) -> Pipeline | Origin:
+        """What reads such data: the pipeline for images, nothing for responses."""
+        return self._model.origin if is_response_data(data) else self.pipeline
+
     def _stream(self, part: Part, loading: Loading) -> ResponseStream:
         return part.stream() if isinstance(part, Rows) else self.pipeline.stream(part, loading)
 
@@ -337,6 +390,7 @@ class OpenModel:
             notes = [*notes, f"The shrinkage stays at {at}: {lost} are not kept. To choose it again, fit again."]
         settings = replace(settings, prior=prior or model.prior)
         self._model = solve(gathered, settings, model.origin, words=words or model.words, keep=keep, verb=verb)
+        notes = [*notes, *pile_notes(self._model)]
         change = Change(tuple(notes), tuple(gathered.skipped))
         self._tell(change)
         return change

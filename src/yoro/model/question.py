@@ -50,6 +50,14 @@ class Question:
         ),
     ] = None
 
+    together: Annotated[
+        bool,
+        Option(
+            "Let the images learn from each other before they are answered; an answer then depends on the others.",
+            "They are used as unlabelled images are in `fit`; nothing of them is kept.",
+        ),
+    ] = False
+
     def __post_init__(self) -> None:
         if self.top < 1:
             raise InputError(f"The number of best classes is {self.top}; expected 1 or more.")

@@ -14,7 +14,7 @@ from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.model.gathered import Gathered
-from yoro.model.model import Model, Origin, Verb, known
+from yoro.model.model import Model, Origin, Verb, held_out, known, with_pile
 from yoro.model.settings import SolveSettings
 from yoro.text.encoded_bank import EncodedBank
 
@@ -49,6 +49,13 @@ def solve(
             if settings.paper:
                 choice = replace(choice, temperature=1.0)
             mapping, delta = evidence.mapping(choice), evidence.delta(choice)
+    if gathered.pile is not None and (gathered.whole or statistics.total == 0) and not settings.paper:
+        with threadpool_limits(1, user_api="blas"):
+            learned = with_pile(replace(gathered, statistics=statistics), choice.asked, settings.prior, words, mapping)
+        choice = replace(choice, pile=learned.choice)
+        if learned.choice.weight:
+            mapping, choice = learned.mapping, replace(choice, temperature=learned.temperature)
+            left_out = held_out(learned)
     model = Model(
         replace(gathered, statistics=statistics, skipped=[]), mapping, choice, settings.prior, settings.protocol,
         delta, origin, verb.history() if verb is not None else [], words, verb is not None and verb.integers,

@@ -6,7 +6,7 @@ import hashlib
 import json
 import reprlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.reservoir import Reservoir
 from yoro.discriminant.rules import RULES
+from yoro.discriminant.semi_supervised import PileChoice
 from yoro.environment import __version__
 from yoro.errors import InputError, StoreError, one_line
 from yoro.files.atomic import check_writable, drafted_folder, recovered, write_file
@@ -35,9 +36,11 @@ from yoro.prompts.prompt import restore_prompt
 from yoro.text.banks import Bank, check_sentences
 from yoro.text.encoded_bank import EncodedBank
 
-FORMAT = 3  # what this version reads; a model is written in the least format that can hold it
+FORMAT = 4  # what this version reads; a model is written in the least format that can hold it
 BANK = "bank.json"  # the sentences, readable as a bank again
-KINDS = {f"{kind}.safetensors": f"yoro-{kind}" for kind in ("mapping", "statistics", "reservoir", "prompt", "bank")}
+KINDS = {
+    f"{kind}.safetensors": f"yoro-{kind}" for kind in ("mapping", "statistics", "reservoir", "pile", "prompt", "bank")
+}
 OWN = frozenset({"config.json", "README.md", BANK, *KINDS})  # other files in the folder are somebody else's
 ATTEMPTS = 50  # at reading a model that is being replaced meanwhile
 
@@ -144,6 +147,9 @@ def _parts(model: Model) -> dict[str, tuple[Arrays, Json]]:
     if model.reservoir is not None:
         arrays, facts = model.reservoir.to_arrays()
         parts["reservoir.safetensors"] = arrays, {"kind": "yoro-reservoir"} | facts
+    if model.gathered.pile is not None:
+        arrays, facts = model.gathered.pile.to_arrays()
+        parts["pile.safetensors"] = arrays, {"kind": "yoro-pile"} | facts
     if model.words is not None:
         parts["bank.safetensors"] = {"vectors": model.words.vectors}, {"kind": "yoro-bank"}
     if model.origin.prompt_arrays:
@@ -173,7 +179,7 @@ def _write_part(path: Path, arrays: Arrays, metadata: Json) -> str:
 def _config(model: Model, digests: dict[str, str]) -> Json:
     counts = dict(zip(model.statistics.classes, model.statistics.counts.tolist(), strict=True))
     config: Json = {
-        "format": 3 if "readings" in model.origin.source or model.choice.parts else 1 if model.words is None else 2,
+        "format": _format(model),
         "classes": list(model.mapping.classes),
         "counts": counts,
         "width": model.mapping.width,
@@ -195,10 +201,21 @@ def _config(model: Model, digests: dict[str, str]) -> Json:
     }
     if model.integers:
         config["labels"] = "integers"
+    if model.choice.pile is not None:
+        config["pile"] = asdict(model.choice.pile)
     if model.words is not None:
         config["bank"] = model.words.bank.facts() | {"scale": model.words.scale, "votes": model.words.votes}
         config["alpha"] = model.choice.alpha
     return config | {"digest": _config_digest(config)}
+
+
+def _format(model: Model) -> int:
+    """The least format that can hold a model."""
+    if model.gathered.pile is not None:
+        return 4
+    if "readings" in model.origin.source or model.choice.parts:
+        return 3
+    return 1 if model.words is None else 2
 
 
 def _part(choice: Choice) -> Json:
@@ -281,9 +298,12 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
     reservoir = None
     if "reservoir.safetensors" in parts:
         reservoir = Reservoir.from_arrays(*parts["reservoir.safetensors"], statistics.width)
+    pile = None
+    if "pile.safetensors" in parts:
+        pile = Reservoir.from_arrays(*parts["pile.safetensors"], statistics.width)
     choice = _choice(config, statistics.layout if statistics.width else None)
     listed = len(ledger) > 0 or statistics.total == 0
-    gathered = Gathered(statistics, ledger, reservoir, noting=listed)
+    gathered = Gathered(statistics, ledger, reservoir, noting=listed, pile=pile)
     gathered.check()
     means = np.hstack([part.means for part in statistics.parts])  # (classes, width)
     if np.isnan(mapping(means[statistics.counts > 0])).any():
@@ -310,7 +330,18 @@ def _choice(config: Json, layout: Layout | None) -> Choice:
     parts = [_table(part) for part in _list(selection.get("parts", []))]
     if [part["name"] for part in parts] != (list(layout.names) if layout and len(layout.readings) > 1 else []):
         raise InputError("the choices do not match the layers.")
-    return replace(whole, parts=tuple(_one_part(rule, part) for part in parts))
+    pile = None if "pile" not in config else _pile(_table(config["pile"]))
+    return replace(whole, parts=tuple(_one_part(rule, part) for part in parts), pile=pile)
+
+
+def _pile(table: Json) -> PileChoice:
+    """How unlabelled responses are used."""
+    before, after = (None if table[key] is None else _number(table[key], 0, 1) for key in ("before", "after"))
+    used, unlike, rounds = (int(_number(table[key], 0, 1e15)) for key in ("used", "unlike", "rounds"))
+    readings = tuple(_number(weight, 0, 1) for weight in _list(table["readings"]))
+    return PileChoice(
+        _number(table["weight"], 0, 1), _number(table["share"], 0, 1), readings, used, unlike, rounds, before, after
+    )
 
 
 def _one_part(rule: str, table: Json) -> Choice:

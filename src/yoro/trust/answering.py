@@ -13,7 +13,7 @@ from yoro.data.python_data import Label
 from yoro.errors import counted
 from yoro.model.answers import Answers, ImageAnswer, image_answers, log_answers
 from yoro.model.model import Model
-from yoro.model.open_model import OpenModel
+from yoro.model.open_model import AnswerStream, OpenModel
 from yoro.model.priors import prior_shift
 from yoro.model.question import Question
 from yoro.model.settings import HERE, Loading
@@ -55,6 +55,17 @@ class Answerer:
         sets = None if self.sets is None else self.sets(batch.responses, batch.log_probabilities)
         batch = replace(batch, typicality=typical, sets=sets)
         return image_answers(batch, self.question, labels or self.model.mapping.classes)
+
+
+def ask(
+    opened: OpenModel, data: object, question: Question, *, loading: Loading = HERE, progress: bool = False
+) -> tuple[Answerer, AnswerStream]:
+    """Who answers a question about images, and the log-probabilities to answer by."""
+    if not question.together:
+        answers = opened.answers(data, prior=question.prior, loading=loading, progress=progress)
+    else:
+        opened, answers = opened.together(data, prior=question.prior, loading=loading, progress=progress)
+    return make_answerer(opened, question, loading=loading), answers
 
 
 def make_answerer(opened: OpenModel, question: Question, *, loading: Loading = HERE) -> Answerer:

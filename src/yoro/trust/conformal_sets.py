@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.conformal import FullConformalRanks, JackknifeRanks
 from yoro.errors import InputError
 from yoro.mappings.batches import class_codes
@@ -57,6 +58,8 @@ def left_out_sets(model: Model, coverage: float, by: str = BY_CLASS, *, empty: b
     distribution. "full" fits the new example in under every label: of such examples it is at least 1 - a.
     The two bounds are of choices (shrinkages, weights, temperature) that were made without these examples.
     """
+    if model.uses_pile:
+        return _pile_sets(model, coverage, by, empty=empty)
     members = model.members()
     evidence = None if members is None else model.evidence()
     found = None if evidence is None else model.left_out(evidence)
@@ -77,6 +80,17 @@ def left_out_sets(model: Model, coverage: float, by: str = BY_CLASS, *, empty: b
     ranks = JackknifeRanks(evidence, model.choice, found)
     beaten: Ranks = ranks.by_class if by == BY_CLASS else lambda responses, _: ranks.by_all(responses)
     return LabelSets(beaten, len(ranks), coverage, empty)
+
+
+def _pile_sets(model: Model, coverage: float, by: str, *, empty: bool) -> LabelSets:
+    """Sets of a model with unlabelled images, by labels that were held out in turn."""
+    found = model.left_out()
+    if by != BY_CLASS:
+        raise InputError(f"Sets by {by} are not computed with unlabelled images; leave it out, or drop these images.")
+    if found is None:
+        raise InputError("No labels could be held out to calibrate with. Give labelled data (--calibrate DATA).")
+    logs = log_probabilities(found.scored.scores, model.choice.temperature)
+    return sets_of(logs[np.arange(len(logs)), found.scored.truth], coverage, empty=empty)
 
 
 def held_out_sets(

@@ -1,0 +1,450 @@
+"""Unlabelled responses: a Gaussian mixture that labelled and unlabelled responses are fitted to together.
+
+For every reading the classes are Gaussians that share one shrunk covariance, as in BDM. Labelled responses belong to
+their class; unlabelled ones belong to every class by their probability, and count a fraction of a labelled one. These
+responsibilities come from the sum over readings, so that readings teach each other, and from the mapping of the labels
+alone, as far as that is worth much. A few rounds of expectation maximisation (EM) in the leading principal directions
+of each reading settle them; the result is affine in the response.
+
+Which readings are to be believed shows in the unlabelled responses themselves: readings that err independently agree
+only where they are right. How much the mapping of the labels counts beside the mixture, and whether the unlabelled
+responses are used at all, is decided by folds: labels that are held out join the unlabelled responses, and the whole
+is fitted again without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.optimize import least_squares
+
+from yoro.discriminant.calibration import doubtful_loss, fit_temperature, log_probabilities
+from yoro.discriminant.leave_one_out import Scored
+from yoro.discriminant.readings import Layout
+from yoro.mappings.affine import AffineMapping
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+Refit = Callable[[Rows], AffineMapping]  # the mapping of the labels in these rows alone
+
+RANK = 128  # principal directions of a reading
+PRINCIPAL_ROWS = 2048  # responses that they are found from, at most
+FIRST_SHRINKAGE = 0.9  # of the covariance of all responses, before there is one within classes
+SHARPNESS = 4.0  # spread of the scores that responsibilities are made of
+BALANCE = 0.75  # how far the classes' shares are held to equal ones: 0 not at all, 1 wholly
+ROUNDS = 10
+CONVERGED = 2e-3  # mean change of a responsibility that ends the rounds
+AGREEMENT_POWER = 6  # of an estimated accuracy, relative to the best reading's, that makes a weight
+LEAST_WEIGHT = 0.1  # of the largest: a reading with less is left out
+FOLDS = 4
+FOLD_SCORES = 400_000  # scores of unlabelled responses in a fold, at most
+FEW = 3  # labels of a class below which the mapping of the labels alone has no say in the responsibilities
+SAMPLED_DISTANCES = 4096  # labelled responses that tell how far one may lie from its class
+TYPICAL = 0.95  # share of labelled responses that lie as near to their class as an unlabelled one must
+LONE_TYPICAL = 0.9  # the same share of classes' distances from each other, where each has one label
+STANDARD_ERRORS = 1.0  # by which another choice must be better than the usual one
+
+
+@dataclass(frozen=True)
+class PileChoice:
+    """How unlabelled responses are used, and what that was worth on labels held out."""
+
+    weight: float  # of an unlabelled response beside a labelled one; 0 if they are not used
+    share: float  # of the mapping of the labels alone in the answer
+    readings: tuple[float, ...]  # the weight of every reading in the mixture
+    used: int
+    unlike: int  # left out because they lie too far from every class
+    rounds: int
+    before: float | None = None  # accuracy on labels held out, without the unlabelled responses
+    after: float | None = None  # and with them
+
+
+@dataclass(frozen=True)
+class PileOutcome:
+    """The mapping of labelled and unlabelled responses, and the scores of labels held out, if there are any."""
+
+    choice: PileChoice
+    mapping: AffineMapping
+    temperature: float = 1.0
+    left_out: Scored | None = None
+    rows: Rows | None = None  # that the scores are of
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One way to use unlabelled responses."""
+
+    weight: float
+    shrinkage: float
+    say: float  # of the mapping of the labels in the responsibilities
+
+
+ALONE = _Way(weight=0.5, shrinkage=0.6, say=0.0)
+TOGETHER = _Way(weight=0.3, shrinkage=0.4, say=0.5)
+SHARES = (0.0, 0.3, 0.6, 0.8)  # of the mapping of the labels in the answer
+
+
+def learn_from_pile(
+    layout: Layout,
+    labelled: NDArray[np.floating],
+    truth: Rows,
+    groups: NDArray[np.str_],
+    pile: NDArray[np.floating],
+    refit: Refit,
+) -> PileOutcome:
+    """Learn from labelled responses (n, width) of classes `truth` and from a pile of unlabelled ones (m, width).
+
+    `groups` (n,) names images that belong together, "" for none: they are held out together.
+    """
+    base = refit(np.arange(len(truth)))
+    classes = len(base.classes)
+    typical = typical_rows(labelled[:, layout.compared], truth, pile[:, layout.compared], classes)
+    unlike, pile = len(pile) - int(typical.sum()), pile[typical]
+    nothing = PileOutcome(PileChoice(0.0, 1.0, (), 0, unlike, 0), base)
+    if len(pile) < max(classes, 10):
+        return nothing
+    space = _Space.of(layout, labelled, pile)
+    whole = _Task(space, truth, base(pile), classes)
+    weights = agreement_weights(whole)
+    counts = np.bincount(truth, minlength=classes) if len(truth) else np.zeros(classes)
+    usual = _usual(float(np.median(counts)) if len(truth) else 0.0)
+    tried = _Folds(whole, weights, labelled, groups, pile, refit).tried(usual)
+    chosen = usual if tried is None else tried.chosen(usual)
+    if chosen is None and tried is not None:
+        return replace(
+            nothing, choice=replace(nothing.choice, before=tried.accuracy(None), after=tried.accuracy(usual))
+        )
+    way, share = chosen or usual
+    mixture = whole.run(way, weights)
+    mapping = _blended(base, mixture, whole, share)
+    told = PileChoice(way.weight, share, tuple(weights.tolist()), len(pile), unlike, mixture.rounds)
+    if tried is None:
+        return PileOutcome(told, mapping)
+    scored, rows, temperature = tried.scored((way, share))
+    told = replace(told, before=tried.accuracy(None), after=tried.accuracy((way, share)))
+    return PileOutcome(told, mapping, temperature, scored, rows)
+
+
+def _usual(labels: float) -> tuple[_Way, float]:
+    """The way and the share of the labels' mapping that do well with so many labels a class."""
+    if 0 < labels < FEW:
+        return ALONE, 0.0
+    return TOGETHER, 0.3 if labels < 6 else 0.6
+
+
+def typical_rows(
+    labelled: NDArray[np.floating], truth: Rows, pile: NDArray[np.floating], classes: int
+) -> NDArray[np.bool_]:
+    """Which unlabelled responses lie no farther from some class than labelled ones do from theirs.
+
+    Where every class has one label, no farther than classes lie from each other.
+    """
+    if not len(truth):
+        return np.ones(len(pile), dtype=bool)
+    counts = np.bincount(truth, minlength=classes).astype(np.float64)
+    known = counts > 0
+    means = np.zeros((classes, labelled.shape[1]))
+    np.add.at(means, truth, labelled)
+    means[known] /= counts[known, None]
+    several = np.flatnonzero(counts[truth] > 1)[:SAMPLED_DISTANCES]
+    if len(several) >= classes:
+        own = truth[several]
+        distances = _distances(labelled[several], means)
+        residual = ((labelled[several] - means[own]) ** 2).sum(axis=1)
+        distances[np.arange(len(own)), own] = residual * (counts[own] / (counts[own] - 1)) ** 2
+        limit = float(np.quantile(distances[:, known].min(axis=1), TYPICAL))
+    else:
+        between = _distances(means[known], means[known])
+        np.fill_diagonal(between, np.inf)
+        limit = float(np.quantile(between.min(axis=1), LONE_TYPICAL))
+    return _distances(pile, means)[:, known].min(axis=1) <= limit  # type: ignore[no-any-return]
+
+
+def _distances(rows: NDArray[np.floating], means: Array) -> Array:
+    squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    found = squares[:, None] - 2 * rows @ means.T + np.einsum("ij,ij->i", means, means)
+    return np.maximum(found, 0.0)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class _Space:
+    """The principal directions of every reading, and labelled and unlabelled responses in them."""
+
+    parts: tuple[slice, ...]
+    centres: tuple[Array, ...]
+    bases: tuple[Array, ...]
+    labelled: tuple[Array, ...]
+    pile: tuple[Array, ...]
+
+    @classmethod
+    def of(cls, layout: Layout, labelled: NDArray[np.floating], pile: NDArray[np.floating]) -> _Space:
+        step = max(1, (len(labelled) + len(pile)) // PRINCIPAL_ROWS)
+        sample = np.concatenate([labelled[::step], pile[::step]])
+        centres, bases, near, far = [], [], [], []
+        for part in layout.slices:
+            centre, basis = _principal(np.asarray(sample[:, part], dtype=np.float64))
+            centres.append(centre)
+            bases.append(basis)
+            near.append((labelled[:, part] - centre) @ basis)
+            far.append((pile[:, part] - centre) @ basis)
+        return cls(layout.slices, tuple(centres), tuple(bases), tuple(near), tuple(far))
+
+    def moved(self, held: Rows, kept: Rows, sample: Rows) -> _Space:
+        """The same with labels held out, which join a sample of the unlabelled responses at their front."""
+        far = tuple(np.concatenate([z[held], p[sample]]) for z, p in zip(self.labelled, self.pile, strict=True))
+        return replace(self, labelled=tuple(z[kept] for z in self.labelled), pile=far)
+
+
+def _principal(rows: Array) -> tuple[Array, Array]:
+    """Mean and leading principal directions (width, rank) of rows."""
+    centre = rows.mean(axis=0)
+    rows = rows - centre
+    n, width = rows.shape
+    rank = max(1, min(RANK, n - 1, width))
+    if n <= width:
+        values, turned = eigh(rows @ rows.T, subset_by_index=(n - rank, n - 1))
+        kept = values > 1e-10 * max(float(values[-1]), np.finfo(np.float64).tiny)
+        return centre, rows.T @ (turned[:, kept] / np.sqrt(values[kept]))
+    return centre, eigh(rows.T @ rows, subset_by_index=(width - rank, width - 1))[1]
+
+
+@dataclass(frozen=True)
+class _Mixture:
+    """What EM ends with: a head (weights, bias) for each reading in use, and the responsibilities (m, classes)."""
+
+    heads: dict[int, tuple[Array, Array]]
+    responsibilities: Array
+    rounds: int
+
+    def scores(self, rows: Sequence[Array]) -> Array:
+        total = sum(rows[i] @ weights + bias for i, (weights, bias) in self.heads.items())
+        return np.asarray(total)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What a mixture is fitted to."""
+
+    space: _Space
+    truth: Rows
+    said: Array  # (m, classes): what the mapping of the labels says of the unlabelled responses
+    classes: int
+
+    def run(self, way: _Way, weights: Array, *, rounds: int = ROUNDS) -> _Mixture:
+        """The mixture by EM, over the readings that have a weight."""
+        used = [i for i in range(len(weights)) if weights[i] > 0]
+        labelled, pile = self.space.labelled, self.space.pile
+        hard = np.zeros((len(self.truth), self.classes))
+        hard[np.arange(len(self.truth)), self.truth] = 1.0
+        sums = {i: hard.T @ labelled[i] for i in used}
+        moments = {i: labelled[i].T @ labelled[i] + way.weight * (pile[i].T @ pile[i]) for i in used}
+        counts, total = hard.sum(axis=0), len(self.truth) + way.weight * len(pile[0])
+        say = way.say if (counts > 0).all() else max(way.say, TOGETHER.say)
+        opinion = _levelled(self.said)
+        heads: dict[int, tuple[Array, Array]] = {}
+        if not say:
+            for i in used:
+                everything = (labelled[i].T @ labelled[i] + pile[i].T @ pile[i]) / (len(self.truth) + len(pile[i]))
+                means = sums[i] / np.maximum(counts, 1.0)[:, None]
+                heads[i] = _head(means, everything, FIRST_SHRINKAGE)
+        before, done = np.full((len(pile[0]), self.classes), 1.0 / self.classes), 0
+        for done in range(1, rounds + 1):  # noqa: B007
+            scores, heads = self._scores(heads, weights)
+            scores = opinion if scores is None else say * opinion + (1 - say) * scores
+            scores = scores * (SHARPNESS / _spread(scores))
+            now = np.exp(log_probabilities(scores + _balance(scores)))
+            change, before = float(np.abs(now - before).sum(axis=1).mean()), now
+            soft = way.weight * now
+            mass = counts + soft.sum(axis=0)
+            for i in used:
+                means = (sums[i] + soft.T @ pile[i]) / mass[:, None]
+                heads[i] = _head(means, (moments[i] - (means.T * mass) @ means) / total, way.shrinkage)
+            if change < CONVERGED:
+                break
+        _, heads = self._scores(heads, weights)
+        return _Mixture(heads, before, done)
+
+    def _scores(
+        self, heads: dict[int, tuple[Array, Array]], weights: Array
+    ) -> tuple[Array | None, dict[int, tuple[Array, Array]]]:
+        """The weighted sum (m, classes) of the heads, of spread one, and the heads scaled so that it is theirs."""
+        if not heads:
+            return None, heads
+        found = {i: self.space.pile[i] @ head[0] + head[1] for i, head in heads.items()}
+        scales = {i: weights[i] / _spread(scores) for i, scores in found.items()}
+        total = np.asarray(sum(scales[i] * scores for i, scores in found.items()))
+        spread = _spread(total)
+        scaled = {i: (head[0] * scales[i] / spread, head[1] * scales[i] / spread) for i, head in heads.items()}
+        return (total - total.mean(axis=1, keepdims=True)) / spread, scaled
+
+
+def _head(means: Array, covariance: Array, shrinkage: float) -> tuple[Array, Array]:
+    """Weights (rank, classes) and bias (classes,) of the discriminant of these means and this covariance."""
+    shrunk = (1 - shrinkage) * covariance
+    level = float(np.trace(covariance)) / len(covariance)
+    shrunk[np.diag_indices_from(shrunk)] += shrinkage * max(level, np.finfo(np.float64).tiny)
+    weights: Array = np.linalg.solve(shrunk, means.T)
+    return weights, -0.5 * np.einsum("kd,dk->k", means, weights)
+
+
+def _balance(scores: Array) -> Array:
+    """A bias (classes,) that holds the classes' shares towards equal ones, as far as `BALANCE` says."""
+    bias = np.zeros(scores.shape[1])
+    for _ in range(10):
+        shares = np.exp(log_probabilities(scores + bias)).sum(axis=0) + 1.0
+        bias -= 0.5 * (BALANCE * np.log(shares / shares.mean()) + (1 - BALANCE) * bias)
+    return bias
+
+
+def _spread(scores: Array) -> float:
+    """Root mean square of scores about their mean over the classes."""
+    known = scores[:, np.isfinite(scores).all(axis=0)]
+    return float(np.sqrt(np.mean((known - known.mean(axis=1, keepdims=True)) ** 2))) or 1.0
+
+
+def _levelled(scores: Array) -> Array:
+    """Scores about their mean, with a spread of one; a class that cannot be is far below the others."""
+    known = np.isfinite(scores).all(axis=0)
+    level = scores[:, known].mean(axis=1, keepdims=True)
+    return np.where(known, scores - level, -1e3 * _spread(scores)) / _spread(scores)
+
+
+def agreement_weights(task: _Task) -> Array:
+    """The weight of each reading by how accurate it seems: by how often readings agree with each other.
+
+    Each reading is fitted alone. If readings j and k err independently and are right with probabilities a_j and a_k,
+    they agree in a_j a_k + (1 - a_j)(1 - a_k) / (classes - 1) of all cases; the a are found by least squares.
+    """
+    count = len(task.space.parts)
+    if count < 3:
+        return np.full(count, 1.0 / count)
+    single = np.eye(count)
+    way = ALONE if len(task.truth) else TOGETHER
+    answers = [task.run(way, single[i]).responsibilities.argmax(axis=1) for i in range(count)]
+    one, two = np.triu_indices(count, 1)
+    agree = np.array([(answers[i] == answers[j]).mean() for i, j in zip(one, two, strict=True)])
+
+    def misfit(a: Array) -> Array:
+        return a[one] * a[two] + (1 - a[one]) * (1 - a[two]) / (task.classes - 1) - agree  # type: ignore[no-any-return]
+
+    accuracies = least_squares(misfit, np.full(count, 0.5), bounds=(0.0, 1.0)).x
+    weights = (accuracies / accuracies.max()) ** AGREEMENT_POWER
+    weights[weights < LEAST_WEIGHT] = 0.0
+    return np.asarray(weights / weights.sum())
+
+
+def _blended(base: AffineMapping, mixture: _Mixture, task: _Task, share: float) -> AffineMapping:
+    """The mapping of the labels and that of the mixture, each with a spread of one, as one mapping."""
+    known = np.isfinite(base.bias)
+    scale = share / _spread(task.said) if share else 0.0
+    weights, bias = scale * base.weights, np.where(known, scale * np.where(known, base.bias, 0.0), -np.inf)
+    for i, (head, constant) in mixture.heads.items():
+        lifted = (1 - share) * (task.space.bases[i] @ head)
+        weights[task.space.parts[i]] += lifted
+        bias = bias + (1 - share) * constant - task.space.centres[i] @ lifted
+    return AffineMapping(SHARPNESS * weights, SHARPNESS * bias, base.classes)
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """Scores of labels held out, by the mapping of the other labels alone and by every way beside it."""
+
+    rows: Rows
+    truth: Rows
+    alone: Array  # (h, classes), of spread one
+    mixtures: dict[_Way, Array]  # (h, classes), of spread one
+    labels: float  # a class, in the median
+
+    def answer(self, way: tuple[_Way, float] | None) -> Array:
+        if way is None:
+            return SHARPNESS * self.alone
+        return SHARPNESS * (way[1] * self.alone + (1 - way[1]) * self.mixtures[way[0]])
+
+    def accuracy(self, way: tuple[_Way, float] | None) -> float:
+        return float((self.answer(way).argmax(axis=1) == self.truth).mean())
+
+    def scored(self, way: tuple[_Way, float]) -> tuple[Scored, Rows, float]:
+        scores, counted = self.answer(way), np.ones(len(self.truth))
+        return Scored(scores, self.truth, counted), self.rows, fit_temperature(scores, self.truth, counted)
+
+    def chosen(self, usual: tuple[_Way, float]) -> tuple[_Way, float] | None:
+        """The usual way, or one that is better by a standard error; None if the labels alone are as good."""
+        ways = [(way, share) for way in self.mixtures for share in SHARES]
+        losses = {way: self._losses(way) for way in (usual, *ways)}
+        best = min(losses, key=lambda way: losses[way].mean())
+        if not _better(losses[best], losses[usual], STANDARD_ERRORS):
+            best = usual
+        alone = self._losses(None)
+        return None if _better(alone, losses[best], STANDARD_ERRORS if self.labels <= FEW else 0.0) else best
+
+    def _losses(self, way: tuple[_Way, float] | None) -> Array:
+        scores, counted = self.answer(way), np.ones(len(self.truth))
+        warmth = fit_temperature(scores, self.truth, counted)
+        one = np.ones(1)
+        return np.array(
+            [
+                doubtful_loss(scores[i : i + 1], self.truth[i : i + 1], one, warmth, tolerance=0.1)
+                for i in range(len(self.truth))
+            ]
+        )
+
+
+def _better(one: Array, two: Array, errors: float) -> bool:
+    """Whether one's losses are smaller than the other's, by so many standard errors."""
+    gain = two - one
+    return bool(gain.mean() > errors * gain.std() / np.sqrt(len(gain)))
+
+
+@dataclass(frozen=True)
+class _Folds:
+    """The labels, dealt to folds such that every class keeps one."""
+
+    task: _Task
+    weights: Array
+    labelled: NDArray[np.floating]
+    groups: NDArray[np.str_]
+    pile: NDArray[np.floating]
+    refit: Refit
+
+    def tried(self, usual: tuple[_Way, float]) -> _Tried | None:
+        """Scores of all labels that can be held out; None if those are too few to tell anything."""
+        truth, classes = self.task.truth, self.task.classes
+        turn = self._dealt()
+        if (turn >= 0).sum() < max(classes, 10):
+            return None
+        ways = dict.fromkeys((usual[0], ALONE, TOGETHER))
+        rows, alone = [], []
+        found: dict[_Way, list[Array]] = {way: [] for way in ways}
+        room = max(FOLD_SCORES // classes, classes)
+        pile = np.arange(0, len(self.task.said), max(1, len(self.task.said) // room))
+        for fold in range(int(turn.max()) + 1):
+            held, kept = np.flatnonzero(turn == fold), np.flatnonzero(turn != fold)
+            base = self.refit(kept)
+            said = np.concatenate([base(self.labelled[held]), base(self.pile[pile])])
+            task = _Task(self.task.space.moved(held, kept, pile), truth[kept], said, classes)
+            rows.append(held)
+            alone.append(_levelled(task.said)[: len(held)])
+            for way in ways:
+                mixture = task.run(way, self.weights)
+                scores = mixture.scores([part[: len(held)] for part in task.space.pile])
+                found[way].append(scores - scores.mean(axis=1, keepdims=True))
+        order = np.concatenate(rows)
+        joined = {way: np.concatenate(parts) for way, parts in found.items()}
+        median = float(np.median(np.bincount(truth, minlength=classes)))
+        return _Tried(order, truth[order], np.concatenate(alone), joined, median)
+
+    def _dealt(self) -> NDArray[np.intp]:
+        """The fold of each label; -1 where it would leave a class without any. A group is held out whole."""
+        truth, turn = self.task.truth, np.full(len(self.task.truth), -1, dtype=np.intp)
+        units = [name or str(row) for row, name in enumerate(self.groups.tolist())]
+        dealt: dict[str, int] = {}
+        for c in np.unique(truth):
+            rows = np.flatnonzero(truth == c).tolist()
+            folds = min(FOLDS, len({units[row] for row in rows}))
+            for row in rows if folds > 1 else []:
+                turn[row] = dealt.setdefault(units[row], len(dealt)) % folds
+        return turn
