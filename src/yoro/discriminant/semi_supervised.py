@@ -287,7 +287,7 @@ def _head(means: Array, covariance: Array, shrinkage: float) -> tuple[Array, Arr
     shrunk = (1 - shrinkage) * covariance
     level = float(np.trace(covariance)) / len(covariance)
     shrunk[np.diag_indices_from(shrunk)] += shrinkage * max(level, np.finfo(np.float64).tiny)
-    weights: Array = np.linalg.solve(shrunk, means.T)
+    weights = np.asarray(np.linalg.solve(shrunk, means.T), dtype=np.float64)
     return weights, -0.5 * np.einsum("kd,dk->k", means, weights)
 
 
