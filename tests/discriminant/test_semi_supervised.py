@@ -51,7 +51,7 @@ def test_unlabelled_responses_raise_the_accuracy_of_few_labels(labels):
     found = learned(known, truth, pile)
     before = right(refit_of(known, truth)(np.arange(len(truth))), asked, wanted)
     assert found.choice.weight > 0
-    assert right(found.mapping, asked, wanted) > before + 0.03
+    assert right(found.mapping, asked, wanted) > before + 0.02
     assert found.choice.readings[2] == min(found.choice.readings)  # the reading that knows nothing
 
 

@@ -8,8 +8,7 @@ of each reading settle them; the result is affine in the response.
 
 Which readings are to be believed shows in the unlabelled responses themselves: readings that err independently agree
 only where they are right. How much the mapping of the labels counts beside the mixture, and whether the unlabelled
-responses are used at all, is decided by folds: labels that are held out join the unlabelled responses, and the whole
-is fitted again without them.
+responses are used at all, is decided by folds: some labels are held out, and the whole is fitted again without them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import least_squares
 
-from yoro.discriminant.calibration import doubtful_loss, fit_temperature, log_probabilities
+from yoro.discriminant.calibration import TOLERANCE, fit_temperature, log_probabilities
 from yoro.discriminant.leave_one_out import Scored
 from yoro.discriminant.readings import Layout
 from yoro.mappings.affine import AffineMapping
@@ -193,10 +192,10 @@ class _Space:
             far.append((pile[:, part] - centre) @ basis)
         return cls(layout.slices, tuple(centres), tuple(bases), tuple(near), tuple(far))
 
-    def moved(self, held: Rows, kept: Rows, sample: Rows) -> _Space:
-        """The same with labels held out, which join a sample of the unlabelled responses at their front."""
-        far = tuple(np.concatenate([z[held], p[sample]]) for z, p in zip(self.labelled, self.pile, strict=True))
-        return replace(self, labelled=tuple(z[kept] for z in self.labelled), pile=far)
+    def take(self, labels: Rows, pile: Rows) -> _Space:
+        """Some of the labelled and of the unlabelled responses."""
+        near, far = ([part[rows] for part in parts] for parts, rows in ((self.labelled, labels), (self.pile, pile)))
+        return replace(self, labelled=tuple(near), pile=tuple(far))
 
 
 def _principal(rows: Array) -> tuple[Array, Array]:
@@ -244,7 +243,7 @@ class _Task:
         moments = {i: labelled[i].T @ labelled[i] + way.weight * (pile[i].T @ pile[i]) for i in used}
         counts, total = hard.sum(axis=0), len(self.truth) + way.weight * len(pile[0])
         say = way.say if (counts > 0).all() else max(way.say, TOGETHER.say)
-        opinion = _levelled(self.said)
+        opinion = _levelled(self.said, _spread(self.said))
         heads: dict[int, tuple[Array, Array]] = {}
         if not say:
             for i in used:
@@ -306,11 +305,11 @@ def _spread(scores: Array) -> float:
     return float(np.sqrt(np.mean((known - known.mean(axis=1, keepdims=True)) ** 2))) or 1.0
 
 
-def _levelled(scores: Array) -> Array:
-    """Scores about their mean, with a spread of one; a class that cannot be is far below the others."""
+def _levelled(scores: Array, spread: float) -> Array:
+    """Scores about their mean, divided by a spread; a class that cannot be is far below the others."""
     known = np.isfinite(scores).all(axis=0)
     level = scores[:, known].mean(axis=1, keepdims=True)
-    return np.where(known, scores - level, -1e3 * _spread(scores)) / _spread(scores)
+    return np.where(known, scores - level, -1e3 * spread) / spread
 
 
 def agreement_weights(task: _Task) -> Array:
@@ -383,14 +382,9 @@ class _Tried:
 
     def _losses(self, way: tuple[_Way, float] | None) -> Array:
         scores, counted = self.answer(way), np.ones(len(self.truth))
-        warmth = fit_temperature(scores, self.truth, counted)
-        one = np.ones(1)
-        return np.array(
-            [
-                doubtful_loss(scores[i : i + 1], self.truth[i : i + 1], one, warmth, tolerance=0.1)
-                for i in range(len(self.truth))
-            ]
-        )
+        logs = log_probabilities(scores, fit_temperature(scores, self.truth, counted))
+        own = np.exp(logs[np.arange(len(self.truth)), self.truth])
+        return -np.log((1 - TOLERANCE) * own + TOLERANCE / scores.shape[1])  # type: ignore[no-any-return]
 
 
 def _better(one: Array, two: Array, errors: float) -> bool:
@@ -424,13 +418,13 @@ class _Folds:
         for fold in range(int(turn.max()) + 1):
             held, kept = np.flatnonzero(turn == fold), np.flatnonzero(turn != fold)
             base = self.refit(kept)
-            said = np.concatenate([base(self.labelled[held]), base(self.pile[pile])])
-            task = _Task(self.task.space.moved(held, kept, pile), truth[kept], said, classes)
+            said, of_held = base(self.pile[pile]), base(self.labelled[held])
+            task = _Task(self.task.space.take(kept, pile), truth[kept], said, classes)
             rows.append(held)
-            alone.append(_levelled(task.said)[: len(held)])
+            alone.append(_levelled(of_held, _spread(said)))
             for way in ways:
                 mixture = task.run(way, self.weights)
-                scores = mixture.scores([part[: len(held)] for part in task.space.pile])
+                scores = mixture.scores([part[held] for part in self.task.space.labelled])
                 found[way].append(scores - scores.mean(axis=1, keepdims=True))
         order = np.concatenate(rows)
         joined = {way: np.concatenate(parts) for way, parts in found.items()}
