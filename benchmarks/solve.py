@@ -47,7 +47,7 @@ def batches(n: int, width: int, classes: int) -> Iterator[ResponseBatch]:
     """Made-up responses of classes that overlap a little; every class has its share."""
     rng = np.random.default_rng(0)
     means = rng.standard_normal((classes, width), dtype=np.float32)
-    means *= 6 / np.sqrt(width)
+    means *= 6 / width**0.25
     codes = rng.permutation(np.arange(n) % classes)
     for start in range(0, n, TOGETHER):
         mine = codes[start : start + TOGETHER]

@@ -38,9 +38,9 @@ KEPT_SCORES = 16_000_000
 FEWEST = 100  # responses of a sample, however many classes there are
 
 
-def sample_size(classes: int, scores: int = CHOOSING_SCORES) -> int:
-    """How many responses may be scored against so many classes."""
-    return max(FEWEST, scores // max(classes, 1))
+def sample_size(classes: int, *, kept: bool = False) -> int:
+    """How many responses are scored against so many classes: to choose on, or to be kept with the choice."""
+    return max(FEWEST, (KEPT_SCORES if kept else CHOOSING_SCORES) // max(classes, 1))
 
 
 def stratified(truth: NDArray[np.intp], most: int) -> NDArray[np.intp]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import fit_blend, fit_temperature, tolerant_loss
 from yoro.discriminant.evidence import Choice, Evidence
-from yoro.discriminant.leave_one_out import KEPT_SCORES, LeaveOneOut, Scored, sample_size
+from yoro.discriminant.leave_one_out import LeaveOneOut, Scored, sample_size
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.rules import MEMBERS, VALIDATION, check_rule, check_shrinkage, rule_unavailable, working_rules
 from yoro.discriminant.shrinkage import ledoit_wolf, oas, rblw
@@ -55,7 +55,7 @@ def leave_one_out(evidence: Evidence, *, every: bool = False) -> LeaveOneOut | N
         return None
     left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
     if not every:
-        left_out = left_out.sampled(sample_size(len(evidence.statistics.classes), KEPT_SCORES))
+        left_out = left_out.sampled(sample_size(len(evidence.statistics.classes), kept=True))
     return left_out if len(left_out) else None
 
 
