@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +21,7 @@ from yoro.discriminant.readings import Layout, Reading
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.solve import solve_mapping
 from yoro.discriminant.statistics import ResponseStatistics
+from yoro.errors import InputError
 
 LAYOUT = Layout((Reading("logits", 9), Reading("features", 12)))
 
@@ -143,3 +146,25 @@ def test_a_fit_says_that_it_chose_on_a_sample(small_bounds):
     told.clear()
     yoro.fit((responses[:40], labels[:40].astype("U4")), tell=told.append)
     assert "sample" not in " ".join(told)
+
+
+def test_more_classes_than_a_model_may_have_are_refused_before_anything_is_chosen(monkeypatch):
+    monkeypatch.setattr("yoro.limits.MODEL_CLASSES", 3)
+    with pytest.raises(InputError, match=r"There are 4 classes; at most 3 can be fitted\. Are the labels names"):
+        yoro.fit(draw(4, 3))
+
+
+@pytest.mark.long
+def test_ten_thousand_classes_of_two_examples_are_fitted_and_read_back_in_bounded_memory(tmp_path):
+    responses, labels = draw(10_000, 2, 32)
+    np.savez(tmp_path / "z.npz", responses=responses.astype(np.float32), labels=labels)
+    code = (
+        "import warnings, yoro; warnings.simplefilter('ignore'); "
+        f"yoro.fit({str(tmp_path / 'z.npz')!r}).save({str(tmp_path / 'm.yoro')!r}); "
+        f"print(len(yoro.load({str(tmp_path / 'm.yoro')!r}).classes)); "
+        "from yoro.environment import peak_memory; print(peak_memory())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    classes, peak = done.stdout.split()
+    assert classes == "10000"
+    assert float(peak) < 1000  # MB; one table of 8,192 kept examples by all classes would take 655
