@@ -30,6 +30,7 @@ check: .venv/dev.stamp
 
 bench: .venv/dev.stamp
 	cd benchmarks && ../$(BIN)/python core.py
+	cd benchmarks && ../$(BIN)/python solve.py
 	cd benchmarks && ../$(BIN)/python sources.py
 	cd benchmarks && ../$(BIN)/python decoding.py
 	cd benchmarks && ../$(BIN)/python images.py

@@ -40,7 +40,7 @@ READING_NAME = 40  # characters
 
 MODEL_FILE_BYTES = 4 * GB  # of one file of a model
 MODEL_CONFIG_BYTES = 16 * MB
-MODEL_CLASSES = 1_000_000
+MODEL_CLASSES = 100_000  # a fit of two examples each, of width 32, takes minutes and less than 4 GB
 RECEIPT_BYTES = 1 * GB  # of a receipt of forgetting: about 100 for each image
 PARTIES = 1_000  # of one sum
 AGREEMENT_BYTES = 64 * MB  # of what parties agree on, of a key, or of a confirmation

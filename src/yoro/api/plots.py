@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from yoro.model.metrics import Evaluation
 
 MOST_NAMES = 60  # classes whose names still fit beside a matrix
+MOST_PIXELS = 1000  # of a side of a confusion matrix; of more classes neighbours share one
 ACROSS = 6  # pictures in a row
 
 
@@ -34,7 +35,7 @@ class Plots:
         """The share of each answer among the images of each true class."""
         evaluation = self._measured(data, labels)
         names = [figures.name for figures in evaluation.per_class]
-        counts = np.array(evaluation.confusion, dtype=np.float64)
+        counts = evaluation.matrix(-(-len(names) // MOST_PIXELS))
         side = min(12.0, 3.0 + 0.28 * len(names))
         figure = _figure(side + 1, side)
         axes = figure.add_subplot()
@@ -111,5 +112,5 @@ def _show(axes: object, mistake: Mistake) -> None:
 
 
 def _title(evaluation: Evaluation) -> str:
-    wrong = sum(map(sum, evaluation.confusion)) - sum(row[i] for i, row in enumerate(evaluation.confusion))
+    wrong = sum(pair.n for pair in evaluation.mistakes)
     return f"{wrong:,} of {evaluation.n:,} wrong"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 import numpy as np
@@ -10,12 +11,15 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from yoro.discriminant.rules import check_prior
+from yoro.environment import cores
 from yoro.errors import InputError
 
 Array = NDArray[np.float64]
 Prior = str | Mapping[str, float]
 
 TOLERANCE = 0.1  # of the probability, spread over all classes, when candidates are compared
+BLOCK = 2**16  # scores of a block, at least
+MIN_ROWS = 8
 COLDEST, HOTTEST = 1e-6, 1e9  # bounds of a fitted temperature; with few images scores run into the millions
 
 
@@ -49,7 +53,18 @@ def _table(prior: Mapping[str, float], classes: tuple[str, ...]) -> Array:
 def log_probabilities(scores: Array, temperature: float = 1.0) -> Array:
     """Log of softmax(scores / temperature), row by row; a score of minus infinity stays so."""
     scaled = scores / temperature
-    return scaled - logsumexp(scaled, axis=1, keepdims=True)  # type: ignore[no-any-return]
+    scaled -= log_sums(scaled)
+    return scaled
+
+
+def log_sums(scores: Array) -> Array:
+    """Log of the sum of exp(scores) of each row, (n, 1), in blocks of rows that stay in the cache, on all cores."""
+    step = max(MIN_ROWS, BLOCK // max(scores.shape[1], 1))
+    blocks = [scores[i : i + step] for i in range(0, len(scores), step)]
+    if len(blocks) < 2:
+        return logsumexp(scores, axis=1, keepdims=True)  # type: ignore[no-any-return]
+    with ThreadPoolExecutor(min(cores(), len(blocks))) as pool:
+        return np.concatenate(list(pool.map(lambda block: logsumexp(block, axis=1, keepdims=True), blocks)))
 
 
 def doubtful_loss(
@@ -64,7 +79,10 @@ def doubtful_loss(
     logs = log_probabilities(scores, temperature)
     known = np.isfinite(scores).all(axis=0)  # a class without data scores minus infinity everywhere
     if tolerance:
-        logs = np.log((1 - tolerance) * np.exp(logs) + tolerance / known.sum())
+        np.exp(logs, out=logs)
+        logs *= 1 - tolerance
+        logs += tolerance / known.sum()
+        np.log(logs, out=logs)
     own, guess = logs[np.arange(len(truth)), truth], logs[:, known].mean(axis=1)
     return float(-(weights @ ((1 - doubt) * own + doubt * guess)) / weights.sum())
 
@@ -94,8 +112,9 @@ def fit_temperature(scores: Array, truth: NDArray[np.intp], weights: Array, star
     shifted = shifted[:, known]
     low, high = 1 / HOTTEST, 1 / COLDEST
     inverse = float(np.clip(1 / start, low, high))
+    probability = np.empty_like(shifted)
     for _ in range(100):
-        probability = np.exp(inverse * shifted)
+        np.exp(np.multiply(shifted, inverse, out=probability), out=probability)
         probability /= probability.sum(axis=1, keepdims=True)
         expected = np.einsum("ik,ik->i", probability, shifted)
         slope = float(share @ expected) - wanted
@@ -146,7 +165,7 @@ def fit_weights(
 
     def loss(x: Array) -> float:
         held = 0.5 * hold * float((x - start) @ (x - start))
-        return float(share @ logsumexp(np.tensordot(x, parts, 1), axis=1) - x @ wanted) + held
+        return float(share @ log_sums(np.tensordot(x, parts, 1))[:, 0] - x @ wanted) + held
 
     x, before = start.copy(), loss(start)
     for _ in range(100):
@@ -177,7 +196,7 @@ def _derivatives(x: Array, parts: Array, share: Array, wanted: Array) -> tuple[A
     """Slope (heads,) and curvature (heads, heads) of the loss of `fit_weights`."""
     heads = len(parts)
     logits = np.tensordot(x, parts, 1)
-    probability = np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
+    probability = np.exp(logits - log_sums(logits))
     weighted = probability * parts  # (heads, n, classes)
     expected = weighted.sum(axis=2)
     second = (weighted * share[:, None]).reshape(heads, -1) @ parts.reshape(heads, -1).T

@@ -14,7 +14,9 @@ by the same algebra with several rows. Weights are frequencies: leaving one out 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +30,31 @@ from yoro.mappings.batches import class_codes
 
 Array = NDArray[np.float64]
 
-BLOCK = 1024  # responses scored at a time
+BLOCK = 1024  # responses scored at a time, unless there are many classes
+# Scores, responses times classes. Beyond these, a sample of the responses is left out: one to choose shrinkage, weights
+# and temperature on, and a larger one for the accuracy and all else that is said of the choice.
+CHOOSING_SCORES = 4_000_000
+KEPT_SCORES = 16_000_000
+FEWEST = 100  # responses of a sample, however many classes there are
+
+
+def sample_size(classes: int, *, kept: bool = False) -> int:
+    """How many responses are scored against so many classes: to choose on, or to be kept with the choice."""
+    return max(FEWEST, (KEPT_SCORES if kept else CHOOSING_SCORES) // max(classes, 1))
+
+
+def stratified(truth: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """Places of at most so many, ascending; of each class its share. Within a class the first come first.
+
+    Responses kept come in the order of seeded digests, so that this is a seeded draw.
+
+    >>> stratified(np.array([0, 1, 0, 0, 1, 0]), 3).tolist()
+    [0, 1, 3]
+    """
+    if len(truth) <= most:
+        return np.arange(len(truth))
+    by_class = np.argsort(truth, kind="stable")
+    return np.sort(by_class[np.arange(most) * len(truth) // most])
 
 
 @dataclass(frozen=True)
@@ -91,27 +117,47 @@ class LeaveOneOut:
         self.rows = np.concatenate([np.flatnonzero(alone), *teams])  # which members the scores are of
         self.truth = truth[self.rows]
         self.weights = members.weights[self.rows]
+        self.possible = len(self.rows)  # how many can be left out; a sample has fewer
 
     def __len__(self) -> int:
         return len(self.truth)
 
+    def sampled(self, most: int) -> Self:
+        """About so many of these at most, of each class its share and groups whole; this one, if it has no more."""
+        if len(self) <= most:
+            return self
+        share, few = most / len(self), copy(self)
+        single = stratified(self._truth, round(share * len(self._truth)))
+        teams = stratified(np.array([truth[0] for _, truth, _ in self._groups]), round(share * len(self._groups)))
+        few._vectors, few._truth, few._units = self._vectors[single], self._truth[single], self._units[single]
+        few._groups = [self._groups[i] for i in teams]
+        ends = len(self._truth) + np.cumsum([len(truth) for _, truth, _ in self._groups], dtype=np.intp)
+        places = [single, *(np.arange(ends[i] - len(self._groups[i][1]), ends[i]) for i in teams)]
+        chosen = np.concatenate(places)
+        few.rows, few.truth, few.weights = self.rows[chosen], self.truth[chosen], self.weights[chosen]
+        return few
+
     def scores(self, rho: float) -> Scored:
         """Scores of every member under the mapping fitted without it, at one shrinkage."""
-        single = [
-            self._singles(slice(i, i + BLOCK), rho)[0] + self._log_priors(slice(i, i + BLOCK))
-            for i in range(0, len(self._truth), BLOCK)
-        ]
-        grouped = []
+        found = np.empty((len(self), len(self._counts)))
+        for part in self._blocks():
+            np.add(self._singles(part, rho)[0], self._log_priors(part), out=found[part])
+        start = len(self._truth)
         for group in self._groups:
             scores, _, counts = self._group(*group, rho, group[0])
-            grouped.append(scores + log_prior(counts, self._classes, self._prior))
-        return Scored(np.concatenate([*single, *grouped]), self.truth, self.weights)
+            found[start : start + len(scores)] = scores + log_prior(counts, self._classes, self._prior)
+            start += len(scores)
+        return Scored(found, self.truth, self.weights)
 
     def distances(self, rho: float) -> Array:
         """Squared distances (m, classes) of every member to the class means, in the metric fitted without it."""
-        parts = [self._singles(slice(i, i + BLOCK), rho) for i in range(0, len(self._truth), BLOCK)]
+        parts = [self._singles(part, rho) for part in self._blocks()]
         parts += [self._group(*group, rho, group[0])[:2] for group in self._groups]
         return np.concatenate([lengths[:, None] - 2 * scores for scores, lengths in parts])
+
+    def _blocks(self) -> list[slice]:
+        rows = min(BLOCK, sample_size(len(self._counts)))
+        return [slice(i, min(i + rows, len(self._truth))) for i in range(0, len(self._truth), rows)]
 
     def _survives(self, rows: NDArray[np.intp], truth: NDArray[np.intp], weights: Array) -> bool:
         gone = np.bincount(truth[rows], weights[rows], len(self._counts))
@@ -210,7 +256,7 @@ class Refits:
 
     def __init__(self, left_out: LeaveOneOut, rho: float) -> None:
         self._all, self._rho = left_out, rho
-        made = [left_out._without(slice(i, i + BLOCK), rho) for i in range(0, len(left_out._truth), BLOCK)]
+        made = [left_out._without(part, rho) for part in left_out._blocks()]
         self._singles = [replace(part, inverse=np.empty((0, 0))) for part in made]  # the resolvent has them all
         slope = np.concatenate([np.ones(0), *(part.slope for part in made)])
         target = np.concatenate([np.ones(0), *(part.target for part in made)])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import fit_temperature, fit_weights
 from yoro.discriminant.evidence import Choice, Evidence
-from yoro.discriminant.leave_one_out import LeaveOneOut, Scored
+from yoro.discriminant.leave_one_out import LeaveOneOut, Scored, sample_size, stratified
 from yoro.discriminant.readings import FEATURES, Layout
 from yoro.discriminant.selection import leave_one_out, opinion_of, select_shrinkage
 from yoro.environment import cores
@@ -29,7 +29,6 @@ Made = TypeVar("Made")
 
 STRENGTH = 10.0  # pseudo-images in favour of equal weights: a prior for small data
 FEW = 3  # images per class; with fewer, leave-one-out says little of the heads, and the features answer alone
-SCORES = 4_000_000  # leave-one-out scores of one head that the weights are fitted on, at most
 SMALLEST_SHARE = 0.01  # of the answer: a head with less is left out
 SILENCE = 1e-3  # nats: if all heads together say less, the one most often right answers alone. One outlier among few
 # images can bring the likelihood to that.
@@ -70,11 +69,14 @@ class Mixture:
         mappings = side_by_side(lambda pair: pair[0].mapping(pair[1]), self._paired(choice))
         return sum_of_mappings(choice.parts, mappings)
 
-    def left_out(self, choice: Choice) -> LeaveOneOutScores | None:
-        """Exact leave-one-out scores of the kept responses; None if none can be left out."""
+    def left_out(self, choice: Choice, *, every: bool = False) -> LeaveOneOutScores | None:
+        """Exact leave-one-out scores of the kept responses; None if none can be left out.
+
+        Of many responses and many classes those of a sample, unless `every` one is wanted.
+        """
         if not choice.parts:
-            return _left_out(self.evidences[0], choice)
-        found = side_by_side(lambda pair: _left_out(*pair), self._paired(choice))
+            return _left_out(self.evidences[0], choice, every)
+        found = side_by_side(lambda pair: _left_out(*pair, every), self._paired(choice))
         heads = [head for head in found if head is not None]
         return sum_of_scores(choice.parts, heads) if len(heads) == len(found) else None
 
@@ -91,7 +93,7 @@ class Mixture:
         """The parts with their ensemble weights: by likelihood, shrunk towards equal ones for small data."""
         if self._few() or len(found) < len(parts):
             return self._alone(parts)
-        rows = slice(0, max(1, SCORES // found[0].scores.shape[1]))
+        rows = stratified(found[0].truth, sample_size(found[0].scores.shape[1]))
         truth, counted = found[0].truth[rows], found[0].weights[rows]
         scores = [head.scores[rows] / part.temperature for head, part in zip(found, parts, strict=True)]
         equal = np.full(len(parts), 1.0 / fit_temperature(sum(scores), truth, counted))  # type: ignore[arg-type]
@@ -165,8 +167,8 @@ def _scored(evidence: Evidence, choice: Choice, left_out: LeaveOneOut) -> LeaveO
     return LeaveOneOutScores(scored, left_out.rows)
 
 
-def _left_out(evidence: Evidence, choice: Choice) -> LeaveOneOutScores | None:
-    left_out = leave_one_out(evidence)
+def _left_out(evidence: Evidence, choice: Choice, every: bool) -> LeaveOneOutScores | None:
+    left_out = leave_one_out(evidence, every=every)
     return None if left_out is None else _scored(evidence, choice, left_out)
 
 

@@ -241,12 +241,13 @@ class Reservoir:
         return offered
 
     def _keep(self, keep: NDArray[np.bool_]) -> None:
-        if keep.all():
-            return
-        kept = np.flatnonzero(keep)
-        n = len(kept)
+        """Drop the others; the last entries take their places, so that only what is dropped costs time."""
+        n = int(keep.sum())
+        free, last = np.flatnonzero(~keep[:n]), n + np.flatnonzero(keep[n:])
         for array in (self._responses, self._keys, self._digests, self._weights):
-            array[:n] = array[kept]
-        self._labels = [self._labels[i] for i in kept]
-        self._groups = [self._groups[i] for i in kept]
+            array[free] = array[last]
+        for names in (self._labels, self._groups):
+            for i, j in zip(free.tolist(), last.tolist(), strict=True):
+                names[i] = names[j]
+            del names[n:]
         self._size = n

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import fit_blend, fit_temperature, tolerant_loss
 from yoro.discriminant.evidence import Choice, Evidence
-from yoro.discriminant.leave_one_out import LeaveOneOut, Scored
+from yoro.discriminant.leave_one_out import LeaveOneOut, Scored, sample_size
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.rules import MEMBERS, VALIDATION, check_rule, check_shrinkage, rule_unavailable, working_rules
 from yoro.discriminant.shrinkage import ledoit_wolf, oas, rblw
@@ -46,11 +46,16 @@ def select_shrinkage(rule: str | float, evidence: Evidence, left_out: LeaveOneOu
     return _at_shrinkage(rule, _closed_formula(rule, evidence), evidence, left_out)
 
 
-def leave_one_out(evidence: Evidence) -> LeaveOneOut | None:
-    """The responses kept, ready to be left out; None if there are none, or none can be."""
+def leave_one_out(evidence: Evidence, *, every: bool = False) -> LeaveOneOut | None:
+    """The responses kept, ready to be left out; None if there are none, or none can be.
+
+    Of many responses and many classes a sample, unless `every` one is wanted.
+    """
     if not evidence.members or evidence.spectrum.degenerate:
         return None
     left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
+    if not every:
+        left_out = left_out.sampled(sample_size(len(evidence.statistics.classes), kept=True))
     return left_out if len(left_out) else None
 
 
@@ -79,19 +84,21 @@ def by_leave_one_out(
 ) -> Choice:
     """Least exact leave-one-out negative log-likelihood at a fitted temperature, ties to the larger.
 
-    Some candidates are tried first, and then those beside the best of them.
+    Some candidates are tried first, and then those beside the best of them; many responses of many classes are
+    represented by a sample.
     """
     if not evidence.members:
         raise rule_unavailable("loo", *_have(evidence))
     if left_out is None:
         left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
-    if evidence.head is not None and len(left_out) < len(evidence.statistics.classes):
+    if evidence.head is not None and left_out.possible < len(evidence.statistics.classes):
         return _by_head("loo", evidence)
     if not len(left_out):
         raise SelectionError(
             "No kept response can be left out: each is the last of its class, or its group is. "
             f"Rules that work here: {working_rules(*_have(evidence), besides='loo')}."
         )
+    left_out = left_out.sampled(sample_size(len(evidence.statistics.classes)))
     grid = sorted((check_shrinkage(rho) for rho in candidates), reverse=True)  # so that a tie stays with the larger
     tried = _CandidateSearch("loo", opinion_of(evidence, left_out))
     for rho in sorted({*grid[::COARSE], *grid[-1:]}, reverse=True):
@@ -275,6 +282,7 @@ def _at_shrinkage(rule: str, rho: float, evidence: Evidence, left_out: LeaveOneO
     left_out = left_out or leave_one_out(evidence)
     if left_out is None:
         return Choice(rule, rho)
+    left_out = left_out.sampled(sample_size(len(evidence.statistics.classes)))
     chosen = _best(rule, [rho], [left_out.scores(rho)], opinion_of(evidence, left_out))
     return replace(chosen, candidates=(), scores=())
 

@@ -257,17 +257,15 @@ class ResponseStatistics:
 
     def _absorb(self, responses: Array, codes: NDArray[np.intp], weights: Array | None) -> None:
         """Chan's update with one block: its own scatter, and a row for each class mean that moves."""
-        counts, sums = _class_sums(responses, codes, weights, len(self.classes))
+        seen, places = np.unique(codes, return_inverse=True)
+        new, sums = _class_sums(responses, places, weights, len(seen))
         if not np.isfinite(sums).all():  # NaN and infinity survive a sum; nothing has been changed yet
             raise NonFiniteError("These responses contain NaN, infinity, or numbers too large to be squared.")
-        seen = np.flatnonzero(counts)
-        old, new = self.counts[seen], counts[seen]
-        block_means = sums[seen] / new[:, None]
+        old = self.counts[seen]
+        block_means = sums / new[:, None]
         step = block_means - self.means[seen]  # a class without data has mean zero and count zero
         rows = np.empty((len(codes) + len(seen), self.width))
-        position = np.zeros(len(self.classes), dtype=np.intp)
-        position[seen] = np.arange(len(seen))
-        _centre(responses, block_means, position[codes], rows)
+        _centre(responses, block_means, places, rows)
         if weights is not None:
             rows[: len(codes)] *= np.sqrt(weights)[:, None]
         np.multiply(step, np.sqrt(old * new / (old + new))[:, None], out=rows[len(codes) :])

@@ -75,19 +75,27 @@ def log_answers(model: Model, responses: NDArray[np.floating], shift: Array | No
 
 def image_answers(batch: Answers, question: Question, labels: Sequence[Label]) -> Iterator[ImageAnswer]:
     """One answer an image; `labels` are the classes in the order of the columns, as they are to be shown."""
-    order = np.argsort(-batch.log_probabilities, axis=1, kind="stable")
     probabilities = np.exp(batch.log_probabilities)
     for row, name in enumerate(batch.names):
-        ranked, shares = order[row].tolist(), probabilities[row]
+        logs, shares = batch.log_probabilities[row], probabilities[row]
+        ranked = _ranked(logs, question.top)
         typical = None if batch.typicality is None else float(batch.typicality[row])
         yield ImageAnswer(
             name,
-            tuple((labels[i], float(shares[i])) for i in ranked[: question.top]),
+            tuple((labels[i], float(shares[i])) for i in ranked),
             bool(shares[ranked[0]] < question.threshold),
             typical is not None and question.unknown is not None and typical <= question.unknown,
             typical,
-            None if batch.sets is None else tuple(labels[i] for i in ranked if batch.sets[row, i]),
+            None if batch.sets is None else tuple(labels[i] for i in _ranked(logs, among=batch.sets[row])),
         )
+
+
+def _ranked(logs: Array, top: int | None = None, among: NDArray[np.bool_] | None = None) -> list[int]:
+    """The `top` most probable classes among some, the first of equals first; without sorting all the others."""
+    if among is None and top is not None and top < len(logs):
+        among = logs >= np.partition(logs, len(logs) - top)[len(logs) - top]
+    chosen = np.arange(len(logs)) if among is None else np.flatnonzero(among)
+    return chosen[np.argsort(-logs[chosen], kind="stable")][:top].tolist()  # type: ignore[no-any-return]
 
 
 def left_out_answers(model: Model) -> Answers | None:

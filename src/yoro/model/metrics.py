@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 BINS = 15  # of confidence, for the calibration error
+MATRIX_CLASSES = 2_000  # of a confusion matrix that is written out; of more classes only the confusions are listed
 ALL_FITTED = (
     "WARNING: all {} were used to fit this model, so these figures show how well it remembers, not how accurate it "
     "is. Evaluate on other images, or use the leave-one-out accuracy that `fit` reports."
@@ -67,28 +69,37 @@ class Evaluation:
     log_loss: float
     calibration_error: float
     per_class: tuple[ClassFigures, ...]
-    confusion: tuple[tuple[int, ...], ...]  # rows: true class, columns: answer, both in the order of per_class
+    # Rows: true class, columns: answer, both in the order of per_class; empty beyond MATRIX_CLASSES classes.
+    confusion: tuple[tuple[int, ...], ...]
     reliability: tuple[Confidence, ...] = ()  # by rising confidence; ranges without answers are left out
     skipped: tuple[tuple[str, str], ...] = ()  # images that could not be read, and why
     notes: tuple[str, ...] = ()  # sentences on what was measured on
     fitted: int = 0  # images among them that the model was fitted on
     unseen: Evaluation | None = None  # the figures of the others alone, where some were fitted and some were not
+    mistakes: tuple[Confusion, ...] = ()  # every confusion, the most frequent first
 
     def to_json(self) -> dict[str, object]:
         """Plain values for a machine to read; those of the unseen images first, where they are counted apart."""
         unseen = {} if self.unseen is None else {"unseen": self.unseen.to_json()}
-        return unseen | asdict(replace(self, unseen=None)) | unseen | {"skipped": [name for name, _ in self.skipped]}
+        figures = asdict(replace(self, unseen=None, mistakes=()))
+        del figures["mistakes"]  # the matrix has them
+        listed = {} if self.confusion else {"confusions": [vars(pair) for pair in self.mistakes]}
+        return unseen | figures | listed | unseen | {"skipped": [name for name, _ in self.skipped]}
 
     def confusions(self, most: int) -> list[Confusion]:
         """The most frequent mistakes, the most frequent first."""
-        names = [figures.name for figures in self.per_class]
-        wrong = (
-            Confusion(names[i], names[j], n)
-            for i, row in enumerate(self.confusion)
-            for j, n in enumerate(row)
-            if i != j and n
-        )
-        return sorted(wrong, key=lambda pair: (-pair.n, pair.truth, pair.answer))[:most]
+        return list(self.mistakes[:most])
+
+    def matrix(self, together: int = 1) -> NDArray[np.int64]:
+        """The confusion matrix, with so many neighbouring classes in one row and one column."""
+        place = {figures.name: i // together for i, figures in enumerate(self.per_class)}
+        side = -(-len(place) // together)
+        counts = np.zeros((side, side), dtype=np.int64)
+        for figures in self.per_class:
+            counts[place[figures.name], place[figures.name]] += round((figures.recall or 0.0) * figures.n)
+        for pair in self.mistakes:
+            counts[place[pair.truth], place[pair.answer]] += pair.n
+        return counts
 
     def to_frame(self) -> DataFrame:
         """The figures of the classes as a table of pandas."""
@@ -100,7 +111,7 @@ class Tally:
 
     def __init__(self, classes: tuple[str, ...]) -> None:
         self.classes = classes
-        self._confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
+        self._pairs: Counter[tuple[int, int]] = Counter()  # images of each true class and answer
         self._loss = 0.0
         self._bins = np.zeros((3, BINS))  # images, correct answers and summed confidence of each bin
 
@@ -109,7 +120,7 @@ class Tally:
         refuse_strangers(set(labels), self.classes)
         truth = class_codes(labels, self.classes)
         answer = log_probabilities.argmax(axis=1)
-        np.add.at(self._confusion, (truth, answer), 1)
+        self._pairs.update(zip(truth.tolist(), answer.tolist(), strict=True))
         rows = np.arange(len(truth))
         floor = np.log(np.finfo(np.float64).tiny)  # a probability of zero costs much, not everything
         self._loss -= float(np.maximum(log_probabilities[rows, truth], floor).sum())
@@ -120,13 +131,23 @@ class Tally:
 
     def result(self) -> Evaluation:
         """The figures of everything added."""
-        n = int(self._confusion.sum())
+        n, many = self._pairs.total(), len(self.classes)
         if n == 0:
             raise InputError("There is nothing to evaluate: no labelled image could be read.")
-        hits, true, answered = self._confusion.diagonal(), self._confusion.sum(axis=1), self._confusion.sum(axis=0)
+        rows, columns = np.array(list(self._pairs), dtype=np.intp).T
+        counts = np.fromiter(self._pairs.values(), dtype=np.int64)
+        hits, true, answered = (np.zeros(many, dtype=np.int64) for _ in range(3))
+        for total, places, each in (
+            (hits, rows, counts * (rows == columns)),
+            (true, rows, counts),
+            (answered, columns, counts),
+        ):
+            np.add.at(total, places, each)
         figures = tuple(
             _figures(*row) for row in zip(self.classes, *map(np.ndarray.tolist, (hits, true, answered)), strict=True)
         )
+        names = self.classes
+        wrong = (Confusion(names[i], names[j], count) for (i, j), count in self._pairs.items() if i != j)
         seen = true > 0
         answers, correct, confidence = self._bins
         return Evaluation(
@@ -138,13 +159,20 @@ class Tally:
             log_loss=self._loss / n,
             calibration_error=float(np.abs(correct - confidence).sum() / n),
             per_class=figures,
-            confusion=tuple(tuple(row) for row in self._confusion.tolist()),
+            confusion=self._matrix() if many <= MATRIX_CLASSES else (),
             reliability=tuple(
                 Confidence(int(n), float(sure / n), float(right / n))
                 for n, right, sure in zip(answers, correct, confidence, strict=True)
                 if n
             ),
+            mistakes=tuple(sorted(wrong, key=lambda pair: (-pair.n, pair.truth, pair.answer))),
         )
+
+    def _matrix(self) -> tuple[tuple[int, ...], ...]:
+        matrix = np.zeros((len(self.classes), len(self.classes)), dtype=np.int64)
+        for pair, count in self._pairs.items():
+            matrix[pair] = count
+        return tuple(tuple(row) for row in matrix.tolist())
 
 
 class Measure:

@@ -20,6 +20,7 @@ from yoro.data.roles import Rows, refuse_one_class, to_fit, to_measure
 from yoro.data.row_files import RowFiles, places_of
 from yoro.discriminant.calibration import log_prior
 from yoro.discriminant.evidence import Validation
+from yoro.discriminant.leave_one_out import sample_size
 from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, counted
 from yoro.model.checkpoint import Checkpoint, fingerprint
@@ -146,8 +147,8 @@ def fit_model(
     broken = {name for name, _ in gathered.skipped}
     examples = [example for example in plan.examples if example.name not in broken]
     repeats, conflicts = _duplicates(examples, gathered) if examples else ([], [])
+    repeats += [*far_responses(gathered, [example.name for example in examples]), *sampled_choice(model)]
     repeats += pile_notes(model)
-    repeats += far_responses(gathered, [example.name for example in examples])
     for note in repeats:
         settings.tell(note)
     thin = few_images(model) if settings.shots is None else []
@@ -392,6 +393,15 @@ def far_responses(gathered: Gathered, names: Sequence[str]) -> list[str]:
     are = f"{counted(len(rows), 'response')} {'is' if len(rows) == 1 else 'are'} over {FAR:g} times the usual size"
     cost = "Such responses decide the covariance alone and cost accuracy"
     return [f"{are}, the largest ({called}) {far[worst]:.1g} times. {cost}; forget them, or check the backbone."]
+
+
+def sampled_choice(model: Model) -> list[str]:
+    """A sentence on the sample that was left out to choose on, where not every response kept was."""
+    found, classes = model.found_left_out, len(model.statistics.classes)
+    if found is None or len(found.rows) <= sample_size(classes):
+        return []
+    chosen = f"Chosen on a sample of {counted(sample_size(classes), 'example')}, as there are {classes:,} classes"
+    return [f"{chosen}: shrinkage, ensemble weights and temperature."]
 
 
 def _duplicates(examples: Sequence[Example], gathered: Gathered) -> tuple[list[str], list[str]]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from yoro import limits
 from yoro.discriminant.evidence import Choice, Validation
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.rules import MEMBERS, RULES
@@ -86,6 +87,11 @@ def _nothing_yet(words: EncodedBank) -> JointStatistics:
 
 
 def _check_classes(statistics: JointStatistics, words: EncodedBank | None) -> None:
+    if len(statistics.classes) > limits.MODEL_CLASSES:
+        raise InputError(
+            f"There are {len(statistics.classes):,} classes; at most {limits.MODEL_CLASSES:,} can be fitted. "
+            "Are the labels names of images instead of classes?"
+        )
     votes = words is not None and words.votes
     present = len(statistics.classes) if votes else int((statistics.counts > 0).sum())
     if present < 2:

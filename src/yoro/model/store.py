@@ -305,9 +305,7 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
     listed = len(ledger) > 0 or statistics.total == 0
     gathered = Gathered(statistics, ledger, reservoir, noting=listed, pile=pile)
     gathered.check()
-    means = np.hstack([part.means for part in statistics.parts])  # (classes, width)
-    if np.isnan(mapping(means[statistics.counts > 0])).any():
-        raise InputError("its mapping gives no finite scores.")
+    _check_scores(mapping, statistics)
     return Model(
         gathered=gathered,
         mapping=mapping,
@@ -320,6 +318,17 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
         words=_words(config, parts, statistics),
         integers=config.get("labels") == "integers",
     )
+
+
+def _check_scores(mapping: AffineMapping, statistics: JointStatistics) -> None:
+    """Raise if a class mean has no finite scores; they are computed only where their largest terms might overflow."""
+    largest = np.concatenate([np.maximum(part.means.max(0), -part.means.min(0)) for part in statistics.parts])
+    steepest = np.maximum(mapping.weights.max(axis=1), -mapping.weights.min(axis=1))
+    with np.errstate(over="ignore"):
+        safe = np.isfinite(largest @ steepest) and not np.isnan(mapping.bias).any()
+    means = np.hstack([part.means for part in statistics.parts]) if not safe else np.empty((0, mapping.width))
+    if np.isnan(mapping(means[statistics.counts > 0]) if len(means) else means).any():
+        raise InputError("its mapping gives no finite scores.")
 
 
 def _choice(config: Json, layout: Layout | None) -> Choice:

@@ -181,10 +181,10 @@ def report_html(
 
     `basis` says what was measured on, such as "597 held-out images"; `twice` are the duplicates.
     """
-    counts = np.array(evaluation.confusion, dtype=np.int64)
     names = [figures.name for figures in evaluation.per_class]
     few, drawn = len(names) <= CELLS, CELLS < len(names) <= DRAWN
-    picture, shared = (None, 1) if few or drawn else _matrix_picture(counts)
+    shared = -(-len(names) // LARGEST_PICTURE)  # rounded up
+    counts = evaluation.matrix(shared)
     found = twice or Duplicates()
     return render(
         "evaluation.html",
@@ -194,9 +194,9 @@ def report_html(
         facts=facts,
         matrix=_matrix_rows(counts, names) if few else [],
         drawing=matrix_drawing(counts, names) if drawn else "",
-        picture=picture,
+        picture=None if few or drawn else _matrix_picture(counts),
         classes_of_a_pixel=shared,
-        confusions=_most_frequent(counts, names, MOST_CONFUSIONS // 2 if few else MOST_CONFUSIONS),
+        confusions=_most_frequent(evaluation, MOST_CONFUSIONS // 2 if few else MOST_CONFUSIONS),
         mistakes=sorted(mistakes, key=lambda mistake: (-mistake.probability, mistake.name))[:MOST_MISTAKES],
         n_mistakes=len(mistakes),
         classes=sorted(evaluation.per_class, key=lambda figures: (figures.n == 0, figures.f1, figures.name)),
@@ -257,26 +257,20 @@ def _matrix_rows(counts: Counts, names: Sequence[str]) -> list[tuple[str, list[t
     ]
 
 
-def _matrix_picture(counts: Counts) -> tuple[bytes, int]:
-    """A PNG with a pixel for each cell, or for each square of cells; and how many classes share a pixel."""
-    step = -(-len(counts) // LARGEST_PICTURE)  # rounded up
-    starts = np.arange(0, len(counts), step)
-    blocks = np.add.reduceat(np.add.reduceat(counts, starts, axis=0), starts, axis=1)
-    pixels = np.zeros((*blocks.shape, 4), dtype=np.uint8)
-    pixels[..., :3] = np.where(np.eye(len(blocks), dtype=bool)[..., None], RIGHT, WRONG)
-    pixels[..., 3] = np.where(blocks > 0, np.round(255 * (0.45 + 0.55 * _shares(blocks))), 0)
+def _matrix_picture(counts: Counts) -> bytes:
+    """A PNG with a pixel for each cell."""
+    pixels = np.zeros((*counts.shape, 4), dtype=np.uint8)
+    pixels[..., :3] = np.where(np.eye(len(counts), dtype=bool)[..., None], RIGHT, WRONG)
+    pixels[..., 3] = np.where(counts > 0, np.round(255 * (0.45 + 0.55 * _shares(counts))), 0)
     stream = io.BytesIO()
     Image.fromarray(pixels).save(stream, "PNG", optimize=True)
-    return stream.getvalue(), step
+    return stream.getvalue()
 
 
-def _most_frequent(counts: Counts, names: Sequence[str], most: int) -> list[tuple[str, str, int, float]]:
+def _most_frequent(evaluation: Evaluation, most: int) -> list[tuple[str, str, int, float]]:
     """The most frequent confusions: true class, answer, images, and their share of the images of the true class."""
-    shares, wrong = _shares(counts), counts * ~np.eye(len(counts), dtype=bool)
-    truths, answers = np.nonzero(wrong)
-    order = np.argsort(-wrong[truths, answers], kind="stable")[:most]
-    pairs = zip(truths[order].tolist(), answers[order].tolist(), strict=True)
-    return [(names[i], names[j], int(wrong[i, j]), float(shares[i, j])) for i, j in pairs]
+    images = {figures.name: figures.n for figures in evaluation.per_class}
+    return [(pair.truth, pair.answer, pair.n, pair.n / images[pair.truth]) for pair in evaluation.confusions(most)]
 
 
 def _shares(counts: Counts) -> NDArray[np.float64]:

@@ -124,7 +124,7 @@ def _answers(model: Model, examples: Collected, fitted: NDArray[np.bool_]) -> tu
     answered = ~fitted
     rows = np.flatnonzero(fitted)
     if len(rows):
-        found = over(model.evidence(), members_of(examples.take(rows))).left_out(model.choice)
+        found = over(model.evidence(), members_of(examples.take(rows))).left_out(model.choice, every=True)
         if found is not None:
             scored, which = found
             scores[rows[which]], answered[rows[which]] = scored.scores, True
