@@ -15,6 +15,7 @@ from PIL import Image
 
 import yoro
 from child import finish
+from photos import write_folder
 from yoro import limits
 from yoro.data.decoding import decode
 from yoro.data.geometry import Geometry
@@ -50,6 +51,40 @@ def measured(code):
     said, used = json.loads(done.stdout)
     assert used < MOST_MB, (said, used)
     return said
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]), int(sys.argv[1])))
+from yoro.cli.app import main
+main(sys.argv[2:])
+"""
+
+
+def test_a_memory_limit_that_is_too_small_is_one_sentence(tmp_path):
+    assert finish("-c", LIMITED, 400 * 2**20, "fit", "--help").returncode == 0
+    for words in (["fit", tmp_path, "--out", "m.yoro"], ["predict", "m.yoro", "x"], ["serve", "m.yoro"]):
+        done = finish("-c", LIMITED, 400 * 2**20, *words, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("yoro: The memory limit is 400 MB (ulimit -v); at least")
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("verb", ["fit", "predict", "update", "evaluate", "refine"])
+def test_under_any_memory_limit_a_verb_ends_with_its_result_or_a_sentence(tmp_path, verb):
+    for part, count in (("photos", 4), ("more", 3)):
+        write_folder(tmp_path / part, count=count)
+    yoro.fit(tmp_path / "photos").save(tmp_path / "m.yoro")
+    words = {
+        "fit": ["photos", "--out", "n.yoro", "--force"],
+        "update": ["m.yoro", "more", "--out", "n.yoro", "--force"],
+        "refine": ["m.yoro", "more", "--val", "more", "--epochs", "1", "--out", "n.yoro", "--force"],
+    }.get(verb, ["m.yoro", "more"])
+    for megabytes in range(1000, 2600, 300):
+        done = finish("-c", LIMITED, megabytes * 2**20, verb, *words, cwd=tmp_path)
+        assert done.returncode in (0, 1, 2), (megabytes, done.stderr)
+        assert "Traceback" not in done.stderr, (megabytes, done.stderr)
 
 
 def png(width, height, depth, colour):
