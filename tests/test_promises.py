@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import yoro
 from photos import write_folder
 from yoro.model.store import read_model, write_model
 
@@ -52,6 +53,46 @@ def test_nothing_is_sent_and_nothing_kept_in_the_users_home(tmp_path, seconds):
     assert strange(trace.read_text()) == []
     kept = [path.relative_to(home) for path in home.rglob("*") if path.is_file()]
     assert [path for path in kept if path.parts[:2] != (".cache", "yoro")] == []
+
+
+SERVING = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from services import running
+from studios import studio_at
+photos = {folder.name: sorted(folder.iterdir()) for folder in Path("photos").iterdir()}
+with running(Path("m.yoro"), "--feedback", log=Path("log")) as service:
+    for path, content in (("predict", photos["cat"][0]), ("predict?top=2&coverage=0.9", photos["rocket"][0])):
+        sent = service.client.post("/v1/" + path, content=content.read_bytes(), headers={"content-type": "image/jpeg"})
+        assert sent.status_code == 200, sent.text
+    for path in ("/healthz", "/metrics", "/v1/model", "/openapi.json"):
+        service.client.get(path)
+    time.sleep(float(sys.argv[2]))
+    service.end()
+with studio_at(Path("work")) as studio:
+    for name, files in photos.items():
+        studio.add(name, files)
+    studio.settled()
+    studio.tried(photos["cat"][0].read_bytes())
+    studio.client.get("/studio/")
+    time.sleep(float(sys.argv[2]))
+"""
+ADDRESSED = re.compile(r"^.*(?:sin_addr|inet_pton|sin6_addr).*$", re.MULTILINE)
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed: nothing can watch from outside")
+@pytest.mark.parametrize("seconds", [0, pytest.param(LATE, marks=pytest.mark.long)])
+def test_a_service_and_a_studio_talk_to_this_machine_alone(tmp_path, seconds):
+    write_folder(tmp_path / "photos", count=3)
+    yoro.fit(tmp_path / "photos").save(tmp_path / "m.yoro")
+    known = {key: value for key, value in os.environ.items() if "TELEMETRY" not in key}
+    words = [sys.executable, "-c", SERVING, str(Path(__file__).parent), str(seconds)]
+    watch = ["strace", "-f", "-qq", "-e", "trace=network", "-o", tmp_path / "trace"]
+    subprocess.run([*watch, *words], cwd=tmp_path, env=known, check=True)
+    addressed = ADDRESSED.findall((tmp_path / "trace").read_text())
+    assert len(addressed) > 10
+    assert [line for line in addressed if not LOCAL.search(line)] == []
 
 
 def test_the_watcher_would_notice():
