@@ -82,6 +82,15 @@ def read_receipt(path: str | Path) -> Receipt:
         return Receipt(removed, before, after, uncertain, str(value["version"]), str(value["date"]))
 
 
+def is_unfinished(path: Path, model: Model) -> bool:
+    """Whether a receipt is there of what is yet to be forgotten by this model: its writer died before it saved."""
+    try:
+        known = read_receipt(path)
+    except (StoreError, OSError):
+        return False
+    return known.before["digest"] == model_digest(model)
+
+
 def digest_of(removed: Iterable[Entry]) -> str:
     """One digest of all that was removed, whatever its order; a model's history has it too."""
     table = {"removed": sorted([digest.hex(), label] for digest, label in removed)}
