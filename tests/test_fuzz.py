@@ -16,6 +16,7 @@ CASES = {
     "bank": 300,
     "plan": 300,
     "checkpoint": 300,
+    "verbs": 15,
 }
 
 
@@ -28,6 +29,12 @@ def test_only_errors_of_ours_escape(target, tmp_path):
 def test_the_fuzzer_would_notice(tmp_path, monkeypatch):
     monkeypatch.setitem(TARGETS, "broken", lambda draw, folder: [][draw.randrange(2)])
     assert "IndexError at test_fuzz.py" in attempt("broken", 1, tmp_path)
+
+
+@pytest.mark.long
+def test_only_errors_of_ours_escape_any_verb(tmp_path):
+    escaped = {seed: found for seed in range(100, 500) if (found := attempt("verbs", seed, tmp_path))}
+    assert escaped == {}
 
 
 @pytest.mark.parametrize("seed", [500025, 504779, 504926])

@@ -190,3 +190,18 @@ def test_a_response_file_of_great_width_is_refused_before_it_is_read(tmp_path):
     assert "responses have width 500,000; at most 16,384 are read" in said
     with pytest.raises(InputError, match="at most 16,384 can be fitted"):
         yoro.ResponseStatistics().update(np.zeros((1, 20_000)), ["a"])
+
+
+@pytest.mark.long
+def test_a_response_file_of_a_million_rows_takes_bounded_memory(tmp_path):
+    generator = np.random.default_rng(0)
+    labels = np.array([f"class {i}" for i in range(20)] * 50_000)
+    responses = generator.normal(size=(1_000_000, 64)).astype("f4")  # 256 MB
+    responses[:, 0] += np.arange(1_000_000) % 20
+    np.savez(tmp_path / "z.npz", responses=responses, labels=labels)
+    place = str(tmp_path)
+    assert measured(f"import yoro; yoro.fit(Path({place!r}) / 'z.npz').save(Path({place!r}) / 'm.yoro')") == "read"
+    predicted = f"['predict', {place!r} + '/m.yoro', {place!r} + '/z.npz', '--out', {place!r} + '/p.csv']"
+    assert measured(f"from yoro.cli.app import main; main({predicted})") == "read"
+    with (tmp_path / "p.csv").open() as rows:
+        assert sum(1 for _ in rows) == 1_000_001

@@ -36,8 +36,8 @@ class Connection(H11Protocol):
     """One connection; it is closed after a while without a request, or with a response that nobody reads.
 
     When there are too many, one that has been waited for longest, of the client that has most of them, makes room for a
-    new one, so that clients which open connections and never send a whole request keep nobody out. No address but this machine's own, which a reverse
-    proxy has, may hold more than its share of them.
+    new one, so that clients which open connections and never send a whole request keep nobody out. No address may hold
+    more than its share of them, except this machine's own, which is that of a reverse proxy.
     """
 
     most: int
