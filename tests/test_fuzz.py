@@ -37,6 +37,9 @@ def test_only_errors_of_ours_escape_any_verb(tmp_path):
     assert escaped == {}
 
 
-@pytest.mark.parametrize("seed", [500025, 504779, 504926])
-def test_what_escaped_once_does_not_again(seed, tmp_path):
-    assert attempt("model", seed, tmp_path) is None
+@pytest.mark.parametrize(
+    ("target", "seed"),
+    [("model", 500025), ("model", 504779), ("model", 504926), ("verbs", 31161), ("verbs", 420276)],
+)
+def test_what_escaped_once_does_not_again(target, seed, tmp_path):
+    assert attempt(target, seed, tmp_path) is None
