@@ -11,7 +11,7 @@ from cyclopts import App, CycloptsError, Group, MissingArgumentError, Parameter
 
 from yoro.cli.options import OPTIONS, UsageError, spelled_out
 from yoro.cli.output import Columns, abandon_stdout, prepare_streams, print_text, say
-from yoro.environment import __version__, refuse_telemetry
+from yoro.environment import __version__, address_space, cores, refuse_telemetry
 from yoro.errors import YoroError, one_line
 
 DAILY = Group("Common", sort_key=1)
@@ -42,6 +42,10 @@ VERBS = {  # what each takes, and its group; a verb lives in a module of `cli`, 
     "respond": ("predict", "DATA... --out Z.npz [OPTIONS]", FURTHER),
     "completion": ("app", "bash|zsh|fish", FURTHER),
 }
+LEAST_MEMORY = 800 * 2**20  # address space to load the libraries and run the embedded backbone
+MEMORY_PER_CORE = 128 * 2**20  # and for the threads of each core
+NEAR = 0.75  # share of a memory limit from which on an unknown error counts as a lack of memory
+NO_MEMORY = ("can't start new thread", "failed to map segment", "cannot allocate memory")
 GROUPS = ("attributes", "bench", "endpoint", "parties")  # of verbs, each an app in a module of its own
 
 app = App(
@@ -76,6 +80,8 @@ def main(arguments: list[str] | None = None) -> None:
         load_verbs()
     try:
         verb, bound = _parse(words, debug)
+        if verb.__module__.startswith("yoro.cli."):  # help needs little
+            _check_address_space()
         verb(*bound.args, **bound.kwargs)
         sys.stdout.flush()
     except UsageError as error:
@@ -86,15 +92,12 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(1)
     except KeyboardInterrupt as interrupt:
         _fail(str(interrupt) or "interrupted.", 130)
-    except MemoryError:
-        if debug:
-            raise
-        _fail("out of memory. A smaller --batch-size needs less.", 1)
-    except (YoroError, OSError) as error:
-        if debug:
+    except Exception as error:
+        memory = _lacks_memory(error)
+        if debug or not (memory or isinstance(error, YoroError | OSError)):
             raise
         abandon_stdout()
-        _fail(one_line(error), 1)
+        _fail("out of memory. A smaller --batch-size needs less." if memory else one_line(error), 1)
     if not words:
         sys.exit(2)
 
@@ -135,6 +138,23 @@ def _missing(error: Exception) -> str:
     if error.argument.tokens or error.keyword is not None:
         return ""
     return f"{' '.join(filter(None, (error.argument.name, error.argument.parameter.metavar)))} is missing."
+
+
+def _check_address_space() -> None:
+    """Refuse a limit on memory under which numpy and ONNX Runtime would abort the process as they load."""
+    known, needed = address_space(), LEAST_MEMORY + cores() * MEMORY_PER_CORE
+    if known and known[1] < needed:
+        said = f"The memory limit is {known[1] // 2**20:,} MB (ulimit -v); at least {needed // 2**20:,} MB are needed."
+        raise YoroError(f"{said} Raise it, or set it to unlimited.")
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether an error comes from a lack of memory, which libraries report in many ways."""
+    if isinstance(error, YoroError):
+        return False
+    told, known = str(error).lower(), address_space()
+    near = known is not None and known[0] > NEAR * known[1]
+    return isinstance(error, MemoryError) or any(sign in told for sign in NO_MEMORY) or near
 
 
 def _fail(text: str, code: int) -> None:

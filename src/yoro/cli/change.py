@@ -58,11 +58,21 @@ def forget(
     output: WriteOptions = WriteOptions(),
 ) -> None:
     """Remove labelled images from a model exactly (machine unlearning)."""
-    output.check(receipt)
+    from yoro.model.unlearning_receipt import is_unfinished
+
+    if receipt is None or not receipt.exists():
+        output.check(receipt)
     found = given(data, label_from)
 
     def change(classifier: OpenModel) -> Change:
-        return classifier.forget(found, loading=reading, progress=not output.quiet)
+        unsaved = out is None or not out.exists()
+        again = receipt is not None and unsaved and is_unfinished(receipt, classifier.model)
+        if not again:
+            output.check(receipt)
+        changed = classifier.forget(found, loading=reading, progress=not output.quiet)
+        if receipt is not None and changed.receipt is not None:  # first: killed in between, this verb can run again
+            changed.receipt.save(receipt, force=output.force or again)
+        return changed
 
     def saved(changed: Change) -> None:
         if changed.receipt is None:
@@ -70,7 +80,6 @@ def forget(
         for sentence in changed.receipt.uncertain:
             output.tell(f"Not certain: {sentence}")
         if receipt is not None:
-            changed.receipt.save(receipt, force=output.force)
             say(f"Receipt written to {receipt}", output.quiet)
 
     change_model(model, out, change, reading, output, saved=saved)

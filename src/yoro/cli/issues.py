@@ -78,15 +78,17 @@ def clean(
 
     Changes are recorded in LIST.undo; give that file instead of the list to undo them.
     """
-    from yoro.trust.label_cleaning import SUFFIX, write_undo
+    from yoro.trust.label_cleaning import SUFFIX, is_unfinished, write_undo
     from yoro.trust.label_cleaning import clean as apply
 
     undo = reviewed.with_name(f"{reviewed.name}{SUFFIX}")
     keeps = reviewed.suffix != SUFFIX
-    if keeps:
+    if keeps and not undo.exists():
         output.check(undo)
 
     def change(classifier: OpenModel) -> Change:
+        if keeps and not is_unfinished(classifier, undo, reviewed):
+            output.check(undo)
         changed, done = apply(classifier, reviewed, loading=reading)
         if keeps:
             write_undo(undo, done)

@@ -89,6 +89,8 @@ def find_roles(
     parts, notes = _by_mark(data, known)
     if not len(parts["train"]):
         splits = ", ".join(role for role in ROLES if len(parts[role]))
+        if not splits:
+            raise InputError("The data are empty: no example was found. Give at least two classes of examples.")
         raise InputError(f"The data have the splits {splits} but no training images to fit.")
     given = {"val": val, "test": test}
     for role in ROLES:

@@ -118,11 +118,12 @@ class Gathered:
 
     def merge(self, other: Gathered) -> Gathered:
         """Both together, this one first; what one of them does not keep, the whole cannot."""
+        statistics = self.statistics + other.statistics  # first: it refuses responses of another width
         noting, reservoir = self.noting and other.noting, None
         if self.reservoir is not None and other.reservoir is not None:
             reservoir = self.reservoir.merge(other.reservoir)
         ledger = self.ledger.merge(other.ledger) if noting else Ledger()
-        return Gathered(self.statistics + other.statistics, ledger, reservoir, [*self.skipped, *other.skipped], noting)
+        return Gathered(statistics, ledger, reservoir, [*self.skipped, *other.skipped], noting)
 
     def copy(self) -> Gathered:
         """An independent copy, to be changed."""

@@ -12,7 +12,7 @@ from yoro import limits
 from yoro.data.examples import Example, class_name, shown, storable
 from yoro.data.lists import listed_rows
 from yoro.data.response_streams import Collected
-from yoro.errors import ImageError, InputError, StoreError, counted
+from yoro.errors import ImageError, InputError, StatisticsError, StoreError, counted
 from yoro.files.reading import read_bounded
 from yoro.files.rows import FORMULA
 from yoro.files.tensors import parse_tensors, write_tensors
@@ -137,6 +137,17 @@ def write_undo(path: Path, done: Exchange) -> None:
     }
     contents = np.frombuffer(b"".join(before.digests), dtype=np.uint8).reshape(-1, DIGEST)
     write_tensors(path, {"responses": before.responses, "digests": contents}, facts)
+
+
+def is_unfinished(classifier: OpenModel, undo: Path, reviewed: Path) -> bool:
+    """Whether an undo file belongs to this list and the model is still unchanged: its writer died before it saved."""
+    try:
+        before = _read_undo(undo, classifier.model.statistics.width)
+        classifier.model.ledger.check(before.before.digests, before.before.labels.tolist(), before.before.names)
+    except (StoreError, StatisticsError, OSError):
+        return False
+    told = list(zip(before.before.names, before.before.labels.tolist(), before.new, strict=True))
+    return told == [(one.name, one.label, one.new) for one in read_corrections(reviewed)]
 
 
 def _read_undo(path: Path, width: int) -> Exchange:
