@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, Union, get_args, get_origi
 
 from cyclopts import Group, Parameter
 
+from yoro.cli.output import UsageError as UsageError
 from yoro.model.question import Question
 from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineSettings, SolveSettings
 from yoro.option import Declared, Option, declared
@@ -39,15 +40,11 @@ Elsewhere = Annotated[
 Statistics = Annotated[Path, Parameter(metavar="S.stats", help="Where to write the statistics.")]
 LABEL_FROM = Option("Take labels from file names, e.g. '{label}_{n}.jpg'.", metavar="PATTERN")
 LabelFrom = Annotated[str | None, Parameter(help=LABEL_FROM.help, metavar=LABEL_FROM.metavar)]
-DRY_RUN = Option("Estimate the cost of the API calls without making any.")
+DRY_RUN = Option("Estimate the cost of the API calls without making any.", expert=True)
 OTHER_PRIOR = next(one.option for one in declared(Question) if one.name == "prior")
 NOISE = Option("Differential privacy: add noise, and keep sums only.", metavar="EPSILON,DELTA", expert=True)
 CLIP = Option("With --noise: clip responses to this length.", metavar="C", expert=True)
 SHARED = {one.name: one.option for one in declared(FitSettings)}  # to be used where the same option is needed alone
-
-
-class UsageError(Exception):
-    """What was typed makes no sense; the exit code is 2."""
 
 
 def shown(*hidden: str) -> Callable[[type[Settings]], type[Settings]]:
