@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from yoro.cli.options import (
+    LABEL_FROM,
     Elsewhere,
     Images,
+    JsonOptions,
     LabelFrom,
     ModelPath,
     MovedOptions,
@@ -17,11 +20,20 @@ from yoro.cli.options import (
     UsageError,
     WriteOptions,
     given,
+    shown,
 )
 from yoro.cli.output import change_model, say
 
 if TYPE_CHECKING:
     from yoro.model.open_model import Change, OpenModel
+
+
+@shown()
+@dataclass(frozen=True)
+class ForgetOutput(JsonOptions):
+    """What is said, and by which labels."""
+
+    label_from: Annotated[str | None, LABEL_FROM] = None
 
 
 def update(
@@ -53,13 +65,24 @@ def forget(
     receipt: Annotated[
         Path | None, Parameter(metavar="FILE.json", help="Also write an unlearning receipt for `yoro verify`.")
     ] = None,
-    label_from: LabelFrom = None,
+    verify: Annotated[
+        Path | None, Parameter(metavar="FILE.json", help="Change nothing: check that a receipt holds, by DATA too.")
+    ] = None,
     reading: ReadingOptions = ReadingOptions(),
-    output: WriteOptions = WriteOptions(),
+    output: ForgetOutput = ForgetOutput(),
 ) -> None:
     """Remove labelled images from a model exactly (machine unlearning)."""
+    if verify is not None:
+        if out is not None or receipt is not None:
+            raise UsageError("--verify changes nothing; remove --out and --receipt.")
+        from yoro.cli.verify import verify as check
+
+        check(model, verify, *data, label_from=output.label_from, reading=reading, output=output)
+        return
+    if output.as_json:
+        raise UsageError("--json goes with --verify.")
     output.check(receipt)
-    found = given(data, label_from)
+    found = given(data, output.label_from)
 
     def change(classifier: OpenModel) -> Change:
         return classifier.forget(found, loading=reading, progress=not output.quiet)

@@ -276,20 +276,24 @@ def called(paths: Sequence[str]) -> str:
 
 
 ADDRESS = re.compile(r"auto|local|ray://\S+|[\w.-]+:\d+")  # of a Ray
+BARE = {  # options whose value may be left out: what a value looks like, and what its absence means
+    "--ray": (ADDRESS, "local"),
+    "--fix": (re.compile(r".*\.(csv|tsv|jsonl|ndjson)"), "review"),
+}
 
 
 def spelled_out(words: list[str]) -> list[str]:
-    """The words of a command, with a --ray that no address follows as one of this machine.
+    """The words of a command, with the value of a --ray or --fix that is not followed by one, and -o as --out.
 
     >>> spelled_out(["fit", "--ray", "photos"]), spelled_out(["fit", "photos", "--ray", "10.0.0.7:6379"])
     (['fit', '--ray=local', 'photos'], ['fit', 'photos', '--ray', '10.0.0.7:6379'])
     """
-    bare = [
-        at
-        for at, word in enumerate(words)
-        if word == "--ray" and not ADDRESS.fullmatch("".join(words[at + 1 : at + 2]))
-    ]
-    return ["--ray=local" if at in bare else word for at, word in enumerate(words)]
+    found = []
+    for at, word in enumerate(words):
+        looks, usual = BARE.get(word, (None, ""))
+        bare = looks is not None and not looks.fullmatch("".join(words[at + 1 : at + 2]))
+        found.append(f"{word}={usual}" if bare else "--out" if word == "-o" else word)
+    return found
 
 
 def list_format(out: Path | None, usual: str = "csv") -> str:

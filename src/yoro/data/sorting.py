@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
@@ -39,7 +39,7 @@ class SortedFolder:
         """Put one image into the folder of its class, or of those that are not sure."""
         group = UNSURE if label is None else self.names[label]
         (self.folder / group).mkdir(exist_ok=True)
-        target = _free(self.folder / group, _file_name(example.name))
+        target = free_path(self.folder / group, _file_name(example.name))
         place = f"{group}/{target.name}"
         if self.link:
             if not isinstance(example.image, Path):
@@ -171,10 +171,10 @@ def _file_name(name: str) -> str:
     return "".join(c if c.isprintable() and c not in FORBIDDEN else "_" for c in last)[-2 * LONGEST :] or "image"
 
 
-def _free(folder: Path, name: str) -> Path:
-    """A path that nothing has yet."""
+def free_path(folder: Path, name: str, taken: Collection[Path] = ()) -> Path:
+    """A path in a folder that nothing has yet, and that is not taken."""
     target, number = folder / name, 1
-    while os.path.lexists(target):
+    while target in taken or os.path.lexists(target):
         number += 1
         target = folder / f"{Path(name).stem} ({number}){Path(name).suffix}"
     return target
