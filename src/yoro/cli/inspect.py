@@ -107,7 +107,7 @@ def inspect(
 
 
 def models(*, output: JsonOption = JsonOption()) -> None:
-    """List backbones: which are installed, and how to get the others."""
+    """List backbones: which are here, and how to get the others."""
     from yoro.sources import catalogue
 
     rows = catalogue()
@@ -115,12 +115,12 @@ def models(*, output: JsonOption = JsonOption()) -> None:
         print_json([asdict(row) for row in rows])
         return
     width = max(len(row.name) for row in rows)
-    print_text(f"{'source':<{width}}  {'here':<5} {'side':>5} {'width':>6}  what")
+    print_text(f"{'source':<{width}}  {'library':<8} {'weights':<8} {'side':>5} {'width':>6}  what")
+    here = {True: "here", False: "missing", None: "-"}
     for row in rows:
-        here = "yes" if row.installed else "no"
-        print_text(f"{row.name:<{width}}  {here:<5} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
-        how = "" if row.installed else f"{row.how}; "
-        print_text(f"{'':<{width}}  {how}licence: {row.licence}")
+        there = f"{here[row.installed]:<8} {here[row.weights]:<8}"
+        print_text(f"{row.name:<{width}}  {there} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
+        print_text(f"{'':<{width}}  {f'{row.to_do}; ' if row.to_do else ''}licence: {row.licence}")
 
 
 def export(
