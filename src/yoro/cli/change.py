@@ -13,7 +13,6 @@ from yoro.cli.options import (
     Elsewhere,
     Images,
     JsonOptions,
-    LabelFrom,
     ModelPath,
     MovedOptions,
     ReadingOptions,
@@ -23,6 +22,8 @@ from yoro.cli.options import (
     shown,
 )
 from yoro.cli.output import change_model, say
+from yoro.errors import InputError
+from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.model.open_model import Change, OpenModel
@@ -36,25 +37,52 @@ class ForgetOutput(JsonOptions):
     label_from: Annotated[str | None, LABEL_FROM] = None
 
 
+@shown()
+@dataclass(frozen=True)
+class UpdateOptions:
+    """What is added."""
+
+    new_classes: Annotated[bool, Option("Add the classes of DATA even if all of them are new.")] = False
+    label_from: Annotated[str | None, LABEL_FROM] = None
+    attributes: Annotated[
+        str | None,
+        Option("Descriptions of new classes, for an image-text backbone.", metavar="BANK", expert=True),
+    ] = None
+
+
 def update(
     model: ModelPath,
     /,
     *data: Images,
     out: Elsewhere = None,
-    label_from: LabelFrom = None,
-    attributes: Annotated[
-        str | None, Parameter(metavar="BANK", help="Descriptions of new classes, for an image-text backbone.")
-    ] = None,
+    wanted: UpdateOptions = UpdateOptions(),
     reading: ReadingOptions = ReadingOptions(),
     output: WriteOptions = WriteOptions(),
 ) -> None:
     """Add labelled images to a model, exactly; new classes are allowed."""
-    found = given(data, label_from)
+    found = given(data, wanted.label_from)
 
     def change(classifier: OpenModel) -> Change:
-        return classifier.update(found, attributes=attributes, loading=reading, progress=not output.quiet)
+        _tell_new_classes(classifier, found, wanted, output)
+        return classifier.update(found, attributes=wanted.attributes, loading=reading, progress=not output.quiet)
 
     change_model(model, out, change, reading, output)
+
+
+def _tell_new_classes(classifier: OpenModel, data: object, wanted: UpdateOptions, output: WriteOptions) -> None:
+    """Name the classes that the model does not have; all of them must be meant to be new."""
+    from yoro.data.examples import listed
+    from yoro.data.roles import labels_to_change
+
+    labels = labels_to_change("update", data, classifier.names)
+    new = sorted(labels - set(classifier.names))
+    if new and len(new) == len(labels) and not wanted.new_classes:
+        raise InputError(
+            f"All classes of the data are new to the model: {listed(new)}. It has {listed(list(classifier.names))}. "
+            "To add them, give --new-classes; nothing was changed."
+        )
+    if new:
+        output.tell(f"New {'class' if len(new) == 1 else 'classes'}: {listed(new)}.")
 
 
 def forget(

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from yoro.data.examples import Dataset, Example, listed
+from yoro.data.examples import Dataset, Example, class_name, listed
 from yoro.data.file_trees import on_disk
 from yoro.data.find import find
 from yoro.data.folders import folder_of_several
@@ -121,6 +121,18 @@ def to_change(verb: str, data: object, rule: str | float, known: Collection[str]
     what = f"The {counted(len(roles.val), 'image')} of the validation split {_are(len(roles.val))} left alone"
     told = f"{what}: the model's rule validates on them."
     return [roles.train], [*roles.notes, told]
+
+
+def labels_to_change(verb: str, data: object, known: Collection[str] = ()) -> set[str]:
+    """The classes of what is added to a model of known classes or taken out of it; none of arrays of responses."""
+    if not is_response_data(data):
+        roles = find_roles(verb, data, known=known)
+        return {example.label or "" for part in (roles.train, roles.val) for example in part}  # type: ignore[union-attr]
+    opened = open_response_file(data)
+    if opened is None:
+        return set()
+    with opened as file:
+        return {class_name(str(label)) for label in file.labels} if file.labels is not None else set()
 
 
 def to_fit(
