@@ -40,9 +40,7 @@ Elsewhere = Annotated[
     Path | None, Parameter(metavar="N.yoro", help="Write the changed model here instead of in place.")
 ]
 Statistics = Annotated[Path, Parameter(metavar="S.stats", help="Where to write the statistics.")]
-LABEL_FROM = Option(
-    "Take labels from file names, e.g. '{label}_{n}.jpg', or from folders, subfolders.", metavar="PATTERN"
-)
+LABEL_FROM = Option("Take labels from file names, e.g. '{label}_{n}.jpg'; or folders, subfolders.", metavar="PATTERN")
 LabelFrom = Annotated[str | None, Parameter(help=LABEL_FROM.help, metavar=LABEL_FROM.metavar)]
 DRY_RUN = Option("Estimate the cost of the API calls without making any.", expert=True)
 OTHER_PRIOR = next(one.option for one in declared(Question) if one.name == "prior")
@@ -281,9 +279,7 @@ def _answered(data: object) -> str | None:
 
     names = like_splits(on_disk(Path(data)))
     while names:
-        say(
-            f"The folders {listed(names)} look like splits. Are they [s]plits, with class folders in them, or [c]lasses?"
-        )
+        say(f"The folders {listed(names)} look like splits. Are they [s]plits, each with class folders, or [c]lasses?")
         answer = sys.stdin.readline()
         if not answer or answer.strip().lower()[:1] in ("s", "c"):
             return {"s": "subfolders", "c": "folders"}.get(answer.strip().lower()[:1])

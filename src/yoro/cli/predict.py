@@ -332,10 +332,8 @@ def _of_known_classes(data: object, names: Sequence[str], output: WriteOptions) 
     if not kept:
         raise InputError(f"The model knows none of the classes of the data: {listed(found.classes)}.")
     if len(kept) < len(found):
-        strangers = listed([name for name in found.classes if name not in names])
-        output.tell(
-            f"Left out, of classes that the model does not know: {len(found) - len(kept):,} images, {strangers}."
-        )
+        strangers, many = listed([name for name in found.classes if name not in names]), len(found) - len(kept)
+        output.tell(f"Left out: {counted(many, 'image')} of classes that the model does not know, {strangers}.")
     return replace(found, examples=kept)
 
 

@@ -23,7 +23,7 @@ from yoro.data.response_streams import (
     open_response_file,
     open_responses,
 )
-from yoro.data.responses import ResponseBatch
+from yoro.data.responses import ResponseBatch, ResponseFile
 from yoro.data.splits import MOST_VALIDATION, describe_hold_out, draw_few, hold_tenth
 from yoro.discriminant.rules import MEMBERS, rule_unavailable, working_rules
 from yoro.errors import InputError, SelectionError, counted
@@ -124,7 +124,7 @@ def to_change(verb: str, data: object, rule: str | float, known: Collection[str]
 
 
 def labels_to_change(verb: str, data: object, known: Collection[str] = ()) -> set[str]:
-    """The classes of what is added to a model of known classes or taken out of it; none of arrays of responses."""
+    """The classes of what is added to a model of known classes or taken out of it; none of responses in Parquet or memory."""
     if not is_response_data(data):
         roles = find_roles(verb, data, known=known)
         return {example.label or "" for part in (roles.train, roles.val) for example in part}  # type: ignore[union-attr]
@@ -132,7 +132,8 @@ def labels_to_change(verb: str, data: object, known: Collection[str] = ()) -> se
     if opened is None:
         return set()
     with opened as file:
-        return {class_name(str(label)) for label in file.labels} if file.labels is not None else set()
+        labels = file.labels if isinstance(file, ResponseFile) else None
+        return {class_name(str(label)) for label in labels} if labels is not None else set()
 
 
 def to_fit(
