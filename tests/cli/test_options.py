@@ -15,7 +15,7 @@ from yoro.cli import options
 from yoro.cli.app import EARLIER, GROUPS, VERBS
 from yoro.cli.options import called
 from yoro.cli.parser import OTHERS, app
-from yoro.model.settings import Loading, PipelineSettings, SolveSettings
+from yoro.model.settings import FitSettings, Loading, PipelineSettings, SolveSettings, preset_note
 from yoro.option import declared
 from yoro.text.settings import SentenceSettings
 
@@ -103,7 +103,9 @@ def test_the_overview_says_of_a_verb_what_its_own_help_begins_with(verb):
 
 
 def test_the_help_of_fit_shows_the_dozen_options_that_people_use():
-    short, whole = (re.findall(r"^  (--[a-z-]+)", invoke("fit", word).stdout, re.MULTILINE) for word in ("-h", "--help-all"))
+    short, whole = (
+        re.findall(r"^  (--[a-z-]+)", invoke("fit", word).stdout, re.MULTILINE) for word in ("-h", "--help-all")
+    )
     assert len(short) <= 14 < len(whole)
     assert set(short) <= set(whole)
 
@@ -177,3 +179,12 @@ def test_of_many_folders_the_first_are_named() -> None:
 def test_a_word_for_an_option_that_may_be_repeated_is_not_taken_apart():
     bound = app.parse_args(["explain", "m.yoro", "--class", "cat", "--class", "dog"])[1]
     assert bound.arguments["wanted"].labels == ("cat", "dog")
+
+
+def test_best_says_which_network_it_takes_and_why():
+    assert "embedded:lite2" in preset_note(FitSettings(preset="best")) or "not installed" in preset_note(
+        FitSettings(preset="best")
+    )
+    smaller = FitSettings(preset="best", pipeline=PipelineSettings(source="embedded:lite0?side=288"))
+    assert "because the larger EfficientNet-Lite2 is not installed (pip install" in preset_note(smaller)
+    assert preset_note(FitSettings()) == ""

@@ -51,7 +51,7 @@ def test_a_file_of_a_url_is_looked_for_in_torch_s_cache(empty_caches):
     assert is_cached([address])
 
 
-def test_without_a_hub_missing_weights_are_an_error_at_once_and_cached_ones_are_none(empty_caches):
+def test_without_a_hub_missing_weights_are_an_error_at_once_and_cached_ones_are_none(empty_caches, socket_enabled):
     with pytest.raises(SourceError, match=r"'timm:a': its weights are not on this machine, and 127.0.0.1:9 cannot be"):
         need_weights("timm:a", ["timm/a"])
     keep(empty_caches, "timm/a")
@@ -59,7 +59,7 @@ def test_without_a_hub_missing_weights_are_an_error_at_once_and_cached_ones_are_
 
 
 @pytest.mark.torch
-def test_a_source_of_the_catalogue_is_refused_before_torch_is_asked():
+def test_a_source_of_the_catalogue_is_refused_before_torch_is_asked(socket_enabled):
     with pytest.raises(SourceError, match=r"give a file \(timm:resnet18\?weights=FILE\)"):
         open_source("timm:resnet18")
 
