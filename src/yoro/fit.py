@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from yoro.errors import LabelWarning
-from yoro.model.settings import FitSettings
+from yoro.model.settings import FitSettings, preset_note
 from yoro.option import documented
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ def run_fit(data: object, val: object | None, settings: FitSettings) -> FitOutco
     from yoro.model.one_pass import fit_model
     from yoro.model.open_model import OpenModel
 
+    if note := preset_note(settings):
+        settings.tell(note)
     if settings.refine:
         from yoro.refining.settings import check_torch
 

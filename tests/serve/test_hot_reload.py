@@ -35,7 +35,7 @@ def test_a_changed_model_is_taken_up_without_a_restart(model, tmp_path, cat):
             return found
 
         asked = asking.submit(ask_all_the_time)
-        run("update", model, tmp_path / "more", "-q")
+        run("update", model, tmp_path / "more", "--new-classes", "-q")
         answers = asked.result()
         assert {answer.status_code for answer in answers} == {200}
         assert facts(service)["counts"]["tiger"] == 2

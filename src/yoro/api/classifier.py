@@ -322,8 +322,8 @@ def warn_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     frame, level = inspect.currentframe(), 1
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "yoro":
         frame, level = frame.f_back, level + 1
-    first = repr(skipped[0][0])
+    first = skipped[0][1].rstrip(".")
     told = f"1 image could not be read and was left out: {first}."
     if len(skipped) > 1:
-        told = f"{len(skipped):,} images could not be read and were left out, such as {first}."
+        told = f"{len(skipped):,} images could not be read and were left out, such as: {first}."
     warnings.warn(told, SkippedWarning, stacklevel=level)

@@ -2,26 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from yoro.cli.options import (
+    LABEL_FROM,
     Elsewhere,
     Images,
-    LabelFrom,
+    JsonOptions,
     ModelPath,
     MovedOptions,
     ReadingOptions,
     UsageError,
     WriteOptions,
     given,
+    shown,
 )
 from yoro.cli.output import change_model, say
+from yoro.errors import InputError
+from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.model.open_model import Change, OpenModel
+
+
+@shown()
+@dataclass(frozen=True)
+class ForgetOutput(JsonOptions):
+    """What is said, and by which labels."""
+
+    label_from: Annotated[str | None, LABEL_FROM] = None
+
+
+@shown()
+@dataclass(frozen=True)
+class UpdateOptions:
+    """What is added."""
+
+    new_classes: Annotated[bool, Option("Add the classes of DATA even if all of them are new.")] = False
+    label_from: Annotated[str | None, LABEL_FROM] = None
+    attributes: Annotated[
+        str | None,
+        Option("Descriptions of new classes, for an image-text backbone.", metavar="BANK", expert=True),
+    ] = None
 
 
 def update(
@@ -29,20 +55,34 @@ def update(
     /,
     *data: Images,
     out: Elsewhere = None,
-    label_from: LabelFrom = None,
-    attributes: Annotated[
-        str | None, Parameter(metavar="BANK", help="Descriptions of new classes, for an image-text backbone.")
-    ] = None,
+    wanted: UpdateOptions = UpdateOptions(),
     reading: ReadingOptions = ReadingOptions(),
     output: WriteOptions = WriteOptions(),
 ) -> None:
     """Add labelled images to a model, exactly; new classes are allowed."""
-    found = given(data, label_from)
+    found = given(data, wanted.label_from)
 
     def change(classifier: OpenModel) -> Change:
-        return classifier.update(found, attributes=attributes, loading=reading, progress=not output.quiet)
+        _tell_new_classes(classifier, found, wanted, output)
+        return classifier.update(found, attributes=wanted.attributes, loading=reading, progress=not output.quiet)
 
     change_model(model, out, change, reading, output)
+
+
+def _tell_new_classes(classifier: OpenModel, data: object, wanted: UpdateOptions, output: WriteOptions) -> None:
+    """Name the classes that the model does not have; all of them must be meant to be new."""
+    from yoro.data.examples import listed
+    from yoro.data.roles import labels_to_change
+
+    labels = labels_to_change("update", data, classifier.names)
+    new = sorted(labels - set(classifier.names))
+    if new and len(new) == len(labels) and not wanted.new_classes:
+        raise InputError(
+            f"All classes of the data are new to the model: {listed(new)}. It has {listed(list(classifier.names))}. "
+            "To add them, give --new-classes; nothing was changed."
+        )
+    if new:
+        output.tell(f"New {'class' if len(new) == 1 else 'classes'}: {listed(new)}.")
 
 
 def forget(
@@ -53,16 +93,27 @@ def forget(
     receipt: Annotated[
         Path | None, Parameter(metavar="FILE.json", help="Also write an unlearning receipt for `yoro verify`.")
     ] = None,
-    label_from: LabelFrom = None,
+    verify: Annotated[
+        Path | None, Parameter(metavar="FILE.json", help="Change nothing: check that a receipt holds, by DATA too.")
+    ] = None,
     reading: ReadingOptions = ReadingOptions(),
-    output: WriteOptions = WriteOptions(),
+    output: ForgetOutput = ForgetOutput(),
 ) -> None:
     """Remove labelled images from a model exactly (machine unlearning)."""
     from yoro.model.unlearning_receipt import is_unfinished
 
+    if verify is not None:
+        if out is not None or receipt is not None:
+            raise UsageError("--verify changes nothing; remove --out and --receipt.")
+        from yoro.cli.verify import verify as check
+
+        check(model, verify, *data, label_from=output.label_from, reading=reading, output=output)
+        return
+    if output.as_json:
+        raise UsageError("--json goes with --verify.")
     if receipt is None or not receipt.exists():
         output.check(receipt)
-    found = given(data, label_from)
+    found = given(data, output.label_from)
 
     def change(classifier: OpenModel) -> Change:
         unsaved = out is None or not out.exists()

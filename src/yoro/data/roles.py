@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from yoro.data.examples import Dataset, Example, listed
+from yoro.data.examples import Dataset, Example, class_name, listed
 from yoro.data.file_trees import on_disk
 from yoro.data.find import find
 from yoro.data.folders import folder_of_several
@@ -23,7 +23,7 @@ from yoro.data.response_streams import (
     open_response_file,
     open_responses,
 )
-from yoro.data.responses import ResponseBatch
+from yoro.data.responses import ResponseBatch, ResponseFile
 from yoro.data.splits import MOST_VALIDATION, describe_hold_out, draw_few, hold_tenth
 from yoro.discriminant.rules import MEMBERS, rule_unavailable, working_rules
 from yoro.errors import InputError, SelectionError, counted
@@ -123,6 +123,19 @@ def to_change(verb: str, data: object, rule: str | float, known: Collection[str]
     what = f"The {counted(len(roles.val), 'image')} of the validation split {_are(len(roles.val))} left alone"
     told = f"{what}: the model's rule validates on them."
     return [roles.train], [*roles.notes, told]
+
+
+def labels_to_change(verb: str, data: object, known: Collection[str] = ()) -> set[str]:
+    """The classes of what is added to a model or taken out of it; of responses, only those of a response file."""
+    if not is_response_data(data):
+        roles = find_roles(verb, data, known=known)
+        return {example.label or "" for part in (roles.train, roles.val) for example in part}  # type: ignore[union-attr]
+    opened = open_response_file(data)
+    if opened is None:
+        return set()
+    with opened as file:
+        labels = file.labels if isinstance(file, ResponseFile) else None
+        return {class_name(str(label)) for label in labels} if labels is not None else set()
 
 
 def to_fit(

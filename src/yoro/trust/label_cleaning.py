@@ -36,6 +36,10 @@ class Correction:
     new: str | None  # None: it is removed
     digest: bytes = b""  # of its content, where the list tells
 
+    def file(self, folder: Path) -> Path:
+        """Its file: beside the list, which lies in `folder`, or from the working directory."""
+        return folder / self.name if (folder / self.name).is_file() else Path(self.name)
+
 
 @dataclass(frozen=True)
 class Exchange:
@@ -72,7 +76,7 @@ def read_corrections(path: Path) -> list[Correction]:
         if lacking:
             raise InputError(
                 f"{where}: no column {lacking[0]!r}. Expected path, label, action and, to relabel, proposed, "
-                "as `yoro inspect M.yoro DATA --issues` writes them."
+                "as `yoro issues DATA --out LIST` writes them."
             )
         values = {key: _plain(row.get(key)) for key in ("path", "label", "action", "proposed", "digest")}
         action = values["action"].lower() or KEEP
@@ -115,8 +119,7 @@ def _exchange(classifier: OpenModel, wanted: Sequence[Correction], folder: Path,
     listed = [one for one in wanted if one.digest]
     labels, names = [one.label for one in listed], [one.name for one in listed]
     classifier.model.ledger.check([one.digest for one in listed], labels, names)
-    places = [folder / one.name if (folder / one.name).is_file() else Path(one.name) for one in wanted]
-    examples = [Example(place, one.label, one.name) for place, one in zip(places, wanted, strict=True)]
+    examples = [Example(one.file(folder), one.label, one.name) for one in wanted]
     digests = [one.digest for one in wanted]
     before, _ = responses_of(classifier, examples, replace(loading, strict=True), digests=digests)
     for one, content in zip(wanted, before.digests, strict=True):
