@@ -21,7 +21,7 @@ from yoro.errors import InputError, SkippedWarning
 from yoro.files.atomic import write_file
 from yoro.files.rows import data_frame
 from yoro.model.answers import ImageAnswer, left_out_evaluation
-from yoro.model.metrics import Evaluation, percent_text
+from yoro.model.metrics import Evaluation, percent_text, wilson_interval
 from yoro.model.model import Model
 from yoro.model.open_model import Change, OpenModel
 from yoro.model.pipeline import Pipeline
@@ -272,8 +272,8 @@ class Classifier(OpenModel):
     def __repr__(self) -> str:
         model = self.model
         what = f"{len(self.names)} classes from {model.statistics.total:,.0f} examples of {model.origin.name}"
-        if (measured := self._known_left_out()) is not None:
-            return f"<yoro.Classifier: {what}, leave-one-out accuracy {percent_text(measured.accuracy)}>"
+        if (known := model.recorded_accuracy) is not None:
+            return f"<yoro.Classifier: {what}, leave-one-out accuracy {percent_text(known[0])}>"
         return f"<yoro.Classifier: {what}, shrinkage {model.choice.shrinkage:.3g} by {model.choice.rule}>"
 
     def _repr_html_(self) -> str:
@@ -287,14 +287,11 @@ class Classifier(OpenModel):
             shrinkage=f"{model.choice.shrinkage:.3g} by {model.choice.rule}",
             examples=int(model.statistics.total),
             n_classes=len(counts),
-            left_out=self._known_left_out(),
+            left_out=model.recorded_accuracy,
+            interval=None if model.recorded_accuracy is None else wilson_interval(*model.recorded_accuracy),
             measurable=bool(model.reservoir),
             classes=[(name, int(count)) for count, name in named],
         )
-
-    def _known_left_out(self) -> Evaluation | None:
-        """The figures by leave-one-out where they cost no new solve, as they do of a loaded model."""
-        return self.left_out() if self.model.found_left_out is not None else None
 
     def _columns(self) -> list[int]:
         """The columns of the answers in the order that a user sees: whole numbers in theirs."""

@@ -27,6 +27,7 @@ from yoro.text.encoded_bank import EncodedBank
 Json = dict[str, object]
 Arrays = dict[str, NDArray[np.generic]]
 
+LEFT_OUT = "leave_one_out"  # of an entry of the history: the accuracy that the solve found on its way
 WHOLE = {"program": "their trained prompts", "sentences": "the sentences that images were compared with"}
 PLACES = frozenset({"name", "licence"})  # what a source is called and where it lies makes no response different
 
@@ -120,6 +121,15 @@ class Model:
         names = self.mapping.classes
         whole = self.integers and all(_is_whole(name) for name in names)
         return tuple(int(name) for name in names) if whole else names
+
+    @property
+    def recorded_accuracy(self) -> tuple[float, int] | None:
+        """The leave-one-out accuracy that the history records of this model, and of how many examples it is."""
+        found = self.history[-1].get(LEFT_OUT) if self.history else None
+        share, n = (found.get("accuracy"), found.get("n")) if isinstance(found, dict) else (None, None)
+        if not isinstance(share, int | float) or not isinstance(n, int) or not 0 <= share <= 1 or n < 1:
+            return None  # a saved model may hold anything
+        return float(share), n
 
     @property
     def statistics(self) -> JointStatistics:

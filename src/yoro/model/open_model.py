@@ -21,7 +21,7 @@ from yoro.errors import InputError, StatisticsError, counted
 from yoro.model.answers import Answers, log_answers
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation, Measure, refuse_strangers
-from yoro.model.model import Model, Verb, difference
+from yoro.model.model import LEFT_OUT, Model, Verb, difference
 from yoro.model.one_pass import gather, waiting
 from yoro.model.pipeline import Pipeline, reopen_pipeline
 from yoro.model.priors import prior_shift
@@ -250,6 +250,8 @@ class OpenModel:
         prior = _renamed_prior(self._model.prior, names)
         if len(gathered.statistics.classes) < len(self.names):  # some are joined
             return self._settle(gathered, verb, [], words=words, prior=prior)
+        if (known := self._model.recorded_accuracy) is not None:  # other names, the same answers
+            verb = replace(verb, more={LEFT_OUT: dict(zip(("accuracy", "n"), known, strict=True))})
         mapping = self._model.mapping.renamed(names)
         self._model = replace(
             self._model, gathered=gathered, mapping=mapping, prior=prior, words=words, history=verb.history()
