@@ -11,7 +11,8 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from yoro.errors import InputError, LabelWarning
+from yoro.errors import InputError, LabelWarning, counted
+from yoro.files.result_view import Result, Table
 from yoro.model.settings import FitSettings
 from yoro.option import documented
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from yoro.model.open_model import OpenModel
 
 
-@dataclass(frozen=True)
-class FitOutcome:
+@dataclass(frozen=True, repr=False)
+class FitOutcome(Result):
     """The classifier, and notes for the user."""
 
     classifier: OpenModel
@@ -32,6 +33,21 @@ class FitOutcome:
     doubts: list[str] = field(default_factory=list)  # sentences on labels that a user must see
     skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
     examples: list[Example] = field(default_factory=list)  # that were fitted, in the order of the ledger
+
+    def headline(self) -> str:
+        model = self.classifier.model
+        skipped = f" {counted(len(self.skipped), 'image')} could not be read." if self.skipped else ""
+        return " ".join([f"{model!r}.{skipped}", *self.doubts])
+
+    def tables(self) -> list[Table]:
+        """The classes, the notes, and what could not be read."""
+        statistics = self.classifier.model.statistics
+        counts = zip(statistics.classes, statistics.counts.tolist(), strict=True)
+        return [
+            Table([{"class": name, "examples": int(count)} for name, count in counts]),
+            Table([{"note": note} for note in self.notes], "Notes"),
+            Table([{"path": name, "reason": why} for name, why in self.skipped], "Not read"),
+        ]
 
 
 @documented(FitSettings)

@@ -98,7 +98,7 @@ def differing(one: Json, two: Json) -> list[str]:
     return odd or (["name"] if len(functions) > 1 else [])
 
 
-@dataclass
+@dataclass(repr=False)
 class Model:
     """Everything a classifier is made of."""
 
@@ -114,6 +114,10 @@ class Model:
     integers: bool = False  # whether the labels were given as whole numbers, and are answered as such
     # What the solve found on its way; it is not saved, and a changed copy does not have it.
     found_left_out: LeaveOneOutScores | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        what = f"{len(self.mapping.classes):,} classes from {self.statistics.total:,.0f} examples"
+        return f"<yoro model: {what} of {self.origin.name}, responses of width {self.statistics.width:,}>"
 
     @property
     def labels(self) -> tuple[Label, ...]:

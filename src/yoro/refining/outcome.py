@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
+from yoro.files.result_view import Result, Table
 from yoro.model.metrics import percent_text
 from yoro.refining.loop import Outcome
 from yoro.refining.recipe import EpochRecord, Recipe
 
 
-@dataclass(frozen=True)
-class Refinement:
+@dataclass(frozen=True, repr=False)
+class Refinement(Result):
     """The result of a refinement, and why it was kept or not."""
 
     kept: bool
@@ -22,6 +23,13 @@ class Refinement:
     recipe: Recipe
     interrupted: bool = False
     skipped: list[tuple[str, str]] = field(default_factory=list)
+
+    def headline(self) -> str:
+        return self.why
+
+    def tables(self) -> list[Table]:
+        """One row per epoch."""
+        return [Table([{**asdict(one), "accuracy": one.accuracy} for one in self.records], bars=("accuracy",))]
 
     def to_json(self) -> dict[str, object]:
         """Plain values for a machine to read; accuracies are shares of the validation images."""
