@@ -64,7 +64,9 @@ def judged(outcome: Outcome, given: int, recipe: Recipe, skipped: list[tuple[str
     elif outcome.chosen > 0:
         why = f"Refinement is not kept: epoch {best.epoch} classifies {_share(best)} correctly, the original {given:,}."
     else:
-        why = f"Refinement is not kept: no epoch beats epoch 0, which classifies {_share(first)} correctly."
+        why = (
+            f"Refinement is not kept: no epoch beats epoch 0, with {_share(first)} correct; the original has {given:,}."
+        )
     why = why if kept else f"{why} The model is returned unchanged."
     if outcome.interrupted:
         why = f"Stopped after epoch {outcome.records[-1].epoch}. {why}"
