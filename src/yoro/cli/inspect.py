@@ -228,6 +228,7 @@ def text(model: Model) -> str:
     lines = [
         f"source       {model.origin.name}, responses of width {statistics.width}",
         f"examples     {statistics.total:,.0f} of {len(statistics.classes)} classes; individual responses: {kept}",
+        *_accuracy(model),
         *_readings(model),
         *_noise(model),
         f"protocol     {model.protocol}; prior {model.prior if isinstance(model.prior, str) else 'given'}",
@@ -244,6 +245,16 @@ def text(model: Model) -> str:
         ),
     ]
     return "\n".join(lines)
+
+
+def _accuracy(model: Model) -> list[str]:
+    """The recorded leave-one-out accuracy, if there is one."""
+    from yoro.model.metrics import percent_text, wilson_interval
+
+    if model.recorded_accuracy is None:
+        return []
+    low, high = (percent_text(bound) for bound in wilson_interval(*model.recorded_accuracy))
+    return [f"accuracy     {percent_text(model.recorded_accuracy[0])} by leave-one-out (95 %: {low} to {high})"]
 
 
 def _noise(model: Model) -> list[str]:

@@ -165,6 +165,35 @@ def to_fit(
     return [train], held, notes
 
 
+def to_refine(
+    data: object, val: object | None, *, seed: int, shots: int | None = None
+) -> tuple[list[Example], list[Example], list[str]]:
+    """What a prompt is trained on, what decides on it, and sentences on what was found.
+
+    Where no images are marked or given for validation, a tenth of each class decides.
+    """
+    responses = "A prompt is trained on images, not on responses; give image folders or lists."
+    if is_response_data(data) or is_response_data(val):
+        raise InputError(responses)
+    roles = find_roles("refine", data, val=val)
+    train, held, notes = roles.train, roles.val, list(roles.notes)
+    if isinstance(train, Rows) or isinstance(held, Rows):
+        raise InputError(responses)
+    if shots is not None:
+        train, held = _few(train, held, shots, seed, "validation")
+    if held:
+        return train, held, notes
+    kept, out = hold_tenth(train, seed)
+    if not len(out):
+        raise InputError(
+            "Refinement needs validation images, and the classes are too small to hold any out. Give some with --val "
+            "(val=...), or as a folder 'val' beside 'train'."
+        )
+    drawn = f"{len(out):,} of {counted(len(train), 'image')}, drawn with seed {seed}, {_are(len(out))} held out"
+    told = f"No validation images given: {drawn} to validate the refinement."
+    return [train[i] for i in kept], [train[i] for i in out], [*notes, told]
+
+
 def refuse_one_class(classes: Collection[str], data: object) -> None:
     """Raise if all images are of one class: known before the first of them is read, it need not be read at all."""
     if len(classes) > 1:

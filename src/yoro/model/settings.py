@@ -224,7 +224,8 @@ class FitSettings:
         int,
         Option(
             "Then train a visual prompt for this many epochs; kept only if validation improves.",
-            "This is YORO-FP; it needs the extra torch. Validation images are then held out under every rule.",
+            "This is YORO-FP; it needs the extra torch. It is judged on the validation images, or on a tenth of each "
+            "class; without a gain, the result is the classifier that fit gives otherwise.",
             metavar="EPOCHS",
         ),
     ] = 0
@@ -265,7 +266,7 @@ class FitSettings:
             object.__setattr__(self, "pipeline", _preset(self.preset, self.pipeline))
         if self.solve.paper and (self.pipeline.read not in ("all", "logits") or self.pipeline.views != 1):
             raise InputError("The paper's protocol reads the logits of one view; remove the options read and views.")
-        if self.pipeline.read == "all" and (self.solve.paper or self.refine):  # a prompt is trained for one reading
+        if self.pipeline.read == "all" and self.solve.paper:
             object.__setattr__(self, "pipeline", replace(self.pipeline, read="logits"))
         check_range("shots", self.shots, 0)
         check_range("refine", self.refine, 0)

@@ -15,7 +15,7 @@ from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.model.gathered import Gathered
-from yoro.model.model import Model, Origin, Verb, known
+from yoro.model.model import LEFT_OUT, Model, Origin, Verb, known
 from yoro.model.settings import SolveSettings
 from yoro.text.encoded_bank import EncodedBank
 
@@ -50,6 +50,9 @@ def solve(
             if settings.paper:
                 choice = replace(choice, temperature=1.0)
             mapping, delta = evidence.mapping(choice), evidence.delta(choice)
+    if verb is not None and left_out is not None and len(left_out.rows):
+        right = left_out.scored.scores.argmax(axis=1) == left_out.scored.truth
+        verb = replace(verb, more={**verb.more, LEFT_OUT: {"accuracy": float(right.mean()), "n": len(right)}})
     model = Model(
         replace(gathered, statistics=statistics, skipped=[]), mapping, choice, settings.prior, settings.protocol,
         delta, origin, verb.history() if verb is not None else [], words, verb is not None and verb.integers,

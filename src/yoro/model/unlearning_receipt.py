@@ -17,6 +17,7 @@ from yoro.environment import __version__
 from yoro.errors import StoreError, counted
 from yoro.files.atomic import write_file
 from yoro.files.reading import json_digest, read_table, refuse_damaged
+from yoro.files.result_view import Result, Table
 from yoro.mappings.batches import DIGEST
 from yoro.model.ledger import Entry
 from yoro.model.model import Json, Model
@@ -26,8 +27,8 @@ KIND = "yoro-receipt"
 FORMAT = 1
 
 
-@dataclass(frozen=True)
-class Receipt:
+@dataclass(frozen=True, repr=False)
+class Receipt(Result):
     """What was forgotten: contents and labels, the model before and after, and what is not certain."""
 
     removed: tuple[Entry, ...]
@@ -41,6 +42,14 @@ class Receipt:
     def digests(self) -> list[bytes]:
         """The contents that were taken out."""
         return [digest for digest, _ in self.removed]
+
+    def headline(self) -> str:
+        counts = f"{self.before.get('examples')} -> {self.after.get('examples')} examples"
+        return " ".join([f"{counted(len(self.removed), 'example')} forgotten ({counts}).", *self.uncertain])
+
+    def tables(self) -> list[Table]:
+        """What was forgotten."""
+        return [Table([{"digest": digest.hex(), "label": label} for digest, label in self.removed])]
 
     def to_json(self) -> Json:
         """The receipt as plain values, with a digest of itself."""

@@ -108,6 +108,11 @@ def torch_network(name: str, read: Reading, side: int | None = None) -> tuple[So
     return parsed, _need_network(kind, name)(parsed, read)
 
 
+def check_gradients(name: str) -> None:
+    """Raise if the source of that name cannot give gradients; nothing is opened."""
+    _need_network(find_kind(name)[1], name)
+
+
 def needs_consent(name: str) -> str | None:
     """What opening the source would do that needs the user's consent; None if it is harmless."""
     if name.startswith("callable:"):
