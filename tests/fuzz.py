@@ -144,6 +144,17 @@ def archive(draw: random.Random, folder: Path) -> None:
 
 
 def npz(draw: random.Random, folder: Path) -> None:
+    """A response file is read, predicted and fitted."""
+    damaged_responses(draw, folder)
+    path = folder / "case.npz"
+    with ResponseFile(path) as opened:
+        for _ in opened.batches(5):
+            pass
+    yoro.load(MODELS / "images.yoro").predict(path)
+    yoro.fit(path)
+
+
+def damaged_responses(draw: random.Random, folder: Path) -> None:
     """A response file, damaged as a whole or in one array of a sound archive."""
     generator = np.random.default_rng(draw.randrange(2**32))
     responses = generator.normal(size=(12, 6)).astype(draw.choice(("f2", "f4", "f8")))
@@ -163,17 +174,11 @@ def npz(draw: random.Random, folder: Path) -> None:
     with zipfile.ZipFile(archive, "w", draw.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as file:
         for name, content in members.items():
             file.writestr(name, content)
-    path = folder / "case.npz"
-    path.write_bytes(damaged(archive.getvalue(), draw) if whole else archive.getvalue())
-    with ResponseFile(path) as opened:
-        for _ in opened.batches(5):
-            pass
-    yoro.load(MODELS / "images.yoro").predict(path)
-    yoro.fit(path)
+    (folder / "case.npz").write_bytes(damaged(archive.getvalue(), draw) if whole else archive.getvalue())
 
 
-def model(draw: random.Random, folder: Path) -> None:
-    """A model directory whose digests are right and whose content is not; if it loads, it is used."""
+def damaged_model(draw: random.Random, folder: Path) -> str:
+    """A model directory whose digests are right and whose content is not; the name of the sound one."""
     source = MODELS / draw.choice(("images.yoro", "sentences.yoro", "prompted.yoro", "grouped.yoro", "paper.yoro"))
     place = folder / "case.yoro"
     shutil.rmtree(place, ignore_errors=True)
@@ -191,7 +196,13 @@ def model(draw: random.Random, folder: Path) -> None:
         plain = json.dumps(config, sort_keys=True, ensure_ascii=False)
         config["digest"] = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
     (place / "config.json").write_text(json.dumps(config))
-    classifier = yoro.load(place, source=TINY if source.name == "images.yoro" else None)
+    return source.name
+
+
+def model(draw: random.Random, folder: Path) -> None:
+    """A model directory whose digests are right and whose content is not; if it loads, it is used."""
+    name = damaged_model(draw, folder)
+    classifier = yoro.load(folder / "case.yoro", source=TINY if name == "images.yoro" else None)
     width = classifier.model.statistics.width
     rows = np.random.default_rng(0).normal(size=(8, width))
     steps: list[Callable[[], object]] = [
@@ -409,9 +420,17 @@ def parties(draw: random.Random, folder: Path) -> None:
             step()
 
 
+def verbs(draw: random.Random, folder: Path) -> None:
+    """A damaged file of any kind, through a verb of the command line that takes it."""
+    from fuzz_verbs import verb_case
+
+    verb_case(draw, folder)
+
+
 TARGETS: dict[str, Callable[[random.Random, Path], None]] = {
     "npz": npz, "archive": archive, "model": model, "onnx": onnx, "image": image, "listing": listing, "bank": bank,
     "plan": plan, "checkpoint": checkpoint, "endpoint": endpoint, "stats": stats, "parties": parties,
+    "verbs": verbs,
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ CASES = {
     "bank": 300,
     "plan": 300,
     "checkpoint": 300,
+    "verbs": 15,
 }
 
 
@@ -30,6 +31,15 @@ def test_the_fuzzer_would_notice(tmp_path, monkeypatch):
     assert "IndexError at test_fuzz.py" in attempt("broken", 1, tmp_path)
 
 
-@pytest.mark.parametrize("seed", [500025, 504779, 504926])
-def test_what_escaped_once_does_not_again(seed, tmp_path):
-    assert attempt("model", seed, tmp_path) is None
+@pytest.mark.long
+def test_only_errors_of_ours_escape_any_verb(tmp_path):
+    escaped = {seed: found for seed in range(100, 500) if (found := attempt("verbs", seed, tmp_path))}
+    assert escaped == {}
+
+
+@pytest.mark.parametrize(
+    ("target", "seed"),
+    [("model", 500025), ("model", 504779), ("model", 504926), ("verbs", 31161), ("verbs", 420276)],
+)
+def test_what_escaped_once_does_not_again(target, seed, tmp_path):
+    assert attempt(target, seed, tmp_path) is None

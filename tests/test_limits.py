@@ -15,6 +15,7 @@ from PIL import Image
 
 import yoro
 from child import finish
+from photos import write_folder
 from yoro import limits
 from yoro.data.decoding import decode
 from yoro.data.geometry import Geometry
@@ -50,6 +51,40 @@ def measured(code):
     said, used = json.loads(done.stdout)
     assert used < MOST_MB, (said, used)
     return said
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]), int(sys.argv[1])))
+from yoro.cli.app import main
+main(sys.argv[2:])
+"""
+
+
+def test_a_memory_limit_that_is_too_small_is_one_sentence(tmp_path):
+    assert finish("-c", LIMITED, 400 * 2**20, "fit", "--help").returncode == 0
+    for words in (["fit", tmp_path, "--out", "m.yoro"], ["predict", "m.yoro", "x"], ["serve", "m.yoro"]):
+        done = finish("-c", LIMITED, 400 * 2**20, *words, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("yoro: The memory limit is 400 MB (ulimit -v); at least")
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("verb", ["fit", "predict", "update", "evaluate", "refine"])
+def test_under_any_memory_limit_a_verb_ends_with_its_result_or_a_sentence(tmp_path, verb):
+    for part, count in (("photos", 4), ("more", 3)):
+        write_folder(tmp_path / part, count=count)
+    yoro.fit(tmp_path / "photos").save(tmp_path / "m.yoro")
+    words = {
+        "fit": ["photos", "--out", "n.yoro", "--force"],
+        "update": ["m.yoro", "more", "--out", "n.yoro", "--force"],
+        "refine": ["m.yoro", "more", "--val", "more", "--epochs", "1", "--out", "n.yoro", "--force"],
+    }.get(verb, ["m.yoro", "more"])
+    for megabytes in range(1000, 2600, 300):
+        done = finish("-c", LIMITED, megabytes * 2**20, verb, *words, cwd=tmp_path)
+        assert done.returncode in (0, 1, 2), (megabytes, done.stderr)
+        assert "Traceback" not in done.stderr, (megabytes, done.stderr)
 
 
 def png(width, height, depth, colour):
@@ -155,3 +190,18 @@ def test_a_response_file_of_great_width_is_refused_before_it_is_read(tmp_path):
     assert "responses have width 500,000; at most 16,384 are read" in said
     with pytest.raises(InputError, match="at most 16,384 can be fitted"):
         yoro.ResponseStatistics().update(np.zeros((1, 20_000)), ["a"])
+
+
+@pytest.mark.long
+def test_a_response_file_of_a_million_rows_takes_bounded_memory(tmp_path):
+    generator = np.random.default_rng(0)
+    labels = np.array([f"class {i}" for i in range(20)] * 50_000)
+    responses = generator.normal(size=(1_000_000, 64)).astype("f4")  # 256 MB
+    responses[:, 0] += np.arange(1_000_000) % 20
+    np.savez(tmp_path / "z.npz", responses=responses, labels=labels)
+    place = str(tmp_path)
+    assert measured(f"import yoro; yoro.fit(Path({place!r}) / 'z.npz').save(Path({place!r}) / 'm.yoro')") == "read"
+    predicted = f"['predict', {place!r} + '/m.yoro', {place!r} + '/z.npz', '--out', {place!r} + '/p.csv']"
+    assert measured(f"from yoro.cli.app import main; main({predicted})") == "read"
+    with (tmp_path / "p.csv").open() as rows:
+        assert sum(1 for _ in rows) == 1_000_001

@@ -10,8 +10,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import yoro
+from child import finish
 from photos import write_folder
 from yoro.model.store import read_model, write_model
 
@@ -52,6 +55,46 @@ def test_nothing_is_sent_and_nothing_kept_in_the_users_home(tmp_path, seconds):
     assert strange(trace.read_text()) == []
     kept = [path.relative_to(home) for path in home.rglob("*") if path.is_file()]
     assert [path for path in kept if path.parts[:2] != (".cache", "yoro")] == []
+
+
+SERVING = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from services import running
+from studios import studio_at
+photos = {folder.name: sorted(folder.iterdir()) for folder in Path("photos").iterdir()}
+with running(Path("m.yoro"), "--feedback", log=Path("log")) as service:
+    for path, content in (("predict", photos["cat"][0]), ("predict?top=2&coverage=0.9", photos["rocket"][0])):
+        sent = service.client.post("/v1/" + path, content=content.read_bytes(), headers={"content-type": "image/jpeg"})
+        assert sent.status_code == 200, sent.text
+    for path in ("/healthz", "/metrics", "/v1/model", "/openapi.json"):
+        service.client.get(path)
+    time.sleep(float(sys.argv[2]))
+    service.end()
+with studio_at(Path("work")) as studio:
+    for name, files in photos.items():
+        studio.add(name, files)
+    studio.settled()
+    studio.tried(photos["cat"][0].read_bytes())
+    studio.client.get("/studio/")
+    time.sleep(float(sys.argv[2]))
+"""
+ADDRESSED = re.compile(r"^.*(?:sin_addr|inet_pton|sin6_addr).*$", re.MULTILINE)
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed: nothing can watch from outside")
+@pytest.mark.parametrize("seconds", [0, pytest.param(LATE, marks=pytest.mark.long)])
+def test_a_service_and_a_studio_talk_to_this_machine_alone(tmp_path, seconds):
+    write_folder(tmp_path / "photos", count=3)
+    yoro.fit(tmp_path / "photos").save(tmp_path / "m.yoro")
+    known = {key: value for key, value in os.environ.items() if "TELEMETRY" not in key}
+    words = [sys.executable, "-c", SERVING, str(Path(__file__).parent), str(seconds)]
+    watch = ["strace", "-f", "-qq", "-e", "trace=network", "-o", tmp_path / "trace"]
+    subprocess.run([*watch, *words], cwd=tmp_path, env=known, check=True)
+    addressed = ADDRESSED.findall((tmp_path / "trace").read_text())
+    assert len(addressed) > 10
+    assert [line for line in addressed if not LOCAL.search(line)] == []
 
 
 def test_the_watcher_would_notice():
@@ -130,3 +173,53 @@ def write_model_of(path: Path, source: str) -> None:
     """A model whose record names another source than it was fitted on."""
     model = read_model(Path(__file__).parent / "models" / "images.yoro")
     write_model(replace(model, origin=replace(model.origin, source={**model.origin.source, "name": source})), path)
+
+
+SAME = """
+import sys, numpy, yoro
+z, photos, workers, out = sys.argv[1:]
+made = [yoro.fit(z).model.mapping, yoro.fit(photos, workers=int(workers)).model.mapping]
+numpy.savez(out, **{f"{name}{i}": getattr(m, name) for i, m in enumerate(made) for name in ("weights", "bias")})
+"""
+
+
+@pytest.mark.parametrize(
+    "setups", [((1, 0), (2, 1)), pytest.param(((1, 0), (1, 2), (2, 2), (2, 0), (8, 1)), marks=pytest.mark.long)]
+)
+def test_the_number_of_threads_and_workers_changes_no_mapping(tmp_path, setups):
+    write_folder(tmp_path / "photos", count=3)
+    generator = np.random.default_rng(0)
+    labels = np.array(["a", "b", "c"] * 100)
+    np.savez(tmp_path / "z.npz", responses=generator.normal(size=(300, 40)) + (labels == "a")[:, None], labels=labels)
+    found = []
+    for threads, workers in setups:
+        many = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+        words = [tmp_path / "z.npz", tmp_path / "photos", workers, tmp_path / "made.npz"]
+        done = finish("-c", SAME, *words, env={**os.environ, **many})
+        assert done.returncode == 0, done.stderr
+        with np.load(tmp_path / "made.npz") as made:
+            found.append({name: made[name] for name in made.files})
+    for other in found[1:]:
+        for name, values in found[0].items():
+            np.testing.assert_allclose(other[name], values, rtol=1e-9, atol=1e-9 * np.abs(values).max(), err_msg=name)
+
+
+JUMPING = """
+import random, sys, time
+real, draw = time.time, random.Random(0)
+time.time = lambda: real() + draw.choice((-3e8, -4000, 0, 4000, 3e8))  # a clock that is set, again and again
+from yoro.cli.app import main
+main(sys.argv[1:])
+"""
+
+
+def test_a_clock_that_jumps_changes_nothing(tmp_path):
+    write_folder(tmp_path / "photos", count=3)
+    for number, file in enumerate(sorted(tmp_path.glob("photos/*/*"))):
+        os.utime(file, (4e9 * (number % 2), 4e9 * (number % 2)))  # in 1970, in 2096
+    yoro.fit(tmp_path / "photos").save(tmp_path / "expected.yoro")
+    for words in (["fit", "photos", "--out", "m.yoro", "--resume"], ["predict", "m.yoro", "photos", "--quiet"]):
+        done = finish("-c", JUMPING, *words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    expected, found = (read_model(tmp_path / name).mapping for name in ("expected.yoro", "m.yoro"))
+    np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-9)

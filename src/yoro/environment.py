@@ -63,3 +63,15 @@ def peak_memory() -> float:
     except ImportError:  # Windows
         return 0.0
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def address_space() -> tuple[int, int] | None:
+    """Bytes of address space that this process has taken at most, and that it may take (`ulimit -v`); None if any."""
+    status = Path("/proc/self/status")
+    found = re.search(r"VmPeak:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    if found is None:
+        return None
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if limit == resource.RLIM_INFINITY else (int(found[1]) * 2**10, limit)

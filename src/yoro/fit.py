@@ -11,8 +11,9 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from yoro.errors import LabelWarning
-from yoro.model.settings import FitSettings
+from yoro.errors import InputError, LabelWarning, counted
+from yoro.files.result_view import Result, Table
+from yoro.model.settings import FitSettings, preset_note
 from yoro.option import documented
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from yoro.model.open_model import OpenModel
 
 
-@dataclass(frozen=True)
-class FitOutcome:
+@dataclass(frozen=True, repr=False)
+class FitOutcome(Result):
     """The classifier, and notes for the user."""
 
     classifier: OpenModel
@@ -32,6 +33,21 @@ class FitOutcome:
     doubts: list[str] = field(default_factory=list)  # sentences on labels that a user must see
     skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
     examples: list[Example] = field(default_factory=list)  # that were fitted, in the order of the ledger
+
+    def headline(self) -> str:
+        model = self.classifier.model
+        skipped = f" {counted(len(self.skipped), 'image')} could not be read." if self.skipped else ""
+        return " ".join([f"{model!r}.{skipped}", *self.doubts])
+
+    def tables(self) -> list[Table]:
+        """The classes, the notes, and what could not be read."""
+        statistics = self.classifier.model.statistics
+        counts = zip(statistics.classes, statistics.counts.tolist(), strict=True)
+        return [
+            Table([{"class": name, "examples": int(count)} for name, count in counts]),
+            Table([{"note": note} for note in self.notes], "Notes"),
+            Table([{"path": name, "reason": why} for name, why in self.skipped], "Not read"),
+        ]
 
 
 @documented(FitSettings)
@@ -72,7 +88,7 @@ def fit(
 
     tell = options.pop("tell", None) or logging.getLogger("yoro").info
     settings = FitSettings.of(tell=tell, **options)
-    outcome = run_fit(_taken(data, labels), val, settings, unlabelled)
+    outcome = run_fit(_taken(data, labels), _taken(val, None), settings, unlabelled)
     for doubt in outcome.doubts:
         warnings.warn(doubt, LabelWarning, stacklevel=2)
     if outcome.skipped:
@@ -94,21 +110,44 @@ def run_fit(data: object, val: object | None, settings: FitSettings, unlabelled:
     from yoro.model.one_pass import fit_model
     from yoro.model.open_model import OpenModel
 
-    if settings.refine:
-        from yoro.refining.settings import check_torch
-
-        check_torch()
-    fitted = fit_model(data, val, settings, _engine(settings), unlabelled)
+    if note := preset_note(settings):
+        settings.tell(note)
+    engine = _engine(settings)
+    split = _to_refine(data, val, settings) if settings.refine else None
+    fitted = fit_model(data, val, settings, engine, unlabelled)
     classifier, notes = OpenModel(fitted.model, pipeline=fitted.pipeline), fitted.notes
-    if settings.refine:
+    if split is not None:
         from yoro.refining.few_pass import refine
         from yoro.refining.settings import RefineRun, RefineSettings
 
+        broken = {name for name, _ in fitted.skipped}
+        train, held = ([example for example in part if example.name not in broken] for part in split[:2])
+        more = [note for note in split[2] if note not in notes]
+        for note in more:
+            settings.tell(note)
         chosen = RefineSettings(epochs=settings.refine, protocol=settings.solve.protocol, seed=settings.solve.seed)
-        run = RefineRun(device=settings.pipeline.device, progress=settings.progress, tell=settings.tell)
-        classifier, refinement = refine(classifier, fitted.examples, fitted.held, chosen, run)
-        notes = [*notes, refinement.why]
+        run = RefineRun(
+            settings.loading, settings.pipeline.source, settings.pipeline.device,
+            progress=settings.progress, tell=settings.tell,
+        )  # fmt: skip
+        classifier, refinement = refine(classifier, train, held, chosen, run)
+        notes = [*notes, *more, refinement.why]
     return FitOutcome(classifier, notes, fitted.doubts, fitted.skipped, fitted.examples)
+
+
+def _to_refine(
+    data: object, val: object | None, settings: FitSettings
+) -> tuple[list[Example], list[Example], list[str]]:
+    """The images that a prompt is trained on, those that decide, and notes; what cannot be refined is refused."""
+    from yoro.data.roles import to_refine
+    from yoro.refining.settings import check_torch
+    from yoro.sources.open import check_gradients
+
+    check_torch()
+    check_gradients(settings.pipeline.source)
+    if data is None or settings.shots == 0:
+        raise InputError("A prompt is trained on labelled images, and zero-shot uses none; remove --refine (refine).")
+    return to_refine(data, val, seed=settings.solve.seed, shots=settings.shots)
 
 
 def _engine(settings: FitSettings) -> Engine:

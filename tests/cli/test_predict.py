@@ -15,6 +15,7 @@ import yoro
 from command_line import run
 from photos import write_folder
 from yoro.data.sorting import UNSURE
+from yoro.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -154,3 +155,48 @@ def test_prefixes_lead_to_the_files(work):
     for data in ("new/", "./new", "lists/l.csv", "lists/here.csv"):
         for row in rows(run("predict", "m.yoro", data, cwd=work).stdout):
             assert (work / Path(row["path"])).is_file()
+
+
+def test_undoing_a_sorting_needs_no_model(work):
+    run("predict", "m.yoro", "new", "--sort-into", "sorted", cwd=work)
+    said = run("predict", "m.yoro", "new", "--sort-into", "sorted", cwd=work).stderr
+    assert "0 images copied, 4 already there" in said
+    assert "4 images removed" in run("predict", "--sort-into", "sorted", "--undo", cwd=work).stderr
+    assert "M.yoro is missing" in run("predict", cwd=work, code=2).stderr
+
+
+def test_unknown_classes_are_listed_and_the_others_measured_if_asked(work):
+    for name in ("dog", "owl"):
+        shutil.copytree(work / "new" / "cat", work / "new" / name)
+    said = run("evaluate", "m.yoro", "new", cwd=work, code=1).stderr
+    assert "2 classes ('dog', 'owl'), which the model does not know" in said
+    assert "--known" in said
+    done = run("evaluate", "m.yoro", "new", "--known", "--json", cwd=work)
+    assert json.loads(done.stdout)["n"] == 4
+    assert "Left out: 4 images of classes that the model does not know, 'dog', 'owl'." in done.stderr
+    shutil.rmtree(work / "new" / "cat")
+    shutil.rmtree(work / "new" / "rocket")
+    assert "knows none of the classes" in run("evaluate", "m.yoro", "new", "--known", cwd=work, code=1).stderr
+
+
+def test_new_classes_are_named_and_wanted_where_all_are_new(work):
+    (work / "new" / "cat").rename(work / "new" / "dog")
+    assert "New class: 'dog'." in run("update", "m.yoro", "new", "--out", "n.yoro", cwd=work).stderr
+    (work / "new" / "rocket").rename(work / "new" / "ship")
+    before = (work / "m.yoro" / "config.json").read_bytes()
+    said = run("update", "m.yoro", "new", cwd=work, code=1).stderr
+    assert "All classes of the data are new to the model: 'dog', 'ship'" in said
+    assert (work / "m.yoro" / "config.json").read_bytes() == before
+    run("update", "m.yoro", "new", "--new-classes", cwd=work)
+    assert yoro.load(work / "m.yoro").classes == ("cat", "dog", "rocket", "ship")
+
+
+def test_a_graph_is_written_where_its_name_is_given(work):
+    run("export", "m.yoro", "m.onnx", cwd=work)
+    assert (work / "m.onnx").stat().st_size > 1e6
+    assert "expected FILE.onnx" in run("export", "m.yoro", "m.pb", cwd=work, code=2).stderr
+
+
+def test_predict_says_what_it_takes(work):
+    with pytest.raises(InputError, match="NoneType; expected images: a path or several, a folder"):
+        yoro.load(work / "m.yoro").predict(None)

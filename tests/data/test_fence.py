@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import resource
 import struct
@@ -11,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, features
 
 from yoro import limits
-from yoro.data import processes
+from yoro.data import decoding, processes
 from yoro.data.geometry import Geometry
 from yoro.data.processes import DecodingProcess
 from yoro.environment import peak_memory
@@ -41,6 +42,17 @@ def encoded(kind: str, size: tuple[int, int], **options: object) -> bytes:
     return sink.getvalue()
 
 
+def heic() -> bytes:
+    """A small HEIC; nothing where the extra is not installed."""
+    if importlib.util.find_spec("pillow_heif") is None:
+        return b""
+    import pillow_heif
+
+    sink = io.BytesIO()
+    pillow_heif.from_pillow(Image.new("RGB", (64, 64))).save(sink)
+    return sink.getvalue()
+
+
 def claims(content: bytes, kind: str) -> bytes:
     """The file with the largest size that its header can state in place of its own."""
     if kind == "GIF":
@@ -53,7 +65,31 @@ def claims(content: bytes, kind: str) -> bytes:
         return content[:at] + struct.pack(">II", 2**31 - 1, 2**31 - 1) + content[at + 8 :]
     if kind == "WEBP":
         return content[:26] + b"\xff\x3f\xff\x3f" + content[30:]
+    if kind in ("AVIF", "HEIF"):
+        at = content.find(b"ispe") + 8
+        return content[:at] + struct.pack(">II", *LARGEST) + content[at + 8 :]
     raise AssertionError(kind)
+
+
+LARGEST = (99_999, 1_700)  # sides that the limits on sides and pixels let through
+
+
+def tiff(size: tuple[int, int], compression: int, data: bytes, *, bits: int = 8, tile: int | None = None) -> bytes:
+    """A TIFF of grey pixels in one strip, or in one tile of this side."""
+    held = (273, 8), (278, size[1]), (279, len(data))
+    if tile is not None:
+        held = (322, tile), (323, tile), (324, 8), (325, len(data))
+    entries = (256, size[0]), (257, size[1]), (258, bits), (259, compression), (262, 1), (277, 1), *held
+    table = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in sorted(entries))
+    return b"II*\0" + struct.pack("<I", 8 + len(data)) + data + struct.pack("<H", len(entries)) + table + bytes(4)
+
+
+def webp_canvas(width: int, height: int) -> bytes:
+    """An extended WebP: a canvas of any size around a small image."""
+    inner = encoded("WEBP", (8, 8))[12:]
+    canvas = b"VP8X" + struct.pack("<I", 10) + bytes(4) + (width - 1).to_bytes(3, "little")
+    content = b"WEBP" + canvas + (height - 1).to_bytes(3, "little") + inner
+    return b"RIFF" + struct.pack("<I", len(content)) + content
 
 
 CLAIMS = {
@@ -73,7 +109,31 @@ CLAIMS = {
     "progressive jpeg": claims(encoded("JPEG", (8, 8), progressive=True), "JPEG"),
     "jpeg 2000": claims(encoded("JPEG2000", (8, 8)), "JPEG2000"),
     "webp": claims(encoded("WEBP", (8, 8)), "WEBP"),
+    "webp lossless": claims(encoded("WEBP", (8, 8), lossless=True), "WEBP"),
+    "webp of a great canvas": webp_canvas(2**24, 2**24),
+    "webp of a wide canvas": webp_canvas(*LARGEST),
+    "dib": bmp(13_000, 13_000)[14:],
+    "tiff of one column": tiff((1, 100_000_000), 1, bytes(9)),
+    "tiff": tiff(LARGEST, 1, bytes(9)),
+    "tiff, deflate": tiff((8_000, 8_000), 8, zlib.compress(bytes(3_000))),
+    "tiff, lzw": tiff((8_000, 8_000), 5, b"\x80\x00\x20" * 20),
+    "tiff, packbits": tiff((8_000, 8_000), 32_773, b"\x81\x00" * 20),
+    "tiff, fax": tiff((90_000, 600), 4, bytes(20), bits=1),
+    "tiff of a great tile": tiff((100, 100), 8, zlib.compress(bytes(3_000)), tile=65_536),
+    "tiff of a vast tile": tiff((100, 100), 8, zlib.compress(bytes(3_000)), tile=2**30),
+    "avif": claims(encoded("AVIF", (8, 8)), "AVIF") if features.check("avif") else b"",
+    "heic": claims(heic(), "HEIF"),
+    "ico": encoded("ICO", (16, 16)),  # formats that are not taken are refused by name
+    "eps": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 90000 90000\n%%EndComments\n",
 }
+
+
+def test_every_format_that_is_taken_is_among_the_claims() -> None:
+    tried = {kind for kind in [*decoding._FORMATS, "HEIF"] if any(NAMES.get(kind, kind.lower()) in c for c in CLAIMS)}
+    assert tried == {*decoding._FORMATS, "HEIF"}
+
+
+NAMES = {"PPM": "pgm", "JPEG2000": "jpeg 2000", "HEIF": "heic"}
 
 
 def children_seconds() -> float:
@@ -155,7 +215,7 @@ def test_an_image_that_takes_too_long_is_named_and_the_next_are_read(monkeypatch
 
 SLOW_START = """
 from yoro import limits
-from yoro.data import processes
+from yoro.data import decoding, processes
 limits.DECODING_SECONDS = 1
 real = processes.decode_and_digest
 def slow(image, *geometries, name):

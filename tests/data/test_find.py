@@ -9,6 +9,7 @@ from PIL import Image
 
 from yoro.data.decoding import decode
 from yoro.data.examples import Dataset, Example
+from yoro.data.filename_labels import find_named
 from yoro.data.find import find
 from yoro.data.geometry import Geometry
 from yoro.errors import ImageError, InputError
@@ -323,3 +324,30 @@ def test_unusable_data_is_refused_in_one_line(data: object) -> None:
 def test_an_example_without_label_is_refused_for_fitting() -> None:
     with pytest.raises(InputError, match="no label"):
         find([Example(b"x", None, "x")])
+
+
+def test_a_name_that_is_nearly_right_is_suggested(tmp_path: Path) -> None:
+    save(tmp_path / "phone" / "a" / "1.png")
+    with pytest.raises(InputError, match=r"phon' does not exist. Did you mean '.*phone/'\?$"):
+        find(tmp_path / "phon")
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_folders_that_look_like_splits_are_asked_about(tmp_path: Path, deep: bool) -> None:
+    for i, name in enumerate(("train_images", "TestSet", "val2017")):
+        save(tmp_path / name / ("cat" if deep else "") / "1.png", i)
+    with pytest.raises(InputError, match="look like splits, not classes") as error:
+        find(tmp_path)
+    assert ("--label-from subfolders" in str(error.value)) == deep
+    assert find_named(tmp_path, "folders").classes == ["TestSet", "train_images", "val2017"]
+    assert find(tmp_path, known=("TestSet", "train_images", "val2017")).splits == []
+    if deep:
+        assert [(e.label, e.split) for e in find_named(tmp_path, "subfolders")] == [
+            ("cat", "test"), ("cat", "train"), ("cat", "val"),
+        ]  # fmt: skip
+
+
+def test_classes_that_have_a_word_of_a_split_in_their_names_stay_classes(tmp_path: Path) -> None:
+    for i, name in enumerate(("train_station", "bus_stop", "test_tube")):
+        save(tmp_path / name / "1.png", i)
+    assert find(tmp_path).classes == ["bus_stop", "test_tube", "train_station"]

@@ -98,6 +98,7 @@ def test_a_list_without_labels_is_for_prediction(tmp_path: Path) -> None:
         ("a b.jpg,x\nb.jpg,y\n", r"has no header: its first row is 'a b.jpg,x'. .* such as path,label"),
         ("path,label\na.jpg,x\nb.jpg,\n", r"row 3 \('b.jpg'\) has no label"),
         ("path,label\n,x\n", r"row 2 has no path"),
+        ("path,klass\na.jpg,x\n", r"row 1, the header: there is no column 'label' .* columns seen: path, klass\."),
         ("path,label\na.jpg\n", r"row 2 has 1 fields, the header 2"),
         ("path,label,split\na.jpg,x,holdout\n", r"row 2 .*: split is 'holdout', expected one of train"),
         ("path,label\n", "lists no image"),

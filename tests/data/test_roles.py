@@ -245,6 +245,12 @@ def test_responses_remember_the_splits_of_their_images(place, run, tmp_path):
     assert "no training images" in run("fit", "t.npz", "--out", "x.yoro", code=1)
 
 
+def test_zero_rows_are_called_empty(tmp_path):
+    np.savez(tmp_path / "z.npz", responses=np.empty((0, 4)), labels=np.empty(0, dtype="U1"))
+    with pytest.raises(InputError, match="The data are empty"):
+        find_roles("fit", tmp_path / "z.npz")
+
+
 def test_a_response_file_with_an_odd_split_is_refused(tmp_path):
     np.savez(tmp_path / "z.npz", responses=np.eye(4), labels=list("abab"), splits=["train", "dev", "", "holdout"])
     with pytest.raises(InputError, match="a split is 'holdout'"):

@@ -94,3 +94,13 @@ def test_every_class_has_a_folder_of_its_own_within(labels: list[str]) -> None:
         assert name not in ("", ".", "..", UNSURE)
         assert not set(name) & set("/\\:\0\n")
         assert not name.startswith(".")
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_sorting_the_same_images_twice_doubles_none(tmp_path: Path, link: bool) -> None:
+    one, same, other = save(tmp_path / "1.png", 1), save(tmp_path / "copy.png", 1), save(tmp_path / "2.png", 2)
+    folder = sorted_into(tmp_path / "out", (one, "cat"), (same, "cat"), link=link)
+    assert tree(folder) == ["cat/1.png", "cat/copy.png"]
+    sorted_into(folder, (one, "cat"), (same, "cat"), (other, "cat"), link=link)
+    assert tree(folder) == ["cat/1.png", "cat/2.png", "cat/copy.png"]
+    assert undo_sorting(folder).removed == 3

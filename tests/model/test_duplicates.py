@@ -27,3 +27,11 @@ def test_different_images_are_no_duplicates() -> None:
     found = find_duplicates([b"aa", b"bb"], ["x", "y"], ["1", "2"])
     assert not found.conflicts
     assert not found.repeats
+
+
+def test_two_classes_of_the_same_images_are_called_that():
+    digests, labels = [b"a", b"b", b"c"] * 2 + [b"d", b"d"], ["cat"] * 3 + ["Cat"] * 3 + ["cat", "dog"]
+    found = find_duplicates(digests, labels, map(str, range(8)))
+    first, second = found.conflicts_told({"cat": 4, "Cat": 3, "dog": 40})
+    assert first.startswith("The classes 'cat' and 'Cat' contain the same images (3 of 3)")
+    assert "'6' and '7' are the same image" in second

@@ -6,7 +6,7 @@ from sklearn.metrics import balanced_accuracy_score, confusion_matrix, f1_score,
 
 import yoro
 from yoro.data.response_streams import open_responses
-from yoro.errors import InputError, OnePassError, SelectionError, StatisticsError
+from yoro.errors import InputError, OnePassError, SelectionError, StatisticsError, WidthError
 from yoro.model.metrics import Tally, wilson_interval
 
 
@@ -181,3 +181,10 @@ def test_history_records_passes_images_seconds_and_memory(digits):
     assert (event["verb"], event["images"], event["passes"]) == ("fit", 500, 1)
     assert event["seconds"] >= 0
     assert event["peak_memory_mb"] > 10
+
+
+def test_models_of_another_width_are_not_merged():
+    rng, labels = np.random.default_rng(0), ["a", "b"] * 10
+    narrow, wide = (yoro.fit((rng.normal(size=(20, width)), labels)) for width in (4, 5))
+    with pytest.raises(WidthError, match="width"):
+        narrow.merge(wide)

@@ -66,7 +66,7 @@ def test_a_graph_of_it_answers_as_it_does(both, tmp_path):
 
 
 def test_mirror_images_are_read_where_they_help(folders, tmp_path):
-    done = run("fit", folders / "first", "--out", tmp_path / "m.yoro", "--source", SOURCE, "--views", "2")
+    done = run("fit", folders / "first", "--out", tmp_path / "m.yoro", "--source", SOURCE, "--views", "2", "-v")
     two = yoro.load(tmp_path / "m.yoro")
     views = two.model.statistics.layout.views
     assert ("two views" in done.stderr + done.stdout) == (views == 2)

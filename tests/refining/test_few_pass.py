@@ -11,7 +11,7 @@ import yoro
 from command_line import invoke
 from photos import write_folder
 from refining_cases import digit_examples
-from yoro.errors import InputError, SourceError
+from yoro.errors import InputError, SkippedWarning, SourceError
 
 pytestmark = [
     pytest.mark.torch,
@@ -133,20 +133,40 @@ def test_epoch_0_is_the_one_pass_model_of_the_training_images(fitted, train, hel
     assert refinement.given == right
 
 
-def test_validation_images_that_were_fitted_are_refused(fitted, train, held):
+def test_training_images_do_not_validate(fitted, train, held):
     from yoro.refining.few_pass import refine
+    from yoro.refining.settings import RefineRun
 
-    with pytest.raises(InputError, match=r"1 of 61 validation images .* 'validation: digit 3'"):
-        refine(fitted, train, [*held, train[3]], settings=settings())
-    with pytest.raises(InputError, match="1 of 60 validation images"):
-        refine(fitted, [*train, held[0]], held, settings=settings())
+    told = []
+    _, refinement = refine(fitted, train, [*held, train[3]], settings(epochs=0), RefineRun(tell=told.append))
+    assert "1 of 61 validation images are also training images and are left out of the validation." in told
+    assert refinement.records[0].total == 60
+    with pytest.raises(InputError, match="60 of 60 validation images are also training images"):
+        refine(fitted, train, train, settings=settings())
+
+
+@pytest.mark.parametrize("reservoir", [8192, 0])
+def test_what_a_default_fit_fitted_is_taken_out_exactly_before_it_is_compared(train, held, reservoir):
+    from yoro.refining.few_pass import _rival, refine
+    from yoro.refining.settings import RefineRun
+
+    rule = {} if reservoir else {"shrinkage": 0.1, "reservoir": 0}
+    both = yoro.fit([*train, *held], source=SOURCE, **rule)
+    alone = yoro.fit(train, source=SOURCE, **rule)
+    rival, _ = _rival(both, held, RefineRun())
+    np.testing.assert_allclose(rival.mapping.weights, alone.model.mapping.weights, atol=1e-6)
+    told = []
+    _, refinement = refine(both, train, held, settings(epochs=0), RefineRun(tell=told.append))
+    assert any(note.startswith("60 of 60 validation images were used to fit this model; it is") for note in told)
+    assert refinement.given == round(alone.evaluate(held).accuracy * len(held))
+    assert both.model.statistics.total == 120
 
 
 def test_refinement_needs_images_and_validation(fitted, train):
     from yoro.refining.few_pass import refine
 
     with pytest.raises(InputError, match="needs validation images"):
-        refine(fitted, train)
+        refine(fitted, train[:2])
     with pytest.raises(InputError, match="not on responses"):
         refine(fitted, (np.ones((4, 3)), np.array(list("abab"))), train)
     responses = yoro.fit((np.random.default_rng(0).normal(size=(40, 4)), np.array(["a", "b"] * 20)))
@@ -205,9 +225,32 @@ def test_what_may_mend_a_wild_start_runs(fitted, train, held, options):
 def test_fitting_and_refining_in_one_go_holds_images_out(train):
     told = []
     classifier = yoro.fit(train, source=SOURCE, refine=1, tell=told.append)
-    assert any("held out" in note for note in told)
+    assert any("held out to validate the refinement" in note for note in told)
     assert "Refinement is" in told[-1]
-    assert classifier.model.statistics.total == 51
+    assert classifier.model.statistics.total == (51 if classifier.model.origin.prompt["trained"] else 60)
+
+
+def test_a_fit_whose_refinement_is_not_kept_is_the_fit(folders):
+    """All validation images are right at once, so that nothing can be better."""
+    options = {"source": "embedded:lite0?side=64"}
+    with pytest.warns(SkippedWarning):
+        plain, tried = yoro.fit(folders, **options), yoro.fit(folders, **options, refine=1)
+    assert not tried.model.origin.prompt["trained"]
+    assert (tried.model.statistics.width, tried.model.statistics.total) == (plain.model.statistics.width, 20)
+    np.testing.assert_array_equal(tried.model.mapping.weights, plain.model.mapping.weights)
+    assert tried.model.choice == plain.model.choice
+    assert tried.model.ledger.entries() == plain.model.ledger.entries()
+
+
+def test_what_cannot_be_refined_fails_before_the_pass(train):
+    with pytest.raises(SourceError, match="gives no gradients"):
+        yoro.fit(train, source="onnx:nowhere.onnx", refine=1)
+    with pytest.raises(InputError, match="not on responses"):
+        yoro.fit((np.ones((4, 3)), np.array(list("abab"))), refine=1)
+    with pytest.raises(InputError, match="zero-shot"):
+        yoro.fit(train, source=SOURCE, shots=0, refine=1)
+    with pytest.raises(InputError, match="too small to hold any out"):
+        yoro.fit(train[:2], source="embedded:lite0", refine=1)
 
 
 @pytest.fixture(scope="module")
@@ -243,8 +286,21 @@ def test_the_verb_writes_a_model_and_prints_what_happened(folders):
     assert "exists already" in again.stderr
     wrong = invoke("refine", "m.yoro", "train", "--val", "train", "--out", "o.yoro", cwd=folders)
     assert wrong.code == 1
-    assert "were used to fit this model" in wrong.stderr
+    assert "12 of 12 validation images are also training images" in wrong.stderr
     assert invoke(*words[:-1], "o.yoro", "--temperature", "cold", cwd=folders).code == 2
+
+
+def test_a_default_fit_of_a_folder_with_splits_is_refined(folders):
+    """The README's way: the default fits the validation split too."""
+    done = invoke("fit", ".", "--out", "d.yoro", "--source", "embedded:lite0?side=64", cwd=folders)
+    assert done.code == 1, done.stderr
+    words = ("refine", "d.yoro", ".", "--val", ".", "--epochs", "1", "--out", "e.yoro")
+    done = invoke(*words, cwd=folders)
+    assert "8 of 9 validation images were used to fit this model" in done.stderr
+    assert "the model, unchanged" in done.stderr
+    one, two = (yoro.load(folders / name).model for name in ("d.yoro", "e.yoro"))
+    np.testing.assert_array_equal(one.mapping.weights, two.mapping.weights)
+    assert one.ledger.entries() == two.ledger.entries()
 
 
 def test_the_learned_prompt_is_drawn_before_and_after(refined, tmp_path):

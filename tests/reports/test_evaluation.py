@@ -14,10 +14,11 @@ from PIL import Image
 
 import yoro
 from command_line import run
+from yoro.data.thumbnails import thumbnail
 from yoro.discriminant.selection import Choice
 from yoro.errors import InputError
 from yoro.model.metrics import Evaluation, Tally
-from yoro.reports.evaluation import MOST_MISTAKES, Mistake, fit_report, report_html, shrinkage_curve, thumbnail
+from yoro.reports.evaluation import MOST_MISTAKES, Mistake, fit_report, report_html, shrinkage_curve
 from yoro.reports.page import text
 from yoro.reports.svg import element
 

@@ -15,11 +15,12 @@ from photos import write_folder
 from yoro.data.response_streams import Collected
 from yoro.errors import InputError, SourceError, WidthError
 from yoro.model.settings import PipelineSettings
-from yoro.research.comparing import Comparison, ComparisonRow, compare_methods, comparison_html
+from yoro.research.comparing import SIX, Comparison, ComparisonRow, compare_methods, comparison_html
 from yoro.research.peers import shared_responses as shared
 from yoro.research.peers.method import Method, unit
 from yoro.research.peers.methods import METHODS
-from yoro.research.peers.shared_responses import read_responses
+from yoro.research.peers.shared_responses import Reader, read_responses
+from yoro.research.presets import read_with_presets
 from yoro.text.settings import SentenceSettings
 
 QUICK = "bdm,bdm-validation,bdm-oas,bdm-empirical,flm,blm,blm+,rlm,ncm,knn,ridge,logistic,sklearn-lda,gda,deep-slda"
@@ -29,7 +30,7 @@ BANK = {
     "coffee": ["a cup of coffee on a wooden table", "a white cup on a saucer with a spoon", "black coffee in a cup"],
     "rocket": ["a rocket on its launch pad at night", "a tall white rocket with boosters", "the tower of a rocket"],
 }
-TIMED = ("fit_seconds", "predict_rate", "memory_mb")
+TIMED = ("fit_seconds", "predict_rate", "memory_mb", "tied")  # and what depends on the others
 
 
 def run(*words, cwd, code=0):
@@ -125,22 +126,25 @@ def test_every_image_is_read_once(photos, monkeypatch):
 
 
 def test_all_methods_on_responses(files):
-    done = run("train.npz", "--val", "val.npz", "--test", "test.npz", "--seeds", 1, cwd=files)
+    done = run("train.npz", "--val", "val.npz", "--test", "test.npz", "--seeds", 1, "--all", cwd=files)
     lines = {line.split()[0]: line for line in done.stdout.splitlines() if line}
     (folded,) = [line for line in done.stdout.splitlines() if line.startswith("Not run: ")]
     unable, reason = folded.removeprefix("Not run: ").split(" (", 1)
     assert reason.startswith("it needs texts")
     assert set(unable.split(", ")) == {name for name, method in METHODS.items() if "texts" in method.needs}
     assert {name for name, method in METHODS.items() if "texts" not in method.needs} <= set(lines)
+    assert "yoro" in lines
+    assert "within noise of the best" in done.stdout
+    assert "±" not in done.stdout
     assert "Comparing" not in done.stderr
     assert "Validation images:    100" in done.stdout
     assert "Test images:          300" in done.stdout
 
 
 def test_one_image_a_class_leaves_rows_with_reasons(files):
-    rows = json.loads(run("train.npz", "--shots", 1, "--seeds", 2, "--json", cwd=files).stdout)
+    rows = json.loads(run("train.npz", "--shots", 1, "--seeds", 2, "--all", "--json", cwd=files).stdout)
     reasons = {row["method"]: row["reason"] for row in rows}
-    assert set(reasons) == set(METHODS)
+    assert set(reasons) == {"yoro", *METHODS}
     assert reasons["gda"] == "one image per class gives no covariance"
     assert "too few images" in reasons["ranpac"]
     assert reasons["ncm"] is None
@@ -319,6 +323,52 @@ def test_test_data_of_another_width_or_class_are_refused(digits):
         compare_methods(found)
     with pytest.raises(InputError, match="seeds is 0"):
         compare_methods(read_responses((responses, labels)), seeds=0)
+
+
+def test_without_names_our_own_fit_comes_first_and_six_others(files):
+    rows = json.loads(run("train.npz", "--test", "test.npz", "--seeds", 1, "--json", cwd=files).stdout)
+    assert rows[0]["method"] == "yoro"  # of responses neither --fast nor --best can be told
+    assert {row["method"] for row in rows} == {"yoro", *SIX}
+    assert all(row["about"] for row in rows)
+    import yoro
+
+    fitted = yoro.fit(files / "train.npz").evaluate(files / "test.npz")
+    assert rows[0]["accuracy"] == fitted.accuracy
+    assert tuple(rows[0]["interval"]) == pytest.approx(fitted.interval)
+
+
+def test_our_own_fits_are_those_of_fit_on_the_same_split(photos):
+    import yoro
+
+    found = read_with_presets(("yoro", "yoro-fast", "ncm"), photos, Reader(pipeline=PipelineSettings(read="logits")))
+    assert found.width == 1000
+    rows = {row.method: row for row in compare_methods(found, methods=["yoro", "yoro-fast", "ncm"], seeds=1).rows}
+    assert list(rows) == ["yoro", "yoro-fast", "ncm"]
+    train, test = ([photos / name for name in part.names] for part in found.draw(0))
+    for name, preset in (("yoro", "default"), ("yoro-fast", "fast")):
+        classifier = yoro.fit([(path, path.parent.name) for path in train], preset=preset)
+        answers = classifier.predict(test)
+        assert rows[name].accuracy == np.mean([a == path.parent.name for a, path in zip(answers, test, strict=True)])
+    assert rows["yoro"].pass_seconds is None
+    assert rows["yoro-fast"].pass_seconds > 0
+
+
+@pytest.mark.long
+def test_the_best_preset_chooses_its_views(photos):
+    found = read_with_presets(("yoro-best",), photos, Reader(pipeline=PipelineSettings(read="logits")))
+    (row,) = compare_methods(found, methods=["yoro-best"], seeds=1).rows
+    assert row.reason is None
+    assert row.accuracy > 0.8
+
+
+def test_equal_methods_are_tied_and_a_random_one_is_not(files):
+    found = compare_methods(read_responses(files / "train.npz"), methods=["bdm", "ridge", "rlm"], seeds=2)
+    tied = {row.method: row.tied for row in found.rows}
+    assert tied[found.best.method]
+    assert not tied["rlm"]
+    assert found.verdict(found.best) == "best"
+    low, high = found.best.interval
+    assert low < found.best.accuracy < high
 
 
 def test_names_of_strangers_are_escaped_on_the_page():

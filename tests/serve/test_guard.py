@@ -20,7 +20,16 @@ def test_names_of_this_machine_are_hosts(service, host):
 
 
 @pytest.mark.parametrize(
-    "host", ["rebound.example", "rebound.example:80", "localhost.example", "127.0.0.1.example", "["]
+    "host",
+    [
+        "rebound.example",
+        "rebound.example:80",
+        "localhost.example",
+        "127.0.0.1.example",
+        "[",
+        "user@localhost",
+        "localhost:1@x.example",
+    ],
 )
 def test_a_name_rebound_to_this_machine_is_no_host(service, cat, host):
     assert service.client.get("/v1/model", headers={"host": host}).status_code == 403

@@ -4,6 +4,7 @@ import io
 import json
 import socket
 import struct
+import subprocess
 import sys
 import time
 import zlib
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from child import BOUND, wait_until
+from child import BOUND, start, wait_until
 from photos import crops
 from services import running
 from yoro.fit import fit
@@ -206,6 +207,80 @@ def test_clients_that_send_nothing_keep_nobody_out(fitted, tmp_path, cat, sent):
             one.close()
         assert files < 200
         assert "Traceback" not in service.log.read_text()
+
+
+BUSY = HEAD + b"Content-Type: image/jpeg\r\nContent-Length: 100000\r\n\r\n"  # a body that never comes
+
+
+@pytest.mark.long
+def test_among_a_thousand_bad_clients_a_good_one_is_answered_within_two_seconds(fitted, tmp_path, cat):
+    code = (
+        "import random, resource, socket, sys, time\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (2000, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\n"
+        "crowd = []\n"
+        f"kinds = [b'', {HEAD!r}, {BUSY!r}, b'GET / HTTP/9\\r\\n\\r\\n', bytes(5000), {BUSY!r} + bytes(50_000)]\n"
+        "while True:\n"
+        "    while len(crowd) > 1000:\n"
+        "        crowd.pop(random.randrange(len(crowd))).close()\n"
+        "    try:\n"
+        "        one = socket.create_connection(('127.0.0.1', int(sys.argv[1])), timeout=5)\n"
+        "        crowd.append(one)\n"
+        "        one.sendall(random.choice(kinds))\n"
+        "    except OSError:\n"
+        "        continue\n"
+        "    if len(crowd) == 1000: print('full', flush=True)\n"
+        "    time.sleep(0.002)\n"  # a few hundred new ones a second
+    )
+    with running(fitted, log=tmp_path / "log") as service:
+        assert still_answers(service, cat)
+        with start("-c", code, service.port, stdout=subprocess.PIPE) as bad:
+            try:
+                assert bad.stdout.readline() == "full\n"
+                took = []
+                for _ in range(30):
+                    began = time.monotonic()
+                    assert service.client.get("/healthz").status_code == 200
+                    assert still_answers(service, cat)
+                    took.append(time.monotonic() - began)
+            finally:
+                bad.kill()
+        assert sorted(took)[len(took) // 2] < 2, took  # seconds; single ones wait for other processes of the machine
+        assert "Traceback" not in service.log.read_text()
+        assert service.memory() < 1024 * MB
+
+
+def own_address() -> str:
+    """An address of this machine that is not loopback; skips where there is none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect(("192.0.2.1", 9))  # sends nothing: the system picks the address it would send from
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        return str(sock.getsockname()[0])
+
+
+def test_one_address_holds_no_more_than_its_share_of_the_connections(fitted, tmp_path, cat):
+    address = own_address()
+    with running(fitted, "--host", "0.0.0.0", "--connections", 20, log=tmp_path / "log") as service:
+        crowd = [socket.create_connection((address, service.port)) for _ in range(30)]
+        for one in crowd:
+            with suppress(OSError):
+                one.sendall(BUSY)
+            one.setblocking(False)
+        wait_until(lambda: sum(map(is_open, crowd)) <= 10, service.process)
+        assert still_answers(service, cat)
+        assert sum(map(is_open, crowd)) == 10
+        for one in crowd:
+            one.close()
+
+
+def is_open(sock: socket.socket) -> bool:
+    try:
+        return sock.recv(1, socket.MSG_PEEK) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
 
 
 def test_a_full_table_of_descriptors_is_one_line(fitted, tmp_path, cat):

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -11,6 +13,7 @@ from child import wait_until
 from command_line import run
 from photos import write_folder
 from services import running
+from yoro.serve.hot_reload import Current
 
 JPEG = {"content-type": "image/jpeg"}
 
@@ -32,11 +35,56 @@ def test_a_changed_model_is_taken_up_without_a_restart(model, tmp_path, cat):
             return found
 
         asked = asking.submit(ask_all_the_time)
-        run("update", model, tmp_path / "more", "-q")
+        run("update", model, tmp_path / "more", "--new-classes", "-q")
         answers = asked.result()
         assert {answer.status_code for answer in answers} == {200}
         assert facts(service)["counts"]["tiger"] == 2
         assert {answer.json()["version"] for answer in answers} <= {before["version"], facts(service)["version"]}
+
+
+@pytest.mark.long
+def test_beside_an_update_in_a_loop_every_request_is_answered_by_a_whole_model(model, tmp_path, cat):
+    write_folder(tmp_path / "more", count=1, seed=1, names=("cat",))
+    with running(model, log=tmp_path / "log") as service, ThreadPoolExecutor(2) as asking:
+        ended = threading.Event()
+
+        def ask_all_the_time():
+            found = []
+            while not ended.is_set():
+                found.append(service.client.post("/v1/predict", content=cat, headers=JPEG))
+            return found
+
+        asked = [asking.submit(ask_all_the_time) for _ in range(2)]
+        for _ in range(6):
+            run("update", model, tmp_path / "more", "-q")
+            run("forget", model, tmp_path / "more", "-q")
+        run("update", model, tmp_path / "more", "-q")
+        wait_until(lambda: facts(service)["counts"]["cat"] == 7, service.process)
+        ended.set()
+        answers = [answer for one in asked for answer in one.result()]
+        assert {answer.status_code for answer in answers} == {200}
+        assert {answer.json()["predictions"][0]["label"] for answer in answers} == {"cat"}
+        log = service.log.read_text()
+        assert log.count("is now in use") > 2
+        assert "Hot reload failed" not in log
+        assert "Traceback" not in log
+
+
+def test_a_model_from_before_or_after_its_time_is_taken_up(model, tmp_path):
+    """A clock that jumps gives files any time: what counts is that they are others, not that they are newer."""
+    write_folder(tmp_path / "more", count=1, seed=1, names=("cat",))
+    for file in model.iterdir():
+        os.utime(file, (4e9, 4e9))  # in the year 2096
+    current = Current(model)
+    before = current.served.version
+    for years, verb in ((-40, "update"), (0, "forget"), (70, "update")):
+        run(verb, model, tmp_path / "more", "-q")
+        for file in model.iterdir():
+            os.utime(file, (1.7e9 + 3e7 * years, 1.7e9 + 3e7 * years))
+        current.reload_if_changed()
+        assert current.error is None
+        assert current.served.version != before
+        before = current.served.version
 
 
 def test_a_broken_model_is_reported_and_the_old_one_stays(model, tmp_path, cat):

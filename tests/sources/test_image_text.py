@@ -171,6 +171,7 @@ def test_weights_from_the_hub_that_cannot_be_had_point_to_a_file(monkeypatch):
         raise OSError("no route to host")
 
     monkeypatch.setattr(open_clip, "create_model", offline)
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # behind which a hub may be reached
     with pytest.raises(SourceError, match=r"no route to host.*open_clip:MODEL\?weights=FILE"):
         open_source("open_clip:RN50/openai")
 

@@ -69,6 +69,19 @@ def test_the_verb_keeps_an_undo_file_and_will_not_write_over_it(work, tmp_path):
     assert yoro.load(tmp_path / "m.yoro").model.statistics.total == 200
 
 
+def test_killed_between_undo_file_and_model_it_runs_again(work, tmp_path):
+    fitted, *_, file = work
+    fitted.save(tmp_path / "m.yoro")
+    run("clean", tmp_path / "m.yoro", file, "--out", tmp_path / "n.yoro")  # leaves the undo file and the old model
+    run("clean", tmp_path / "m.yoro", file)
+    assert yoro.load(tmp_path / "m.yoro").model.statistics.total == 199
+    run("clean", tmp_path / "m.yoro", f"{file}.undo")
+    assert yoro.load(tmp_path / "m.yoro").model.statistics.total == 200
+    other = file.read_text().replace("remove", "keep")
+    file.write_text(other)
+    assert "exists" in run("clean", tmp_path / "m.yoro", file, code=1).stderr
+
+
 def test_a_list_that_no_longer_fits_changes_nothing(work, tmp_path):
     fitted, *_, file = work
     fitted.clean(file, undo=tmp_path / "a.undo")

@@ -5,23 +5,26 @@ from __future__ import annotations
 import inspect
 import logging
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Self, TypedDict, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yoro.api.plots import Plots
 from yoro.data.python_data import Data, Label, joined
+from yoro.data.thumbnails import thumbnail_of
 from yoro.discriminant.calibration import Prior
-from yoro.errors import InputError, SkippedWarning
+from yoro.errors import InputError, SkippedWarning, counted
 from yoro.files.atomic import write_file
-from yoro.files.rows import data_frame
+from yoro.files.result_view import ResultList, Table
+from yoro.files.rows import Row, data_frame
 from yoro.model.answers import ImageAnswer, left_out_evaluation
-from yoro.model.metrics import Evaluation, percent_text
+from yoro.model.metrics import Evaluation, percent_text, wilson_interval
 from yoro.model.model import Model
 from yoro.model.open_model import Change, OpenModel
 from yoro.model.pipeline import Pipeline
@@ -51,7 +54,9 @@ if TYPE_CHECKING:
 
     from yoro import CompareOptions, Comparison
 
+T = TypeVar("T")
 LOG = logging.getLogger("yoro")
+MOST_COUNTED, MOST_TERMS = 5, 3  # classes in a headline, and terms in a cell
 MOST_CLASSES = 30  # named in the HTML of a notebook
 EXACT = 17  # digits of a probability that is not rounded
 
@@ -90,6 +95,10 @@ class Report:
         check_output(target, force=force)
         write_file(target, self.html.encode())
         return target
+
+    def to_frame(self) -> DataFrame:
+        """The figures of the classes as a table of pandas."""
+        return self.evaluation.to_frame()
 
     def __repr__(self) -> str:
         accuracy = percent_text(self.evaluation.accuracy)
@@ -130,17 +139,20 @@ class Classifier(OpenModel):
 
         `prior` as in `predict_proba`.
         """
-        best, classes = self.predict_proba(data, prior=prior, loading=loading).argmax(axis=1), self.classes
-        return [classes[i] for i in best]
+        names, shares = self._probabilities(data, prior, loading)
+        best, classes = shares.argmax(axis=1), self.classes
+        rows: list[Row] = [
+            {"path": name, "label": classes[i], "probability": float(shares[row, i])}
+            for row, (name, i) in enumerate(zip(names, best, strict=True))
+        ]
+        return _predictions([classes[i] for i in best], rows)
 
     def predict_proba(self, data: Data, *, prior: Prior | None = None, loading: Loading = HERE) -> NDArray[np.float64]:
         """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step.
 
         `prior` is one to answer by instead of that of the fit: "empirical", "uniform", or a share for each class.
         """
-        answers = self.answers(data, prior=prior, loading=replace(loading, strict=True))
-        parts = [np.exp(batch.log_probabilities) for batch in answers]
-        return np.concatenate([np.empty((0, len(self.names))), *parts])[:, self._columns()]
+        return self._probabilities(data, prior, loading)[1]
 
     def score(self, data: Data, labels: object = None) -> float:
         """Accuracy on labelled data."""
@@ -213,7 +225,8 @@ class Classifier(OpenModel):
         labelled data that were not (`calibrate`). No set is empty unless `empty` allows it.
         """
         question = Question(coverage=coverage, calibrate=calibrate, sets_by=by, allow_empty=empty)
-        return [list(answer.labels or ()) for answer in self._ask(data, question, loading)]
+        found = list(self._ask(data, question, loading))
+        return _predictions([list(one.labels or ()) for one in found], [one.row() for one in found])
 
     def typicality(self, data: Data, *, loading: Loading = HERE) -> NDArray[np.float64]:
         """The fraction of training images at least as unusual as each image, (n,); small if out of distribution."""
@@ -229,11 +242,17 @@ class Classifier(OpenModel):
         `occlusion` by `occlusion` cells, each of which costs a forward pass.
         """
         asked = ExplanationRequest(near, fitted, occlusion)
-        return list(ExplanationStream(self, data, asked, loading=replace(loading, strict=True)))
+        stream = ExplanationStream(self, data, asked, loading=replace(loading, strict=True))
+        found, pictures = list(stream), stream.pictures
+        picture = (lambda row: thumbnail_of(pictures.get(str(row["path"])))) if pictures else None
+        table = Table([one.row() for one in found], bars=("probability", "second_probability"), picture=picture)
+        return ResultList(found, counted(len(found), "explanation"), table)
 
     def explain_classes(self, *labels: Label) -> list[ClassReasons]:
         """The source's classes, or sentences, that speak for these classes and against them; by default for all."""
-        return explain_classes(self, [str(label) for label in labels])
+        found = explain_classes(self, [str(label) for label in labels])
+        rows = [{"label": one.label, "layer": one.reading, **_strongest(one)} for one in found]
+        return ResultList(found, counted(len({one.label for one in found}), "class"), Table(rows))
 
     def clean(self, reviewed: str | Path, *, undo: str | Path | None = None, loading: Loading = HERE) -> Change:
         """Apply a reviewed list of issues, exactly; `undo` names a file, ending in .undo, that takes it back."""
@@ -272,8 +291,8 @@ class Classifier(OpenModel):
     def __repr__(self) -> str:
         model = self.model
         what = f"{len(self.names)} classes from {model.statistics.total:,.0f} examples of {model.origin.name}"
-        if (measured := self._known_left_out()) is not None:
-            return f"<yoro.Classifier: {what}, leave-one-out accuracy {percent_text(measured.accuracy)}>"
+        if (known := model.recorded_accuracy) is not None:
+            return f"<yoro.Classifier: {what}, leave-one-out accuracy {percent_text(known[0])}>"
         return f"<yoro.Classifier: {what}, shrinkage {model.choice.shrinkage:.3g} by {model.choice.rule}>"
 
     def _repr_html_(self) -> str:
@@ -287,14 +306,21 @@ class Classifier(OpenModel):
             shrinkage=f"{model.choice.shrinkage:.3g} by {model.choice.rule}",
             examples=int(model.statistics.total),
             n_classes=len(counts),
-            left_out=self._known_left_out(),
+            left_out=model.recorded_accuracy,
+            interval=None if model.recorded_accuracy is None else wilson_interval(*model.recorded_accuracy),
             measurable=bool(model.reservoir),
             classes=[(name, int(count)) for count, name in named],
         )
 
-    def _known_left_out(self) -> Evaluation | None:
-        """The figures by leave-one-out where they cost no new solve, as they do of a loaded model."""
-        return self.left_out() if self.model.found_left_out is not None else None
+    def _probabilities(
+        self, data: Data, prior: Prior | None, loading: Loading
+    ) -> tuple[list[str], NDArray[np.float64]]:
+        """The names of images, and the probabilities (n, classes) of the classes in the order that a user sees."""
+        names, parts = list[str](), [np.empty((0, len(self.names)))]
+        for batch in self.answers(data, prior=prior, loading=replace(loading, strict=True)):
+            names += batch.names
+            parts.append(np.exp(batch.log_probabilities))
+        return names, np.concatenate(parts)[:, self._columns()]
 
     def _columns(self) -> list[int]:
         """The columns of the answers in the order that a user sees: whole numbers in theirs."""
@@ -307,6 +333,20 @@ class Classifier(OpenModel):
         answerer, answers = ask(self, data, question, loading=replace(loading, strict=True))
         for batch in answers:
             yield from answerer.each(batch, self.model.labels)
+
+
+def _predictions(answers: list[T], rows: list[Row]) -> ResultList[T]:
+    """Answers that show themselves, with a row for each image."""
+    counts = Counter(str(answer) for answer in answers)
+    most = ", ".join(f"{n:,} {label}" for label, n in counts.most_common(MOST_COUNTED))
+    headline = f"{counted(len(answers), 'image')}: {most}{', ...' if len(counts) > MOST_COUNTED else ''}"
+    return ResultList(answers, headline, Table(rows, bars=("probability",)))
+
+
+def _strongest(reasons: ClassReasons) -> Row:
+    """The strongest terms for a class and against it, by name."""
+    told = {"for": reasons.speaking_for(), "against": reasons.speaking_against()}
+    return {side: ", ".join(name for name, _ in terms[:MOST_TERMS]) for side, terms in told.items()}
 
 
 def _tell(outcome: Change | Evaluation) -> None:
@@ -322,8 +362,8 @@ def warn_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     frame, level = inspect.currentframe(), 1
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "yoro":
         frame, level = frame.f_back, level + 1
-    first = repr(skipped[0][0])
+    first = skipped[0][1].rstrip(".")
     told = f"1 image could not be read and was left out: {first}."
     if len(skipped) > 1:
-        told = f"{len(skipped):,} images could not be read and were left out, such as {first}."
+        told = f"{len(skipped):,} images could not be read and were left out, such as: {first}."
     warnings.warn(told, SkippedWarning, stacklevel=level)

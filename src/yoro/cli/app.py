@@ -1,68 +1,126 @@
-"""The command `yoro`: its verbs, error handling and shell completion."""
+"""The command `yoro`: its verbs, their overview, and how errors end.
+
+The overview and the version are printed from here; `yoro.cli.parser` is imported for a verb that is called.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from inspect import BoundArguments
-from typing import Annotated, Literal
+import textwrap
 
-from cyclopts import App, CycloptsError, Group, MissingArgumentError, Parameter
-
-from yoro.cli.options import OPTIONS, UsageError, spelled_out
-from yoro.cli.output import Columns, abandon_stdout, prepare_streams, print_text, say
-from yoro.environment import __version__, refuse_telemetry
+from yoro.cli.output import UsageError, abandon_stdout, prepare_streams, print_text, say
+from yoro.environment import __version__, address_space, cores, refuse_telemetry
 from yoro.errors import YoroError, one_line
 
-DAILY = Group("Common", sort_key=1)
-CHANGES = Group("Changing a model", sort_key=2)
-FURTHER = Group("More", sort_key=3)
-LAST = Group("Options", sort_key=9)
-VERBS = {  # what each takes, and its group; a verb lives in a module of `cli`, which is imported when it is called
-    "demo": ("demo", "[--out FOLDER]", DAILY),
-    "fit": ("fit", "DATA... --out M.yoro [OPTIONS]", DAILY),
-    "predict": ("predict", "M.yoro IMAGES... [OPTIONS]", DAILY),
-    "evaluate": ("predict", "M.yoro DATA... [OPTIONS]", DAILY),
-    "inspect": ("inspect", "M.yoro [DATA... --issues] [OPTIONS]", DAILY),
-    "explain": ("explain", "M.yoro [IMAGES...] [OPTIONS]", DAILY),
-    "advise": ("advise", "DATA... [--more IMAGES] [OPTIONS]", DAILY),
-    "models": ("inspect", "[--json]", DAILY),
-    "update": ("change", "M.yoro DATA... [--out N.yoro] [OPTIONS]", CHANGES),
-    "forget": ("change", "M.yoro DATA... [--out N.yoro] [--receipt FILE.json] [OPTIONS]", CHANGES),
-    "verify": ("verify", "M.yoro FILE.json [DATA...] [OPTIONS]", CHANGES),
-    "relabel": ("change", "M.yoro OLD=NEW... [--out N.yoro] [OPTIONS]", CHANGES),
-    "clean": ("issues", "M.yoro LIST [--out N.yoro] [OPTIONS]", CHANGES),
-    "merge": ("stats", "A.yoro|A.stats B... --out C.yoro|C.stats [OPTIONS]", CHANGES),
-    "refine": ("refine", "M.yoro DATA... --out N.yoro [--val DATA] [OPTIONS]", CHANGES),
-    "export": ("inspect", "M.yoro [--onnx FILE] [--web FOLDER] [OPTIONS]", FURTHER),
-    "serve": ("serve", "M.yoro|--responses SOURCE [--port N] [OPTIONS]", FURTHER),
-    "studio": ("studio", "[DATA...] [--work FOLDER] [--open] [OPTIONS]", FURTHER),
-    "compare": ("compare", "DATA... [OPTIONS]", FURTHER),
-    "stats": ("stats", "DATA... --out S.stats [--part I/N] [--sums-only] [OPTIONS]", FURTHER),
-    "respond": ("predict", "DATA... --out Z.npz [OPTIONS]", FURTHER),
-    "completion": ("app", "bash|zsh|fish", FURTHER),
+DAILY = "Common"
+LOOKING = "Looking closer"
+CHANGES = "Changing a model"
+PLACES = "One model from several places"
+FURTHER = "More"
+ABOUT = "Turn labelled images and a frozen pretrained model into a classifier: one pass, no training."
+VERBS = {  # module of `cli`, which is imported when it is called; what it takes; its group; the first line of its help
+    "fit": ("fit", "DATA... --out M.yoro [OPTIONS]", DAILY, "Fit a classifier in one pass and save it."),
+    "predict": (
+        "predict", "M.yoro IMAGES... [OPTIONS]", DAILY,
+        "Predict classes, sort images by class, or show them on a page.",
+    ),
+    "evaluate": (
+        "predict", "M.yoro DATA... [OPTIONS]", DAILY, "Measure accuracy, calibration and confusions on labelled data.",
+    ),
+    "issues": (
+        "issues", "DATA... [--model M.yoro] [--fix [LIST]] [OPTIONS]", DAILY,
+        "Find wrong labels, outliers and duplicates; --fix mends them.",
+    ),
+    "update": (
+        "change", "M.yoro DATA... [--out N.yoro] [OPTIONS]", DAILY,
+        "Add labelled images to a model, exactly; new classes are allowed.",
+    ),
+    "export": (
+        "inspect", "M.yoro [FILE.onnx] [--web FOLDER] [OPTIONS]", DAILY,
+        "Export a model as an ONNX graph or a web page, verified first.",
+    ),
+    "serve": ("serve", "M.yoro|--responses SOURCE [--port N] [OPTIONS]", DAILY, "Serve a model over HTTP."),
+    "studio": (
+        "studio", "[DATA...] [--work FOLDER] [--open] [OPTIONS]", DAILY,
+        "Build a classifier interactively, in a local web app.",
+    ),
+    "demo": ("demo", "[--out FOLDER]", LOOKING, "Fit handwritten digits, compare label mappings, predict a few."),
+    "inspect": (
+        "inspect", "M.yoro [OPTIONS]", LOOKING, "Show classes, counts, backbone, shrinkage and history of a model.",
+    ),
+    "explain": ("explain", "M.yoro [IMAGES...] [OPTIONS]", LOOKING, "Explain a class or a prediction."),
+    "advise": (
+        "advise", "DATA... [--more IMAGES] [OPTIONS]", LOOKING,
+        "Estimate what more images would gain, and which to label next.",
+    ),
+    "models": ("inspect", "[--json]", LOOKING, "List backbones: which are here, and how to get the others."),
+    "compare": (
+        "compare", "DATA... [OPTIONS]", LOOKING, "Compare label mappings and training-free methods on your images.",
+    ),
+    "forget": (
+        "change", "M.yoro DATA... [--out N.yoro] [--receipt FILE.json] [--verify FILE.json] [OPTIONS]", CHANGES,
+        "Remove labelled images from a model exactly (machine unlearning).",
+    ),
+    "relabel": (
+        "change", "M.yoro OLD=NEW... [--out N.yoro] [OPTIONS]", CHANGES,
+        "Rename classes; classes with the same new name are merged exactly.",
+    ),
+    "refine": (
+        "refine", "M.yoro DATA... --out N.yoro [--val DATA] [OPTIONS]", CHANGES,
+        "Train a visual prompt for a few epochs; kept only if it helps.",
+    ),
+    "stats": (
+        "stats", "DATA... --out S.stats [--part I/N] [--sums-only] [OPTIONS]", PLACES,
+        "Compute the statistics of labelled data, to be merged later.",
+    ),
+    "merge": (
+        "stats", "A.yoro|A.stats B... --out C.yoro|C.stats [OPTIONS]", PLACES,
+        "Merge models or statistics exactly, as if fitted together.",
+    ),
+    "respond": (
+        "predict", "DATA... --out Z.npz [OPTIONS]", FURTHER,
+        "Save a backbone's responses; every verb accepts them as data.",
+    ),
+    "completion": (
+        "parser", "bash|zsh|fish", FURTHER, "Print a script that completes commands in bash, zsh or fish.",
+    ),
+}  # fmt: skip
+GROUPS = {  # of verbs, each an app in a module of its own
+    "parties": (PLACES, "Combine organisations' statistics; only the total is revealed."),
+    "attributes": (FURTHER, "List, validate, sample or generate class descriptions."),
+    "bench": (FURTHER, "Run plans of datasets, backbones and methods; make their tables."),
+    "endpoint": (FURTHER, "Check an API endpoint; exchange files with batch endpoints."),
 }
-GROUPS = ("attributes", "bench", "endpoint", "parties")  # of verbs, each an app in a module of its own
+EARLIER = {  # spellings that still work, and what is said of them
+    "verify": (
+        "verify", "M.yoro FILE.json [DATA...] [OPTIONS]",
+        "`yoro verify` is now `yoro forget M.yoro --verify FILE.json`.",
+    ),
+    "clean": (
+        "issues", "M.yoro LIST [--out N.yoro] [OPTIONS]",
+        "`yoro clean` is now `yoro issues --fix LIST --model M.yoro`, which moves the files as well.",
+    ),
+}  # fmt: skip
+LEAST_MEMORY = 800 * 2**20  # address space to load the libraries and run the embedded backbone
+MEMORY_PER_CORE = 128 * 2**20  # and for the threads of each core
+NEAR = 0.75  # share of a memory limit from which on an unknown error counts as a lack of memory
+NO_MEMORY = ("can't start new thread", "failed to map segment", "cannot allocate memory")
 
-app = App(
-    name="yoro",
-    help="Turn labelled images and a frozen pretrained model into a classifier: one pass, no training.",
-    help_epilogue="Add --debug to any command to see the traceback of an error.",
-    version=f"yoro {__version__}",
-    help_format="plaintext",
-    help_formatter=Columns(),
-    suppress_keyboard_interrupt=False,
-    group_parameters=OPTIONS,
-    default_parameter=Parameter(negative_iterable=()),  # no --empty-data beside --data
-)
-for _place, (_verb, (_module, _usage, _group)) in enumerate(VERBS.items()):
-    app.command(
-        f"yoro.cli.{_module}:{_verb}", name=_verb, usage=f"Usage: yoro {_verb} {_usage}", group=_group, sort_key=_place
-    )
-for _name in GROUPS:
-    app.command(f"yoro.cli.{_name}:app", name=_name, group=FURTHER, sort_key=100)
-for _flag in ("--help", "--version"):
-    app[_flag].group = (LAST,)
+
+def overview(*, whole: bool = False) -> str:
+    """The verbs that people use daily, a line each, and the names of the others; or the whole of them."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for name, (*_, group, about) in (*VERBS.items(), *GROUPS.items()):
+        groups.setdefault(group, []).append((name, about))
+    lines = ["Usage: yoro VERB ...", "", *textwrap.wrap(ABOUT, 80), ""]
+    for group, verbs in groups.items() if whole else [(DAILY, groups[DAILY])]:
+        lines += [f"{group}:", *(f"  {name:<11}{about}" for name, about in verbs), ""]
+    if not whole:
+        others = ", ".join(name for group, verbs in groups.items() if group != DAILY for name, _ in verbs)
+        lines += ["To begin:", "  yoro fit photos/ --out mine.yoro", "  yoro predict mine.yoro new/", ""]
+        lines += [*textwrap.wrap(f"Also: {others}; `yoro --help-all` says what they do.", 80, break_on_hyphens=False)]
+    lines += ["`yoro VERB --help` shows the options of a verb, --help-all those for experts too."]
+    return "\n".join([*lines, "--version prints the version; --debug, with any verb, the traceback of an error."])
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -71,70 +129,50 @@ def main(arguments: list[str] | None = None) -> None:
     prepare_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
-    words = spelled_out([word for word in words if word != "--debug"])
-    if words[:1] in ([], ["-h"], ["--help"]):
-        load_verbs()
+    words = [word for word in words if word != "--debug"]
     try:
-        verb, bound = _parse(words, debug)
-        verb(*bound.args, **bound.kwargs)
+        if words[:1] == ["--version"]:
+            print_text(f"yoro {__version__}")
+        elif words[:1] in ([], ["-h"], ["--help"], ["--help-all"]):
+            print_text(overview(whole=words[:1] == ["--help-all"]))
+        else:
+            from yoro.cli.parser import run_verb
+
+            run_verb(words, debug)
         sys.stdout.flush()
     except UsageError as error:
-        known = f"{words[0]} " if words and words[0] in app else ""
+        known = f"{words[0]} " if words and words[0] in {**VERBS, **GROUPS, **EARLIER} else ""
         _fail(f"{one_line(error)} Try `yoro {known}--help`.", 2)
     except BrokenPipeError:  # the reader of a pipe has gone, as `yoro predict ... | head` does
         abandon_stdout()
         sys.exit(1)
     except KeyboardInterrupt as interrupt:
         _fail(str(interrupt) or "interrupted.", 130)
-    except MemoryError:
-        if debug:
-            raise
-        _fail("out of memory. A smaller --batch-size needs less.", 1)
-    except (YoroError, OSError) as error:
-        if debug:
+    except Exception as error:
+        memory = _lacks_memory(error)
+        if debug or not (memory or isinstance(error, YoroError | OSError)):
             raise
         abandon_stdout()
-        _fail(one_line(error), 1)
+        _fail("out of memory. A smaller --batch-size needs less." if memory else one_line(error), 1)
     if not words:
         sys.exit(2)
 
 
-def load_verbs() -> None:
-    """Import every verb, for its line in the overview."""
-    for name in (*VERBS, *GROUPS):
-        app[name]
+def check_address_space() -> None:
+    """Refuse a limit on memory under which numpy and ONNX Runtime would abort the process as they load."""
+    known, needed = address_space(), LEAST_MEMORY + cores() * MEMORY_PER_CORE
+    if known and known[1] < needed:
+        said = f"The memory limit is {known[1] // 2**20:,} MB (ulimit -v); at least {needed // 2**20:,} MB are needed."
+        raise YoroError(f"{said} Raise it, or set it to unlimited.")
 
 
-def completion(shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="Your shell.")], /) -> None:
-    """Print a script that completes commands in bash, zsh or fish.
-
-    For this shell: `source <(yoro completion bash)`; for every shell, put that line into ~/.bashrc or ~/.zshrc.
-    """
-    load_verbs()
-    script = app.generate_completion(shell=shell)
-    if shell == "bash":  # where it has no suggestion, the names of files
-        script = script.replace("complete -F", "complete -o bashdefault -o default -F")
-    print_text(script)
-
-
-def _parse(words: list[str], debug: bool) -> tuple[Callable[..., object], BoundArguments]:
-    """The verb and its arguments; any problem with them is a usage error."""
-    try:
-        verb, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
-    except (CycloptsError, YoroError) as error:
-        if debug:
-            raise
-        raise UsageError(_missing(error) or one_line(error)) from None
-    return verb, bound
-
-
-def _missing(error: Exception) -> str:
-    """Which required argument is missing, if that is the problem and not a typo."""
-    if not isinstance(error, MissingArgumentError) or error.argument is None or "Did you mean" in str(error):
-        return ""
-    if error.argument.tokens or error.keyword is not None:
-        return ""
-    return f"{' '.join(filter(None, (error.argument.name, error.argument.parameter.metavar)))} is missing."
+def _lacks_memory(error: Exception) -> bool:
+    """Whether an error comes from a lack of memory, which libraries report in many ways."""
+    if isinstance(error, YoroError):
+        return False
+    told, known = str(error).lower(), address_space()
+    near = known is not None and known[0] > NEAR * known[1]
+    return isinstance(error, MemoryError) or any(sign in told for sign in NO_MEMORY) or near
 
 
 def _fail(text: str, code: int) -> None:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from yoro.cli.options import (
+    LABEL_FROM,
     Elsewhere,
     Images,
-    LabelFrom,
+    JsonOptions,
     ModelPath,
     MovedOptions,
     ReadingOptions,
     UsageError,
     WriteOptions,
     given,
+    shown,
 )
 from yoro.cli.output import change_model, say
+from yoro.errors import InputError
+from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.model.open_model import Change, OpenModel
@@ -27,33 +32,74 @@ if TYPE_CHECKING:
 Unlabelled = Annotated[str | None, Parameter(metavar="DATA", help="Unlabelled images or responses.")]
 
 
+@shown()
+@dataclass(frozen=True)
+class ForgetOutput(JsonOptions):
+    """What is said, and by which labels."""
+
+    label_from: Annotated[str | None, LABEL_FROM] = None
+
+
+@shown()
+@dataclass(frozen=True)
+class UpdateOptions:
+    """What is added."""
+
+    unlabelled: Annotated[
+        str | None, Option("Unlabelled images or responses to learn from too, as far as they help.", metavar="DATA")
+    ] = None
+    drop_unlabelled: Annotated[bool, Option("Forget all unlabelled images.", expert=True)] = False
+    new_classes: Annotated[bool, Option("Add the classes of DATA even if all of them are new.")] = False
+    label_from: Annotated[str | None, LABEL_FROM] = None
+    attributes: Annotated[
+        str | None,
+        Option("Descriptions of new classes, for an image-text backbone.", metavar="BANK", expert=True),
+    ] = None
+
+
 def update(
     model: ModelPath,
     /,
     *data: Images,
     out: Elsewhere = None,
-    unlabelled: Unlabelled = None,
-    drop_unlabelled: Annotated[bool, Parameter(negative="", help="Forget all unlabelled images.")] = False,
-    label_from: LabelFrom = None,
-    attributes: Annotated[
-        str | None, Parameter(metavar="BANK", help="Descriptions of new classes, for an image-text backbone.")
-    ] = None,
+    wanted: UpdateOptions = UpdateOptions(),
     reading: ReadingOptions = ReadingOptions(),
     output: WriteOptions = WriteOptions(),
 ) -> None:
     """Add labelled images to a model, exactly; new classes are allowed."""
-    if drop_unlabelled and (data or unlabelled):
+    if wanted.drop_unlabelled and (data or wanted.unlabelled):
         raise UsageError("--drop-unlabelled forgets; add data in a second step.")
-    found = given(data, label_from) if data else None
+    if not (data or wanted.unlabelled or wanted.drop_unlabelled):
+        raise UsageError("DATA is missing: give labelled data, or --unlabelled DATA.")
+    found = given(data, wanted.label_from) if data else None
 
     def change(classifier: OpenModel) -> Change:
-        if drop_unlabelled:
+        if wanted.drop_unlabelled:
             return classifier.drop_unlabelled()
+        if found is not None:
+            _tell_new_classes(classifier, found, wanted, output)
         return classifier.update(
-            found, unlabelled=unlabelled, attributes=attributes, loading=reading, progress=not output.quiet
-        )
+            found, unlabelled=wanted.unlabelled, attributes=wanted.attributes, loading=reading,
+            progress=not output.quiet,
+        )  # fmt: skip
 
     change_model(model, out, change, reading, output)
+
+
+def _tell_new_classes(classifier: OpenModel, data: object, wanted: UpdateOptions, output: WriteOptions) -> None:
+    """Name the classes that the model does not have; all of them must be meant to be new."""
+    from yoro.data.examples import listed
+    from yoro.data.roles import labels_to_change
+
+    labels = labels_to_change("update", data, classifier.names)
+    new = sorted(labels - set(classifier.names))
+    if new and len(new) == len(labels) and not wanted.new_classes:
+        raise InputError(
+            f"All classes of the data are new to the model: {listed(new)}. It has {listed(list(classifier.names))}. "
+            "To add them, give --new-classes; nothing was changed."
+        )
+    if new:
+        output.tell(f"New {'class' if len(new) == 1 else 'classes'}: {listed(new)}.")
 
 
 def forget(
@@ -65,20 +111,40 @@ def forget(
         Path | None, Parameter(metavar="FILE.json", help="Also write an unlearning receipt for `yoro verify`.")
     ] = None,
     unlabelled: Unlabelled = None,
-    label_from: LabelFrom = None,
+    verify: Annotated[
+        Path | None, Parameter(metavar="FILE.json", help="Change nothing: check that a receipt holds, by DATA too.")
+    ] = None,
     reading: ReadingOptions = ReadingOptions(),
-    output: WriteOptions = WriteOptions(),
+    output: ForgetOutput = ForgetOutput(),
 ) -> None:
     """Remove labelled images from a model exactly (machine unlearning)."""
-    output.check(receipt)
+    from yoro.model.unlearning_receipt import is_unfinished
+
+    if verify is not None:
+        if out is not None or receipt is not None:
+            raise UsageError("--verify changes nothing; remove --out and --receipt.")
+        from yoro.cli.verify import verify as check
+
+        check(model, verify, *data, label_from=output.label_from, reading=reading, output=output)
+        return
+    if output.as_json:
+        raise UsageError("--json goes with --verify.")
+    if receipt is None or not receipt.exists():
+        output.check(receipt)
     if bool(data) == (unlabelled is not None):
         raise UsageError("Give labelled data to forget, or unlabelled ones with --unlabelled.")
-    found = given(data, label_from) if data else None
+    found = given(data, output.label_from) if data else None
 
     def change(classifier: OpenModel) -> Change:
-        if unlabelled is not None:
-            return classifier.forget_unlabelled(unlabelled, loading=reading, progress=not output.quiet)
-        return classifier.forget(found, loading=reading, progress=not output.quiet)
+        unsaved = out is None or not out.exists()
+        again = receipt is not None and unsaved and is_unfinished(receipt, classifier.model)
+        if not again:
+            output.check(receipt)
+        remove = classifier.forget if unlabelled is None else classifier.forget_unlabelled
+        changed = remove(found or unlabelled, loading=reading, progress=not output.quiet)
+        if receipt is not None and changed.receipt is not None:  # first: killed in between, this verb can run again
+            changed.receipt.save(receipt, force=output.force or again)
+        return changed
 
     def saved(changed: Change) -> None:
         if changed.receipt is None:
@@ -86,7 +152,6 @@ def forget(
         for sentence in changed.receipt.uncertain:
             output.tell(f"Not certain: {sentence}")
         if receipt is not None:
-            changed.receipt.save(receipt, force=output.force)
             say(f"Receipt written to {receipt}", output.quiet)
 
     change_model(model, out, change, reading, output, saved=saved)

@@ -25,6 +25,8 @@ from yoro.option import Option
 if TYPE_CHECKING:
     from yoro.research.comparing import Comparison, ComparisonRow
 
+NOISE = 24  # characters of the column that says whether a method is within noise of the best
+
 
 @shown()
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class CompareVerbOptions:
         str | None, Option("Test data; by default 30 % are held out, anew for each seed.", metavar="DATA")
     ] = None
     methods: Annotated[str | None, Option("Only these methods, separated by commas.", metavar="A,B")] = None
+    every: Annotated[bool, Option("All methods, not just six.", flags=("--all",))] = False
     seeds: Annotated[int, Option("Number of repetitions.")] = 3
     shots: Annotated[int | None, Option("Training images per class (default: all).")] = None
     label_from: Annotated[str | None, LABEL_FROM] = None
@@ -49,33 +52,31 @@ def compare(
     loading: LoadingOptions = LoadingOptions(),
     output: ReportOptions = ReportOptions(),
 ) -> None:
-    """Compare label mappings and training-free methods on your images.
+    """Compare yoro fit with other methods on your images.
 
-    All are fitted and tested on the same responses, which are computed once.
+    First what `yoro fit` gives, with --fast and --best, then other methods on one layer of the same images.
     """
     from yoro.errors import InputError
-    from yoro.research.comparing import compare_methods, comparison_html
-    from yoro.research.peers.methods import find_methods
-    from yoro.research.peers.shared_responses import read_responses
+    from yoro.research.comparing import check_methods, compare_methods, comparison_html, default_methods
+    from yoro.research.peers.shared_responses import Reader
+    from yoro.research.presets import PRESETS, read_with_presets
 
     quiet, chosen = output.quiet, None if comparing.methods is None else parse_names(comparing.methods)
     try:
-        find_methods(chosen)  # a misspelt name is an error before the images are read
+        check_methods(chosen)  # a misspelt name is an error before the images are read
     except InputError as error:
         raise UsageError(str(error)) from None
     if comparing.seeds < 1 or (comparing.shots is not None and comparing.shots < 1):
         raise UsageError("--seeds and --shots must be at least 1.")
     output.check(output.html)
     val, test = (given_for(path, comparing.label_from) for path in (comparing.val, comparing.test))
-    shared = read_responses(
-        given(data, comparing.label_from), val=val, test=test, pipeline=source, sentences=sentences, loading=loading,
-        progress=not quiet,
-    )  # fmt: skip
+    reader = Reader(val, test, source, sentences, loading, not quiet)
+    shared = read_with_presets(PRESETS if chosen is None else chosen, given(data, comparing.label_from), reader)
     for note in shared.notes:
         say(note, quiet)
     found = compare_methods(
-        shared, methods=chosen, seeds=comparing.seeds, shots=comparing.shots,
-        tell=lambda name: passing(f"Comparing: {name}", quiet),
+        shared, methods=default_methods(shared, every=comparing.every) if chosen is None else chosen,
+        seeds=comparing.seeds, shots=comparing.shots, tell=lambda name: passing(f"Comparing: {name}", quiet),
     )  # fmt: skip
     passing("", quiet)
     if output.html is not None:
@@ -94,11 +95,8 @@ def table(comparison: Comparison) -> str:
     """The data, a line for each method, and one line on those that could not run."""
     facts = [f"{key + ':':<22}{value}" for key, value in comparison.facts.items()]
     width = max(len(row.method) for row in comparison.rows)
-    head = (
-        f"{'method':<{width}}  {'accuracy':>8}  {'±':>5}  {'fit s':>8}  {'responses/s':>11}  {'memory MB':>9}"
-        f"  {'passes':>6}  needs"
-    )
-    lines = [_line(row, width) for row in comparison.rows if row.accuracy is not None]
+    head = f"{'method':<{width}}  {'accuracy':>8}  {'95 % interval':<16}  {'fit s':>7}  {'':<{NOISE}}  what it is"
+    lines = [_line(row, width, comparison.verdict(row)) for row in comparison.ran]
     told: dict[str, list[str]] = {}
     for row in comparison.rows:
         for note in row.notes:
@@ -118,11 +116,12 @@ def _not_run(rows: Iterable[ComparisonRow]) -> list[str]:
     return [f"Not run: {told}."] if told else []
 
 
-def _line(row: ComparisonRow, width: int) -> str:
+def _line(row: ComparisonRow, width: int, verdict: str) -> str:
     from yoro.model.metrics import percent_text
 
-    deviation = "-" if row.deviation is None else f"{100 * row.deviation:.1f}"
+    low, high = row.interval or (0.0, 0.0)
+    between = f"{percent_text(low, unit='')} to {percent_text(high, unit='')}"
     return (
-        f"{row.method:<{width}}  {percent_text(row.accuracy or 0.0):>8}  {deviation:>5}  {row.fit_seconds:>8.2g}"
-        f"  {row.predict_rate:>11,.0f}  {row.memory_mb:>9,.1f}  {row.passes:>6}  {', '.join(row.needs) or '-'}"
-    )
+        f"{row.method:<{width}}  {percent_text(row.accuracy or 0.0):>8}  {between:<16}  {row.fit_seconds:>7.2g}"
+        f"  {verdict:<{NOISE}}  {row.about}"
+    ).rstrip()

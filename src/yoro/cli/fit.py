@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.fit_summary import closing_lines, figures
+from yoro.cli.fit_summary import closing_lines, figures, result_lines
 from yoro.cli.options import (
     DRY_RUN,
     KINDS,
@@ -52,6 +52,10 @@ class FitData:
         bool, Option("Keep responses, so that the shrinkage can be chosen again later.", expert=True)
     ] = True
     dry_run: Annotated[bool, DRY_RUN] = False
+    verbose: Annotated[
+        bool,
+        Option("Also print layers, shrinkage, temperature, confusions, time and memory.", flags=("--verbose", "-v")),
+    ] = False
 
 
 def fit(
@@ -95,9 +99,7 @@ def fit(
         return
     with resumable(unfinished), spoken_warnings(quiet):
         outcome = run_fit(found, val, settings, taken.unlabelled)
-    left_out = finish(
-        outcome, called(data) or str(taken.classes), out, output, keep=taken.reservoir, replace=settings.resume
-    )
+    left_out = finish(outcome, called(data) or str(taken.classes), out, output, taken, replace=settings.resume)
     remove_folder(unfinished)
     if settings.cluster.ray_storage is not None:
         from yoro.cluster.storage import Storage
@@ -109,7 +111,7 @@ def fit(
 
 
 def finish(
-    outcome: FitOutcome, data: str, out: Path, output: ReportOptions, *, keep: bool, replace: bool
+    outcome: FitOutcome, data: str, out: Path, output: ReportOptions, taken: FitData, *, replace: bool
 ) -> Evaluation | None:
     """Save the model and the report, and say so; returns its leave-one-out evaluation."""
     from yoro.model.answers import left_out_evaluation
@@ -120,10 +122,11 @@ def finish(
         from yoro.reports.evaluation import fit_report
 
         page = fit_report(classifier, outcome.examples, data, outcome.notes, outcome.skipped)
-    if not keep:
+    if not taken.reservoir:
         classifier.drop_reservoir()
     classifier.save(out, force=output.force or replace)
-    for line in (sentence(classifier, out), *closing_lines(classifier.model, left_out)):
+    more = [details(classifier), *closing_lines(classifier.model, left_out)] if taken.verbose else []
+    for line in (*result_lines(classifier, left_out, out), *more):
         say(line, output.quiet)
     for doubt in outcome.doubts:
         say(f"Warning: {doubt}", output.quiet)
@@ -153,27 +156,23 @@ def summary(outcome: FitOutcome, left_out: Evaluation | None) -> dict[str, objec
     }
 
 
-def sentence(classifier: OpenModel, out: Path) -> str:
-    """What was fitted, for a person."""
+def details(classifier: OpenModel) -> str:
+    """How it was fitted: time, memory, and what was chosen."""
     model = classifier.model
     event = model.history[-1]
-    took, images = duration(float(str(event["seconds"]))), counted(float(str(event["images"])), "example")
+    cost = f"{duration(float(str(event['seconds'])))}, {event['peak_memory_mb']:.0f} MB."
     if not model.statistics.total:
-        classes = counted(len(classifier.names), "class")
-        return f"{out}: {classes}, zero-shot, {took}."
+        return cost
     head = f" Weight of the zero-shot head: {model.choice.alpha:.3g}." if model.choice.alpha else ""
-    return (
-        f"{out}: {counted(len(classifier.names), 'class')} from {images} in one pass, "
-        f"{took}, {event['peak_memory_mb']:.0f} MB. {_chosen(model)}{head}"
-    )
+    return f"One pass over {counted(float(str(event['images'])), 'example')}: {cost} {_chosen(model)}{head}"
 
 
 def _chosen(model: Model) -> str:
     """What was chosen, in one sentence."""
-    choice = model.choice
+    choice, soft = model.choice, f"Temperature {model.choice.temperature:.3g}."
     if not choice.parts:
-        return f"Shrinkage {choice.shrinkage:.3g} by {choice.rule}."
+        return f"Shrinkage {choice.shrinkage:.3g} by {choice.rule}. {soft}"
     shares = sorted(((part.weight, part.name) for part in choice.parts if part.weight > 0), reverse=True)
     views = " of two views" if model.statistics.layout.views == 2 else ""
     told = ", ".join(f"{name} {weight:.0%}" for weight, name in shares)
-    return f"Layers{views}, weighted by {choice.rule}: {told}."
+    return f"Layers{views}, weighted by {choice.rule}: {told}. {soft}"

@@ -101,8 +101,10 @@ def attended(
     if folder is not None:
         told = ", ".join(f"{name} {count:,}" for name, count in folder.counts.most_common(SHOWN))
         more = f" and {len(folder.counts) - SHOWN} more" if len(folder.counts) > SHOWN else ""
-        done = f"{counted(gallery.total, 'image')} {'linked' if options.link else 'copied'}"
-        say(f"{options.sort_into}: {done}; {told}{more}. Undo with --undo.", quiet)
+        done = f"{counted(folder.counts.total(), 'image')} {'linked' if options.link else 'copied'}"
+        there = f", {folder.already:,} already there" if folder.already else ""
+        names = f"; {told}{more}" if told else ""
+        say(f"{options.sort_into}: {done}{there}{names}. Undo with --undo.", quiet)
     if options.html is not None:
         title = f"Predictions: {counted(gallery.total, 'image')}"
         write_page(options.html, gallery.page(named, title, model.origin.name), quiet)

@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from yoro.cli.issues import IssueOptions, list_issues
+from cyclopts import Parameter
+
+from yoro.cli.issues import IssueFiles, list_issues
 from yoro.cli.options import (
     Images,
     JsonOption,
@@ -17,6 +19,7 @@ from yoro.cli.options import (
     ReadingOptions,
     UsageError,
     WriteOptions,
+    given,
     shown,
 )
 from yoro.cli.output import print_json, print_text, say
@@ -26,6 +29,16 @@ from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.model.model import Model
+
+
+@shown()
+@dataclass(frozen=True)
+class IssueFlag:
+    """The earlier spelling of `yoro issues`."""
+
+    issues: Annotated[bool, Option("Now `yoro issues DATA --model M.yoro`.", expert=True)] = False
+    out: Annotated[Path | None, Option("With --issues: where to write the list.", metavar="LIST", expert=True)] = None
+    html: Annotated[Path | None, Option("With --issues: also write a page.", metavar="PAGE", expert=True)] = None
 
 
 @shown()
@@ -58,7 +71,7 @@ def inspect(
     model: ModelPath,
     /,
     *data: Images,
-    issues: IssueOptions = IssueOptions(),
+    issues: IssueFlag = IssueFlag(),
     drawing: DrawOption = DrawOption(),
     reading: ReadingOptions = ReadingOptions(),
     output: JsonOptions = JsonOptions(),
@@ -66,13 +79,13 @@ def inspect(
     """Show classes, counts, backbone, shrinkage and history of a model.
 
     For a file of statistics (.stats): its contents, and what they reveal.
-
-    With --issues and labelled data: mislabelled images, outliers and duplicates.
     """
     from yoro.model.store import read_model
 
     if issues.issues:
-        list_issues(model, data, issues, reading, output)
+        say("Note: `yoro inspect --issues` is now `yoro issues DATA --model M.yoro`.", output.quiet)
+        output.check(issues.out, issues.html)
+        list_issues(reading.load(model), given(data), IssueFiles(issues.out, issues.html), reading, output)
         return
     if data or issues.out or issues.html:
         raise UsageError("DATA, --out and --html need --issues.")
@@ -94,7 +107,7 @@ def inspect(
 
 
 def models(*, output: JsonOption = JsonOption()) -> None:
-    """List backbones: which are installed, and how to get the others."""
+    """List backbones: which are here, and how to get the others."""
     from yoro.sources import catalogue
 
     rows = catalogue()
@@ -102,16 +115,17 @@ def models(*, output: JsonOption = JsonOption()) -> None:
         print_json([asdict(row) for row in rows])
         return
     width = max(len(row.name) for row in rows)
-    print_text(f"{'source':<{width}}  {'here':<5} {'side':>5} {'width':>6}  what")
+    print_text(f"{'source':<{width}}  {'library':<8} {'weights':<8} {'side':>5} {'width':>6}  what")
+    here = {True: "here", False: "missing", None: "-"}
     for row in rows:
-        here = "yes" if row.installed else "no"
-        print_text(f"{row.name:<{width}}  {here:<5} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
-        how = "" if row.installed else f"{row.how}; "
-        print_text(f"{'':<{width}}  {how}licence: {row.licence}")
+        there = f"{here[row.installed]:<8} {here[row.weights]:<8}"
+        print_text(f"{row.name:<{width}}  {there} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
+        print_text(f"{'':<{width}}  {f'{row.to_do}; ' if row.to_do else ''}licence: {row.licence}")
 
 
 def export(
     model: ModelPath,
+    file: Annotated[Path | None, Parameter(name="FILE.onnx", help="The same as --onnx FILE.")] = None,
     /,
     *,
     wanted: ExportOptions = ExportOptions(),
@@ -127,9 +141,11 @@ def export(
     from yoro.web.browser_runtime import find_runtime
     from yoro.web.page_export import check_web_target, export_web
 
-    onnx, web = wanted.onnx, wanted.web
+    onnx, web = wanted.onnx or file, wanted.web
+    if file is not None and (file.suffix.lower() != ".onnx" or wanted.onnx is not None):
+        raise UsageError(f"Cannot tell what to write to {file.name!r}; expected FILE.onnx, or --web FOLDER.")
     if onnx is None and web is None:
-        raise UsageError("Nothing to write; expected --onnx FILE or --web FOLDER.")
+        raise UsageError("Nothing to write; expected FILE.onnx or --web FOLDER.")
     if wanted.runtime is not None and web is None:
         raise UsageError("--runtime needs --web FOLDER.")
     output.check(onnx)
@@ -212,6 +228,7 @@ def text(model: Model) -> str:
     lines = [
         f"source       {model.origin.name}, responses of width {statistics.width}",
         f"examples     {statistics.total:,.0f} of {len(statistics.classes)} classes; individual responses: {kept}",
+        *_accuracy(model),
         *_readings(model),
         *_noise(model),
         f"protocol     {model.protocol}; prior {model.prior if isinstance(model.prior, str) else 'given'}",
@@ -228,6 +245,16 @@ def text(model: Model) -> str:
         ),
     ]
     return "\n".join(lines)
+
+
+def _accuracy(model: Model) -> list[str]:
+    """The recorded leave-one-out accuracy, if there is one."""
+    from yoro.model.metrics import percent_text, wilson_interval
+
+    if model.recorded_accuracy is None:
+        return []
+    low, high = (percent_text(bound) for bound in wilson_interval(*model.recorded_accuracy))
+    return [f"accuracy     {percent_text(model.recorded_accuracy[0])} by leave-one-out (95 %: {low} to {high})"]
 
 
 def _noise(model: Model) -> list[str]:

@@ -1,66 +1,182 @@
-"""`yoro clean`, and the issues of `yoro inspect`: label issues found and fixed."""
+"""`yoro issues`, and the earlier `yoro clean`: wrong labels, outliers and duplicates found and fixed."""
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.options import Elsewhere, JsonOptions, ModelPath, ReadingOptions, WriteOptions, given, list_format, shown
-from yoro.cli.output import change_model, say, tell_skipped, write_page
+from yoro.cli.options import (
+    LABEL_FROM,
+    Elsewhere,
+    Images,
+    JsonOptions,
+    ModelPath,
+    ReadingOptions,
+    UsageError,
+    WriteOptions,
+    given,
+    list_format,
+    shown,
+)
+from yoro.cli.output import change_model, say, spoken_warnings, tell_skipped, write_page
 from yoro.errors import counted
 from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.model.open_model import Change, OpenModel
 
+MOVED = ".moved"  # suffix of the journal of what a list moved
+
 
 @shown()
 @dataclass(frozen=True)
-class IssueOptions:
-    """What to look for among labelled data, and where to write it."""
+class IssueFiles:
+    """Where issues are written."""
 
-    issues: Annotated[bool, Option("List wrong labels, outliers and duplicates among DATA.")] = False
     out: Annotated[
-        Path | None, Option("With --issues: a .csv, .json or .jsonl file instead of stdout.", metavar="LIST")
+        Path | None, Option("Write the list to a .csv, .json or .jsonl file instead of stdout.", metavar="LIST")
     ] = None
-    html: Annotated[Path | None, Option("With --issues: also write a page with thumbnails.", metavar="PAGE")] = None
+    html: Annotated[Path | None, Option("Also write a page with thumbnails.", metavar="PAGE")] = None
+
+
+@shown()
+@dataclass(frozen=True)
+class IssueOptions(IssueFiles):
+    """What judges the labels, and what is done about them."""
+
+    model: Annotated[Path | None, Option("Judge by a saved model instead of fitting one.", metavar="M.yoro")] = None
+    fix: Annotated[
+        str | None,
+        Option("Write a list and a page to review; with the reviewed LIST: move the files.", metavar="[LIST]"),
+    ] = None
+    undo: Annotated[bool, Option("With --fix LIST: move the files back.")] = False
+    label_from: Annotated[str | None, LABEL_FROM] = None
+
+
+def issues(
+    *data: Images,
+    wanted: IssueOptions = IssueOptions(),
+    reading: ReadingOptions = ReadingOptions(),
+    output: JsonOptions = JsonOptions(),
+) -> None:
+    """Find wrong labels, outliers and duplicates; --fix mends them.
+
+    Each image is judged by a model without it: one that is fitted for this, or that of --model.
+
+    In the list that --fix writes, enter relabel or remove in the column 'action'; given that list, --fix moves each
+    file to the folder of its new class, or aside into .yoro-removed, and changes the model of --model exactly so.
+    """
+    if wanted.undo and wanted.fix in (None, "review"):
+        raise UsageError("--undo goes with --fix LIST.")
+    if wanted.fix in (None, "review"):
+        if wanted.fix:
+            wanted = replace(wanted, out=wanted.out or Path("issues.csv"), html=wanted.html or Path("issues.html"))
+        output.check(wanted.out, wanted.html)
+        look = given(data, wanted.label_from)
+        classifier = reading.load(wanted.model) if wanted.model else _fitted(look, reading, output)
+        list_issues(classifier, look, wanted, reading, output, review=wanted.fix is not None)
+        return
+    reviewed, journal = Path(wanted.fix), Path(f"{wanted.fix}{MOVED}")
+    if wanted.undo:
+        _undo(reviewed, journal, wanted.model, reading, output)
+    else:
+        _fix(reviewed, journal, wanted.model, reading, output)
+
+
+def _fitted(data: object, reading: ReadingOptions, output: WriteOptions) -> OpenModel:
+    """A model of the data, to judge them by; it is not saved."""
+    from yoro.fit import run_fit
+    from yoro.model.settings import FitSettings, PipelineSettings
+
+    source = reading.source or PipelineSettings.source
+    pipeline = PipelineSettings(source=source, device=reading.device, budget=reading.budget)
+    settings = FitSettings(pipeline=pipeline, loading=reading, progress=not output.quiet, tell=output.tell)
+    with spoken_warnings(output.quiet):
+        return run_fit(data, None, settings).classifier
 
 
 def list_issues(
-    model: Path, data: tuple[str, ...], wanted: IssueOptions, reading: ReadingOptions, output: JsonOptions
-) -> None:
+    classifier: OpenModel, data: object, files: IssueFiles, reading: ReadingOptions, output: JsonOptions,
+    *, review: bool = False,
+) -> None:  # fmt: skip
     """Print the issues of labelled data as rows, and write them as a page."""
     from yoro.data.find import find
     from yoro.data.response_streams import is_response_data
     from yoro.files.rows import write_rows
     from yoro.trust.label_issues import KINDS, find_issues
 
-    kind = "json" if output.as_json else list_format(wanted.out)
-    output.check(wanted.out, wanted.html)
-    classifier = reading.load(model)
-    look = given(data)
-    found = None if is_response_data(look) else find(look, known=classifier.names)
-    issues = find_issues(classifier, found or look, loading=reading, progress=not output.quiet)
-    for note in issues.left_out.notes:
+    kind = "json" if output.as_json else list_format(files.out)
+    found = None if is_response_data(data) else find(data, known=classifier.names)
+    listed = find_issues(classifier, found or data, loading=reading, progress=not output.quiet)
+    for note in listed.left_out.notes:
         say(note, output.quiet)
-    rows = (_row(issue.row(), found.before if found else "") for issue in issues)
-    write_rows(rows, kind, wanted.out)
-    told = ", ".join(counted(len(issues.of(kind)), kind) for kind in KINDS)
-    say(f"Found in {counted(len(issues.names), 'example')}: {told}.", output.quiet)
-    if wanted.html is not None:
+    rows = (_row(issue.row(), found.before if found else "") for issue in listed)
+    write_rows(rows, kind, files.out)
+    told = ", ".join(counted(len(listed.of(kind)), kind) for kind in KINDS)
+    say(f"Found in {counted(len(listed.names), 'example')}: {told}.", output.quiet)
+    if files.html is not None:
         from yoro.reports.issues_page import issues_html
 
-        write_page(wanted.html, issues_html(issues, classifier.model.origin.name), output.quiet)
-    tell_skipped(issues.left_out.skipped)
+        write_page(files.html, issues_html(listed, classifier.model.origin.name), output.quiet)
+    if review and files.out is not None and files.html is not None:
+        if sys.stderr.isatty():
+            import webbrowser
+
+            webbrowser.open(files.html.absolute().as_uri())
+        how = f"Look at {files.html}, enter relabel or remove in the column 'action' of {files.out}, then"
+        say(f"{how}: yoro issues --fix {shlex.quote(str(files.out))}", output.quiet)
+    tell_skipped(listed.left_out.skipped)
 
 
 def _row(row: dict[str, object], before: str) -> dict[str, object]:
     """A row with paths relative to the working directory."""
     paths = {key: str(row[key]) for key in ("path", "like") if row[key]}
     return {**row, **{key: name if Path(name).is_absolute() else before + name for key, name in paths.items()}}
+
+
+def _fix(reviewed: Path, journal: Path, model: Path | None, reading: ReadingOptions, output: WriteOptions) -> None:
+    """Apply a reviewed list to the files and, if one is given, to a model; first to the model, which may refuse."""
+    from yoro.data.moved_files import move_files, plan_moves, write_journal
+    from yoro.trust.label_cleaning import read_corrections
+
+    wanted = read_corrections(reviewed)
+    moves = plan_moves((one.file(reviewed.parent), one.label, one.new) for one in wanted)
+    output.check(journal)
+    with_model = f" --model {shlex.quote(str(model))}" if model else ""
+    back = f"To undo this: yoro issues --fix {shlex.quote(str(reviewed))} --undo{with_model}"
+    write_journal(journal, moves)
+    try:
+        if model is not None:
+            _mend(model, reviewed, None, "", reading, output)
+    except BaseException:  # nothing was moved, so there is nothing to move back
+        journal.unlink()
+        raise
+    move_files(moves)
+    gone = sum(one.new is None for one in wanted)
+    kept = f", {counted(gone, 'file')} set aside in .yoro-removed" if gone else ""
+    say(f"{counted(len(moves) - gone, 'file')} moved to another class{kept}. {back}", output.quiet)
+
+
+def _undo(reviewed: Path, journal: Path, model: Path | None, reading: ReadingOptions, output: WriteOptions) -> None:
+    """Undo what a list changed."""
+    from yoro.data.moved_files import undo_moves
+    from yoro.trust.label_cleaning import SUFFIX
+
+    changed = reviewed.with_name(f"{reviewed.name}{SUFFIX}")
+    if model is not None:
+        _mend(model, changed, None, "", reading, output)
+        changed.unlink()
+    elif changed.is_file():
+        say(f"Note: a model was changed too; undo that with `yoro clean M.yoro {changed}`.", output.quiet)
+    count, left = undo_moves(journal)
+    for name in left:
+        say(f"Not found, so not moved back: {name}", output.quiet)
+    say(f"{counted(count, 'file')} moved back.", output.quiet)
 
 
 def clean(
@@ -78,19 +194,29 @@ def clean(
 
     Changes are recorded in LIST.undo; give that file instead of the list to undo them.
     """
-    from yoro.trust.label_cleaning import SUFFIX, write_undo
+    _mend(model, reviewed, out, f"To undo this: yoro clean {model} ", reading, output)
+
+
+def _mend(
+    model: Path, reviewed: Path, out: Path | None, back: str, reading: ReadingOptions, output: WriteOptions
+) -> None:
+    """Apply a list or its .undo file to a model; `back`, and the .undo file, say how it is undone."""
+    from yoro.trust.label_cleaning import SUFFIX, is_unfinished, write_undo
     from yoro.trust.label_cleaning import clean as apply
 
     undo = reviewed.with_name(f"{reviewed.name}{SUFFIX}")
     keeps = reviewed.suffix != SUFFIX
-    if keeps:
+    if keeps and not undo.exists():
         output.check(undo)
 
     def change(classifier: OpenModel) -> Change:
+        if keeps and not is_unfinished(classifier, undo, reviewed):
+            output.check(undo)
         changed, done = apply(classifier, reviewed, loading=reading)
         if keeps:
             write_undo(undo, done)
-            changed = replace(changed, notes=(*changed.notes, f"To undo this: yoro clean {model} {undo}"))
+        if keeps and back:
+            changed = replace(changed, notes=(*changed.notes, f"{back}{undo}"))
         return changed
 
     change_model(model, out, change, reading, output)

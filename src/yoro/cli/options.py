@@ -5,6 +5,7 @@ and the command line shows its fields.
 """
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, Union, get_args, get_origi
 
 from cyclopts import Group, Parameter
 
+from yoro.cli.output import UsageError as UsageError
+from yoro.cli.output import say
 from yoro.model.question import Question
 from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineSettings, SolveSettings
 from yoro.option import Declared, Option, declared
@@ -37,17 +40,13 @@ Elsewhere = Annotated[
     Path | None, Parameter(metavar="N.yoro", help="Write the changed model here instead of in place.")
 ]
 Statistics = Annotated[Path, Parameter(metavar="S.stats", help="Where to write the statistics.")]
-LABEL_FROM = Option("Take labels from file names, e.g. '{label}_{n}.jpg'.", metavar="PATTERN")
+LABEL_FROM = Option("Take labels from file names, e.g. '{label}_{n}.jpg'; or folders, subfolders.", metavar="PATTERN")
 LabelFrom = Annotated[str | None, Parameter(help=LABEL_FROM.help, metavar=LABEL_FROM.metavar)]
-DRY_RUN = Option("Estimate the cost of the API calls without making any.")
+DRY_RUN = Option("Estimate the cost of the API calls without making any.", expert=True)
 OTHER_PRIOR = next(one.option for one in declared(Question) if one.name == "prior")
 NOISE = Option("Differential privacy: add noise, and keep sums only.", metavar="EPSILON,DELTA", expert=True)
 CLIP = Option("With --noise: clip responses to this length.", metavar="C", expert=True)
 SHARED = {one.name: one.option for one in declared(FitSettings)}  # to be used where the same option is needed alone
-
-
-class UsageError(Exception):
-    """What was typed makes no sense; the exit code is 2."""
 
 
 def shown(*hidden: str) -> Callable[[type[Settings]], type[Settings]]:
@@ -260,11 +259,31 @@ def given(paths: Sequence[str], label_from: str | None = None) -> object:
     if not paths:
         raise UsageError("No data given; expected a folder, an archive, a list, a Parquet file, a URL or responses.")
     data: object = paths[0] if len(paths) == 1 else list(paths)
+    label_from = label_from or _answered(data)
     if label_from is None:
         return data
     from yoro.data.filename_labels import find_named
 
     return find_named(data, label_from)
+
+
+def _answered(data: object) -> str | None:
+    """What a person at a terminal says of folders that look like splits: where the labels are."""
+    if not (isinstance(data, str) and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    if not Path(data).is_dir():
+        return None
+    from yoro.data.examples import listed
+    from yoro.data.file_trees import on_disk
+    from yoro.data.folders import like_splits
+
+    names = like_splits(on_disk(Path(data)))
+    while names:
+        say(f"The folders {listed(names)} look like splits. Are they [s]plits, each with class folders, or [c]lasses?")
+        answer = sys.stdin.readline()
+        if not answer or answer.strip().lower()[:1] in ("s", "c"):
+            return {"s": "subfolders", "c": "folders"}.get(answer.strip().lower()[:1])
+    return None
 
 
 def given_for(path: str | None, label_from: str | None) -> object | None:
@@ -279,20 +298,24 @@ def called(paths: Sequence[str]) -> str:
 
 
 ADDRESS = re.compile(r"auto|local|ray://\S+|[\w.-]+:\d+")  # of a Ray
+BARE = {  # options whose value may be left out: what a value looks like, and what its absence means
+    "--ray": (ADDRESS, "local"),
+    "--fix": (re.compile(r".*\.(csv|tsv|jsonl|ndjson)"), "review"),
+}
 
 
 def spelled_out(words: list[str]) -> list[str]:
-    """The words of a command, with a --ray that no address follows as one of this machine.
+    """The words of a command, with the value of a --ray or --fix that is not followed by one, and -o as --out.
 
     >>> spelled_out(["fit", "--ray", "photos"]), spelled_out(["fit", "photos", "--ray", "10.0.0.7:6379"])
     (['fit', '--ray=local', 'photos'], ['fit', 'photos', '--ray', '10.0.0.7:6379'])
     """
-    bare = [
-        at
-        for at, word in enumerate(words)
-        if word == "--ray" and not ADDRESS.fullmatch("".join(words[at + 1 : at + 2]))
-    ]
-    return ["--ray=local" if at in bare else word for at, word in enumerate(words)]
+    found = []
+    for at, word in enumerate(words):
+        looks, usual = BARE.get(word, (None, ""))
+        bare = looks is not None and not looks.fullmatch("".join(words[at + 1 : at + 2]))
+        found.append(f"{word}={usual}" if bare else "--out" if word == "-o" else word)
+    return found
 
 
 def list_format(out: Path | None, usual: str = "csv") -> str:

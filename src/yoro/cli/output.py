@@ -1,4 +1,4 @@
-"""What verbs print: messages on stderr, results on stdout, unreadable files at the end, and help in columns."""
+"""What verbs print: messages on stderr, results on stdout, and unreadable files at the end."""
 
 from __future__ import annotations
 
@@ -8,28 +8,23 @@ import json
 import os
 import shutil
 import sys
-import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cyclopts.help import PlainFormatter
-
 from yoro.errors import counted, plain
 
 if TYPE_CHECKING:
-    from cyclopts.help import HelpEntry, HelpPanel
-    from rich.console import Console, ConsoleOptions
-
     from yoro.cli.options import MovedOptions, WriteOptions
     from yoro.model.open_model import Change, OpenModel
 
 MOST_SKIPPED = 20  # broken files named one by one
-VERBS = 13  # characters of the column of verbs in a help
-NAMES = 28  # characters of the column of names in a help; a longer name has a line of its own
-WIDEST = 110  # of a help
+
+
+class UsageError(Exception):
+    """What was typed makes no sense; the exit code is 2."""
 
 
 def say(sentence: str, quiet: bool = False) -> None:
@@ -177,51 +172,6 @@ def change_model(
         for line in closing_lines(classifier.model, left_out_evaluation(classifier.model)):
             say(line, quiet)
     tell_skipped(changed.skipped)
-
-
-class Columns(PlainFormatter):
-    """The plain formatter of cyclopts, in columns."""
-
-    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
-        """Print one group of verbs or options."""
-        if not panel.entries:
-            return
-        lines = [f"{panel.title}:"] if panel.title else []
-        width = min(console.width, WIDEST)
-        options_shown = panel.format == "parameter" or any(name.startswith("-") for name in panel.entries[0].names)
-        for entry in panel.entries:
-            lines += _lines(entry, width, NAMES if options_shown else VERBS, options=panel.format == "parameter")
-        for line in [*lines, ""]:
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def _text(shown: object) -> str:
-    """A description as one line of plain text."""
-    if shown is None:
-        return ""
-    from rich.console import Console
-
-    page = io.StringIO()
-    Console(file=page, width=10_000, no_color=True, highlight=False, markup=False).print(shown)
-    return " ".join(page.getvalue().split())
-
-
-def _lines(entry: HelpEntry, width: int, column: int, *, options: bool) -> list[str]:
-    """An entry as lines of at most `width` characters, of which `column` are for its names."""
-    names = entry.display_labels_with_metavar if options else entry.positive_names + entry.positive_shorts
-    label = "  " + ", ".join(names)
-    about = _text(entry.description)
-    if options and entry.default is not None:
-        about += f" [{entry.default}]"
-    if entry.required and about:
-        about += " (required)"
-    wrapped = textwrap.wrap(about, width - column) or [""]
-    if len(label) < column:
-        wrapped[0] = f"{label:<{column}}{wrapped[0]}"
-    else:
-        wrapped[0] = " " * column + wrapped[0]
-        wrapped.insert(0, label)
-    return [wrapped[0], *(line if line.startswith(" ") else " " * column + line for line in wrapped[1:])]
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -32,12 +32,13 @@ from yoro.cli.options import (
     shown,
 )
 from yoro.cli.output import print_json, print_text, say, tell_calls, tell_skipped, write_page
-from yoro.errors import counted
+from yoro.errors import InputError, counted
 from yoro.model.question import Question
 from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.cluster.block_output import BlockOutput
+    from yoro.data.examples import Dataset
     from yoro.data.responses import ResponseBatch
     from yoro.model.answers import ImageAnswer
     from yoro.model.metrics import Evaluation
@@ -63,7 +64,7 @@ class RowOptions(Question):
 
 
 def predict(
-    model: ModelPath,
+    model: ModelPath | None = None,
     /,
     *images: Pictures,
     rows: RowOptions = RowOptions(),
@@ -82,6 +83,8 @@ def predict(
     if pictures.sort_into is not None and pictures.undo:
         undo(pictures.sort_into, output.quiet)
         return
+    if model is None:
+        raise UsageError("M.yoro is missing.")
     if cluster.ray is not None:
         _predict_on_ray(model, given(images), rows, pictures, reading, _task(rows.out, cluster, reading, output))
         return
@@ -269,6 +272,7 @@ class EvaluateOptions:
         str | None,
         Option("Out-of-distribution images: measure how well they are told apart from DATA.", metavar="IMAGES"),
     ] = None
+    known: Annotated[bool, Option("Leave out images of classes that the model does not know.")] = False
     prior: Annotated[str | None, OTHER_PRIOR] = None
 
 
@@ -287,6 +291,8 @@ def evaluate(
     output.check(output.html)
     measured = given(data, wanted.label_from)
     classifier = reading.load(model)
+    if wanted.known:
+        measured = _of_known_classes(measured, classifier.names, output)
     if output.html is None:
         evaluation = classifier.evaluate(measured, prior=wanted.prior, loading=reading, progress=not output.quiet)
     else:
@@ -312,6 +318,24 @@ def evaluate(
             print_text(f"\n{counted(apart.outside, 'image')} out of distribution: {said}")
     tell_calls(classifier, output.quiet)
     tell_skipped(evaluation.skipped)
+
+
+def _of_known_classes(data: object, names: Sequence[str], output: WriteOptions) -> Dataset:
+    """The labelled images of these classes."""
+    from yoro.data.examples import listed
+    from yoro.data.find import find
+    from yoro.data.response_streams import is_response_data
+
+    if is_response_data(data):
+        raise UsageError("--known needs images, not responses.")
+    found = find(data, known=names)
+    kept = tuple(example for example in found if example.label in names)
+    if not kept:
+        raise InputError(f"The model knows none of the classes of the data: {listed(found.classes)}.")
+    if len(kept) < len(found):
+        strangers, many = listed([name for name in found.classes if name not in names]), len(found) - len(kept)
+        output.tell(f"Left out: {counted(many, 'image')} of classes that the model does not know, {strangers}.")
+    return replace(found, examples=kept)
 
 
 def table(evaluation: Evaluation) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from itertools import groupby
 
 import numpy as np
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 from yoro import errors
 from yoro.cluster.blocks import Block
+from yoro.data.examples import Picture
 from yoro.data.geometry import Geometry
-from yoro.data.processes import decode_all
+from yoro.data.processes import Decoded, DecodingProcess, decode_all, sendable
 from yoro.errors import ImageError, YoroError
 
 Columns = dict[str, NDArray[np.generic]]  # of one row: what goes from a task to an actor
@@ -90,7 +92,7 @@ def _pixels(block: Block, decoding: Decoding) -> tuple[BlockRows, NDArray[np.gen
     examples = list(block.examples) if part is None else part.examples(labelled=decoding.labelled)
     names = [example.name for example in examples]
     geometry = Geometry.from_config(decoding.geometry or {})
-    good, digests, failures, pixels, _ = decode_all([example.image for example in examples], names, geometry)
+    good, digests, failures, pixels, _ = _decoded([example.image for example in examples], names, geometry)
     if failures and decoding.strict:
         raise ImageError(failures[0][1])
     chosen = [examples[at] for at in good]
@@ -99,6 +101,22 @@ def _pixels(block: Block, decoding: Decoding) -> tuple[BlockRows, NDArray[np.gen
         [e.group or "" for e in chosen], [e.split or "" for e in chosen], digests,
         [(names[at], why) for at, why in failures],
     ), pixels  # fmt: skip
+
+
+def _decoded(images: list[Picture], names: list[str], geometry: Geometry) -> Decoded:
+    """Files are decoded behind the fence, one batch after another; pixels in memory are taken here."""
+    sent = [image for image in map(sendable, images) if image is not None]
+    if not sent or len(sent) < len(images):
+        return decode_all(images, names, geometry)
+    process = _process()
+    process.request(sent, names, geometry)
+    return process.answer()
+
+
+@cache
+def _process() -> DecodingProcess:
+    """The decoding process of this worker, for all of its tasks; it ends with the worker."""
+    return DecodingProcess()
 
 
 def _responses(block: Block) -> tuple[BlockRows, NDArray[np.generic]]:

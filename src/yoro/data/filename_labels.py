@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from yoro.data.examples import SPLITS, Dataset, Example, Ignored, class_name
-from yoro.data.find import find
+from yoro.data.find import find, find_in_folders
 from yoro.errors import InputError
 
 UNMATCHED = "Ignored, a name that does not follow the pattern"
 FIELD = re.compile(r"\{(\w*)\}")
+FOLDERS = {"folders": False, "subfolders": True}  # whether the folders are splits
 NUMBERS = frozenset({"n", "number", "index", "id"})  # fields that stand for digits
 
 
@@ -21,8 +22,11 @@ def find_named(data: object, pattern: str) -> Dataset:
 
     `{label}` is the class, `{n}` a number, any other field anything. A pattern without a slash is that of the file's
     name, one with slashes that of the end of its path. The ending may be another kind of image. Images in a folder
-    named after a split belong to it.
+    named after a split belong to it. In place of a pattern, "folders" says that folders are classes whatever they are
+    called, "subfolders" that they are splits, with classes within.
     """
+    if pattern in FOLDERS:
+        return find_in_folders(data, splits=FOLDERS[pattern])
     rule, found, ignored = compiled(pattern), find(data, labelled=False), Ignored()
     examples: list[Example] = []
     for example in found:

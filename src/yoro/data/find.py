@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from yoro.data.archives import is_archive, is_other_archive, read_tree
@@ -19,6 +20,17 @@ from yoro.errors import InputError
 
 SPREADSHEETS = frozenset({".xlsx", ".xls", ".ods", ".numbers"})
 UNLABELLED = "expected an image, a folder or an archive of images, or a CSV or JSONL list"
+
+
+def find_in_folders(data: object, *, splits: bool) -> Dataset:
+    """The labelled images of a folder or archive whose folders are said to be splits, or classes."""
+    path = Path(os.fspath(data)) if isinstance(data, str | os.PathLike) else None
+    if path is None or not (path.is_dir() or is_archive(path)):
+        raise InputError(f"Labels from folders need a folder or an archive; got {data!r}.")
+    ignored = Ignored()
+    root = on_disk(path) if path.is_dir() else read_tree(path, ignored)
+    found = find_labelled(root, shown(path), splits=splits)
+    return replace(found, notes=(*found.notes, *ignored.sentences()), before=f"{shown(path)}/")
 
 
 def find(data: object, *, labelled: bool = True, known: Collection[str] = ()) -> Dataset:
@@ -53,7 +65,9 @@ def _find_at(place: str, labelled: bool, known: Collection[str]) -> Dataset:
         return _find_url(place, labelled, known)
     path = Path(place)
     if not path.exists():
-        raise InputError(f"'{shown(path)}' does not exist; {EXPECTED if labelled else UNLABELLED}.")
+        meant = _near(path)
+        what = f". Did you mean '{meant}'?" if meant else f"; {EXPECTED if labelled else UNLABELLED}."
+        raise InputError(f"'{shown(path)}' does not exist{what}")
     if labelled and _is_class(path) and (label := class_name(on_disk(path).name)) in known:
         found = _class_at(path)
         return replace(found, notes=(*found.notes, f"'{shown(path)}' is read as images of the class {label!r}."))
@@ -71,6 +85,16 @@ def _find_at(place: str, labelled: bool, known: Collection[str]) -> Dataset:
     if labelled:
         raise InputError(f"'{shown(path)}' is a single image without a label; {EXPECTED}.")
     return _image(path)
+
+
+def _near(path: Path) -> str:
+    """The file or folder beside a path with the most similar name; empty if none is similar."""
+    try:
+        beside = {entry.name: entry for entry in path.parent.iterdir() if not entry.name.startswith(".")}
+    except OSError:
+        return ""
+    near = get_close_matches(path.name, beside, n=1, cutoff=0.7)
+    return f"{shown(beside[near[0]])}{'/' if beside[near[0]].is_dir() else ''}" if near else ""
 
 
 def _find_url(url: str, labelled: bool, known: Collection[str]) -> Dataset:

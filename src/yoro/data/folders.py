@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -37,11 +38,12 @@ def is_image(name: str) -> bool:
     return Path(name).suffix.lower() in SUFFIXES
 
 
-def find_labelled(root: Node, called: str, known: Collection[str] = ()) -> Dataset:
+def find_labelled(root: Node, called: str, known: Collection[str] = (), *, splits: bool | None = None) -> Dataset:
     """Examples of a folder of class folders, or of split folders of class folders; sorted by class, then path.
 
     A folder around everything, as is left when an archive is unpacked, is passed through, unless it has the name of a
-    class that is `known`. `called` is what the person calls the root.
+    class that is `known`. `called` is what the person calls the root; `splits` says whether its folders are splits,
+    which their names tell otherwise.
     """
     ignored, remarks = Ignored(), list[str]()
     whole, top = root, _within_wrapper(root, known)
@@ -52,14 +54,18 @@ def find_labelled(root: Node, called: str, known: Collection[str] = ()) -> Datas
     for entry in entries:
         if not entry.folder:
             ignored.add(OUTSIDE if is_image(entry.name) else NOT_IMAGE, entry.shown)
-    splits = _splits(folders, called, remarks)
-    if splits:
+    if splits is None:
+        _refuse_like_splits(folders, called, known)
+        chosen = _splits(folders, called, remarks)
+    else:
+        chosen = [folder for folder in folders if _role_like(folder.name)] if splits else []
+    if chosen:
         examples = []
         for folder in folders:
-            if folder not in splits:
+            if folder not in chosen:
                 ignored.add(BESIDE, folder.shown)
                 continue
-            found = _classes_under(folder, whole, SPLITS[folder.name.lower()], ignored, remarks)
+            found = _classes_under(folder, whole, _role_like(folder.name), ignored, remarks)
             if not found:
                 ignored.add(EMPTY_SPLIT, folder.shown)
             examples.extend(found)
@@ -76,6 +82,38 @@ def find_labelled(root: Node, called: str, known: Collection[str] = ()) -> Datas
         raise InputError(f"No labelled image was found in '{called}'; {EXPECTED}.{hint if loose else ''}")
     examples.sort(key=lambda example: (example.label or "", example.name))
     return Dataset(_named_apart(examples), (*remarks, *ignored.sentences()))
+
+
+def like_splits(root: Node) -> list[str]:
+    """The names of the folders of a root, if they look like splits and are not named so: train_images, test_images."""
+    return _like_splits([entry for entry in _visible(_within_wrapper(root, ()), Ignored()) if entry.folder])
+
+
+def _like_splits(folders: Sequence[Node]) -> list[str]:
+    if all(folder.name.lower() in SPLITS for folder in folders):
+        return []
+    roles = {_role_like(folder.name) for folder in folders if _has_any_image(folder)}
+    return [folder.name for folder in folders] if None not in roles and "train" in roles and len(roles) > 1 else []
+
+
+def _refuse_like_splits(folders: Sequence[Node], called: str, known: Collection[str]) -> None:
+    """Raise if folders would be read as classes that look like splits and that no model knows."""
+    names = _like_splits(folders)
+    if not names or set(map(class_name, names)) <= set(known):
+        return
+    text = f"The folders {listed(names)} in '{called}' look like splits, not classes."
+    if any(_content(folder)[0] for folder in folders):
+        text += " If they are splits, add --label-from subfolders, or rename them train, val and test."
+    else:
+        text += " If they are splits, sort their images into class folders, or give a list or a pattern of file names."
+    raise InputError(f"{text} If they really are the classes, add --label-from folders.")
+
+
+def _role_like(name: str) -> str | None:
+    """The one split that a word of a folder's name is a name of, as of train_images, val2017 and TestSet."""
+    words = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower())
+    roles = {SPLITS[word] for word in words if word in SPLITS}
+    return roles.pop() if len(roles) == 1 else None
 
 
 def is_class_folder(root: Node) -> bool:

@@ -140,7 +140,8 @@ def _example(row: Row, where: str, labelled: bool) -> Example:
         if not set(COLUMNS[column]) & set(row):
             first, *others = COLUMNS[column]
             names = f"{first!r} (or {', '.join(map(repr, others[:5]))})"
-            raise InputError(f"{where}: there is no column {names}; columns seen: {', '.join(row) or 'none'}.")
+            place = re.sub(r"row \d+$", "row 1, the header", where)  # of a CSV file; an object of JSONL names its own
+            raise InputError(f"{place}: there is no column {names}; columns seen: {', '.join(row) or 'none'}.")
     path = _known(row, "path")
     if not isinstance(path, str) or not path.strip():
         raise InputError(f"{where} has no path.")

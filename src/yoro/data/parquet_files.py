@@ -39,10 +39,11 @@ def open_parquet(place: str) -> Iterator[Any]:
         from pyarrow import parquet
     except ImportError:
         raise InputError(f"{place} is a Parquet file, and reading those needs pyarrow: {install('data')}.") from None
+    damage = (arrow.ArrowException, OSError)  # by name here: a reader left open ends after the library's names are gone
     try:
         with opened(place) as stream, parquet.ParquetFile(stream) as file:
             yield file
-    except (arrow.ArrowException, OSError) as error:
+    except damage as error:
         raise InputError(f"{place} cannot be read as a Parquet file: {one_line(error)}") from error
 
 

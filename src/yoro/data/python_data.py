@@ -56,6 +56,11 @@ ACCEPTED = (
     "or a dataset of torch or Hugging Face"
 )
 
+UNLABELLED = (
+    "images: a path or several, a folder, an archive, a list file, a URL, a PIL image, an array, the bytes of a file, "
+    "several of these, or responses"
+)
+
 
 def accept(data: object, *, labelled: bool = True) -> Dataset:
     """Examples of anything but a path, in the order given; without labels if `labelled` is False."""
@@ -66,7 +71,9 @@ def accept(data: object, *, labelled: bool = True) -> Dataset:
             examples = tuple(examples_of(data, labelled))
             break
     else:
-        raise InputError(f"Cannot read data of type {type(data).__name__}; expected {ACCEPTED}.")
+        raise InputError(
+            f"Cannot read data of type {type(data).__name__}; expected {ACCEPTED if labelled else UNLABELLED}."
+        )
     if not examples and labelled:
         raise InputError("The data given are empty; expected at least one (image, label).")
     whole = bool(examples) and all(isinstance(example.label, _Whole) for example in examples)

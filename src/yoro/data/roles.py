@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from yoro.data.examples import Dataset, Example, listed
+from yoro.data.examples import Dataset, Example, class_name, listed
 from yoro.data.file_trees import on_disk
 from yoro.data.find import find
 from yoro.data.folders import folder_of_several
@@ -23,7 +23,7 @@ from yoro.data.response_streams import (
     open_response_file,
     open_responses,
 )
-from yoro.data.responses import ResponseBatch
+from yoro.data.responses import ResponseBatch, ResponseFile
 from yoro.data.splits import MOST_VALIDATION, describe_hold_out, draw_few, hold_tenth
 from yoro.discriminant.rules import MEMBERS, rule_unavailable, working_rules
 from yoro.errors import InputError, SelectionError, counted
@@ -89,6 +89,8 @@ def find_roles(
     parts, notes = _by_mark(data, known)
     if not len(parts["train"]):
         splits = ", ".join(role for role in ROLES if len(parts[role]))
+        if not splits:
+            raise InputError("The data are empty: no example was found. Give at least two classes of examples.")
         raise InputError(f"The data have the splits {splits} but no training images to fit.")
     given = {"val": val, "test": test}
     for role in ROLES:
@@ -123,6 +125,19 @@ def to_change(verb: str, data: object, rule: str | float, known: Collection[str]
     return [roles.train], [*roles.notes, told]
 
 
+def labels_to_change(verb: str, data: object, known: Collection[str] = ()) -> set[str]:
+    """The classes of what is added to a model or taken out of it; of responses, only those of a response file."""
+    if not is_response_data(data):
+        roles = find_roles(verb, data, known=known)
+        return {example.label or "" for part in (roles.train, roles.val) for example in part}  # type: ignore[union-attr]
+    opened = open_response_file(data)
+    if opened is None:
+        return set()
+    with opened as file:
+        labels = file.labels if isinstance(file, ResponseFile) else None
+        return {class_name(str(label)) for label in labels} if labels is not None else set()
+
+
 def to_fit(
     data: object, val: object | None, *, rule: str | float, seed: int, shots: int | None = None
 ) -> tuple[list[Part], Part, list[str]]:
@@ -148,6 +163,35 @@ def to_fit(
         train, held, note = _held_out(train, seed)
         notes.append(note)
     return [train], held, notes
+
+
+def to_refine(
+    data: object, val: object | None, *, seed: int, shots: int | None = None
+) -> tuple[list[Example], list[Example], list[str]]:
+    """What a prompt is trained on, what decides on it, and sentences on what was found.
+
+    Where no images are marked or given for validation, a tenth of each class decides.
+    """
+    responses = "A prompt is trained on images, not on responses; give image folders or lists."
+    if is_response_data(data) or is_response_data(val):
+        raise InputError(responses)
+    roles = find_roles("refine", data, val=val)
+    train, held, notes = roles.train, roles.val, list(roles.notes)
+    if isinstance(train, Rows) or isinstance(held, Rows):
+        raise InputError(responses)
+    if shots is not None:
+        train, held = _few(train, held, shots, seed, "validation")
+    if held:
+        return train, held, notes
+    kept, out = hold_tenth(train, seed)
+    if not len(out):
+        raise InputError(
+            "Refinement needs validation images, and the classes are too small to hold any out. Give some with --val "
+            "(val=...), or as a folder 'val' beside 'train'."
+        )
+    drawn = f"{len(out):,} of {counted(len(train), 'image')}, drawn with seed {seed}, {_are(len(out))} held out"
+    told = f"No validation images given: {drawn} to validate the refinement."
+    return [train[i] for i in kept], [train[i] for i in out], [*notes, told]
 
 
 def refuse_one_class(classes: Collection[str], data: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
@@ -34,26 +34,40 @@ class SortedFolder:
     link: bool
     manifest: IO[str]
     counts: Counter[str] = field(default_factory=Counter)  # images by folder
+    earlier: Counter[tuple[str, str]] = field(default_factory=Counter)  # folder and content of what lay there before
+    already: int = 0  # images that lay there before
 
     def add(self, example: Example, label: str | None) -> None:
-        """Put one image into the folder of its class, or of those that are not sure."""
+        """Put one image into the folder of its class, or of those that are not sure; one that lies there stays."""
         group = UNSURE if label is None else self.names[label]
         (self.folder / group).mkdir(exist_ok=True)
-        target = _free(self.folder / group, _file_name(example.name))
+        target = free_path(self.folder / group, _file_name(example.name))
         place = f"{group}/{target.name}"
         if self.link:
             if not isinstance(example.image, Path):
                 raise InputError("Only images in files can be linked to.")
             aim = os.path.abspath(example.image)  # noqa: PTH100  # a link is not followed
+            if self._lies_there(group, aim):
+                return
             self._note({"file": place, "link": aim})
             target.symlink_to(aim)
         else:
             content = _bytes(example.image)
+            if self._lies_there(group, _digest(content)):
+                return
             self._note({"file": place, "digest": _digest(content)})
             draft = target.with_name(f".{target.name}{PART}")
             draft.write_bytes(content)
             draft.rename(target)
         self.counts[group] += 1
+
+    def _lies_there(self, group: str, content: str) -> bool:
+        """Whether an earlier run put the same content, or link, into the folder; each such file counts once."""
+        if not self.earlier[group, content]:
+            return False
+        self.earlier[group, content] -= 1
+        self.already += 1
+        return True
 
     def _note(self, entry: dict[str, str]) -> None:
         self.manifest.write(json.dumps(entry) + "\n")
@@ -80,8 +94,13 @@ def check_sortable(folder: Path, link: bool, pictures: Iterable[Picture]) -> Non
 def begin_sorting(folder: Path, classes: Iterable[str], *, link: bool) -> SortedFolder:
     """A folder to sort into; one that was sorted into before is added to."""
     folder.mkdir(exist_ok=True)
+    earlier: Counter[tuple[str, str]] = Counter()
+    if (folder / MANIFEST).is_file():
+        for entry in _entries(folder / MANIFEST):
+            if _as_it_was(folder / entry["file"], entry):
+                earlier[entry["file"].partition("/")[0], entry.get("link") or entry["digest"]] += 1
     manifest = (folder / MANIFEST).open("a", encoding="utf-8")
-    return SortedFolder(folder, folder_names(classes), link, manifest)
+    return SortedFolder(folder, folder_names(classes), link, manifest, earlier=earlier)
 
 
 def folder_names(classes: Iterable[str]) -> dict[str, str]:
@@ -171,10 +190,10 @@ def _file_name(name: str) -> str:
     return "".join(c if c.isprintable() and c not in FORBIDDEN else "_" for c in last)[-2 * LONGEST :] or "image"
 
 
-def _free(folder: Path, name: str) -> Path:
-    """A path that nothing has yet."""
+def free_path(folder: Path, name: str, taken: Collection[Path] = ()) -> Path:
+    """A path in a folder that nothing has yet, and that is not taken."""
     target, number = folder / name, 1
-    while os.path.lexists(target):
+    while target in taken or os.path.lexists(target):
         number += 1
         target = folder / f"{Path(name).stem} ({number}){Path(name).suffix}"
     return target

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,6 +20,7 @@ from yoro.http.settings import ServeSettings
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})  # they change nothing
 WITHOUT_TOKEN = frozenset({"/healthz"})
+HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::\d*)?", re.ASCII)
 LOGGED_LENGTH = 200  # characters of a path in the log
 SAFE_HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 
@@ -173,12 +174,10 @@ def _only(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str:
 
 
 def _name(host: str) -> str:
-    """The name in a Host header, without the port.
+    """The name in a Host header, without the port; empty if it holds anything else.
 
-    >>> _name("localhost:8321"), _name("[::1]:8321"), _name("rebound.example")
-    ('localhost', '::1', 'rebound.example')
+    >>> _name("localhost:8321"), _name("[::1]:8321"), _name("rebound.example"), _name("user@localhost")
+    ('localhost', '::1', 'rebound.example', '')
     """
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+    found = HOST.fullmatch(host)
+    return found[1].strip("[]").lower() if found else ""

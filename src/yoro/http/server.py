@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import math
 import signal
@@ -24,6 +25,7 @@ from yoro.http.priority import lower_priority, single_threaded_blas
 from yoro.http.settings import ServeSettings
 
 SPARE_CONNECTIONS = 32  # beyond the limit, for `/healthz` while all others are being answered
+ADDRESS_SHARE = 0.5  # of the connections that one client address may hold
 SPARE_FILES = 256  # that a server needs beside its connections
 SECONDS_BETWEEN_WARNINGS = 60.0
 SPARE_SECONDS = 5.0  # that a graceful shutdown waits beyond the longest request
@@ -33,30 +35,45 @@ Loaded = TypeVar("Loaded")
 class Connection(H11Protocol):
     """One connection; it is closed after a while without a request, or with a response that nobody reads.
 
-    When there are too many, the oldest idle one of the client that has most of them makes room for a new one, so that
-    clients which open connections and send nothing keep nobody out.
+    When there are too many, one that has been waited for longest, of the client that has most of them, makes room for a
+    new one, so that clients which open connections and never send a whole request keep nobody out. No address may hold
+    more than its share of them, except this machine's own, which is that of a reverse proxy.
     """
 
     most: int
     header_seconds: float
     _idle: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
-    _asked = False  # whether a whole request has arrived
+    _asked = False  # whether the head of a request has arrived
+    _since = 0.0  # the loop's time when it began to wait for a request
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast("asyncio.Transport", transport))
+        self._since = self.loop.time()
         self._watch_idle()
-        if len(self.connections) > self.most:
-            self._make_room()
+        others = [
+            one
+            for one in self.connections
+            if isinstance(one, Connection) and one is not self and not one.transport.is_closing()
+        ]
+        mine = [one for one in others if one._address == self._address]
+        if len(mine) >= ADDRESS_SHARE * self.most and not _is_own(self._address):
+            self._make_room(mine, 0)
+        elif len(others) >= self.most:
+            self._make_room(others, SPARE_CONNECTIONS)
 
-    def _make_room(self) -> None:
-        others = [one for one in self.connections if isinstance(one, Connection) and one is not self]
-        idle = [one for one in others if one._idle is not None and not one.transport.is_closing()]
-        if idle:
-            counts = Counter(one._address for one in idle)
-            min(idle, key=lambda one: (-counts[one._address], one._idle.when() if one._idle else 0.0)).transport.abort()
-        elif len(self.connections) > self.most + SPARE_CONNECTIONS:
+    def _make_room(self, others: list[Connection], spare: int) -> None:
+        waiting = [one for one in others if one._waits]
+        if waiting:
+            counts = Counter(one._address for one in waiting)
+            min(waiting, key=lambda one: (-counts[one._address], one._since)).transport.abort()
+        elif not spare or len(others) >= self.most + spare:
             self.transport.abort()
+
+    @property
+    def _waits(self) -> bool:
+        """Whether it waits for its client to send a whole request; otherwise one is being answered."""
+        return self._idle is not None or (self.cycle is not None and bool(self.cycle.more_body))
 
     @property
     def _address(self) -> str:
@@ -68,6 +85,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self._since = self.loop.time()
         self._watch_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -95,6 +113,15 @@ class Connection(H11Protocol):
         elif self._idle is None:
             seconds = self.timeout_keep_alive if self._asked else min(self.header_seconds, self.timeout_keep_alive)
             self._idle = self.loop.call_later(seconds, self.transport.abort)
+
+
+def _is_own(address: str) -> bool:
+    """Whether a client runs on this machine, as a reverse proxy does; a socket of the file system has no address.
+
+    >>> _is_own("127.0.0.1"), _is_own("::1"), _is_own("10.0.0.7"), _is_own("")
+    (True, True, False, True)
+    """
+    return not address or ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
 class Server(uvicorn.Server):

@@ -13,7 +13,7 @@ from yoro.errors import InputError, WidthError
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AffineMapping:
     """An affine map from responses to target classes (eq. affine-lm).
 
@@ -36,6 +36,9 @@ class AffineMapping:
                 f"Weights {self.weights.shape} and bias {self.bias.shape} do not fit {k} classes; "
                 "expected (width, classes) and (classes,)."
             )
+
+    def __repr__(self) -> str:
+        return f"<AffineMapping: responses of width {self.width:,} to {len(self.classes):,} classes>"
 
     @property
     def width(self) -> int:

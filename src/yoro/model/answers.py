@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from yoro.data.python_data import Label
 from yoro.discriminant.calibration import log_probabilities
-from yoro.model.metrics import Evaluation, Tally
+from yoro.files.result_view import Result, Table
+from yoro.files.rows import Row
+from yoro.model.metrics import Evaluation, Tally, percent_text
 from yoro.model.model import Json, Model
 from yoro.model.priors import shifted
 from yoro.model.question import Question
@@ -34,8 +36,8 @@ class Answers:
     sets: NDArray[np.bool_] | None = None  # (n, classes) conformal prediction sets, if requested
 
 
-@dataclass(frozen=True)
-class ImageAnswer:
+@dataclass(frozen=True, repr=False)
+class ImageAnswer(Result):
     """The answer for one image."""
 
     name: str
@@ -49,6 +51,15 @@ class ImageAnswer:
     def label(self) -> Label | None:
         """The best class; None where it is not to be relied on."""
         return None if self.unsure or self.unknown else self.best[0][0]
+
+    def headline(self) -> str:
+        doubt = " (out of distribution)" if self.unknown else " (unsure)" if self.unsure else ""
+        return f"{self.name}: {self.best[0][0]}, {percent_text(self.best[0][1])}{doubt}"
+
+    def tables(self) -> list[Table]:
+        """The most probable classes."""
+        rows: list[Row] = [{"label": label, "probability": probability} for label, probability in self.best]
+        return [Table(rows, bars=("probability",))]
 
     def row(self, top: int | None = None, *, before: str = "", digits: int = DIGITS) -> Json:
         """A row of a table, with `top` of the best classes.

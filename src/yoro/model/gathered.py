@@ -148,6 +148,7 @@ class Gathered:
 
     def merge(self, other: Gathered) -> Gathered:
         """Both together, this one first; what one of them does not keep, the whole cannot."""
+        statistics = self.statistics + other.statistics  # first: it refuses responses of another width
         noting, reservoir = self.noting and other.noting, None
         if self.reservoir is not None and other.reservoir is not None:
             reservoir = self.reservoir.merge(other.reservoir)
@@ -155,7 +156,7 @@ class Gathered:
         piles = [one.pile for one in (self, other) if one.pile is not None]
         pile = None if not piles else piles[0].copy() if len(piles) == 1 else piles[0].merge(piles[1])
         skipped = [*self.skipped, *other.skipped]
-        return Gathered(self.statistics + other.statistics, ledger, reservoir, skipped, noting, pile)
+        return Gathered(statistics, ledger, reservoir, skipped, noting, pile)
 
     def copy(self) -> Gathered:
         """An independent copy, to be changed."""

@@ -214,6 +214,23 @@ class Duplicates:
             self.conflicts.append(Duplicate(first, other, name, label))
         names[label] = name
 
+    def conflicts_told(self, sizes: Mapping[str, int]) -> list[str]:
+        """A sentence for each conflict; one for all those of two classes that are mostly the same images.
+
+        `sizes` are the numbers of images by class.
+        """
+        pairs = Counter((one.label, one.other_label) for one in self.conflicts)
+        told = list[str]()
+        for (first, second), count in pairs.items():
+            smaller = min(sizes[first], sizes[second])
+            if count > 2 and 2 * count > smaller:
+                told.append(
+                    f"The classes {first!r} and {second!r} contain the same images ({count:,} of {smaller:,}), so they "
+                    "cannot be told apart. Remove one of them, or take these images out of one."
+                )
+                pairs[first, second] = 0
+        return told + [str(one) for one in self.conflicts if pairs[one.label, one.other_label]]
+
 
 def find_duplicates(digests: Iterable[bytes], labels: Iterable[str], names: Iterable[str]) -> Duplicates:
     """Contradictions and repeats among images given by digest, label and name, one each, as arrays or iterators.

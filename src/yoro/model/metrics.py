@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.data.examples import listed
 from yoro.errors import InputError, counted
-from yoro.files.rows import data_frame
+from yoro.files.result_view import Result, Table
 from yoro.mappings.batches import class_codes
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 Array = NDArray[np.float64]
 
+MOST_CONFUSIONS = 10  # shown in a notebook
 BINS = 15  # of confidence, for the calibration error
 MATRIX_CLASSES = 2_000  # of a confusion matrix that is written out; of more classes only the confusions are listed
 ALL_FITTED = (
@@ -57,8 +55,8 @@ class Confusion:
     n: int
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, repr=False)
+class Evaluation(Result):
     """Figures over all images; `interval` holds the 95 % bounds of the accuracy (Wilson)."""
 
     accuracy: float
@@ -101,9 +99,16 @@ class Evaluation:
             counts[place[pair.truth], place[pair.answer]] += pair.n
         return counts
 
-    def to_frame(self) -> DataFrame:
-        """The figures of the classes as a table of pandas."""
-        return data_frame([asdict(figures) for figures in self.per_class])
+    def headline(self) -> str:
+        low, high = (percent_text(bound) for bound in self.interval)
+        told = f"accuracy {percent_text(self.accuracy)} (95 %: {low} to {high}) on {counted(self.n, 'image')}"
+        balanced = f"balanced {percent_text(self.balanced_accuracy)}, log loss {self.log_loss:.3g}"
+        return " ".join([f"{told}; {balanced}.", *self.notes])
+
+    def tables(self) -> list[Table]:
+        """The figures of the classes, and the most frequent mistakes."""
+        classes = Table([asdict(figures) for figures in self.per_class], bars=("precision", "recall", "f1"))
+        return [classes, Table([vars(pair) for pair in self.confusions(MOST_CONFUSIONS)], "Most frequent confusions")]
 
 
 class Tally:
@@ -217,9 +222,11 @@ def refuse_strangers(labels: set[str], classes: tuple[str, ...]) -> None:
     """Raise if data to measure on hold a class that the model does not know."""
     unknown = sorted(labels - set(classes))
     if unknown:
+        which = f"class {unknown[0]!r}" if len(unknown) == 1 else f"{len(unknown)} classes ({listed(unknown)})"
+        rest = "" if unknown == sorted(labels) else " `yoro evaluate --known` measures the others."
         raise InputError(
-            f"The data contain class {unknown[0]!r}, which the model does not know. "
-            f"It knows {len(classes)} classes, from {classes[0]!r} to {classes[-1]!r}."
+            f"The data contain {which}, which the model does not know. "
+            f"It knows {len(classes)} classes, from {classes[0]!r} to {classes[-1]!r}.{rest}"
         )
 
 

@@ -31,6 +31,7 @@ from yoro.text.encoded_bank import EncodedBank
 Json = dict[str, object]
 Arrays = dict[str, NDArray[np.generic]]
 
+LEFT_OUT = "leave_one_out"  # of an entry of the history: the accuracy that the solve found on its way
 WHOLE = {"program": "their trained prompts", "sentences": "the sentences that images were compared with"}
 PLACES = frozenset({"name", "licence"})  # what a source is called and where it lies makes no response different
 
@@ -101,7 +102,7 @@ def differing(one: Json, two: Json) -> list[str]:
     return odd or (["name"] if len(functions) > 1 else [])
 
 
-@dataclass
+@dataclass(repr=False)
 class Model:
     """Everything a classifier is made of."""
 
@@ -118,6 +119,10 @@ class Model:
     # What the solve found on its way; it is not saved, and a changed copy does not have it.
     found_left_out: LeaveOneOutScores | None = field(default=None, init=False, repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        what = f"{len(self.mapping.classes):,} classes from {self.statistics.total:,.0f} examples"
+        return f"<yoro model: {what} of {self.origin.name}, responses of width {self.statistics.width:,}>"
+
     @property
     def labels(self) -> tuple[Label, ...]:
         """The classes as they were given, in the order of the mapping's columns: names, or whole numbers."""
@@ -129,6 +134,15 @@ class Model:
     def uses_pile(self) -> bool:
         """Whether unlabelled responses are part of the mapping."""
         return self.choice.pile is not None and self.choice.pile.weight > 0
+
+    @property
+    def recorded_accuracy(self) -> tuple[float, int] | None:
+        """The leave-one-out accuracy that the history records of this model, and of how many examples it is."""
+        found = self.history[-1].get(LEFT_OUT) if self.history else None
+        share, n = (found.get("accuracy"), found.get("n")) if isinstance(found, dict) else (None, None)
+        if not isinstance(share, int | float) or not isinstance(n, int) or not 0 <= share <= 1 or n < 1:
+            return None  # a saved model may hold anything
+        return float(share), n
 
     @property
     def statistics(self) -> JointStatistics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -103,7 +104,6 @@ class PassResult:
     model: Model
     pipeline: Pipeline | None = None
     examples: list[Example] = field(default_factory=list)  # that were fitted, in the order of the ledger
-    held: list[Example] = field(default_factory=list)  # that were kept to validate on
     notes: list[str] = field(default_factory=list)  # sentences on what was found and done
     doubts: list[str] = field(default_factory=list)  # sentences on labels that a user must see
     skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
@@ -154,13 +154,13 @@ def fit_model(
     thin = few_images(model) if settings.shots is None else []
     return PassResult(
         model, read_by if isinstance(read_by, Pipeline) else None, examples,
-        plan.held if isinstance(plan.held, list) else [], [*notes, *repeats], [*conflicts, *thin], gathered.skipped,
+        [*notes, *repeats], [*conflicts, *thin], gathered.skipped,
     )  # fmt: skip
 
 
 def plan_pass(data: object, val: object | None, settings: FitSettings, *, listed: bool = True) -> PassPlan:
     """What is fitted and what is validated on; settings that do not suit the data are refused."""
-    if is_response_data(data) and not settings.refine:
+    if is_response_data(data):
         return _plan_responses(data, val, settings)
     named, rule = set(settings.sentences.classes), settings.solve.shrinkage
     if data is None and (settings.shots != 0 or not named):
@@ -168,18 +168,14 @@ def plan_pass(data: object, val: object | None, settings: FitSettings, *, listed
     if settings.shots == 0:
         named |= set(find(data).classes if data is not None else ())
         return PassPlan([], [], [f"{counted(len(named), 'class')} by name; no image is fitted."], named)
-    whole = settings.shots is None and not settings.refine and (val is not None) == (rule == "validation")
+    whole = settings.shots is None and (val is not None) == (rule == "validation")
     places = places_of(data) if whole and not listed else None
     if places is not None:  # nothing is drawn from them or held out of them
         held, notes = to_measure(val) if val is not None else ([], [])
         return PassPlan(
             [RowFiles(tuple(places), FITTED)], held, [f"Found {counted(len(places), 'file')} to fit.", *notes]
         )
-    if settings.refine:  # what decides on a refinement is held out
-        rule = "validation"
     train, held, notes = to_fit(data, val, rule=rule, seed=settings.solve.seed, shots=settings.shots)
-    if any(isinstance(part, Rows) for part in (*train, held)):
-        raise InputError("A prompt is trained on images, not on responses; give folders or lists of images.")
     plan = PassPlan(list(train), held, notes)
     return replace(plan, names=named | {example.label or "" for example in plan.examples})
 
@@ -409,8 +405,9 @@ def _duplicates(examples: Sequence[Example], gathered: Gathered) -> tuple[list[s
     again = gathered.ledger.repeated()
     names = [examples[row].name for row, _, _ in again]
     found = find_duplicates((digest for _, digest, _ in again), (label for _, _, label in again), names)
-    conflicts = [str(conflict) for conflict in found.conflicts[:SHOWN]]
-    if len(found.conflicts) > SHOWN:
-        conflicts.append(f"{counted(len(found.conflicts) - SHOWN, 'more image')} under two labels.")
+    told = found.conflicts_told(Counter(example.label or "" for example in examples))
+    conflicts = told[:SHOWN]
+    if len(told) > SHOWN:
+        conflicts.append(f"{counted(len(told) - SHOWN, 'more image')} under two labels.")
     repeats = counted(len(found.repeats), "image")
     return [f"Duplicates: {repeats}, such as {found.repeats[0].name!r}."] if found.repeats else [], conflicts

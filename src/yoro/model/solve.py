@@ -15,7 +15,7 @@ from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.model.gathered import Gathered
-from yoro.model.model import Model, Origin, Verb, held_out, known, with_pile
+from yoro.model.model import LEFT_OUT, Model, Origin, Verb, held_out, known, with_pile
 from yoro.model.settings import SolveSettings
 from yoro.text.encoded_bank import EncodedBank
 
@@ -57,6 +57,9 @@ def solve(
         if learned.choice.weight:
             mapping, choice = learned.mapping, replace(choice, temperature=learned.temperature)
             left_out = held_out(learned)
+    if verb is not None and left_out is not None and len(left_out.rows):
+        right = left_out.scored.scores.argmax(axis=1) == left_out.scored.truth
+        verb = replace(verb, more={**verb.more, LEFT_OUT: {"accuracy": float(right.mean()), "n": len(right)}})
     model = Model(
         replace(gathered, statistics=statistics, skipped=[]), mapping, choice, settings.prior, settings.protocol,
         delta, origin, verb.history() if verb is not None else [], words, verb is not None and verb.integers,

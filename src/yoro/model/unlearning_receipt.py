@@ -17,6 +17,7 @@ from yoro.environment import __version__
 from yoro.errors import StoreError, counted
 from yoro.files.atomic import write_file
 from yoro.files.reading import json_digest, read_table, refuse_damaged
+from yoro.files.result_view import Result, Table
 from yoro.mappings.batches import DIGEST
 from yoro.model.ledger import Entry
 from yoro.model.model import Json, Model
@@ -26,8 +27,8 @@ KIND = "yoro-receipt"
 FORMAT = 1
 
 
-@dataclass(frozen=True)
-class Receipt:
+@dataclass(frozen=True, repr=False)
+class Receipt(Result):
     """What was forgotten: contents and labels, the model before and after, and what is not certain."""
 
     removed: tuple[Entry, ...]
@@ -41,6 +42,14 @@ class Receipt:
     def digests(self) -> list[bytes]:
         """The contents that were taken out."""
         return [digest for digest, _ in self.removed]
+
+    def headline(self) -> str:
+        counts = f"{self.before.get('examples')} -> {self.after.get('examples')} examples"
+        return " ".join([f"{counted(len(self.removed), 'example')} forgotten ({counts}).", *self.uncertain])
+
+    def tables(self) -> list[Table]:
+        """What was forgotten."""
+        return [Table([{"digest": digest.hex(), "label": label} for digest, label in self.removed])]
 
     def to_json(self) -> Json:
         """The receipt as plain values, with a digest of itself."""
@@ -73,13 +82,24 @@ def read_receipt(path: str | Path) -> Receipt:
     """A receipt from its file, checked as untrusted input."""
     value = cast(Any, read_table(Path(path), KIND, FORMAT, limits.RECEIPT_BYTES))
     signed = {key: part for key, part in value.items() if key != "digest"}
-    if value.get("digest") != json_digest(signed, ascii_only=False):
+    with refuse_damaged(Path(path)):
+        digest = json_digest(signed, ascii_only=False)  # half a character has none
+    if value.get("digest") != digest:
         raise StoreError(f"'{shown(Path(path))}' was changed after it was written: its digest does not match.")
     with refuse_damaged(Path(path)):
         removed = tuple((_content(entry["digest"]), str(entry["label"])) for entry in value["removed"])
         before, after = ({**value[key], "digest": str(value[key]["digest"])} for key in ("before", "after"))
         uncertain = tuple(str(sentence) for sentence in value["uncertain"])
         return Receipt(removed, before, after, uncertain, str(value["version"]), str(value["date"]))
+
+
+def is_unfinished(path: Path, model: Model) -> bool:
+    """Whether a receipt is there of what is yet to be forgotten by this model: its writer died before it saved."""
+    try:
+        known = read_receipt(path)
+    except (StoreError, OSError):
+        return False
+    return known.before["digest"] == model_digest(model)
 
 
 def digest_of(removed: Iterable[Entry]) -> str:

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from yoro.data.decoding import digest
 from yoro.data.examples import Example
-from yoro.data.response_streams import Collected, collect
-from yoro.data.roles import Rows, find_roles
+from yoro.data.response_streams import collect
+from yoro.data.responses import ResponseBatch
+from yoro.data.roles import to_refine
 from yoro.discriminant.calibration import fit_temperature
 from yoro.discriminant.evidence import mapping_at
 from yoro.discriminant.statistics import ResponseStatistics
@@ -22,13 +24,12 @@ from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
 from yoro.model.checkpoint import fingerprint
 from yoro.model.gathered import Gathered
-from yoro.model.ledger import Ledger
 from yoro.model.model import Model, Verb
 from yoro.model.one_pass import gather
 from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import HERE, Loading, SolveSettings
-from yoro.model.solve import solve
+from yoro.model.solve import settings_of, solve
 from yoro.prompts.trainable import TrainablePrompt
 from yoro.refining.checkpoint import TrainingCheckpoint
 from yoro.refining.heads import MappingHead
@@ -40,12 +41,6 @@ from yoro.refining.recipe import Recipe
 from yoro.refining.settings import RefineRun, RefineSettings, prospects
 from yoro.refining.trainable_pipeline import open_twin, reopen_plain
 from yoro.sources.torch.gradients import Twin
-
-FITTED = (
-    "Its accuracy on them says nothing. Give other images with --val (val=...), or fit and refine together, which "
-    "holds some out: yoro fit DATA --refine 20 (yoro.fit(refine=20))."
-)
-TRAINED = "Give other images with --val (val=...)."
 
 
 @dataclass(frozen=True)
@@ -87,22 +82,24 @@ def refine(
 ) -> tuple[OpenModel, Refinement]:
     """The refined classifier, or the given one if refinement did not help; and how it went.
 
-    `data` are the training images, `val` images that the classifier was not fitted on (default: the val split of
-    `data`).
+    `data` are the training images, `val` others that decide (default: the val split of `data`, or a tenth of each
+    class). Those that the classifier was fitted on are taken out of it, exactly, before the two are compared.
     """
     chosen, means = settings or RefineSettings(), run or RefineRun()
     verb = Verb("refine", before=tuple(classifier.model.history), integers=classifier.model.integers)
-    train, held, notes = _images_of(data, val)
+    train, held, notes = to_refine(data, val, seed=chosen.seed)
     twin, pipeline = open_twin(classifier.model.origin, means.source, chosen.canvas, means.device)
+    held, copies = _unshared(held, train)
+    rival, taken = _rival(classifier, held, means)
     begun = f"Refining on {counted(len(train), 'image')}, validating on {len(held):,}, canvas {twin.side}."
     planned = chosen.recipe(twin.name, 1.0)
-    for note in [*notes, begun, *prospects(len(train), planned.epochs, planned.batch_size)]:
+    for note in [*notes, *copies, *taken, begun, *prospects(len(train), planned.epochs, planned.batch_size)]:
         means.tell(note)
     with threadpool_limits(1, user_api="blas"):  # the cores belong to decoding and the network
         ready = _prepare(classifier.model, twin, pipeline, (train, held), chosen, means)
         recipe = chosen.recipe(twin.name, ready.first.choice.temperature)
         training, start = _training(ready, chosen, recipe)
-    given = _right(classifier, ready, means.loading)
+    given = _right(classifier, rival, ready, means.loading)
     stamp = None if means.checkpoint is None else TrainingCheckpoint(means.checkpoint, _stamp(ready, recipe, start))
     outcome = training.run(
         ready.images(ready.train),
@@ -124,16 +121,56 @@ def refine(
     return OpenModel(model, pipeline=plain), refinement
 
 
-def _images_of(data: object, val: object | None) -> tuple[list[Example], list[Example], list[str]]:
-    """Training and validation examples (`val`, or the val split of the data), and notes on unused data."""
-    roles = find_roles("refine", data, val=val)
-    if isinstance(roles.train, Rows) or isinstance(roles.val, Rows):
-        raise InputError("A prompt is trained on images, not on responses; give image folders or lists.")
-    if not roles.val:
-        raise InputError(
-            "Refinement needs validation images: give them with --val (val=...), or as a folder 'val' beside 'train'."
-        )
-    return roles.train, roles.val, list(roles.notes)
+def _unshared(held: list[Example], train: Sequence[Example]) -> tuple[list[Example], list[str]]:
+    """Validation images that are not training images too, and a sentence on the others; an error if all are.
+
+    Decided by the digests of the files, before any image is decoded.
+    """
+    contents = {content for example in train if (content := _digest(example))}
+    own = [example for example in held if _digest(example) not in contents]
+    if len(own) == len(held):
+        return held, []
+    told = f"{len(held) - len(own):,} of {counted(len(held), 'validation image')} are also training images"
+    if not own:
+        raise InputError(f"{told}, so nothing is left to validate on. Give other images with --val (val=...).")
+    return own, [f"{told} and are left out of the validation."]
+
+
+def _rival(classifier: OpenModel, held: Sequence[Example], run: RefineRun) -> tuple[Model, list[str]]:
+    """The model to beat, which knows no validation image, and a sentence if any had to be taken out of it."""
+    model, contents = classifier.model, {content: example for example in held if (content := _digest(example))}
+    fitted = model.ledger.found(list(contents))
+    if not fitted:
+        return model, []
+    responses = _responses(classifier, {digest: contents[digest] for digest, _ in fitted}, run)
+    digests, labels = [digest for digest, _ in fitted], [label for _, label in fitted]
+    names = [contents[digest].name for digest in digests]
+    gathered = model.gathered.copy()
+    gathered.remove([ResponseBatch(np.stack([responses[d] for d in digests]), labels, None, digests, names)])
+    solving, keep = settings_of(model, gathered)
+    rival = solve(gathered, solving, model.origin, words=model.words, keep=keep)
+    told = f"{len(set(digests)):,} of {counted(len(held), 'validation image')} were used to fit this model"
+    return rival, [f"{told}; it is compared without them (taken out exactly)."]
+
+
+def _responses(
+    classifier: OpenModel, wanted: dict[bytes, Example], run: RefineRun
+) -> dict[bytes, NDArray[np.floating]]:
+    """The classifier's responses by digest: those that it stores, the others read again."""
+    members = classifier.model.members()
+    stored = {} if members is None else dict(zip(members.digests, members.responses, strict=True))
+    rest = [example for digest, example in wanted.items() if digest not in stored]
+    for batch in classifier.pipeline.stream(rest, run.loading).shown("reading", run.progress) if rest else ():
+        stored |= dict(zip(batch.digests, batch.responses, strict=True))
+    return stored
+
+
+def _digest(example: Example) -> bytes:
+    """The digest of an image's content; b"" if it cannot be read, which is reported when it is decoded."""
+    try:
+        return bytes.fromhex(digest(example.image))
+    except Exception:  # as in decoding: whatever is wrong with a stranger's file
+        return b""
 
 
 def _prepare(
@@ -144,27 +181,18 @@ def _prepare(
     settings: RefineSettings,
     run: RefineRun,
 ) -> RefinementInputs:
-    """Read all images once in torch, refuse validation images that were fitted, and fit the predictor of epoch 0."""
+    """Read all images once in torch, and fit the predictor of epoch 0."""
     train, held = examples
     stream = pipeline.stream(held, run.loading)
     kept = collect(stream, "validation", width=twin.width, progress=run.progress)
-    _refuse_shared(model.ledger, kept, "were used to fit this model", FITTED)
     gathered = Gathered.empty(SolveSettings.reservoir, settings.seed)
     gather(gathered, pipeline.stream(train, run.loading), progress=run.progress)
-    _refuse_shared(gathered.ledger, kept, "are also training images", TRAINED)
     solving = SolveSettings("validation" if settings.paper else model.choice.asked, model.prior, settings.protocol)
     seen = ValidationImages(_readable(held, stream.skipped), kept.responses.astype(np.float32), kept.labels)
     validation = seen.responses, seen.labels
     first = solve(gathered, solving, pipeline.origin(), validation=validation, words=model.words)
     skipped = [*gathered.skipped, *stream.skipped]
     return RefinementInputs(twin, pipeline, _readable(train, gathered.skipped), seen, first, skipped)
-
-
-def _refuse_shared(ledger: Ledger, held: Collected, what: str, remedy: str) -> None:
-    """Raise if validation images are in the ledger of the images that the model was fitted or is trained on."""
-    shared = [name for name, known in zip(held.names, ledger.holds(held.digests), strict=True) if known]
-    if shared:
-        raise InputError(f"{len(shared):,} of {len(held):,} validation images {what}, e.g. {shared[0]!r}. {remedy}")
 
 
 def _training(
@@ -199,9 +227,9 @@ def _augmented_start(ready: RefinementInputs, recipe: Recipe) -> AffineMapping:
     return ready.mapping(statistics)
 
 
-def _right(classifier: OpenModel, ready: RefinementInputs, loading: Loading) -> int:
-    """Validation images that the original classifier classifies correctly."""
-    model, held = classifier.model, ready.held
+def _right(classifier: OpenModel, model: Model, ready: RefinementInputs, loading: Loading) -> int:
+    """Validation images that a model, read as the original classifier reads, classifies correctly."""
+    held = ready.held
     if ready.pipeline.describe() == model.origin.describe():
         return int((model.mapping.predict(held.responses) == held.labels).sum())
     stream = classifier.pipeline.stream(held.examples, loading)

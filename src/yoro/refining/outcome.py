@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
+from yoro.files.result_view import Result, Table
 from yoro.model.metrics import percent_text
 from yoro.refining.loop import Outcome
 from yoro.refining.recipe import EpochRecord, Recipe
 
 
-@dataclass(frozen=True)
-class Refinement:
+@dataclass(frozen=True, repr=False)
+class Refinement(Result):
     """The result of a refinement, and why it was kept or not."""
 
     kept: bool
@@ -22,6 +23,13 @@ class Refinement:
     recipe: Recipe
     interrupted: bool = False
     skipped: list[tuple[str, str]] = field(default_factory=list)
+
+    def headline(self) -> str:
+        return self.why
+
+    def tables(self) -> list[Table]:
+        """One row per epoch."""
+        return [Table([{**asdict(one), "accuracy": one.accuracy} for one in self.records], bars=("accuracy",))]
 
     def to_json(self) -> dict[str, object]:
         """Plain values for a machine to read; accuracies are shares of the validation images."""
@@ -56,7 +64,9 @@ def judged(outcome: Outcome, given: int, recipe: Recipe, skipped: list[tuple[str
     elif outcome.chosen > 0:
         why = f"Refinement is not kept: epoch {best.epoch} classifies {_share(best)} correctly, the original {given:,}."
     else:
-        why = f"Refinement is not kept: no epoch beats epoch 0, which classifies {_share(first)} correctly."
+        why = (
+            f"Refinement is not kept: no epoch beats epoch 0, with {_share(first)} correct; the original has {given:,}."
+        )
     why = why if kept else f"{why} The model is returned unchanged."
     if outcome.interrupted:
         why = f"Stopped after epoch {outcome.records[-1].epoch}. {why}"

@@ -14,12 +14,11 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 from PIL import Image
 
-from yoro.data.decoding import decode
 from yoro.data.examples import Example
-from yoro.data.geometry import Geometry
+from yoro.data.thumbnails import SQUASHED, thumbnail_of
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
-from yoro.errors import ImageError, InputError
+from yoro.errors import InputError
 from yoro.model.answers import Answers, left_out_answers
 from yoro.model.ledger import Duplicates, find_duplicates
 from yoro.model.metrics import Evaluation, Measure, Tally
@@ -41,8 +40,6 @@ RIGHT, WRONG = (46, 118, 220), (226, 96, 26)  # colours of a picture, seen on wh
 MOST_MISTAKES = 24  # thumbnails on a page
 MOST_CONFUSIONS = 20  # listed beside a picture; beside a table of numbers half as many
 MOST_BYTES = 65_536  # of one thumbnail; one made by `thumbnail` has about 4,000
-SIDE = 112  # pixels of a thumbnail
-CROPPED, SQUASHED = Geometry(2 * SIDE, "crop"), Geometry(2 * SIDE, "squash")
 JPEG = b"\xff\xd8\xff"
 
 
@@ -60,7 +57,7 @@ class Mistake:
         if len(self.thumbnail) > MOST_BYTES:
             raise InputError(
                 f"The thumbnail of {self.name!r} has {len(self.thumbnail):,} bytes; "
-                f"expected at most {MOST_BYTES:,}. Make it with yoro.reports.evaluation.thumbnail."
+                f"expected at most {MOST_BYTES:,}. Make it with yoro.data.thumbnails.thumbnail."
             )
         if not self.thumbnail.startswith((JPEG, PNG)):
             raise InputError(f"The thumbnail of {self.name!r} is neither a JPEG nor a PNG.")
@@ -73,28 +70,6 @@ class Wrong(NamedTuple):
     name: str
     truth: str
     answer: str
-
-
-def thumbnail(image: NDArray[np.uint8], side: int = SIDE) -> bytes:
-    """A JPEG of an image (height, width, 3) whose longer side is at most `side`; small images stay as they are."""
-    pixels = np.asarray(image)
-    if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8 or not pixels.size:
-        raise InputError(f"An image of shape {pixels.shape}, {pixels.dtype} was given; expected (h, w, 3), uint8.")
-    picture = Image.fromarray(pixels)
-    picture.thumbnail((side, side), Image.Resampling.LANCZOS)
-    stream = io.BytesIO()
-    picture.save(stream, "JPEG", quality=85, optimize=True)
-    return stream.getvalue()
-
-
-def thumbnail_of(example: Example | None, geometry: Geometry = CROPPED, side: int = SIDE) -> bytes | None:
-    """A thumbnail of an example; None if there is none, or if its file is gone since it was read."""
-    if example is None:
-        return None
-    try:
-        return thumbnail(decode(example.image, geometry), side)
-    except ImageError:
-        return None
 
 
 def evaluation_report(

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.data.thumbnails import thumbnail_of
 from yoro.model.open_model import OpenModel
-from yoro.reports.evaluation import thumbnail_of
 from yoro.reports.page import render
 from yoro.trust.explanations import ClassReasons, Explanation, ExplanationStream, Reason, strongest
 from yoro.trust.occlusion import passes

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from yoro.data.examples import Example
 from yoro.data.python_data import Label
+from yoro.data.thumbnails import thumbnail_of
 from yoro.model.answers import ImageAnswer
-from yoro.reports.evaluation import thumbnail_of
 from yoro.reports.page import render
 
 MOST = 300  # pictures on a page

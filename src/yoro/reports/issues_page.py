@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from yoro.reports.evaluation import thumbnail_of
+from yoro.data.thumbnails import thumbnail_of
 from yoro.reports.page import render
 from yoro.trust.label_issues import KINDS, LABEL, Issues
 

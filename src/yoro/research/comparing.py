@@ -8,7 +8,7 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
@@ -17,19 +17,24 @@ from threadpoolctl import threadpool_limits
 
 from yoro.data.python_data import Data, joined
 from yoro.errors import InputError, did_you_mean
-from yoro.files.rows import data_frame
+from yoro.files.result_view import Result, Table
+from yoro.files.rows import Row, data_frame
 from yoro.mappings.batches import Codes, class_codes
+from yoro.model.metrics import NORMAL_95, percent_text, wilson_interval
 from yoro.model.settings import PipelineSettings
-from yoro.research.peers.method import Array, FitTask, Method, check_scores, correct, failure, make_ready, make_task
-from yoro.research.peers.methods import find_methods
-from yoro.research.peers.shared_responses import SharedResponses, read_responses
+from yoro.research.peers.method import Array, FitTask, Method, check_scores, failure, make_ready, make_task
+from yoro.research.peers.methods import METHODS, find_methods
+from yoro.research.peers.shared_responses import Reader, SharedResponses
+from yoro.research.presets import PRESETS, Preset, draw_task, image_names, read_with_presets
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 SEEDS = 3
 LONGEST_REASON = 200  # characters
-OURS = "bdm"  # the default of this package, drawn in colour
+SIX = ("logistic", "ridge", "knn", "ncm", "bdm", "blm+")  # compared unless more are asked for
+SIX_WITH_TEXTS = ("zero-shot", "tip-adapter", "gda", "lp++", "logistic", "bdm")  # the same on an image-text source
+WITHIN_NOISE = "within noise of the best"
 
 
 class CompareOptions(TypedDict, total=False):
@@ -38,6 +43,7 @@ class CompareOptions(TypedDict, total=False):
     val: object
     test: object
     methods: Sequence[str]
+    all: bool
     seeds: int
     shots: int
 
@@ -50,7 +56,7 @@ def compare(
     read: str = PipelineSettings.read,
     **options: Unpack[CompareOptions],
 ) -> Comparison:
-    """Fit and test label mappings, ablations and training-free peers on the same responses.
+    """Our own fits, and other methods on the same images: who answers best?
 
     Parameters
     ----------
@@ -60,27 +66,39 @@ def compare(
         The frozen backbone, and the layer to read.
     val, test
         Validation and test data; by default three tenths of each class are held out for testing, by each seed.
-    methods, seeds, shots
-        Names of the methods (default: all); repetitions, each with its own draws; training images per class.
+    methods, all
+        Names of the methods; by default what `fit` gives ("yoro", "yoro-fast", "yoro-best") and six others, or all.
+    seeds, shots
+        Repetitions, each with its own draws; training images per class.
     """
     known = CompareOptions.__annotations__
     for name in options:
         if name not in known:
             raise InputError(f"Unknown option {name!r}. {did_you_mean(name, known)}")
     methods, seeds, shots = options.get("methods"), options.get("seeds", SEEDS), options.get("shots")
-    find_methods(methods)  # fail on an unknown name before the images are read
+    check_methods(methods)  # fail on an unknown name before the images are read
     if seeds < 1 or (shots is not None and shots < 1):
         raise InputError(f"seeds is {seeds} and shots is {shots}; both must be at least 1.")
     log = logging.getLogger("yoro")
-    shared = read_responses(
-        joined(data, labels),
-        val=options.get("val"),
-        test=options.get("test"),
-        pipeline=PipelineSettings(source=source, read=read),
-    )
+    reader = Reader(options.get("val"), options.get("test"), PipelineSettings(source=source, read=read))
+    shared = read_with_presets(PRESETS if methods is None else methods, joined(data, labels), reader)
     for note in shared.notes:
         log.info(note)
-    return compare_methods(shared, methods=methods, seeds=seeds, shots=shots, tell=log.info)
+    chosen = default_methods(shared, every=options.get("all", False)) if methods is None else methods
+    return compare_methods(shared, methods=chosen, seeds=seeds, shots=shots, tell=log.info)
+
+
+def check_methods(names: Sequence[str] | None) -> None:
+    """Raise if a name is neither that of a method nor of one of our own fits."""
+    others = None if names is None else [name for name in names if name not in PRESETS]
+    if others or not names:
+        find_methods(others)
+
+
+def default_methods(shared: SharedResponses, *, every: bool = False) -> list[str]:
+    """The methods that are compared unless others are named: our own fits, and six others or all."""
+    six = SIX if shared.words is None else SIX_WITH_TEXTS
+    return [*PRESETS, *(METHODS if every else six)]
 
 
 @dataclass(frozen=True)
@@ -98,14 +116,18 @@ class ComparisonRow:
     needs: tuple[str, ...] = ()
     reason: str | None = None
     notes: tuple[str, ...] = ()
+    about: str = ""
+    interval: tuple[float, float] | None = None  # 95 % bounds of the accuracy, by the number of test images (Wilson)
+    tied: bool = False  # whether it is the best, or within noise of the best
+    pass_seconds: float | None = None  # of a pass over the images for this row alone
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The table, best method first and those that could not run last, and facts about the data."""
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
+    """The table: our own fits, then the best method first and those that could not run last; and facts on the data."""
 
     rows: tuple[ComparisonRow, ...]
     facts: dict[str, str]
@@ -114,7 +136,37 @@ class Comparison:
     def ran(self) -> tuple[ComparisonRow, ...]:
         return tuple(row for row in self.rows if row.accuracy is not None)
 
+    @property
+    def best(self) -> ComparisonRow | None:
+        """The row of the highest accuracy; the first of equals."""
+        return max(self.ran, key=lambda row: row.accuracy or 0.0, default=None)
+
+    def verdict(self, row: ComparisonRow) -> str:
+        """What the accuracy of a row means beside that of the best."""
+        return "best" if row is self.best else WITHIN_NOISE if row.tied else ""
+
+    def headline(self) -> str:
+        if self.best is None:
+            return "no method could run."
+        tied = [row.method for row in self.ran if row.tied and row is not self.best]
+        noise = f"; within noise of it: {', '.join(tied)}" if tied else ""
+        return f"best of {len(self.ran)}: {self.best.method}, {percent_text(self.best.accuracy or 0.0)}{noise}."
+
+    def tables(self) -> list[Table]:
+        """A row for each method."""
+        rows: list[Row] = []
+        for row in self.rows:
+            low, high = row.interval or (None, None)
+            rows.append(
+                {
+                    "method": row.method, "accuracy": row.accuracy, "low": low, "high": high,
+                    "verdict": row.reason or self.verdict(row), "about": row.about, "fit_seconds": row.fit_seconds,
+                }
+            )  # fmt: skip
+        return [Table(rows, bars=("accuracy",))]
+
     def to_frame(self) -> DataFrame:
+        """Every figure of every method."""
         return data_frame([row.to_json() for row in self.rows])
 
 
@@ -127,6 +179,7 @@ class _Trial:
     predict_rate: float
     memory_mb: float
     notes: tuple[str, ...]
+    right: dict[str, bool]  # whether each test image, by its name, was answered rightly
 
 
 def compare_methods(
@@ -140,7 +193,7 @@ def compare_methods(
     tell: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
     """Fit and test methods (all by default) at the seeds 0, 1, ..., each with its own hold-out, few-shot draw and
-    random numbers.
+    random numbers; before them our own fits, on responses of their own to the same images.
 
     `texts` are vectors (m, width) of each class and `scale` that of their cosines (default 100), where the responses
     are image vectors of an image-text model; by default those of `shared`. Methods that need texts fail without.
@@ -149,7 +202,8 @@ def compare_methods(
     Accuracies depend on the data and the seeds alone. Methods run one after the other with one
     thread for linear algebra, so that their seconds can be compared.
     """
-    chosen = find_methods(methods)
+    others = None if methods is None else [name for name in methods if name not in PRESETS]
+    chosen = [] if others == [] and methods else find_methods(others)
     if seeds < 1:
         raise InputError(f"seeds is {seeds}; expected at least 1.")
     if texts is None and shared.words is not None:
@@ -167,26 +221,77 @@ def compare_methods(
                     trials[method.name].append(_try(method, task, *test))
                 except Exception as error:  # the failure of one method must not stop the others
                     reasons[method.name] = _shortened(failure(error))
+        ours = [one for one in shared.presets if methods is None or one.name in methods]
+        presets = [_try_preset(one, shared, seeds, shots, tell) for one in ours]
     rows = [_row(method, trials[method.name], reasons.get(method.name)) for method in chosen]
     rows.sort(key=lambda row: (row.accuracy is None, -(row.accuracy or 0.0)))  # ties stay in the registry's order
-    return Comparison(tuple(rows), facts)
+    trials |= {row.method: tried for row, tried in presets}
+    return Comparison(_with_ties([*(row for row, _ in presets), *rows], trials), facts)
+
+
+def _try_preset(
+    preset: Preset, shared: SharedResponses, seeds: int, shots: int | None, tell: Callable[[str], None]
+) -> tuple[ComparisonRow, list[_Trial]]:
+    """One of our own fits at every seed; its responses are read here, unless all share them, and dropped after it."""
+    tell(f"reading for {preset.name}")
+    method, trials = Method(preset.name, lambda _: lambda z: z, about=preset.about), list[_Trial]()
+    try:
+        own = preset.read()
+        method = preset.method(own)
+        for seed in range(seeds):
+            tell(f"seed {seed}, {preset.name}")
+            trials.append(_try(method, *draw_task(own, seed, shots)))
+    except Exception as error:  # weights that are not here, a host that does not answer
+        return _row(method, trials, _shortened(failure(error))), []
+    seconds = None if own.seconds == shared.seconds else own.seconds
+    return replace(_row(method, trials, None), pass_seconds=seconds), trials
+
+
+def _with_ties(rows: Sequence[ComparisonRow], trials: Mapping[str, Sequence[_Trial]]) -> tuple[ComparisonRow, ...]:
+    """The rows with the best marked, and those that are within noise of it.
+
+    Two methods are compared image by image, over the seeds in which it was tested: the difference counts if its sum
+    exceeds 1.96 standard deviations.
+    """
+    ran = [row for row in rows if row.accuracy is not None]
+    if not ran:
+        return tuple(rows)
+    best = _shares(trials[max(ran, key=lambda row: row.accuracy or 0.0).method])
+    tied = set[str]()
+    for row in ran:
+        own = _shares(trials[row.method])
+        apart = np.array([best[name] - own[name] for name in best.keys() & own.keys()])
+        if apart.sum() <= NORMAL_95 * np.sqrt((apart**2).sum()):
+            tied.add(row.method)
+    return tuple(replace(row, tied=row.method in tied) for row in rows)
+
+
+def _shares(trials: Sequence[_Trial]) -> dict[str, float]:
+    """For each test image the share of seeds in which it was answered rightly."""
+    found: dict[str, list[bool]] = {}
+    for trial in trials:
+        for name, right in trial.right.items():
+            found.setdefault(name, []).append(right)
+    return {name: statistics.fmean(answers) for name, answers in found.items()}
 
 
 def _draw(
     shared: SharedResponses, seed: int, shots: int | None, texts: Mapping[str, ArrayLike] | None, scale: float
-) -> tuple[FitTask, tuple[Array, Codes]]:
-    """The task of one seed, and the test responses with their classes."""
+) -> tuple[FitTask, tuple[Array, Codes, Sequence[str]]]:
+    """The task of one seed, and the test responses with their classes and names."""
     train, test = shared.draw(seed, shots)
     held = None if shared.val is None else (shared.val.responses, shared.val.labels)
     groups = train.groups if any(train.groups) else None
     task = make_task(train.responses, train.labels, validation=held, texts=texts, scale=scale, groups=groups, seed=seed)
-    return task, (test.responses.astype(np.float64), class_codes(test.labels.tolist(), task.classes))
+    truth = class_codes(test.labels.tolist(), task.classes)
+    return task, (test.responses.astype(np.float64), truth, image_names(test))
 
 
 def _row(method: Method, trials: Sequence[_Trial], reason: str | None) -> ComparisonRow:
     if reason is not None:
-        return ComparisonRow(method.name, passes=method.passes, needs=method.needs, reason=reason)
+        return ComparisonRow(method.name, passes=method.passes, needs=method.needs, reason=reason, about=method.about)
     accuracies = tuple(trial.accuracy for trial in trials)
+    tested = len({name for trial in trials for name in trial.right})
     return ComparisonRow(
         method.name,
         statistics.fmean(accuracies),
@@ -198,10 +303,12 @@ def _row(method: Method, trials: Sequence[_Trial], reason: str | None) -> Compar
         passes=method.passes,
         needs=method.needs,
         notes=tuple(dict.fromkeys(note for trial in trials for note in trial.notes)),
+        about=method.about,
+        interval=wilson_interval(statistics.fmean(accuracies), tested),
     )
 
 
-def _try(method: Method, task: FitTask, responses: Array, truth: Codes) -> _Trial:
+def _try(method: Method, task: FitTask, responses: Array, truth: Codes, names: Sequence[str]) -> _Trial:
     """Fit and test once.
 
     Memory, as far as Python and numpy report it, is traced at the first seed only, because tracing is slow, and not if
@@ -226,9 +333,10 @@ def _try(method: Method, task: FitTask, responses: Array, truth: Codes) -> _Tria
         scores = scorer(responses)
         after = time.perf_counter()
     check_scores(scores, len(truth), len(task.classes))
-    accuracy = correct(scores, truth) / len(truth)
+    right = scores.argmax(axis=-1) == truth
     notes = tuple(_shortened(str(w.message)) for w in caught if issubclass(w.category, UserWarning))
-    return _Trial(accuracy, fitted - started, len(scores) / max(after - before, 1e-9), peak / 2**20, notes)
+    rate, answered = len(scores) / max(after - before, 1e-9), dict(zip(names, right.tolist(), strict=True))
+    return _Trial(int(right.sum()) / len(truth), fitted - started, rate, peak / 2**20, notes, answered)
 
 
 def _shortened(message: str) -> str:
@@ -260,16 +368,16 @@ def comparison_html(comparison: Comparison, title: str = "Comparison of methods"
     from yoro.reports.svg import CostPoint, cost_plot
 
     points = [
-        CostPoint(
-            row.method, row.fit_seconds or 0.0, row.accuracy or 0.0, row.deviation or 0.0, ours=row.method == OURS
-        )
+        CostPoint(row.method, row.fit_seconds or 0.0, row.accuracy or 0.0, (high - low) / 2, ours=row.method in PRESETS)
         for row in comparison.ran
+        for low, high in [row.interval or (0.0, 0.0)]
     ]
     return render(
         "comparison.html",
         title=title,
         facts=comparison.facts,
         plot=cost_plot(points) if points else "",
-        ran=comparison.ran,
+        ran=[(row, comparison.verdict(row)) for row in comparison.ran],
+        noise=WITHIN_NOISE,
         refused=[row for row in comparison.rows if row.accuracy is None],
     )

@@ -116,8 +116,8 @@ def _guess(text: str, known: Sequence[str], networks: Callable[[], Sequence[str]
     if within := [name for name in known if bare and bare.lower() in name.lower()][:2]:
         return f"Did you mean {' or '.join(map(repr, within))}? `yoro models` lists more."
     return (
-        did_you_mean(text, known, most=2, else_all=False)
-        or did_you_mean(f"embedded:{bare}", known, alike=0.8, else_all=False)
+        did_you_mean(text, known, most=2, alike=0.7, else_all=False)
+        or did_you_mean(f"embedded:{bare}", known, alike=0.9, else_all=False)
         or "Names look like embedded:lite0, onnx:PATH, timm:NAME, torchvision:NAME/WEIGHTS, open_clip:MODEL/TAG, "
         "callable:module:function, https://HOST, endpoint:FILE.toml; `yoro models` lists them."
     )

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from yoro.environment import install, refuse_telemetry
 from yoro.errors import SourceError
-from yoro.sources.models import install_command, installed, list_sources
+from yoro.sources.models import install_command, installed, list_sources, places_of
 from yoro.sources.names import SourceName, parse_name, with_side
 from yoro.sources.protocol import FREE, Calls, Reading, ResponseSource, check_cpu, check_reading, is_dual
 from yoro.sources.runtime import GraphSource
+from yoro.sources.weight_caches import need_weights
 
 if TYPE_CHECKING:
     from yoro.sources.torch.network import MakeNetwork, Network
@@ -107,6 +108,11 @@ def torch_network(name: str, read: Reading, side: int | None = None) -> tuple[So
     return parsed, _need_network(kind, name)(parsed, read)
 
 
+def check_gradients(name: str) -> None:
+    """Raise if the source of that name cannot give gradients; nothing is opened."""
+    _need_network(find_kind(name)[1], name)
+
+
 def needs_consent(name: str) -> str | None:
     """What opening the source would do that needs the user's consent; None if it is harmless."""
     if name.startswith("callable:"):
@@ -148,6 +154,8 @@ def _need_network(kind: Kind, name: str) -> MakeNetwork:
     if not kind.network:
         raise SourceError(f"{name!r} gives no gradients: {kind.black_box}. {INSTEAD}")
     need_torch(kind.package, name)
+    if places := places_of(name):
+        need_weights(name, places)  # before torch is imported, which takes seconds
     return _imported(kind.network)
 
 

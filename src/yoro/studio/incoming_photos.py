@@ -14,10 +14,10 @@ from yoro.data.decoding import file_bytes
 from yoro.data.examples import Dataset, Example
 from yoro.data.find import find
 from yoro.data.geometry import Geometry
+from yoro.data.thumbnails import thumbnail
 from yoro.errors import ImageError, InputError, counted, one_line
 from yoro.http.uploads import Upload, checked_label
 from yoro.model.model import Json
-from yoro.reports.evaluation import thumbnail
 from yoro.studio.edits import UNSORTED
 from yoro.studio.workspace import Workspace
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.errors import InputError
+from yoro.data.examples import Example
+from yoro.data.find import find
+from yoro.data.response_streams import is_response_data
+from yoro.data.thumbnails import thumbnail_of
+from yoro.errors import InputError, counted
+from yoro.files.result_view import Result, Table
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
@@ -32,13 +38,23 @@ class Candidate:
         return {"path": self.name, **{key: value for key, value in vars(self).items() if key != "name"}}
 
 
-@dataclass(frozen=True)
-class NextToLabel:
+@dataclass(frozen=True, repr=False)
+class NextToLabel(Result):
     """Images to label next, in the order to label them."""
 
     candidates: tuple[Candidate, ...]
     looked_at: int
     skipped: tuple[tuple[str, str], ...] = ()
+    pictures: Mapping[str, Example] = field(default_factory=dict)  # by name; none of responses
+
+    def headline(self) -> str:
+        return f"label these {len(self.candidates):,} of {counted(self.looked_at, 'image')} next, from the top."
+
+    def tables(self) -> list[Table]:
+        """The candidates, in the order to label them."""
+        rows, pictures = [candidate.row() for candidate in self.candidates], self.pictures
+        picture = (lambda row: thumbnail_of(pictures.get(str(row["path"])))) if pictures else None
+        return [Table(rows, bars=("probability", "margin"), picture=picture)]
 
 
 def choose_next(
@@ -47,6 +63,10 @@ def choose_next(
     """Choose `count` unlabelled images to label next, by uncertainty and diversity."""
     if count < 1:
         raise InputError(f"Cannot choose {count} images to label; expected 1 or more.")
+    pictures = dict[str, Example]()
+    if not is_response_data(data):
+        data = find(data, labelled=False)
+        pictures = {example.name: example for example in data}
     stream = classifier.answers(data, loading=loading, progress=progress)
     batches = list(stream)
     unseen = [np.flatnonzero(~classifier.fitted(batch.digests)).tolist() for batch in batches]
@@ -62,7 +82,8 @@ def choose_next(
         second, first = np.argsort(logs[row], kind="stable")[-2:]
         sure, next_ = (float(np.exp(logs[row, i])) for i in (first, second))
         found.append(Candidate(names[row], classes[first], sure, classes[second], sure - next_))
-    return NextToLabel(tuple(found), len(names), tuple(stream.skipped))
+    shown = {one.name: pictures[one.name] for one in found if one.name in pictures}
+    return NextToLabel(tuple(found), len(names), tuple(stream.skipped), shown)
 
 
 def spread_doubt(probabilities: Array, features: Array, count: int) -> list[int]:

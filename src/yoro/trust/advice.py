@@ -13,10 +13,12 @@ from yoro.data.responses import ResponseBatch
 from yoro.data.splits import draw_few
 from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.reservoir import Members
-from yoro.errors import InputError
+from yoro.errors import InputError, counted
+from yoro.files.result_view import Result, Table
 from yoro.mappings.batches import class_codes
 from yoro.model.answers import left_out_answers
 from yoro.model.gathered import Gathered
+from yoro.model.metrics import percent_text
 from yoro.model.model import Model
 from yoro.model.one_pass import fit_model
 from yoro.model.settings import FitSettings, SolveSettings
@@ -50,8 +52,8 @@ class LayerAccuracy:
     weight: float
 
 
-@dataclass(frozen=True)
-class Advice:
+@dataclass(frozen=True, repr=False)
+class Advice(Result):
     """Figures by exact leave-one-out, or of refits on some of the images, tested on the others."""
 
     images: int
@@ -65,11 +67,34 @@ class Advice:
     seconds: float = 0.0  # that the pass took
     notes: tuple[str, ...] = field(default=())
 
+    def headline(self) -> str:
+        what = f"{counted(self.images, 'image')} of {counted(self.classes, 'class')}"
+        expected = [f"{_percent(point)} with {point.images:g} per class" for point in self.forecast]
+        need = self.needs[0] if self.needs else None
+        weakest = (
+            "" if need is None else f" Add images of {need.name} first ({need.images:,}; recall {need.recall:.0%})."
+        )
+        told = f"leave-one-out accuracy {_percent(self.now)}; expected on new images: {', '.join(expected)}."
+        return " ".join([f"{what}, {told}{weakest}", *self.notes])
+
+    def tables(self) -> list[Table]:
+        """The learning curve, then the classes by need."""
+        kinds = {"refits on fewer": self.curve, "leave-one-out": (self.now,), "forecast": self.forecast}
+        points = [{"what": kind, **vars(point)} for kind, points in kinds.items() for point in points]
+        needs = Table([vars(need) for need in self.needs], "Which classes need images", ("recall", "probability"))
+        layers = Table([vars(layer) for layer in self.readings], "Each layer alone", ("accuracy", "weight"))
+        return [Table(points, bars=("accuracy", "low", "high")), needs, layers]
+
     def to_json(self) -> dict[str, object]:
         plain = {**vars(self), "now": vars(self.now)}
         for key in ("curve", "forecast", "needs", "readings"):
             plain[key] = [vars(item) for item in getattr(self, key)]
         return plain
+
+
+def _percent(point: CurvePoint) -> str:
+    low, high = (percent_text(bound, 0, "") for bound in (point.low, point.high))
+    return f"{percent_text(point.accuracy, 0, ' %')} ({low} to {high})"
 
 
 def advise(model: Model) -> Advice:

@@ -17,7 +17,10 @@ from yoro.data.find import find
 from yoro.data.response_streams import is_response_data
 from yoro.discriminant.evidence import mapping_at
 from yoro.errors import InputError, did_you_mean
+from yoro.files.result_view import Result, Table
+from yoro.files.rows import Row
 from yoro.model.answers import Answers
+from yoro.model.metrics import percent_text
 from yoro.model.model import Json, Model
 from yoro.model.open_model import OpenModel
 from yoro.model.priors import fitted_log_prior
@@ -33,8 +36,8 @@ NEAR = 5  # fitted images that are named
 TOP = 5  # terms on each side
 
 
-@dataclass(frozen=True)
-class ClassReasons:
+@dataclass(frozen=True, repr=False)
+class ClassReasons(Result):
     """The terms of one layer that count for and against a class, the strongest first.
 
     A term's strength is its weight for the class less the mean over all classes, times its standard deviation over the
@@ -53,6 +56,15 @@ class ClassReasons:
     def speaking_against(self, count: int = TOP) -> list[Reason]:
         return _last(self.names, self.strengths, count)
 
+    def headline(self) -> str:
+        return f"{self.label}: the terms of {self.reading} for it and against it ({self.share:.0%} of the answer)."
+
+    def tables(self) -> list[Table]:
+        """The strongest terms for the class, then those against it."""
+        terms = [*self.speaking_for(), *self.speaking_against()]
+        rows: list[Row] = [{"term": name, "strength": value} for name, value in terms]
+        return [Table(rows, bars=("strength",))]
+
     def to_json(self, top: int = TOP) -> Json:
         return {
             "label": self.label,
@@ -63,8 +75,8 @@ class ClassReasons:
         }
 
 
-@dataclass(frozen=True)
-class Part:
+@dataclass(frozen=True, repr=False)
+class Part(Result):
     """The contributions of one layer, term by term: above zero for the prediction, below for the second best."""
 
     reading: str
@@ -85,6 +97,13 @@ class Part:
     def value(self) -> float:
         return float(self.contributions.sum()) + self.rest
 
+    def headline(self) -> str:
+        return f"{self.reading} contributes {self.value:+.3g} to the log odds."
+
+    def tables(self) -> list[Table]:
+        """The strongest terms on both sides."""
+        return [_terms_table([self])]
+
     def to_json(self, top: int = TOP) -> Json:
         """The strongest terms on both sides, and the sum of the others."""
         kept = [*_first(self.said, self.contributions, top), *_last(self.said, self.contributions, top)]
@@ -92,8 +111,8 @@ class Part:
         return {"reading": self.reading, "value": self.value, "terms": _listed(kept), "others": others}
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Result):
     """Why an image got its label and not the second best.
 
     `difference` is the log odds of the two: the sum of `prior`, of `offset` and of the values of `parts`. A part is
@@ -113,6 +132,28 @@ class Explanation:
     parts: tuple[Part, ...]
     nearest: tuple[Neighbour, ...] = ()
     occlusion: Array | None = None  # (grid, grid) by how much covering a cell lowers the difference
+
+    def headline(self) -> str:
+        best, second = (percent_text(share) for share in (self.probability, self.second_probability))
+        return f"{self.name}: {self.label} {best}, not {self.second} {second}; log odds {self.difference:.3g}."
+
+    def tables(self) -> list[Table]:
+        """The strongest contributions on both sides, those of the layers, and the nearest training images."""
+        layers: list[Row] = [{"layer": part.reading, "contribution": part.value} for part in self.parts]
+        layers += [{"layer": "prior", "contribution": self.prior}, {"layer": "offset", "contribution": self.offset}]
+        near = [vars(neighbour) for neighbour in self.nearest]
+        return [
+            _terms_table(self.parts), Table(layers, "By layer", ("contribution",)),
+            Table(near, "Nearest training images", ("similarity",)),
+        ]  # fmt: skip
+
+    def row(self) -> Row:
+        """The explanation in one row: both classes, and the strongest reason for the prediction."""
+        reasons = strongest(self.parts, 1)[0] if self.parts else []
+        return {
+            "path": self.name, "label": self.label, "probability": self.probability, "second": self.second,
+            "second_probability": self.second_probability, "reason": reasons[0][0] if reasons else "",
+        }  # fmt: skip
 
     def to_json(self, top: int = TOP) -> Json:
         return {
@@ -272,6 +313,13 @@ def strongest(parts: Sequence[Part], count: int = TOP) -> tuple[list[Reason], li
     names = [name for part in parts for name in part.said]
     values = np.concatenate([part.contributions for part in parts])
     return _first(names, values, count), _last(names, values, count)
+
+
+def _terms_table(parts: Sequence[Part]) -> Table:
+    """The strongest terms for the prediction, then those for the second best."""
+    terms = [term for side in strongest(parts) for term in side] if parts else []
+    rows: list[Row] = [{"term": name, "contribution": value} for name, value in terms]
+    return Table(rows, bars=("contribution",))
 
 
 def _first(names: Sequence[str], values: Array, count: int) -> list[Reason]:

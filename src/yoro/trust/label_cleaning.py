@@ -12,7 +12,7 @@ from yoro import limits
 from yoro.data.examples import Example, class_name, shown, storable
 from yoro.data.lists import listed_rows
 from yoro.data.response_streams import Collected
-from yoro.errors import ImageError, InputError, StoreError, counted
+from yoro.errors import ImageError, InputError, StatisticsError, StoreError, counted
 from yoro.files.reading import read_bounded
 from yoro.files.rows import FORMULA
 from yoro.files.tensors import parse_tensors, write_tensors
@@ -35,6 +35,10 @@ class Correction:
     label: str
     new: str | None  # None: it is removed
     digest: bytes = b""  # of its content, where the list tells
+
+    def file(self, folder: Path) -> Path:
+        """Its file: beside the list, which lies in `folder`, or from the working directory."""
+        return folder / self.name if (folder / self.name).is_file() else Path(self.name)
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def read_corrections(path: Path) -> list[Correction]:
         if lacking:
             raise InputError(
                 f"{where}: no column {lacking[0]!r}. Expected path, label, action and, to relabel, proposed, "
-                "as `yoro inspect M.yoro DATA --issues` writes them."
+                "as `yoro issues DATA --out LIST` writes them."
             )
         values = {key: _plain(row.get(key)) for key in ("path", "label", "action", "proposed", "digest")}
         action = values["action"].lower() or KEEP
@@ -115,8 +119,7 @@ def _exchange(classifier: OpenModel, wanted: Sequence[Correction], folder: Path,
     listed = [one for one in wanted if one.digest]
     labels, names = [one.label for one in listed], [one.name for one in listed]
     classifier.model.ledger.check([one.digest for one in listed], labels, names)
-    places = [folder / one.name if (folder / one.name).is_file() else Path(one.name) for one in wanted]
-    examples = [Example(place, one.label, one.name) for place, one in zip(places, wanted, strict=True)]
+    examples = [Example(one.file(folder), one.label, one.name) for one in wanted]
     digests = [one.digest for one in wanted]
     before, _ = responses_of(classifier, examples, replace(loading, strict=True), digests=digests)
     for one, content in zip(wanted, before.digests, strict=True):
@@ -137,6 +140,17 @@ def write_undo(path: Path, done: Exchange) -> None:
     }
     contents = np.frombuffer(b"".join(before.digests), dtype=np.uint8).reshape(-1, DIGEST)
     write_tensors(path, {"responses": before.responses, "digests": contents}, facts)
+
+
+def is_unfinished(classifier: OpenModel, undo: Path, reviewed: Path) -> bool:
+    """Whether an undo file belongs to this list and the model is still unchanged: its writer died before it saved."""
+    try:
+        before = _read_undo(undo, classifier.model.statistics.width)
+        classifier.model.ledger.check(before.before.digests, before.before.labels.tolist(), before.before.names)
+    except (StoreError, StatisticsError, OSError):
+        return False
+    told = list(zip(before.before.names, before.before.labels.tolist(), before.new, strict=True))
+    return told == [(one.name, one.label, one.new) for one in read_corrections(reviewed)]
 
 
 def _read_undo(path: Path, width: int) -> Exchange:

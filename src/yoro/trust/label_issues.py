@@ -9,9 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.data.thumbnails import thumbnail_of
 from yoro.discriminant.calibration import margins
 from yoro.discriminant.readings import Layout, unit_rows
-from yoro.errors import InputError
+from yoro.errors import InputError, counted
+from yoro.files.result_view import Result, Table
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
@@ -61,8 +63,8 @@ class Issue:
         }
 
 
-@dataclass(frozen=True)
-class Issues:
+@dataclass(frozen=True, repr=False)
+class Issues(Result):
     """The issues of labelled examples, and the leave-one-out answers behind them.
 
     `labels` (n,) and `pred_probs` (n, classes) are what cleanlab's `find_label_issues` takes: indices into `classes`,
@@ -94,6 +96,19 @@ class Issues:
     @property
     def pred_probs(self) -> Array:
         return np.exp(self.left_out.log_probabilities)
+
+    def headline(self) -> str:
+        counts = [f"{len(found):,} {kind}" for kind in KINDS if (found := self.of(kind))]
+        doubtful = sum(issue.score > 0 for issue in self.of(LABEL))
+        told = f"{counted(len(self.found), 'issue')} in {counted(len(self.names), 'example')}"
+        return f"{told} ({', '.join(counts) or 'none'}); another class is more probable for {doubtful:,} labels."
+
+    def tables(self) -> list[Table]:
+        """The issues, the most suspicious of each kind first."""
+        rows = [{k: v for k, v in issue.row().items() if k not in ("digest", "action")} for issue in self.found]
+        pictures = self.left_out.pictures
+        picture = (lambda row: thumbnail_of(pictures.get(str(row["path"])))) if pictures else None
+        return [Table(rows, bars=("probability",), picture=picture)]
 
     def of(self, kind: str) -> list[Issue]:
         return [issue for issue in self.found if issue.kind == kind]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,11 @@ Array = NDArray[np.float64]
 class LeftOutExamples:
     """Labelled examples, and their leave-one-out log-probabilities (n, classes)."""
 
-    examples: Collected
+    examples: Collected = field(repr=False)
     classes: tuple[str, ...]
-    log_probabilities: Array
-    fitted: NDArray[np.bool_]  # (n,) which of them the model was fitted on
-    pictures: Mapping[str, Example]  # by name; none of responses
+    log_probabilities: Array = field(repr=False)
+    fitted: NDArray[np.bool_] = field(repr=False)  # (n,) which of them the model was fitted on
+    pictures: Mapping[str, Example] = field(repr=False)  # by name; none of responses
     notes: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
 

@@ -11,6 +11,7 @@ import numpy as np
 from yoro.data.responses import ResponseBatch
 from yoro.data.roles import to_change
 from yoro.errors import InputError, counted
+from yoro.files.result_view import Result, Table
 from yoro.model.ledger import Entry
 from yoro.model.model import Model, Origin
 from yoro.model.one_pass import ThisProcess, in_views, origin_of
@@ -34,8 +35,8 @@ class Finding:
     said: str
 
 
-@dataclass(frozen=True)
-class Verification:
+@dataclass(frozen=True, repr=False)
+class Verification(Result):
     """Whether a receipt holds, and the checks behind it."""
 
     findings: tuple[Finding, ...]
@@ -46,6 +47,15 @@ class Verification:
     @property
     def holds(self) -> bool:
         return all(finding.holds for finding in self.findings)
+
+    def headline(self) -> str:
+        failed = [finding.said for finding in self.findings if not finding.holds]
+        verdict = "The receipt holds." if self.holds else "The receipt does not hold."
+        return " ".join([verdict, *failed, *self.uncertain])
+
+    def tables(self) -> list[Table]:
+        """The checks."""
+        return [Table([vars(finding) for finding in self.findings])]
 
     def to_json(self) -> dict[str, object]:
         findings = [vars(finding) for finding in self.findings]

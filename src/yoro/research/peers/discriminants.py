@@ -115,8 +115,13 @@ def _groups(task: FitTask) -> NDArray[np.str_]:
 
 FEATURES = partial(fit_spoken, target="identity")
 BDM = (
-    Method("bdm", partial(fit, votes=True), ("stored data",), about="YORO's default: shrinkage by exact leave-one-out"),
-    Method("bdm-images", fit_spoken, ("texts", "stored data"), about="the default without the zero-shot head"),
+    Method(
+        "bdm",
+        partial(fit, votes=True),
+        ("stored data",),
+        about="the paper's discriminant, on one layer",
+    ),
+    Method("bdm-images", fit_spoken, ("texts", "stored data"), about="the same without the zero-shot head"),
     Method("zero-shot", fit_zero_shot, ("texts",), 0, about="the zero-shot head of the texts alone"),
     Method("bdm-validation", partial(fit, rule="validation"), ("validation",), about="the paper's rule"),
     Method("bdm-oas", partial(fit, rule="oas"), about="oracle approximating shrinkage"),
@@ -156,5 +161,9 @@ LABEL_MAPPINGS = (
     Method("rlm", fit_random, passes=0, about="random label mapping"),
     Method("flm", partial(fit_table, table=CoOccurrence, solve=frequency_mapping), about="frequency label mapping"),
     Method("blm", partial(fit_table, table=CoOccurrence, solve=bayesian_mapping), about="Bayesian label mapping"),
-    Method("blm+", partial(fit_table, table=plus_table, solve=bayesian_mapping), about="BLM over probabilities"),
+    Method(
+        "blm+",
+        partial(fit_table, table=plus_table, solve=bayesian_mapping),
+        about="BLM over probabilities",
+    ),
 )

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from yoro.data.response_streams import Collected, ResponseStream, collect, identity_of
 from yoro.data.roles import ROLES, Rows, find_roles, refuse_one_class
 from yoro.data.splits import few_shot, hold_out
+from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, WidthError
-from yoro.model.model import difference
+from yoro.model.model import Origin, difference
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import HERE, Loading, PipelineSettings
+from yoro.model.views import BothViews
 from yoro.text.encoded_bank import EncodedBank, encoded_bank_of
 from yoro.text.settings import SentenceSettings
+
+if TYPE_CHECKING:
+    from yoro.research.presets import Preset
 
 HELD_OUT = 0.3  # of each class to test on, where no test data are given
 
@@ -31,10 +37,25 @@ class SharedResponses:
     skipped: list[tuple[str, str]] = field(default_factory=list)  # images that could not be read, and why
     words: EncodedBank | None = None  # the sentences of an image-text source, and their vectors
     notes: tuple[str, ...] = ()  # on data that were found or ignored, and on the sentences
+    layout: Layout | None = None  # the readings of a response, where that is known
+    both_views: bool = False  # whether responses hold those of one view and then those of two
+    presets: tuple[Preset, ...] = ()  # our own fits, with responses of their own to the same images
 
     @property
     def width(self) -> int:
         return int(self.train.responses.shape[1])
+
+    def reading(self, name: str) -> SharedResponses:
+        """One reading of the responses alone, as it came from the network; all, where they are a single one."""
+        if self.layout is None or self.layout.plain or name not in self.layout.names:
+            return self
+        columns = self.layout.slices[self.layout.names.index(name)]
+
+        def taken(part: Collected | None) -> Collected | None:
+            return part and replace(part, responses=part.responses[:, columns])
+
+        train = replace(self.train, responses=self.train.responses[:, columns])
+        return replace(self, train=train, val=taken(self.val), test=taken(self.test), layout=None)
 
     @property
     def images(self) -> int:
@@ -57,6 +78,22 @@ class SharedResponses:
         if shots is not None:
             train = train.take(few_shot(train.labels.tolist(), shots, seed))
         return train, test
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How the responses of a comparison are read; see `read_responses`."""
+
+    val: object | None = None
+    test: object | None = None
+    pipeline: PipelineSettings = field(default_factory=PipelineSettings)
+    sentences: SentenceSettings = field(default_factory=SentenceSettings)
+    loading: Loading = HERE
+    progress: bool = False
+
+    def read(self, data: object) -> SharedResponses:
+        """Read every image once."""
+        return read_responses(data, **vars(self))
 
 
 def read_responses(
@@ -83,11 +120,14 @@ def read_responses(
     asked = words.asked()
     if asked and "train" not in images:
         raise InputError(f"{asked} applies to images; responses are compared as they are.")
-    encoded, notes = None, list(roles.notes)
+    encoded, notes, layout, both = None, list(roles.notes), Origin(made_by=identity_of(data)).layout, False
     if "train" in images:
         refuse_one_class({example.label or "" for example in images["train"]}, data)
     if images:
         made = make_pipeline(chosen)
+        both = made.layout.views == 2
+        made = BothViews(made) if both else made
+        layout = made.layout
         if "train" in images:
             names = {example.label or "" for example in images["train"]}
             encoded, odd = encoded_bank_of(made.source, names, words, asked=asked, progress=progress)
@@ -98,7 +138,7 @@ def read_responses(
     return SharedResponses(
         read["train"], read.get("val"), read.get("test"), chosen.source if images else "responses",
         time.perf_counter() - started, [each for stream in streams.values() for each in stream.skipped],
-        encoded, tuple(notes),
+        encoded, tuple(notes), layout, both,
     )  # fmt: skip
 
 

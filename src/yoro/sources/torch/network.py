@@ -112,6 +112,8 @@ def load_network(
     if "weights" not in name.options:
         try:
             return fetch()
+        except SourceError:
+            raise
         except Exception as error:  # whatever the network, the hub and the disk can raise
             raise SourceError(
                 f"{name.text!r}: its weights cannot be downloaded ({type(error).__name__}: {first_line(error)}). "

@@ -27,6 +27,7 @@ from yoro.sources.names import SourceName, check_options, side_option
 from yoro.sources.protocol import IdentifiedSource, Identity, Images, Reading, Responses, as_colour, check_responses
 from yoro.sources.torch.export import quiet_logging
 from yoro.sources.torch.network import Network, State, state_digest
+from yoro.sources.torch.zoo import weights_at_hand
 
 if TYPE_CHECKING:
     import onnx
@@ -161,7 +162,8 @@ def _create(name: SourceName) -> torch.nn.Module:
     if tag not in tags:
         known = ", ".join(tags) or "none: give ?weights=FILE"
         raise SourceError(f"{name.text!r}: {architecture} has no weights {tag!r}; choose one of {known}.")
-    return _made(name, architecture, tag, quick=bool(get_pretrained_cfg(architecture, tag).get("quick_gelu")))
+    with weights_at_hand(name):
+        return _made(name, architecture, tag, quick=bool(get_pretrained_cfg(architecture, tag).get("quick_gelu")))
 
 
 def _made(name: SourceName, architecture: str, weights: str | None, *, quick: bool = False) -> torch.nn.Module:

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import timm
 import torch
@@ -21,10 +21,10 @@ from yoro.sources.embedded import imagenet_names
 from yoro.sources.names import SourceName, check_options
 from yoro.sources.protocol import IMAGENET_COLOURS, Identity, Reading, as_colour
 from yoro.sources.torch.network import OPTIONS, Network, last_linear, load_network, state_digest, with_options
+from yoro.sources.weight_caches import is_cached, need_weights
 
 LICENCES = {"apache-2.0": "Apache-2.0", "cc-by-nc-4.0": "CC-BY-NC-4.0", "mit": "MIT", "bsd-3-clause": "BSD-3-Clause"}
 TORCHVISION_LICENCE = "BSD-3-Clause (torchvision); the weights were trained on ImageNet"
-FILES = ("model.safetensors", "pytorch_model.bin", "open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 
 
 def timm_network(name: SourceName, read: Reading) -> Network:
@@ -32,7 +32,7 @@ def timm_network(name: SourceName, read: Reading) -> Network:
     check_options(name, OPTIONS)
     if not timm.is_model(name.rest.partition(".")[0]):
         raise _unknown(name, name.rest, timm.list_models())
-    fetch = partial(timm.create_model, name.rest, pretrained=True)
+    fetch = partial(_fetched, name, partial(timm.create_model, name.rest, pretrained=True))
     module = load_network(name, partial(_create_timm, name), fetch, "FILE.safetensors")
     config, licence = resolve_model_data_config(module), module.pretrained_cfg.get("license")
     identity = Identity(
@@ -53,6 +53,11 @@ def timm_network(name: SourceName, read: Reading) -> Network:
     return network
 
 
+def _fetched(name: SourceName, fetch: Callable[[], torch.nn.Module]) -> torch.nn.Module:
+    with weights_at_hand(name):
+        return fetch()
+
+
 def _create_timm(name: SourceName, **arguments: int) -> torch.nn.Module:
     try:
         return timm.create_model(name.rest, pretrained=False, **arguments)
@@ -69,7 +74,7 @@ def torchvision_network(name: SourceName, read: Reading) -> Network:
     module = load_network(
         name,
         partial(models.get_model, architecture, weights=None, **untrained),
-        partial(models.get_model, architecture, weights=weights, progress=False),
+        partial(_fetched, name, partial(models.get_model, architecture, weights=weights, progress=False)),
         "FILE.pth",
     )
     transform = weights.transforms()
@@ -112,48 +117,49 @@ def network_names() -> list[str]:
 
 def weights_cached(name: SourceName) -> bool:
     """Whether the weights are in a cache of this machine; True for a name that only the library can refuse."""
-    found = {"timm": _timm, "torchvision": _torchvision, "open_clip": _open_clip}[name.prefix](name.rest)
-    return not found or any(_in_hub(place) if kind == "hub" else _in_cache(place) for kind, place in found)
+    found = weight_places(name)
+    return not found or is_cached(found)
 
 
-def _timm(rest: str) -> list[tuple[str, str]]:
+@contextmanager
+def weights_at_hand(name: SourceName) -> Iterator[None]:
+    """Where weights are fetched: from a cache alone if no hub answers; an error at once if they are in none."""
+    from huggingface_hub import constants
+
+    found, online = weight_places(name), constants.HF_HUB_OFFLINE
+    away = need_weights(name.text, found) if found else []
+    constants.HF_HUB_OFFLINE = online or bool(away)
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = online
+
+
+def weight_places(name: SourceName) -> list[str]:
+    """Where the library finds the weights: a repository of Hugging Face, a URL; none for a name it does not know."""
+    return [place for place in PLACES[name.prefix](name.rest) if place]
+
+
+def _timm(rest: str) -> list[str | None]:
     config = timm.models.get_pretrained_cfg(rest)
-    return [] if config is None else _places(config.hf_hub_id, config.url)
+    return [] if config is None else [config.hf_hub_id, config.url]
 
 
-def _torchvision(rest: str) -> list[tuple[str, str]]:
+def _torchvision(rest: str) -> list[str | None]:
     architecture, _, tag = rest.partition("/")
     try:
         known = models.get_model_weights(architecture)
     except ValueError:
         return []
     weights = known.__members__.get(tag or "DEFAULT")
-    return [] if weights is None else [("file", weights.url)]
+    return [] if weights is None else [weights.url]
 
 
-def _open_clip(rest: str) -> list[tuple[str, str]]:
+def _open_clip(rest: str) -> list[str | None]:
     from open_clip.pretrained import get_pretrained_cfg
 
     config = get_pretrained_cfg(*rest.split("/", 1)) if "/" in rest else {}
-    return _places(config.get("hf_hub"), config.get("url"))
+    return [config.get("hf_hub"), config.get("url")]
 
 
-def _places(repository: str | None, address: str | None) -> list[tuple[str, str]]:
-    return [(kind, place) for kind, place in (("hub", repository), ("file", address)) if place]
-
-
-def _in_hub(repository: str) -> bool:
-    """Whether Hugging Face's cache has the weights of a repository."""
-    from huggingface_hub import try_to_load_from_cache
-
-    owner, _, rest = repository.partition("/")
-    identity, _, file = rest.partition("/")
-    files = [file] if file else FILES
-    return any(isinstance(try_to_load_from_cache(f"{owner}/{identity}", each), str) for each in files)
-
-
-def _in_cache(address: str) -> bool:
-    """Whether torch's or CLIP's cache has the file of an address."""
-    name = address.rpartition("/")[2]
-    folders = (Path(torch.hub.get_dir(), "checkpoints"), Path("~/.cache/clip").expanduser())
-    return any((folder / name).is_file() for folder in folders)
+PLACES = {"timm": _timm, "torchvision": _torchvision, "open_clip": _open_clip}
