@@ -45,7 +45,8 @@ FEW = 3  # labels of a class below which the mapping of the labels alone has no 
 SAMPLED_DISTANCES = 4096  # labelled responses that tell how far one may lie from its class
 TYPICAL = 0.95  # share of labelled responses that lie as near to their class as an unlabelled one must
 LONE_TYPICAL = 0.9  # the same share of classes' distances from each other, where each has one label
-STANDARD_ERRORS = 1.0  # by which another choice must be better than the usual one
+STANDARD_ERRORS = 2.0  # by which another choice must be better than the usual one
+ENOUGH = 6  # labels of a class from which on the labels alone answer if they are better at all, not by an error
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def _usual(labels: float) -> tuple[_Way, float]:
     """The way and the share of the labels' mapping that do well with so many labels a class."""
     if 0 < labels < FEW:
         return ALONE, 0.0
-    return TOGETHER, 0.3 if labels < 6 else 0.6
+    return TOGETHER, 0.3 if labels < ENOUGH else 0.6
 
 
 def typical_rows(
@@ -371,14 +372,14 @@ class _Tried:
         return Scored(scores, self.truth, counted), self.rows, fit_temperature(scores, self.truth, counted)
 
     def chosen(self, usual: tuple[_Way, float]) -> tuple[_Way, float] | None:
-        """The usual way, or one that is better by a standard error; None if the labels alone are as good."""
+        """The usual way, or one that is clearly better; None if the labels alone are."""
         ways = [(way, share) for way in self.mixtures for share in SHARES]
         losses = {way: self._losses(way) for way in (usual, *ways)}
         best = min(losses, key=lambda way: losses[way].mean())
         if not _better(losses[best], losses[usual], STANDARD_ERRORS):
             best = usual
         alone = self._losses(None)
-        return None if _better(alone, losses[best], STANDARD_ERRORS if self.labels <= FEW else 0.0) else best
+        return None if _better(alone, losses[best], 1.0 if self.labels < ENOUGH else 0.0) else best
 
     def _losses(self, way: tuple[_Way, float] | None) -> Array:
         scores, counted = self.answer(way), np.ones(len(self.truth))
