@@ -45,6 +45,7 @@ FEW = 3  # labels of a class below which the mapping of the labels alone has no 
 SAMPLED_DISTANCES = 4096  # labelled responses that tell how far one may lie from its class
 TYPICAL = 0.95  # share of labelled responses that lie as near to their class as an unlabelled one must
 LONE_TYPICAL = 0.9  # the same share of classes' distances from each other, where each has one label
+LONE_INNER = 0.25  # least share of these that lies within the median of such distances
 STANDARD_ERRORS = 2.0  # by which another choice must be better than the usual one
 ENOUGH = 6  # labels of a class from which on the labels alone answer if they are better at all, not by an error
 
@@ -160,7 +161,10 @@ def typical_rows(
     else:
         between = _distances(means[known], means[known])
         np.fill_diagonal(between, np.inf)
-        limit = float(np.quantile(between.min(axis=1), LONE_TYPICAL))
+        inner, limit = np.quantile(between.min(axis=1), (0.5, LONE_TYPICAL)).tolist()
+        near = _distances(pile, means)[:, known].min(axis=1)
+        if (near <= inner).sum() < LONE_INNER * (near <= limit).sum():
+            limit = inner  # those within reach are strangers, who lie nowhere near
     return _distances(pile, means)[:, known].min(axis=1) <= limit  # type: ignore[no-any-return]
 
 
@@ -373,13 +377,14 @@ class _Tried:
 
     def chosen(self, usual: tuple[_Way, float]) -> tuple[_Way, float] | None:
         """The usual way, or one that is clearly better; None if the labels alone are."""
-        ways = [(way, share) for way in self.mixtures for share in SHARES]
+        ways = [(way, share) for way in self.mixtures for share in SHARES] if self.labels >= FEW else []
         losses = {way: self._losses(way) for way in (usual, *ways)}
         best = min(losses, key=lambda way: losses[way].mean())
         if not _better(losses[best], losses[usual], STANDARD_ERRORS):
             best = usual
         alone = self._losses(None)
-        return None if _better(alone, losses[best], 1.0 if self.labels < ENOUGH else 0.0) else best
+        errors = STANDARD_ERRORS if self.labels < FEW else 1.0 if self.labels < ENOUGH else 0.0
+        return None if _better(alone, losses[best], errors) else best
 
     def _losses(self, way: tuple[_Way, float] | None) -> Array:
         scores, counted = self.answer(way), np.ones(len(self.truth))
@@ -411,7 +416,8 @@ class _Folds:
         turn = self._dealt()
         if (turn >= 0).sum() < max(classes, 10):
             return None
-        ways = dict.fromkeys((usual[0], ALONE, TOGETHER))
+        few = np.median(np.bincount(truth, minlength=classes)) < FEW  # folds keep one label: too few to compare ways
+        ways = dict.fromkeys((usual[0],) if few else (ALONE, TOGETHER))
         rows, alone = [], []
         found: dict[_Way, list[Array]] = {way: [] for way in ways}
         room = max(FOLD_SCORES // classes, classes)
