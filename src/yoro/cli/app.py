@@ -55,7 +55,7 @@ VERBS = {  # module of `cli`, which is imported when it is called; what it takes
     ),
     "models": ("inspect", "[--json]", LOOKING, "List backbones: which are here, and how to get the others."),
     "compare": (
-        "compare", "DATA... [OPTIONS]", LOOKING, "Compare label mappings and training-free methods on your images.",
+        "compare", "DATA... [OPTIONS]", LOOKING, "Compare yoro fit with other methods on your images.",
     ),
     "forget": (
         "change", "M.yoro DATA... [--out N.yoro] [--receipt FILE.json] [--verify FILE.json] [OPTIONS]", CHANGES,

@@ -29,14 +29,12 @@ if TYPE_CHECKING:
     from yoro.model.open_model import Change, OpenModel
 
 
-Unlabelled = Annotated[str | None, Parameter(metavar="DATA", help="Unlabelled images or responses.")]
-
-
 @shown()
 @dataclass(frozen=True)
 class ForgetOutput(JsonOptions):
-    """What is said, and by which labels."""
+    """What is forgotten besides labelled images, and what is said."""
 
+    unlabelled: Annotated[str | None, Option("Unlabelled images to forget.", metavar="DATA")] = None
     label_from: Annotated[str | None, LABEL_FROM] = None
 
 
@@ -110,7 +108,6 @@ def forget(
     receipt: Annotated[
         Path | None, Parameter(metavar="FILE.json", help="Also write an unlearning receipt for `yoro verify`.")
     ] = None,
-    unlabelled: Unlabelled = None,
     verify: Annotated[
         Path | None, Parameter(metavar="FILE.json", help="Change nothing: check that a receipt holds, by DATA too.")
     ] = None,
@@ -131,7 +128,7 @@ def forget(
         raise UsageError("--json goes with --verify.")
     if receipt is None or not receipt.exists():
         output.check(receipt)
-    if bool(data) == (unlabelled is not None):
+    if bool(data) == (output.unlabelled is not None):
         raise UsageError("Give labelled data to forget, or unlabelled ones with --unlabelled.")
     found = given(data, output.label_from) if data else None
 
@@ -140,8 +137,8 @@ def forget(
         again = receipt is not None and unsaved and is_unfinished(receipt, classifier.model)
         if not again:
             output.check(receipt)
-        remove = classifier.forget if unlabelled is None else classifier.forget_unlabelled
-        changed = remove(found or unlabelled, loading=reading, progress=not output.quiet)
+        remove = classifier.forget if output.unlabelled is None else classifier.forget_unlabelled
+        changed = remove(found or output.unlabelled, loading=reading, progress=not output.quiet)
         if receipt is not None and changed.receipt is not None:  # first: killed in between, this verb can run again
             changed.receipt.save(receipt, force=output.force or again)
         return changed

@@ -335,7 +335,8 @@ def pile_notes(model: Model) -> list[str]:
     if not chosen.weight:
         return [f"{there} not used{unlike}: on held-out labels they raise no accuracy."]
     if chosen.before is None or chosen.after is None:
-        return [f"{there} used{unlike}, {chosen.rounds} rounds. With one label a class their worth cannot be measured."]
+        why = "With one label a class" if model.statistics.total else "Without labels"
+        return [f"{there} used{unlike}, {chosen.rounds} rounds. {why} their worth cannot be measured."]
     worth = f"expected accuracy {chosen.before:.0%} without them, {chosen.after:.0%} with them"
     return [f"{there} used{unlike}, {chosen.rounds} rounds: {worth}."]
 
