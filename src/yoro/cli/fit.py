@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class FitData:
     """What a fit takes besides its data, and what it keeps of them."""
 
-    val: Annotated[str | None, Option("Validation data.", metavar="DATA")] = None
+    val: Annotated[str | None, Option("Validation data.", metavar="DATA", expert=True)] = None
     unlabelled: Annotated[
         str | None,
         Option("Unlabelled images or responses to learn from too, as far as they help.", metavar="DATA"),
