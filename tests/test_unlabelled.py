@@ -86,6 +86,8 @@ def test_pile_images_are_forgotten_with_a_receipt(labelled, pile, tmp_path):
     assert len(change.receipt.removed) == 50
     change.receipt.save(tmp_path / "r.json")
     assert changed.verify(tmp_path / "r.json").holds
+    assert changed.verify(tmp_path / "r.json", *labelled).holds
+    assert not yoro.fit(labelled, unlabelled=pile).verify(tmp_path / "r.json").holds
     again = changed.forget_unlabelled(pile[:50])
     assert "50 images not among the unlabelled" in " ".join(again.notes)
 

@@ -121,7 +121,8 @@ def _is_the_list(model: Model, paper: Receipt) -> Finding:
 def _is_gone(model: Model, paper: Receipt) -> Finding:
     contents = set(paper.digests)
     listed = {digest for digest, held in zip(contents, model.ledger.holds(list(contents)), strict=True) if held}
-    kept = contents & set(model.reservoir.members().digests) if model.reservoir else set()
+    stores = [store for store in (model.reservoir, model.gathered.pile) if store]
+    kept = contents & {digest for store in stores for digest in store.members().digests}
     if listed | kept:
         where = f"{len(listed):,} in its ledger, {len(kept):,} in its reservoir"
         return Finding(LEDGER, False, f"{counted(len(listed | kept), 'content')} still in the model: {where}.")
@@ -165,6 +166,7 @@ def _fitted(
     read_by, gathered, _ = in_views(list(parts), read_by, settings, engine)
     if not gathered.images:
         raise InputError("The data contain only forgotten examples; give the remaining data.")
+    gathered.pile = model.gathered.pile  # without labels it is not among the data
     return solve(gathered, solving, origin_of(read_by), words=model.words, keep=keep), gathered.skipped
 
 
