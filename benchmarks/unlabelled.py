@@ -184,7 +184,7 @@ def main() -> None:
     parser.add_argument("--pile", nargs="*", default=["0", "10", "40", "all"])
     parser.add_argument("--junk", nargs="*", type=float, default=[0.0, 0.1, 0.3, 0.6, 1.0])
     chosen = parser.parse_args()
-    warnings.simplefilter("ignore", UserWarning)
+    warnings.simplefilter("ignore")  # of classes without spread, and of scikit-learn
     print_machine()
     pipeline, all_ = pipelines()["default"], []
     for task in tasks(chosen.folders):

@@ -40,7 +40,7 @@ CONVERGED = 2e-3  # mean change of a responsibility that ends the rounds
 AGREEMENT_POWER = 6  # of an estimated accuracy, relative to the best reading's, that makes a weight
 LEAST_WEIGHT = 0.1  # of the largest: a reading with less is left out
 FOLDS = 4
-FOLD_SCORES = 400_000  # scores of unlabelled responses in a fold, at most
+FOLD_SCORES = 100_000  # scores of unlabelled responses in a fold, at most
 FEW = 3  # labels of a class below which the mapping of the labels alone has no say in the responsibilities
 SAMPLED_DISTANCES = 4096  # labelled responses that tell how far one may lie from its class
 TYPICAL = 0.95  # share of labelled responses that lie as near to their class as an unlabelled one must
@@ -260,7 +260,7 @@ class _Task:
             scores, heads = self._scores(heads, weights)
             scores = opinion if scores is None else say * opinion + (1 - say) * scores
             scores = scores * (SHARPNESS / _spread(scores))
-            now = np.exp(log_probabilities(scores + _balance(scores)))
+            now = _responsibilities(scores)
             change, before = float(np.abs(now - before).sum(axis=1).mean()), now
             soft = way.weight * now
             mass = counts + soft.sum(axis=0)
@@ -295,13 +295,16 @@ def _head(means: Array, covariance: Array, shrinkage: float) -> tuple[Array, Arr
     return weights, -0.5 * np.einsum("kd,dk->k", means, weights)
 
 
-def _balance(scores: Array) -> Array:
-    """A bias (classes,) that holds the classes' shares towards equal ones, as far as `BALANCE` says."""
+def _responsibilities(scores: Array) -> Array:
+    """Probabilities (m, classes) by scores, the classes' shares held towards equal ones as far as `BALANCE` says."""
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
     bias = np.zeros(scores.shape[1])
     for _ in range(10):
-        shares = np.exp(log_probabilities(scores + bias)).sum(axis=0) + 1.0
+        tilt = np.exp(bias)
+        shares = tilt * (odds.T @ (1.0 / (odds @ tilt))) + 1.0
         bias -= 0.5 * (BALANCE * np.log(shares / shares.mean()) + (1 - BALANCE) * bias)
-    return bias
+    odds *= np.exp(bias)
+    return odds / odds.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
 
 
 def _spread(scores: Array) -> float:
