@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -515,6 +516,11 @@ def test_everything_works_without_a_network(folder, new, tmp_path, socket_disabl
     assert yoro.load(tmp_path / "m.yoro").evaluate(new).accuracy > 0.9
 
 
+def without_figures(text: str) -> list[list[str]]:
+    """The words of each line, whatever the numbers."""
+    return [re.sub(r"\d[\d.,]*", "#", line).split() for line in text.lstrip().splitlines()]
+
+
 @pytest.mark.parametrize("images", [300, pytest.param(1797, marks=pytest.mark.long)])
 def test_the_demonstration_runs_and_says_what_comes_next(tmp_path, monkeypatch, images):
     pictures, labels = demo.digits()
@@ -528,6 +534,9 @@ def test_the_demonstration_runs_and_says_what_comes_next(tmp_path, monkeypatch, 
     if images == 1797:
         ours, theirs = (float(rows["digits"][place].rstrip("%")) for place in (2, 4))
         assert ours > theirs > 95
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    told = re.search(r"^## What `make demo` prints\n\n```\n(.*?)```", readme, re.DOTALL | re.MULTILINE)[1]
+    assert without_figures(told) == without_figures(done.stdout)[: len(told.splitlines())]
     command = next(line for line in done.stdout.splitlines() if line.startswith("  yoro predict"))
     run(*command.split()[1:], cwd=tmp_path)
     assert (tmp_path / "yoro-demo" / "new.html").is_file()
