@@ -65,7 +65,7 @@ def demo(
     out: Annotated[Path, Parameter(metavar="FOLDER", help="Where to write the model and its photographs.")] = FOLDER,
     output: WriteOptions = WriteOptions(),
 ) -> None:
-    """Fit photographs and handwritten digits, and compare with logistic regression."""
+    """Fit photographs and digits, compare with logistic regression."""
     if not output.force:
         output.check(out)
     say("Reading pieces of photographs, then 1,797 handwritten digits ...", output.quiet)
