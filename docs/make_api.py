@@ -26,7 +26,8 @@ uint8 or of floats from 0 to 1. Labels come back as they were given: whole numbe
 names its classes, the answers are these names. Images of files and of datasets that list their labels are read one by
 one; those of arrays and generators are held until the pass is over.
 
-The notebook `examples/first_classifier.ipynb` shows most of it at work.
+The notebooks [photos](../examples/photos.ipynb), [pipeline](../examples/pipeline.ipynb) and
+[paper](../examples/paper.ipynb) show most of it at work.
 """
 
 
@@ -99,7 +100,9 @@ def described(thing: object) -> str:
     if isinstance(thing, property):
         return f"*property*\n\n{text}"
     try:
-        shown = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(thing))).replace("yoro.", "")
+        shown = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(thing)))
+        shown = re.sub(r"\b(yoro|collections\.abc|pathlib|api\.classifier)\.", "", shown)
+        shown = re.sub(r"Loading\([^)]+\)", "Loading()", shown)  # the defaults are on the page of options
     except (TypeError, ValueError):
         return text
     name = getattr(thing, "__name__", "")

@@ -27,7 +27,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, **_: object) -> str:
     """Without links to what is no page."""
-    return re.sub(r"\[([^\]]+)\]\((?:\.\./[^)]*|CITATION\.cff)\)", r"`\1`", markdown)
+    return re.sub(r"\[([^\]]+)\]\((?:(?:\.\./|examples/)[^)]*|CITATION\.cff)\)", r"`\1`", markdown)
 
 
 def moved(text: str) -> str:

@@ -92,6 +92,25 @@ def test_the_readme_names_the_targets_of_the_makefile():
     assert named <= targets
 
 
+def test_the_accuracies_of_the_readme_are_those_of_the_page_that_says_how_they_were_measured():
+    rows = {
+        page: re.findall(
+            r"^\| (pets|clothes|textures)\b[^|]*\|(.+\(.+ s\).*)\|$", (ROOT / page).read_text(), re.MULTILINE
+        )
+        for page in ("README.md", "docs/accuracy.md")
+    }
+    assert len(rows["README.md"]) == 3
+    for data, cells in rows["README.md"]:
+        measured = dict(rows["docs/accuracy.md"])[data]
+        assert {cell.strip() for cell in cells.split("|")} <= {cell.strip() for cell in measured.split("|")}
+
+
+def test_examples_on_the_page_of_the_python_interface_are_code():
+    page = (ROOT / "docs" / "api.md").read_text()
+    assert page.count(">>>") > 10
+    assert ">>>" not in re.sub(r"^```\w+\n.*?^```$", "", page, flags=re.DOTALL | re.MULTILINE)
+
+
 def test_the_architecture_page_names_the_rooms_in_the_order_of_the_import_rules():
     rooms = re.findall(r"^\| `([a-z]+)` \|", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
     layers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]

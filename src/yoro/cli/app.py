@@ -44,7 +44,7 @@ VERBS = {  # module of `cli`, which is imported when it is called; what it takes
         "studio", "[DATA...] [--work FOLDER] [--open] [OPTIONS]", DAILY,
         "Build a classifier interactively, in a local web app.",
     ),
-    "demo": ("demo", "[--out FOLDER]", LOOKING, "Fit handwritten digits, compare label mappings, predict a few."),
+    "demo": ("demo", "[--out FOLDER]", LOOKING, "Fit photographs and digits, compare with logistic regression."),
     "inspect": (
         "inspect", "M.yoro [OPTIONS]", LOOKING, "Show classes, counts, backbone, shrinkage and history of a model.",
     ),

@@ -1,4 +1,4 @@
-"""`yoro demo`: fit, compare and predict on data that come with the installation."""
+"""`yoro demo`: fit photographs and digits that come with the installation, and compare with logistic regression."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,69 +20,123 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from yoro.mappings.affine import AffineMapping
-    from yoro.model.open_model import OpenModel
+    from yoro.api.classifier import Classifier
+    from yoro.data.examples import Example
+    from yoro.data.python_data import Data
 
 FOLDER = Path("yoro-demo")
-HELD_OUT = 0.3
-SIDE = 64  # of the pictures written; the digits themselves have 8 x 8 pixels
+HELD_OUT = 0.3  # of the digits
+SIDE = 64  # of the digits as pictures; they have 8 x 8 pixels
+PIECE = 48  # pixels, the side of a piece of a photograph
+FITTED_PIECES, NEW_PIECES = 8, 20  # of each kind
+# What scikit-learn's two photographs show: which of them, and the boxes (left, top, right, bottom) that pieces to fit
+# and new ones are cut from. The two boxes of a kind do not overlap.
+KINDS = {
+    "flower": (1, (190, 110, 300, 340), (310, 110, 430, 340)),
+    "lake": (0, (345, 222, 450, 290), (460, 215, 550, 285)),
+    "leaves": (1, (0, 0, 160, 427), (460, 0, 640, 350)),
+    "pagoda": (0, (95, 90, 205, 330), (210, 90, 325, 330)),
+    "sky": (0, (0, 0, 90, 130), (340, 0, 640, 130)),
+    "trees": (0, (0, 345, 200, 427), (340, 310, 640, 427)),
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Test accuracy of a fit and of logistic regression on the same features, and their seconds with the pass."""
+
+    data: str
+    fitted: int
+    tested: int
+    ours: tuple[float, float]
+    logistic: tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Demonstration:
-    """The classifier, methods with accuracy and seconds, the number of pictures, and predictions for new ones."""
+    """Two measured fits, and the predictions of the first for some new pieces."""
 
-    classifier: OpenModel
-    methods: list[tuple[str, float, float]]
-    images: int
+    measured: tuple[Measured, Measured]
     answers: dict[Path, str]
 
 
 def demo(
     *,
-    out: Annotated[Path, Parameter(metavar="FOLDER", help="Where to write the model and some pictures.")] = FOLDER,
+    out: Annotated[Path, Parameter(metavar="FOLDER", help="Where to write the model and its photographs.")] = FOLDER,
     output: WriteOptions = WriteOptions(),
 ) -> None:
-    """Fit handwritten digits, compare label mappings, predict a few."""
+    """Fit photographs and digits, compare with logistic regression."""
     if not output.force:
         output.check(out)
-    say("Reading 1,797 handwritten digits with a network trained on photographs only ...", output.quiet)
+    say("Reading pieces of photographs, then 1,797 handwritten digits ...", output.quiet)
     print_text(text(demonstrate(out, progress=not output.quiet), out))
 
 
 def demonstrate(folder: Path, *, progress: bool = False) -> Demonstration:
-    """Fit, compare, save `digits.yoro` and a few new pictures in `folder`, and predict those."""
-    import numpy as np
-
+    """Fit and test on photographs and on digits; `folder` gets the photographs and `photos.yoro`, fitted to them."""
     from yoro.data.find import find
-    from yoro.data.response_streams import collect
     from yoro.data.splits import hold_out
-    from yoro.fit import fit
-    from yoro.model.settings import HERE
 
+    new = write_pieces(folder)
+    classifier, photographs = measure("photographs", folder / "photos", find(new).examples, progress)
+    classifier.save(folder / "photos.yoro", force=True)
     pictures, labels = digits()
     kept, held = hold_out(labels, HELD_OUT, 0)
+    fitted, test = ([(pictures[i], labels[i]) for i in part] for part in (kept, held))
+    _, written = measure("digits", fitted, find(test).examples, progress)
+    shown = [path for path, _ in new[::NEW_PIECES]]
+    return Demonstration((photographs, written), dict(zip(shown, map(str, classifier.predict(shown)), strict=True)))
+
+
+def measure(name: str, data: Data, test: Sequence[Example], progress: bool) -> tuple[Classifier, Measured]:
+    """Fit one dataset, and logistic regression on the responses that the fit has read."""
+    import numpy as np
+
+    from yoro.data.response_streams import collect
+    from yoro.fit import fit
+    from yoro.model.settings import HERE
+    from yoro.research.peers.method import make_task
+    from yoro.research.peers.scikit_learn import fit_logistic
+
     started = time.perf_counter()
-    classifier = fit([(pictures[i], labels[i]) for i in kept], progress=progress)
+    classifier = fit(data, progress=progress)
     seconds = time.perf_counter() - started
-    test = find([(pictures[i], labels[i]) for i in held]).examples
+    assert classifier.model.reservoir is not None
+    members = classifier.model.reservoir.members()
+    started = time.perf_counter()
+    task = make_task(members.responses, members.labels)
+    logistic = fit_logistic(task)
+    more = time.perf_counter() - started
     seen = collect(classifier.pipeline.stream(test, HERE), "testing")
-    logits = seen.responses[:, classifier.model.statistics.layout.slices[0]]
-    lines = [("YORO", np.mean(classifier.model.mapping.predict(seen.responses) == seen.labels), 0.0)]
-    for name, mapping, extra in label_mappings(classifier):
-        lines.append((name, np.mean(mapping.predict(logits) == seen.labels), extra))
-    folder.mkdir(parents=True, exist_ok=True)
-    classifier.save(folder / "digits.yoro", force=True)
-    first = {labels[i]: pictures[i] for i in reversed(held.tolist())}  # the first held-out picture of each digit
-    new = write_pictures(folder / "new", {label: first[label] for label in sorted(first)[::2]})
-    told = [(name, float(accuracy), seconds + extra) for name, accuracy, extra in lines]
-    return Demonstration(
-        classifier, told, len(pictures), dict(zip(new, map(str, classifier.predict(new)), strict=True))
-    )
+    responses = seen.responses.astype(np.float64)
+    ours = float(np.mean(classifier.model.mapping.predict(responses) == seen.labels))
+    theirs = float(np.mean(np.array(task.classes)[logistic(responses).argmax(axis=1)] == seen.labels))
+    return classifier, Measured(name, len(members.labels), len(test), (ours, seconds), (theirs, seconds + more))
+
+
+def write_pieces(folder: Path) -> list[tuple[Path, str]]:
+    """Write `photos/KIND/NUMBER.jpg` to fit and `new/KIND-NUMBER.jpg` to predict; the new ones, with their kinds."""
+    import numpy as np
+    from PIL import Image
+    from sklearn.datasets import load_sample_images
+
+    photographs, draw = load_sample_images().images, np.random.default_rng(0)
+    new = []
+    for kind, (which, *boxes) in KINDS.items():
+        (folder / "photos" / kind).mkdir(parents=True, exist_ok=True)
+        (folder / "new").mkdir(exist_ok=True)
+        for number in range(FITTED_PIECES + NEW_PIECES):
+            held = number >= FITTED_PIECES
+            left, top, right, bottom = boxes[held]
+            x, y = draw.integers(left, right - PIECE), draw.integers(top, bottom - PIECE)
+            path = folder / (f"new/{kind}-{number:02d}.jpg" if held else f"photos/{kind}/{number:02d}.jpg")
+            Image.fromarray(photographs[which][y : y + PIECE, x : x + PIECE]).save(path, quality=95)
+            new += [(path, kind)] if held else []
+    return new
 
 
 def digits() -> tuple[list[NDArray[np.uint8]], list[str]]:
-    """Pictures (SIDE, SIDE, 3) large enough to look at, and their labels."""
+    """Pictures (SIDE, SIDE, 3) of handwritten digits, and their labels."""
     import numpy as np
     from PIL import Image
     from sklearn.datasets import load_digits
@@ -91,36 +146,6 @@ def digits() -> tuple[list[NDArray[np.uint8]], list[str]]:
         small = Image.fromarray(np.round(image * 255 / 16).astype(np.uint8))
         pictures.append(np.asarray(small.resize((SIDE, SIDE), Image.Resampling.BILINEAR).convert("RGB")))
     return pictures, [str(label) for label in found.target]
-
-
-def label_mappings(classifier: OpenModel) -> list[tuple[str, AffineMapping, float]]:
-    """One discriminant and the label mappings of the literature, on the logits alone, and their seconds."""
-    from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table
-
-    assert classifier.model.reservoir is not None
-    members = classifier.model.reservoir.members()
-    one, choice = classifier.model.evidence().evidences[0], classifier.model.choice.parts[0]
-    results = [("BDM on logits", one.mapping(choice), 0.0)]
-    logits = members.responses[:, classifier.model.statistics.layout.slices[0]]
-    for method, table, solve in (
-        ("FLM", CoOccurrence(classifier.names), frequency_mapping),
-        ("BLM+", plus_table(classifier.names), bayesian_mapping),
-    ):
-        started = time.perf_counter()
-        table.update(logits, members.labels)
-        results.append((method, solve(table), time.perf_counter() - started))
-    return results
-
-
-def write_pictures(folder: Path, pictures: dict[str, NDArray[np.uint8]]) -> list[Path]:
-    """A file `a-LABEL.png` for each label."""
-    from PIL import Image
-
-    folder.mkdir(exist_ok=True)
-    paths = [folder / f"a-{label}.png" for label in pictures]
-    for path, picture in zip(paths, pictures.values(), strict=True):
-        Image.fromarray(picture).save(path)
-    return paths
 
 
 def activation() -> list[str]:
@@ -134,26 +159,26 @@ def activation() -> list[str]:
 
 def text(shown: Demonstration, out: Path) -> str:
     """The table, the predictions, and the next commands."""
-    from yoro.environment import peak_memory
-
-    fitted, memory = int(shown.classifier.model.statistics.total), peak_memory()
     rows = [
-        f"{method:<14}{accuracy:>9.1%}{1:>8}{seconds:>9.1f}{fitted / seconds:>11.0f}{memory:>11.0f}"
-        for method, accuracy, seconds in shown.methods
+        f"{one.data:<12}{one.fitted:>7,}{one.tested:>10,}{one.ours[0]:>9.1%}{one.ours[1]:>9.1f}"
+        f"{one.logistic[0]:>14.1%}{one.logistic[1]:>9.1f}"
+        for one in shown.measured
     ]
     return "\n".join(
         [
             "",
-            f"{fitted:,} images fitted, {shown.images - fitted:,} held out, no training, no torch.",
+            "Accuracy on images held out; one pass over the images, no training, no torch:",
             "",
-            f"{'mapping':<14}{'accuracy':>9}{'passes':>8}{'seconds':>9}{'images/s':>11}{'memory MB':>11}",
+            f"{'data':<12}{'fitted':>7}{'held out':>10}{'YORO':>9}{'seconds':>9}{'logistic*':>14}{'seconds':>9}",
             *rows,
+            "",
+            "* scikit-learn's logistic regression on the same features, read in the same pass.",
             "",
             *(f"{path}  ->  {answer}" for path, answer in shown.answers.items()),
             "",
-            f"Model saved in {out / 'digits.yoro'}. Try next:",
+            f"Model saved in {out / 'photos.yoro'}. Try next:",
             *activation(),
-            f"  yoro predict {out / 'digits.yoro'} {out / 'new'} --top 3",
+            f"  yoro predict {out / 'photos.yoro'} {out / 'new'} --html {out / 'new.html'}",
             "  yoro fit YOUR_PHOTOS/ --out mine.yoro      (one subfolder of images per class)",
         ]
     )
