@@ -92,8 +92,10 @@ def like_splits(root: Node) -> list[str]:
 def _like_splits(folders: Sequence[Node]) -> list[str]:
     if all(folder.name.lower() in SPLITS for folder in folders):
         return []
-    roles = {_role_like(folder.name) for folder in folders if _has_any_image(folder)}
-    return [folder.name for folder in folders] if None not in roles and "train" in roles and len(roles) > 1 else []
+    names = [folder.name for folder in folders if _has_any_image(folder)]  # a saved model beside them has none
+    roles = {_role_like(name) for name in names}
+    named = all(name.lower() in SPLITS for name in names)
+    return names if not named and None not in roles and "train" in roles and len(roles) > 1 else []
 
 
 def _refuse_like_splits(folders: Sequence[Node], called: str, known: Collection[str]) -> None:
