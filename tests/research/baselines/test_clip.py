@@ -45,7 +45,12 @@ def conse():
     return open_both("embedded:conse")
 
 
-@pytest.mark.parametrize("method", RATES)
+QUICK = ("vp", "blm+")  # the others are long
+
+
+@pytest.mark.parametrize(
+    "method", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in RATES]
+)
 def test_each_method_learns_its_training_images_and_beats_chance(method, clip):
     training, train, _ = start(method, clip, rate=RATES[method], banks=ONE_BANK if method == "dga" else None)
     outcome = training.run(train, train)
@@ -55,6 +60,7 @@ def test_each_method_learns_its_training_images_and_beats_chance(method, clip):
     assert max(record.correct for record in outcome.records) > 14  # of 36 in three classes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", RATES)
 def test_each_method_runs_through_the_embedded_source(method, conse, socket_disabled):
     training, train, _ = start(method, conse, count=2, epochs=2 if method.startswith("dvp") else 1)
@@ -120,7 +126,9 @@ def test_training_equals_torch_sgd_under_a_cosine_of_every_step(clip, monkeypatc
     torch.testing.assert_close(prompt.program, other.program, rtol=1e-3, atol=1e-5)  # sums in another order
 
 
-@pytest.mark.parametrize("method", ["dvp-cls", "autovp", "dga"])
+@pytest.mark.parametrize(
+    "method", ["dvp-cls", pytest.param("autovp", marks=pytest.mark.long), pytest.param("dga", marks=pytest.mark.long)]
+)
 def test_a_stopped_training_goes_on_to_the_same_end(method, clip, tmp_path):
     from yoro.data.geometry import Augmentation
     from yoro.refining.checkpoint import TrainingCheckpoint

@@ -35,7 +35,7 @@ def lite():
     [
         pytest.param("rlm", "watermark", marks=pytest.mark.long),
         pytest.param("flm", "watermark", marks=pytest.mark.long),
-        ("ilm", "padding"),
+        pytest.param("ilm", "padding", marks=pytest.mark.long),
         pytest.param("blm", "watermark", marks=pytest.mark.long),
         ("blm+", "watermark"),
         pytest.param("deep", "legacy-padding", marks=pytest.mark.long),
