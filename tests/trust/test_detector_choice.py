@@ -16,6 +16,7 @@ from yoro.model.solve import solve
 from yoro.trust.detector_choice import (
     CENTRED,
     HELLINGER,
+    RELATIVE,
     Term,
     auroc,
     candidates,
@@ -177,7 +178,21 @@ def test_typicality_by_a_chosen_score_is_uniform_over_new_images():
     assert np.abs(np.mean(found, axis=0) - shares).max() < 0.04
 
 
-def test_every_candidate_contains_the_usual_score():
+def test_where_images_differ_alike_in_all_classes_the_relative_distance_counts():
+    """Single reading: the noise of every image has its own size, which the relative distance forgives."""
+    rng = np.random.default_rng(0)
+    means, labels = 3 * rng.normal(size=(20, 30)), np.repeat([f"{i:02}" for i in range(20)], 16)
+    sizes = np.exp(rng.normal(size=(320, 1)))
+    responses = np.concatenate([np.repeat(means, 16, axis=0), np.zeros((320, 30))], axis=1)
+    responses += sizes * rng.normal(size=(320, 60))
+    model = yoro.fit((responses, labels), shrinkage=0.3).model
+    assert len(out_of_distribution_score(model).terms) == 1
+    assert out_of_distribution_score(model).terms[0].weights == RELATIVE
+
+
+def test_every_candidate_contains_both_distances_of_the_usual_reading():
     usual = Term(1, shrinkage=0.2)
-    assert all(terms[0] == usual for terms in candidates(LAYOUT, usual))
-    assert candidates(Layout.of(8), Term(0)) == [(Term(0),)]
+    offered = candidates(LAYOUT, usual)
+    assert offered[0] == (usual,)
+    assert all(terms[0].space == usual.space and min(terms[0].weights) > 0 for terms in offered)
+    assert len(candidates(Layout.of(8), Term(0))) == 2

@@ -31,7 +31,7 @@ def measure_with(without, scale, response):
     """The strangeness by one model's distances, on another's scale and with its shrinkage."""
     (mine,), (theirs,) = scale.terms, without.terms
     whole = replace(theirs.whole, rho=mine.whole.rho, scale=mine.whole.scale)
-    return replace(theirs, centres=mine.centres, spreads=mine.spreads, whole=whole)(response)[0]
+    return replace(theirs, centres=mine.centres, spreads=mine.spreads, weights=mine.weights, whole=whole)(response)[0]
 
 
 def test_groups_are_left_out_whole(digits, tmp_path):

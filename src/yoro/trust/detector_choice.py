@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,8 @@ FEWEST_A_CLASS = 3
 MOST_A_CLASS = 16
 MOST = 600  # responses that the choice is made on
 PARTITIONS = 2  # of the classes into thirds, each of which is hidden once
-CLASSES_TO_A_MARGIN = 0.08  # see `margin`
+MARGIN = 0.2  # in AUROC, divided by the number of classes
+RELATIVE = (0.1, 1.0)  # weights that lean on the relative distance
 
 
 @dataclass(frozen=True)
@@ -60,30 +61,34 @@ def transformed(rows: Array, transform: str) -> Array:
     return np.asarray(unit_rows(powers), dtype=np.float64)
 
 
-def candidates(layout: Layout, base: Term) -> list[tuple[Term, ...]]:
-    """The scores to choose from, the usual one first; all of them contain it, so that far images stay far."""
-    made: list[tuple[Term, ...]] = [(base,)]
-    layers = [Term(i) for i, name in enumerate(layout.names) if i != base.reading and name != LOGITS]
+def candidates(layout: Layout, usual: Term) -> list[tuple[Term, ...]]:
+    """The scores to choose from, the usual one first.
+
+    All contain both distances in its reading: without the plain one, images of another kind would pass.
+    """
+    relative = replace(usual, weights=RELATIVE)
+    made: list[tuple[Term, ...]] = [(usual,), (relative,)]
+    layers = [Term(i) for i, name in enumerate(layout.names) if i != usual.reading and name != LOGITS]
     if layers:
         shallow = layers[-2:]  # readings come from the last layer to the first
-        made += [(base, *shallow), (base, *(Term(term.reading, weights=(2.0, 2.0)) for term in shallow))]
-    if LOGITS in layout.names and base.reading != layout.names.index(LOGITS):
+        made += [(usual, *shallow), (usual, *(replace(term, weights=(2.0, 2.0)) for term in shallow))]
+    if LOGITS in layout.names and layout.names[usual.reading] != LOGITS:
         logits = layout.names.index(LOGITS)
-        hellinger, relative = Term(logits, HELLINGER), Term(logits, CENTRED, (0.0, 1.0))
-        made += [(base, hellinger), (base, hellinger, relative), (base, Term(logits, CENTRED, (0.0, 3.0)))]
-        made += [(base, hellinger, *layers)] if layers else []
+        roots, centred = Term(logits, HELLINGER), Term(logits, CENTRED, (0.0, 1.0))
+        made += [(usual, roots), (relative, replace(roots, weights=(0.0, 1.0))), (relative, centred)]
+        made += [(usual, roots, *layers)] if layers else []
     return made
 
 
-def choose_terms(layout: Layout, base: Term, members: Members) -> tuple[Term, ...]:
+def choose_terms(layout: Layout, usual: Term, members: Members) -> tuple[Term, ...]:
     """The terms of the score that tells hidden classes from known ones best, by the responses kept.
 
     A third of the classes is hidden from the others at a time. The usual score stays unless another one is better by
     a margin that grows as classes become fewer, and where there are too few classes, or images in groups or weighted.
     """
-    offered = candidates(layout, base)
+    offered = candidates(layout, usual)
     rows, truth = _sample(members)
-    if len(offered) == 1 or len(np.unique(truth)) < FEWEST_CLASSES:
+    if len(np.unique(truth)) < FEWEST_CLASSES:
         return offered[0]
     found = areas(layout, offered, members.responses[rows], truth)
     best = int(np.argmax(found))
@@ -112,7 +117,7 @@ def areas(
 
 def margin(classes: int) -> float:
     """By how much an AUROC must be larger to count: with few classes it depends on which are hidden."""
-    return float(CLASSES_TO_A_MARGIN / np.sqrt(classes))
+    return MARGIN / classes
 
 
 def hidden_classes(truth: NDArray[np.intp]) -> list[NDArray[np.bool_]]:
