@@ -25,9 +25,10 @@ from yoro.mappings.batches import class_codes, row_digests
 from yoro.model.metrics import Tally
 from yoro.model.model import Model, Origin
 from yoro.model.pipeline import make_pipeline
+from yoro.model.question import FULL, SETS_BY
 from yoro.model.settings import FitSettings, SolveSettings
 from yoro.model.solve import solve
-from yoro.trust.conformal_sets import FULL, WAYS, left_out_sets
+from yoro.trust.conformal_sets import left_out_sets
 from yoro.trust.detector_choice import auroc, choose_terms
 from yoro.trust.out_of_distribution import left_out_scores, usual_term
 
@@ -161,7 +162,7 @@ def main() -> None:
                 drawn.append((Drawn(pipeline.layout, responses, labels, mine), rest))
             before, after = np.mean([calibration(*one) for one in drawn], axis=0)
             rows["calibration"].append([task.name, str(shots), f"{before:.3f}", f"{after:.3f}"])
-            for way in WAYS:
+            for way in SETS_BY:
                 few = [(one, rest[:40] if way == FULL else rest) for one, rest in drawn]
                 if way == FULL and len(np.unique(labels)) > 20:
                     continue  # a second an image
