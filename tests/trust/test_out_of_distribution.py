@@ -29,8 +29,9 @@ def test_distances_of_the_fitted_are_those_of_a_fit_without_them(digits):
 
 def measure_with(without, scale, response):
     """The strangeness by one model's distances, on another's scale and with its shrinkage."""
-    whole = replace(without.whole, rho=scale.whole.rho, scale=scale.whole.scale)
-    return replace(without, centres=scale.centres, spreads=scale.spreads, whole=whole)(response)[0]
+    (mine,), (theirs,) = scale.terms, without.terms
+    whole = replace(theirs.whole, rho=mine.whole.rho, scale=mine.whole.scale)
+    return replace(theirs, centres=mine.centres, spreads=mine.spreads, weights=mine.weights, whole=whole)(response)[0]
 
 
 def test_groups_are_left_out_whole(digits, tmp_path):
@@ -67,7 +68,7 @@ def test_noise_and_hidden_classes_are_strange(digits):
 def test_wide_responses_are_measured_outside_their_span_too(digits):
     wide = digits[0][:40] @ np.random.default_rng(0).normal(size=(64, 300))
     measure = out_of_distribution_score(yoro.fit((wide, digits[1][:40]), shrinkage=0.5).model)
-    assert measure.within.spectrum.basis.shape[1] < 300
+    assert measure.terms[0].within.spectrum.basis.shape[1] < 300
     odd = wide[:1] + 1000 * np.random.default_rng(1).normal(size=(1, 300))
     assert measure.typicality(odd)[0] == pytest.approx(1 / (1 + len(measure.fitted)))
 

@@ -14,7 +14,8 @@ from photos import PHOTOS, crops
 from yoro.environment import __version__
 from yoro.errors import InputError, StoreError
 from yoro.model.onnx_export import checked_export, run_graph
-from yoro.trust.out_of_distribution import out_of_distribution_score
+from yoro.trust.detector_choice import CENTRED, HELLINGER, Term
+from yoro.trust.out_of_distribution import left_out_scores, out_of_distribution_score, usual_term
 from yoro.web.browser_runtime import FILES, find_runtime
 from yoro.web.out_of_distribution_graph import OUTPUT, add_strangeness
 from yoro.web.page_export import FACTS, GRAPH, PAGE, export_web
@@ -105,6 +106,20 @@ def test_the_graph_measures_responses_that_fill_their_space():
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     new = rng.normal(size=(9, 3)) * 3
     assert np.allclose(session.run([OUTPUT], {"given": new})[0], measure(new), rtol=1e-4, atol=1e-4)
+
+
+def test_the_graph_measures_every_kind_of_term(classifier):
+    """Transformed readings and several terms, as another choice of the score has them."""
+    model, fitted = onnx.load_from_string(checked_export(classifier)[0]), classifier.model
+    logits = fitted.statistics.layout.names.index("logits")
+    terms = [usual_term(fitted), Term(logits, HELLINGER), Term(logits, CENTRED, (0.0, 3.0))]
+    measure = left_out_scores(fitted, fitted.members(), terms)[0]
+    add_strangeness(model, measure)
+    onnx.checker.check_model(model)
+    side = classifier.pipeline.prompt.image_side
+    images = np.random.default_rng(0).integers(0, 256, (6, side, side, 3), dtype=np.uint8)
+    found = run_graph(model, images, [OUTPUT])[0]
+    assert np.allclose(found, measure(classifier.pipeline.respond(images)), rtol=1e-4, atol=1e-4)
 
 
 def test_a_model_that_keeps_no_responses_says_so_and_is_exported_without_unknown(engine, tmp_path):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.discriminant.evidence import Evidence
+from yoro.discriminant.evidence import Evidence, make_evidence
 from yoro.discriminant.leave_one_out import LeaveOneOut
 from yoro.discriminant.readings import FEATURES
 from yoro.discriminant.reservoir import Members
@@ -17,6 +18,7 @@ from yoro.errors import InputError
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.settings import HERE, Loading
+from yoro.trust.detector_choice import PLAIN, Term, auroc, choose_terms, transformed
 
 Array = NDArray[np.float64]
 ALL = "all"  # the one class of the class-independent distance
@@ -57,25 +59,43 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class OutOfDistributionScore:
-    """Mahalanobis distance to the nearest class plus relative Mahalanobis distance, each on its own scale.
+class Distances:
+    """The Mahalanobis distance to the nearest class and the relative one, each on the scale of the fitted, weighted.
 
     The relative distance (less the distance to all the data) forgives what is unusual in every class, the plain one
-    does not; which of the two detects more depends on the data. `fitted` are the leave-one-out scores of the training
-    responses.
+    does not; which of the two detects more depends on the data.
     """
 
-    part: slice  # of the response that is measured
+    part: slice  # of the response that is measured,
+    transform: str  # after this was done to it
     within: Metric
     whole: Metric
     centres: Array  # (2,) medians of the two over the fitted
     spreads: Array  # (2,)
+    weights: tuple[float, float] = (1.0, 1.0)
+
+    def __call__(self, responses: NDArray[np.floating]) -> Array:
+        """Weighted sums (n,) of the two for responses (n, width of all readings)."""
+        mine = transformed(np.asarray(responses[:, self.part], dtype=np.float64), self.transform)
+        return self.joined(_pair(self.within(mine), self.whole(mine)))
+
+    def joined(self, pair: Array) -> Array:
+        return ((pair - self.centres) / self.spreads) @ np.array(self.weights)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class OutOfDistributionScore:
+    """The sum of Mahalanobis distances in one or several readings.
+
+    `fitted` are the leave-one-out scores of the training responses.
+    """
+
+    terms: tuple[Distances, ...]
     fitted: Array  # (m,) sorted
 
     def __call__(self, responses: NDArray[np.floating]) -> Array:
         """OOD scores (n,) of responses (n, width); those of the training images are about zero."""
-        mine = np.asarray(responses[:, self.part], dtype=np.float64)
-        return self._joined(_pair(self.within(mine), self.whole(mine)))
+        return np.sum([term(responses) for term in self.terms], axis=0)  # type: ignore[no-any-return]
 
     def typicality(self, responses: NDArray[np.floating]) -> Array:
         """Conformal p-values (n,): the share of training images with at least this OOD score, the image included.
@@ -85,12 +105,12 @@ class OutOfDistributionScore:
         less = np.searchsorted(self.fitted, self(responses), side="left").astype(np.float64)
         return (1.0 + len(self.fitted) - less) / (1.0 + len(self.fitted))
 
-    def _joined(self, pair: Array) -> Array:
-        return ((pair - self.centres) / self.spreads).sum(axis=1)  # type: ignore[no-any-return]
-
 
 def out_of_distribution_score(model: Model) -> OutOfDistributionScore:
-    """The OOD score of a model, by its stored responses; on its features, where it reads them."""
+    """The OOD score of a model, by its stored responses: the usual one, or one chosen by hiding fitted classes.
+
+    The choice follows from the responses alone, so that a saved model makes it again.
+    """
     members = model.members()
     if members is None:
         raise InputError(
@@ -100,16 +120,49 @@ def out_of_distribution_score(model: Model) -> OutOfDistributionScore:
     return left_out_scores(model, members)[0]
 
 
-def left_out_scores(model: Model, members: Members) -> tuple[OutOfDistributionScore, Array, NDArray[np.intp]]:
-    """The OOD score by some of the training responses, their leave-one-out scores, and their rows."""
+def left_out_scores(
+    model: Model, members: Members, terms: Sequence[Term] = ()
+) -> tuple[OutOfDistributionScore, Array, NDArray[np.intp]]:
+    """The OOD score by some of the training responses, their leave-one-out scores, and their rows.
+
+    Without `terms` these are chosen.
+    """
+    layout = model.statistics.layout
+    usual = usual_term(model)
+    if not terms:
+        terms = (usual,) if model.words is not None else choose_terms(layout, usual, members)
+    made, pairs, found = [], [], []
+    for term in terms:
+        within, whole, pair, rows = _left_out(_evidence(model, members, term), term.shrinkage)
+        spreads = np.where(pair.std(axis=0) > 0, pair.std(axis=0), 1.0)
+        centres, part = np.median(pair, axis=0), layout.slices[term.reading]
+        made.append(Distances(part, term.transform, within, whole, centres, spreads, term.weights))
+        pairs.append(pair)
+        found.append({row: i for i, row in enumerate(rows.tolist())})
+    # Transformed readings are known by the responses kept alone, where a class may have lost all but one.
+    rows = np.array([row for row in found[0] if all(row in places for places in found)], dtype=np.intp)
+    values = np.zeros(len(rows))
+    for distances, pair, places in zip(made, pairs, found, strict=True):
+        values += distances.joined(pair[[places[row] for row in rows.tolist()]])
+    return OutOfDistributionScore(tuple(made), np.sort(values)), values, rows
+
+
+def usual_term(model: Model) -> Term:
+    """Both distances in the features, where they are read, else in the heaviest reading, at the model's shrinkage."""
     layout, parts = model.statistics.layout, model.choice.parts or (model.choice,)
     heaviest = max(range(len(parts)), key=lambda i: parts[i].weight)
     at = layout.names.index(FEATURES) if FEATURES in layout.names else heaviest
-    within, whole, pair, rows = _left_out(model.evidence_of(at, members), parts[at].shrinkage)
-    spreads = np.where(pair.std(axis=0) > 0, pair.std(axis=0), 1.0)
-    made = OutOfDistributionScore(layout.slices[at], within, whole, np.median(pair, axis=0), spreads, np.empty(0))
-    values = made._joined(pair)
-    return replace(made, fitted=np.sort(values)), values, rows
+    return Term(at, shrinkage=parts[at].shrinkage)
+
+
+def _evidence(model: Model, members: Members, term: Term) -> Evidence:
+    """What is known in the space of a term: by all the responses, or, where they are transformed, by these."""
+    if term.transform == PLAIN:
+        return model.evidence_of(term.reading, members)
+    rows = term.rows(model.statistics.layout, members.responses)
+    statistics = ResponseStatistics()
+    statistics.update(rows, members.labels, members.weights)
+    return make_evidence(statistics, replace(members, responses=rows))
 
 
 @dataclass(frozen=True)
@@ -124,14 +177,9 @@ class DetectionMetrics:
 
 def detection_metrics(known: Array, outside: Array) -> DetectionMetrics:
     """The metrics of the OOD scores of known and of other images."""
-    if not len(known) or not len(outside):
-        raise InputError(f"Read {len(known)} images of known classes and {len(outside)} others; both are needed.")
-    order = np.sort(known)
-    below, to = (np.searchsorted(order, outside, side=side).mean() for side in ("left", "right"))
+    area, order = auroc(known, outside), np.sort(known)
     limit = order[int(np.ceil(0.95 * len(order))) - 1]
-    return DetectionMetrics(
-        float(below + to) / 2 / len(order), float((outside <= limit).mean()), len(order), len(outside)
-    )
+    return DetectionMetrics(area, float((outside <= limit).mean()), len(order), len(outside))
 
 
 def evaluate_detection(

@@ -8,7 +8,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from yoro.model.onnx_export import Chain
 from yoro.sources.graph_builder import opset_of
-from yoro.trust.out_of_distribution import Metric, OutOfDistributionScore
+from yoro.trust.detector_choice import CENTRED, HELLINGER
+from yoro.trust.out_of_distribution import Distances, Metric, OutOfDistributionScore
 
 OUTPUT = "strangeness"
 RESPONSES = "responses"  # the tensor that the graph's mapping takes, in float64
@@ -17,26 +18,53 @@ RESPONSES = "responses"  # the tensor that the graph's mapping takes, in float64
 def add_strangeness(model: onnx.ModelProto, measure: OutOfDistributionScore) -> None:
     """Give the graph an output "strangeness" (n,): the out-of-distribution score.
 
-    The two bases are kept in float32, which halves what is downloaded; sums are in float64.
+    The bases are kept in float32, which halves what is downloaded; sums are in float64.
     """
-    chain = Chain(RESPONSES)
-    chain.then("Gather", "measured", np.arange(measure.part.start, measure.part.stop, dtype=np.int64), axis=1)
-    mine = chain.tensor
-    _distances(chain, mine, measure.within, "within")
-    if opset_of(model) >= 18:
-        chain.then("ReduceMin", "nearest", np.array([1], np.int64))
-    else:  # there the axes were an attribute
-        chain.then("ReduceMin", "nearest", axes=[1])
-    _distances(chain, mine, measure.whole, "whole")
-    chain.join("Sub", "relative", "nearest", chain.tensor)
-    chain.join("Concat", "pair", "nearest", "relative", axis=1)
-    chain.then("Sub", "pair_centred", measure.centres)
-    chain.then("MatMul", "pair_sum", 1.0 / measure.spreads[:, None])
-    chain.then("Reshape", "pair_flat", np.array([-1], np.int64))
+    chain, sums = Chain(RESPONSES), []
+    for i, term in enumerate(measure.terms):
+        _add_term(chain, term, f"term{i}", opset_of(model))
+        sums.append(chain.tensor)
+    chain.join("Sum", "terms_sum", *sums)
+    chain.then("Reshape", "terms_flat", np.array([-1], np.int64))
     chain.then("Cast", OUTPUT, to=TensorProto.FLOAT)
     model.graph.node.extend(chain.nodes)
     model.graph.initializer.extend(chain.constants)
     model.graph.output.append(helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, ["n"]))
+
+
+def _add_term(chain: Chain, term: Distances, name: str, opset: int) -> None:
+    """One term (n, 1) of the score: `Distances.__call__` in operators."""
+    chain.tensor = RESPONSES
+    chain.then("Gather", f"{name}_measured", np.arange(term.part.start, term.part.stop, dtype=np.int64), axis=1)
+    _transform(chain, term, name)
+    mine = chain.tensor
+    _distances(chain, mine, term.within, f"{name}_within")
+    if opset >= 18:
+        chain.then("ReduceMin", f"{name}_nearest", np.array([1], np.int64))
+    else:  # there the axes were an attribute
+        chain.then("ReduceMin", f"{name}_nearest", axes=[1])
+    _distances(chain, mine, term.whole, f"{name}_whole")
+    chain.join("Sub", f"{name}_relative", f"{name}_nearest", chain.tensor)
+    chain.join("Concat", f"{name}_pair", f"{name}_nearest", f"{name}_relative", axis=1)
+    chain.then("Sub", f"{name}_pair_centred", term.centres)
+    chain.then("MatMul", f"{name}_pair_sum", (np.array(term.weights) / term.spreads)[:, None])
+
+
+def _transform(chain: Chain, term: Distances, name: str) -> None:
+    """`transformed` in operators."""
+    width = term.part.stop - term.part.start
+    mine = chain.tensor
+    if term.transform == HELLINGER:
+        chain.then("Softmax", f"{name}_shares", axis=1)
+        chain.then("Sqrt", f"{name}_roots")
+    elif term.transform == CENTRED:
+        chain.then("MatMul", f"{name}_mean", np.full((width, 1), 1.0 / width))
+        chain.join("Sub", f"{name}_level", mine, chain.tensor)
+        chain.join("Mul", f"{name}_level_squares", f"{name}_level", f"{name}_level")
+        chain.then("MatMul", f"{name}_square", np.ones((width, 1)))
+        chain.then("Max", f"{name}_positive", np.array([np.finfo(np.float64).tiny]))
+        chain.then("Sqrt", f"{name}_length")
+        chain.join("Div", f"{name}_unit", f"{name}_level", chain.tensor)
 
 
 def _distances(chain: Chain, mine: str, metric: Metric, name: str) -> None:
