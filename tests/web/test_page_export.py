@@ -147,7 +147,7 @@ def test_the_engine_is_found_upwards_and_by_its_folder_and_missed_with_advice(en
 
 
 def test_the_command_says_what_is_missing_before_any_work(saved, tmp_path):
-    assert "expected --onnx FILE or --web FOLDER" in run("export", saved, code=2).stderr
+    assert "expected FILE.onnx or --web FOLDER" in run("export", saved, code=2).stderr
     assert "--runtime needs --web" in run("export", saved, "--onnx", "x", "--runtime", ".", code=2).stderr
     done = invoke("export", saved, "--web", tmp_path / "site", "--runtime", tmp_path)
     assert (done.code, (tmp_path / "site").exists()) == (1, False)
