@@ -11,11 +11,11 @@ from yoro import limits
 from yoro.data.archive_members import Member
 from yoro.data.archives import is_archive, is_other_archive
 from yoro.data.decoding import file_bytes
-from yoro.data.examples import Dataset, Example
+from yoro.data.examples import Dataset, Example, checked_label
 from yoro.data.find import find
 from yoro.data.geometry import Geometry
 from yoro.errors import ImageError, InputError, counted, one_line
-from yoro.http.uploads import Upload, checked_label
+from yoro.http.uploads import Upload
 from yoro.model.model import Json
 from yoro.reports.evaluation import thumbnail
 from yoro.studio.edits import UNSORTED
