@@ -15,6 +15,7 @@ from yoro import limits
 from yoro.data.archive_members import Member
 from yoro.data.decoding import file_bytes
 from yoro.data.examples import Example, Later, Picture, shown
+from yoro.data.folders import is_image
 from yoro.errors import InputError, StoreError
 from yoro.files.atomic import check_writable
 
@@ -33,6 +34,7 @@ class SortedFolder:
     names: dict[str, str]  # folder of each class
     link: bool
     manifest: IO[str]
+    move: bool = False
     counts: Counter[str] = field(default_factory=Counter)  # images by folder
 
     def add(self, example: Example, label: str | None) -> None:
@@ -49,10 +51,13 @@ class SortedFolder:
             target.symlink_to(aim)
         else:
             content = _bytes(example.image)
-            self._note({"file": place, "digest": _digest(content)})
+            source = Path(os.path.abspath(example.image)) if self.move and isinstance(example.image, Path) else None  # noqa: PTH100
+            self._note({"file": place, "digest": _digest(content)} | ({"from": str(source)} if source else {}))
             draft = target.with_name(f".{target.name}{PART}")
             draft.write_bytes(content)
             draft.rename(target)
+            if source is not None:
+                source.unlink()
         self.counts[group] += 1
 
     def _note(self, entry: dict[str, str]) -> None:
@@ -77,11 +82,11 @@ def check_sortable(folder: Path, link: bool, pictures: Iterable[Picture]) -> Non
         raise InputError("Images in an archive cannot be linked to; without --link they are copied.")
 
 
-def begin_sorting(folder: Path, classes: Iterable[str], *, link: bool) -> SortedFolder:
-    """A folder to sort into; one that was sorted into before is added to."""
+def begin_sorting(folder: Path, classes: Iterable[str], *, link: bool, move: bool = False) -> SortedFolder:
+    """A folder to sort into, by links, by moving, or else by copying; one that was sorted into before is added to."""
     folder.mkdir(exist_ok=True)
     manifest = (folder / MANIFEST).open("a", encoding="utf-8")
-    return SortedFolder(folder, folder_names(classes), link, manifest)
+    return SortedFolder(folder, folder_names(classes), link, manifest, move)
 
 
 def folder_names(classes: Iterable[str]) -> dict[str, str]:
@@ -112,7 +117,10 @@ class Undone:
 
 
 def undo_sorting(folder: Path) -> Undone:
-    """Remove the files that were sorted into a folder, except those that were changed since."""
+    """Remove the files that were sorted into a folder, except those that were changed since.
+
+    Files that were moved go back to where they were, unless something else is there now.
+    """
     manifest = folder / MANIFEST
     if not manifest.is_file():
         raise InputError(f"YORO sorted nothing into '{shown(folder)}': it has no {MANIFEST}.")
@@ -126,7 +134,7 @@ def undo_sorting(folder: Path) -> Undone:
         target.with_name(f".{target.name}{PART}").unlink(missing_ok=True)
         if not os.path.lexists(target):
             continue
-        if _as_it_was(target, entry):
+        if _as_it_was(target, entry) and _put_back(target, entry.get("from")):
             target.unlink()
             removed += 1
         else:
@@ -159,6 +167,24 @@ def _as_it_was(target: Path, entry: dict[str, str]) -> bool:
     return (
         regular and target.stat().st_size <= limits.IMAGE_FILE_BYTES and _digest(target.read_bytes()) == entry["digest"]
     )
+
+
+def _put_back(target: Path, source: str | None) -> bool:
+    """Copy a file to where it was moved from, if it was; whether it is there now.
+
+    An untrusted manifest can only name an image that is not there, in a folder that is.
+    """
+    if source is None:
+        return True
+    back = Path(source)
+    if os.path.lexists(back):
+        return back.is_file() and _digest(file_bytes(back)) == _digest(target.read_bytes())
+    if not is_image(back.name) or "\0" in source or not back.is_absolute() or not back.parent.is_dir():
+        return False
+    draft = back.with_name(f".{back.name}{PART}")
+    draft.write_bytes(target.read_bytes())
+    draft.rename(back)
+    return True
 
 
 def _digest(content: bytes) -> str:
