@@ -45,7 +45,9 @@ class LabelOptions:
 
 
 def label(
-    pile: Annotated[str | None, Parameter(name="PILE", help="Unlabelled photos: a folder, an archive or a list.")] = None,
+    pile: Annotated[
+        str | None, Parameter(name="PILE", help="Unlabelled photos: a folder, an archive or a list.")
+    ] = None,
     /,
     *,
     options: LabelOptions = LabelOptions(),
@@ -73,9 +75,10 @@ def label(
     from yoro.desk.output import Result
 
     result = Result(options.into, options.list_, options.link, options.move)
-    if options.groups is not None:
-        is_list = options.groups.suffix.lower() == ".csv"
-        result = Result(None if is_list else options.groups, options.groups if is_list else None, options.link, options.move)
+    if options.groups is not None and options.groups.suffix.lower() == ".csv":
+        result = Result(None, options.groups)
+    elif options.groups is not None:
+        result = Result(options.groups, None, options.link, options.move)
     if result.into is not None and result.into.absolute().is_relative_to(Path(pile).absolute()):
         raise InputError(f"'{result.into}' lies within the pile; choose a folder beside it.")
     if options.groups is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -31,6 +32,7 @@ PAGE = "/desk/"
 API = "/desk/api"
 SHARES = (0.99, 0.97, 0.95, 0.9)  # of labels expected to be right, that can be accepted at once
 QUESTIONS = 12
+COVERS = 3  # photos that stand for a group
 SHOWN = 120  # photos at a time
 
 Row = Annotated[int, Field(ge=0)]
@@ -110,10 +112,8 @@ def make_app(session: Session, result: Result, settings: ServeSettings, log: Log
         return JSONResponse(state_of(desk, learner.learning))
 
     @app.get(f"{API}/photos")
-    def photos(
-        kind: str, key: str = "", offset: Annotated[int, Query(ge=0)] = 0, most: Annotated[int, Query(ge=1, le=500)] = SHOWN
-    ) -> Response:
-        return JSONResponse(photos_of(desk, kind, key, offset, most))
+    def photos(kind: str, key: str = "", offset: Annotated[int, Query(ge=0)] = 0) -> Response:
+        return JSONResponse(photos_of(desk, kind, key, offset))
 
     @app.get(f"{API}/small/{{row}}")
     def small(row: int) -> Response:
@@ -141,33 +141,39 @@ def make_app(session: Session, result: Result, settings: ServeSettings, log: Log
 def state_of(desk: Desk, learning: bool) -> Json:
     """All that the page shows beside photos."""
     with desk.lock:
-        places, latest = list(desk.places), desk.latest
-        groups = [{"group": group, "count": len(rows), "covers": desk.members(group)[:3]} for group, rows in desk.groups().items()]
-        steps = {"undo": desk.done[-1].what if desk.done else None, "redo": desk.undone[-1].what if desk.undone else None}
-        labels = [place.label for place in places if place.label is not None]
-        counts = {name: labels.count(name) for name in desk.classes}
+        places, counts = desk.places, Counter(label for label in desk.labels if label is not None)
+        groups = [(group, len(rows), desk.members(group)[:COVERS]) for group, rows in desk.groups().items()]
         return {
-            "photos": len(places), "labelled": len(labels), "unseen": sum(p.label is not None and not p.seen for p in places),
-            "out": sum(place.group == OUT for place in places), "rest": len(desk.rest()), "decisions": desk.decisions,
-            "groups": groups, "classes": [{"label": name, "count": counts[name]} for name in desk.classes],
-            "learning": learning, **steps, **_proposed(latest),
-        }  # fmt: skip
+            "photos": len(places),
+            "labelled": counts.total(),
+            "out": sum(place.group == OUT for place in places),
+            "rest": len(desk.rest()),
+            "decisions": desk.decisions,
+            "groups": [{"group": group, "count": count, "covers": covers} for group, count, covers in groups],
+            "classes": [{"label": name, "count": counts[name]} for name in sorted(counts)],
+            "learning": learning,
+            "undo": desk.done[-1].what if desk.done else None,
+            "redo": desk.undone[-1].what if desk.undone else None,
+            **_proposed(desk.latest),
+        }
 
 
 def _proposed(found: Proposals | None) -> Json:
     """What can be accepted at once, and what is to be checked."""
     if found is None or not len(found.rows):
         return {"sure": [], "check": [], "expected": None}
-    sure = []
+    sure: list[Json] = []
+    most = 0
     for share in (*SHARES, 0.0):
         rows, expected = found.sure(share)
-        if len(rows) and (not sure or len(rows) > len(sure[-1]["rows"])):
+        if len(rows) > most:
             sure.append({"rows": rows.tolist(), "expected": expected})
+            most = len(rows)
     check = [{"label": label, "count": count, "wrong": wrong} for label, count, wrong in found.doubtful()]
     return {"sure": sure, "check": check, "expected": float(found.chances.mean())}
 
 
-def photos_of(desk: Desk, kind: str, key: str, offset: int, most: int) -> Json:
+def photos_of(desk: Desk, kind: str, key: str, offset: int) -> Json:
     """The photos of a group, a class, a proposed class, the questions, the rest, or what is left out."""
     with desk.lock:
         latest = desk.latest
@@ -177,7 +183,7 @@ def photos_of(desk: Desk, kind: str, key: str, offset: int, most: int) -> Json:
             chances = {row: (label, chance) for row, label, chance in told}
         rows = _rows_of(desk, latest, kind, key)
         shown = []
-        for row in rows[offset : offset + most]:
+        for row in rows[offset : offset + SHOWN]:
             label, chance = chances.get(row, (desk.places[row].label, None))
             shown.append({"row": row, "name": desk.pile.names[row], "label": label, "chance": chance})
         return {"total": len(rows), "photos": shown}
@@ -191,7 +197,7 @@ def _rows_of(desk: Desk, latest: Proposals | None, kind: str, key: str) -> Seque
     if kind == "check":
         return [] if latest is None else latest.of_class(key)[0].tolist()
     if kind == "ask":
-        return desk.next_questions(QUESTIONS) if latest is None else latest.questions(desk.space, QUESTIONS)
+        return desk.middles(QUESTIONS) if latest is None else latest.questions(desk.space, QUESTIONS)
     if kind == "rest":
         return desk.rest()
     if kind == "out":

@@ -11,7 +11,7 @@ import numpy as np
 
 from yoro.data.examples import checked_label
 from yoro.desk.grouping import compared_space, group_alike
-from yoro.desk.proposals import Pile, Proposals, Rows, propose
+from yoro.desk.proposals import Pile, Proposals, propose
 from yoro.errors import InputError, counted
 
 REST, OUT = 0, -1  # the groups of photos without a group, and of photos that are left out of the result
@@ -52,8 +52,8 @@ class Step:
             raise ValueError("a step is not a list of photos")
         if not len(rows) == len(before) == len(after) or not all(type(row) is int and 0 <= row < count for row in rows):
             raise ValueError("a step is of photos that are not there")
-        places = [tuple(_place(one) for one in side) for side in (before, after)]
-        return cls(str(value["what"]), tuple(rows), *places, group=int(str(value["group"])))
+        was, now = (tuple(_place(one) for one in side) for side in (before, after))
+        return cls(str(value["what"]), tuple(rows), was, now, int(str(value["group"])))
 
 
 def _place(value: Sequence[object]) -> Place:
@@ -134,7 +134,7 @@ class Desk:
 
     def rest(self) -> list[int]:
         """The rows without a label that are not left out, in groups or not."""
-        return [row for row, place in enumerate(self.places) if place.label is None and place.group != OUT]
+        return _unlabelled(self.places)
 
     def name(self, group: int, label: str) -> None:
         """Give a label to all photos of a group; those thrown out of it before are not of that class."""
@@ -179,7 +179,9 @@ class Desk:
             raise InputError("There is nothing left to group: every photo has a label or is left out.")
         codes = group_alike(compared_space(self.pile.layout, self.pile.responses[rest]))
         first = self._new_group()
-        changed = {row: self.places[row]._replace(group=first + int(code)) for row, code in zip(rest, codes, strict=True)}
+        changed = {
+            row: self.places[row]._replace(group=first + int(code)) for row, code in zip(rest, codes, strict=True)
+        }
         self._take(f"Group {counted(len(rest), 'photo')} again", changed)
 
     def join(self, group: int, other: int) -> None:
@@ -243,7 +245,7 @@ class Desk:
         taught = [place.label if place.seen else None for place in places]
         if len({label for label in taught if label is not None}) < 2:
             raise InputError("Name at least two classes first; then labels can be proposed for the rest.")
-        rest = np.array([row for row, place in enumerate(places) if place.label is None and place.group != OUT], np.intp)
+        rest = np.array(_unlabelled(places), dtype=np.intp)
         found = propose(self.pile, taught, rest, [place.refused for place in places])
         with self.lock:
             if self.revision == revision:
@@ -253,8 +255,12 @@ class Desk:
     def next_questions(self, count: int) -> list[int]:
         """The photos whose label teaches most: before two classes are named, the middles of the largest groups."""
         if len({place.label for place in self.places if place.seen and place.label is not None}) < 2:
-            return [self.members(group)[0] for group in list(self.groups())[:count]]
+            return self.middles(count)
         return self.proposals().questions(self.space, count)
+
+    def middles(self, count: int) -> list[int]:
+        """The photos in the middle of the largest groups without a name."""
+        return [self.members(group)[0] for group in list(self.groups())[:count]]
 
     @property
     def latest(self) -> Proposals | None:
@@ -283,7 +289,9 @@ class Desk:
     def _rows(self, rows: Iterable[int]) -> list[int]:
         wanted = sorted({int(row) for row in rows})
         if not wanted or wanted[0] < 0 or wanted[-1] >= len(self.pile):
-            raise InputError(f"Expected rows of the pile, from 0 to {len(self.pile) - 1:,}; got {wanted[:1] or 'none'}.")
+            raise InputError(
+                f"Expected rows of the pile, from 0 to {len(self.pile) - 1:,}; got {wanted[:1] or 'none'}."
+            )
         return wanted
 
     def _take(self, what: str, changed: Mapping[int, Place], group: int = REST) -> None:
@@ -303,6 +311,10 @@ class Desk:
         for row, place in zip(rows, places, strict=True):
             self.places[row] = place
         self.revision += 1
+
+
+def _unlabelled(places: Sequence[Place]) -> list[int]:
+    return [row for row, place in enumerate(places) if place.label is None and place.group != OUT]
 
 
 def _refusing(place: Place, label: str | None) -> Place:

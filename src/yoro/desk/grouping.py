@@ -81,7 +81,7 @@ def _by_size(codes: Codes) -> Codes:
 
 
 def _centred(rows: Array) -> Array:
-    return rows - rows.mean(axis=0)
+    return np.asarray(rows - rows.mean(axis=0))
 
 
 def _unit(rows: Array) -> Array:

@@ -31,15 +31,14 @@ JOURNAL = "desk.sqlite"
 THUMBNAIL = Geometry(192, fit="crop")
 TABLES = (
     "CREATE TABLE IF NOT EXISTS facts (fact TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS photos "
-    "(row INTEGER PRIMARY KEY, place BLOB UNIQUE, name TEXT, stamp TEXT, digest BLOB, response BLOB, small BLOB)",
+    """CREATE TABLE IF NOT EXISTS photos
+    (row INTEGER PRIMARY KEY, place BLOB UNIQUE, name TEXT, stamp TEXT, digest BLOB, response BLOB, small BLOB)""",
     "CREATE TABLE IF NOT EXISTS journal (step INTEGER PRIMARY KEY, entry TEXT NOT NULL)",
 )
 
-ADD = (
-    "INSERT INTO photos (place, name, stamp, digest, response) VALUES (?, ?, ?, ?, ?) ON CONFLICT (place) DO UPDATE SET "
-    "stamp = excluded.stamp, digest = excluded.digest, response = excluded.response, small = NULL"
-)
+ADD = """INSERT INTO photos (place, name, stamp, digest, response) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (place) DO UPDATE
+SET stamp = excluded.stamp, digest = excluded.digest, response = excluded.response, small = NULL"""
 
 Tell = Callable[[str], None]
 
@@ -149,7 +148,8 @@ class Session:
                 [bytes(digest) for _, digest, _ in listed],
                 [str(name) for name, _, _ in listed],
             )
-            entries = [json.loads(entry) for (entry,) in self._database.execute("SELECT entry FROM journal ORDER BY step")]
+            steps = self._database.execute("SELECT entry FROM journal ORDER BY step")
+            entries = [json.loads(entry) for (entry,) in steps]
             groups = entries[0]["groups"] + [0] * (len(pile) - len(entries[0]["groups"])) if entries else None
             desk = Desk(pile, groups, entries[1:], self.note)
         except (sqlite3.Error, KeyError, ValueError, TypeError, RecursionError) as error:

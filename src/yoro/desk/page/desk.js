@@ -9,6 +9,7 @@ let place = null; // the list that is open: { kind, key }
 let photos = [];
 let total = 0;
 let busy = false;
+let waiting;
 const selected = new Set();
 const small = (row) => `/desk/api/small/${row}`;
 const same = (one, two) => one && two && one.kind === two.kind && String(one.key) === String(two.key);
@@ -21,7 +22,8 @@ async function refresh(reload = true) {
   if (!open) place = lists()[0] ?? { kind: "rest", key: "" };
   show();
   if (reload || !open) await load();
-  if (state.learning) setTimeout(() => refresh(place.kind === "ask" && !selected.size), WAIT);
+  clearTimeout(waiting);
+  if (state.learning) waiting = setTimeout(() => refresh(place.kind === "ask" && !selected.size), WAIT);
 }
 
 async function load(more = false) {
