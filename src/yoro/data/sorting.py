@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -51,14 +53,20 @@ class SortedFolder:
             target.symlink_to(aim)
         else:
             content = _bytes(example.image)
-            source = Path(os.path.abspath(example.image)) if self.move and isinstance(example.image, Path) else None  # noqa: PTH100
+            source = self._moved(example.image)
             self._note({"file": place, "digest": _digest(content)} | ({"from": str(source)} if source else {}))
-            draft = target.with_name(f".{target.name}{PART}")
-            draft.write_bytes(content)
-            draft.rename(target)
             if source is not None:
-                source.unlink()
+                _move(source, target)
+            else:
+                draft = target.with_name(f".{target.name}{PART}")
+                draft.write_bytes(content)
+                draft.rename(target)
         self.counts[group] += 1
+
+    def _moved(self, image: Picture) -> Path | None:
+        """Where an image is moved from; None if it is copied, as what a link points to is."""
+        moved = self.move and isinstance(image, Path) and not image.is_symlink()
+        return Path(os.path.abspath(image)) if moved and isinstance(image, Path) else None  # noqa: PTH100
 
     def _note(self, entry: dict[str, str]) -> None:
         self.manifest.write(json.dumps(entry) + "\n")
@@ -135,7 +143,7 @@ def undo_sorting(folder: Path) -> Undone:
         if not os.path.lexists(target):
             continue
         if _as_it_was(target, entry) and _put_back(target, entry.get("from")):
-            target.unlink()
+            target.unlink(missing_ok=True)
             removed += 1
         else:
             left.append(entry["file"])
@@ -170,21 +178,32 @@ def _as_it_was(target: Path, entry: dict[str, str]) -> bool:
 
 
 def _put_back(target: Path, source: str | None) -> bool:
-    """Copy a file to where it was moved from, if it was; whether it is there now.
+    """Move a file back to where it was moved from, if it was; whether it need not be here any more.
 
     An untrusted manifest can only name an image that is not there, in a folder that is.
     """
     if source is None:
         return True
     back = Path(source)
+    if "\0" in source or not is_image(back.name) or not back.is_absolute() or not back.parent.is_dir():
+        return False
     if os.path.lexists(back):
         return back.is_file() and _digest(file_bytes(back)) == _digest(target.read_bytes())
-    if not is_image(back.name) or "\0" in source or not back.is_absolute() or not back.parent.is_dir():
-        return False
-    draft = back.with_name(f".{back.name}{PART}")
-    draft.write_bytes(target.read_bytes())
-    draft.rename(back)
+    _move(target, back)
     return True
+
+
+def _move(source: Path, target: Path) -> None:
+    """Move a file, which keeps its times; from one disk to another it is copied first."""
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        draft = target.with_name(f".{target.name}{PART}")
+        shutil.copy2(source, draft)
+        draft.rename(target)
+        source.unlink()
 
 
 def _digest(content: bytes) -> str:
