@@ -27,9 +27,9 @@ async function refresh(reload = true) {
 }
 
 async function load(more = false) {
-  const offset = more ? photos.length : 0;
-  const found = await attempt(() => get("photos", { ...place, offset }));
-  if (!found) return;
+  const [offset, asking] = [more ? photos.length : 0, place];
+  const found = await attempt(() => get("photos", { ...asking, offset }));
+  if (!found || !same(asking, place)) return;
   if (!more) { photos = []; selected.clear(); }
   photos.push(...found.photos);
   total = found.total;
@@ -50,7 +50,9 @@ function lists() {
 }
 
 async function open(next) {
-  place = next;
+  [place, photos, total] = [next, [], 0];
+  selected.clear();
+  at("gallery").replaceChildren();
   show();
   await load();
   at("gallery").querySelector("li")?.focus();
@@ -75,7 +77,7 @@ function show() {
     entry({ kind: "group", key: one.group }, `Group ${one.group}`, String(one.count), one.covers)));
   at("regroup").hidden = state.rest < 2;
   at("checks").replaceChildren(...state.check.map((one) =>
-    entry({ kind: "check", key: one.label }, one.label, `${one.count}, about ${Math.round(one.wrong)} wrong`)),
+    entry({ kind: "check", key: one.label }, one.label, `${one.count}, ${Math.round(one.wrong)} wrong?`)),
     ...(state.rest ? [entry({ kind: "ask", key: "" }, "Questions", "teach most")] : []));
   at("check-hint").hidden = state.check.length > 0;
   at("classes-named").replaceChildren(...state.classes.map((one) =>
@@ -116,7 +118,7 @@ function showPhotos() {
     at("empty-text").textContent = done ? "Write the result, or look through the classes once more." : "Choose a list on the left.";
   }
   at("gallery").replaceChildren(...photos.map((photo, i) => {
-    const told = photo.chance === null ? "" : `${photo.label} ${percent(photo.chance)}`;
+    const told = photo.chance === null ? "" : `${percent(photo.chance)} ${photo.label}`;
     return make("li", { role: "option", tabindex: i ? "-1" : "0", "aria-selected": String(selected.has(photo.row)),
       "aria-label": photo.name, title: photo.name, onclick: () => toggle(i) },
       make("img", { src: small(photo.row), alt: photo.name, loading: "lazy" }), make("span", { class: "guess" }, told));
