@@ -45,12 +45,16 @@ def label_all(desk) -> None:
         desk.step("label", rows=[photo["row"]], label=truth(photo))
 
 
+def listed(folder) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
 def found(folder) -> dict[str, set[str]]:
     return {place.name: {file.name for file in place.iterdir()} for place in sorted(folder.iterdir()) if place.is_dir()}
 
 
 def test_a_pile_becomes_a_folder_for_each_class_and_back(pile, tmp_path):
-    into, before = tmp_path / "photos", sorted(os.listdir(pile))
+    into, before = tmp_path / "photos", listed(pile)
     with desk_at(pile, "--into", into, "--list", tmp_path / "l.csv", "--move", *FAST) as desk:
         assert desk.client.get(f"{API}/small/0").headers["content-type"] == "image/jpeg"
         label_all(desk)
@@ -58,10 +62,10 @@ def test_a_pile_becomes_a_folder_for_each_class_and_back(pile, tmp_path):
         assert "18 photos of 3 classes" in desk.write()
         assert {name: len(files) for name, files in found(into).items()} == dict.fromkeys(NAMES, 6)
         assert all(file.startswith(name) for name, files in found(into).items() for file in files)
-        assert os.listdir(pile) == []
+        assert listed(pile) == []
         desk.step("leave-out", rows=[0])
         assert "17 photos" in desk.write()  # what is not labelled any more is back in the pile
-        assert len(os.listdir(pile)) == 1
+        assert len(listed(pile)) == 1
         desk.step("undo")
         desk.write()
     with (tmp_path / "l.csv").open() as file:
@@ -71,7 +75,7 @@ def test_a_pile_becomes_a_folder_for_each_class_and_back(pile, tmp_path):
         assert desk.state()["labelled"] == 18
         assert "18 photos" in desk.write()
     run("label", "--undo", "--into", into)
-    assert sorted(os.listdir(pile)) == before
+    assert listed(pile) == before
     assert not into.exists()
 
 
@@ -111,8 +115,8 @@ def test_groups_are_written_without_a_page_and_are_the_same_each_time(pile, tmp_
     assert sum(map(len, found(tmp_path / "one").values())) == 18
     run("label", pile, "--groups", tmp_path / "g.csv", *FAST)
     with (tmp_path / "g.csv").open() as file:
-        listed = {row["path"].rpartition("/")[2]: row["label"] for row in csv.DictReader(file)}
-    assert listed == {file: group for group, files in found(tmp_path / "one").items() for file in files}
+        named = {row["path"].rpartition("/")[2]: row["label"] for row in csv.DictReader(file)}
+    assert named == {file: group for group, files in found(tmp_path / "one").items() for file in files}
     assert "1" in run("label", "--undo", "--into", tmp_path / "one").stderr
     assert not (tmp_path / "one").exists()
 
@@ -136,7 +140,7 @@ def test_hostile_names_stay_names(pile, tmp_path):
     assert sorted(found(into)) == [".._.._escape".strip("."), "CON__b_"]
     assert not (tmp_path.parent / "escape").exists()
     run("label", "--undo", "--into", into)
-    assert set(odd) <= set(os.listdir(os.fsencode(pile)))
+    assert set(odd) <= set(map(os.fsencode, listed(pile)))
 
 
 def test_a_damaged_journal_is_said_and_an_untrusted_manifest_writes_images_only(pile, tmp_path):
@@ -146,10 +150,11 @@ def test_a_damaged_journal_is_said_and_an_untrusted_manifest_writes_images_only(
     assert "is damaged" in run("label", pile, "--into", into, "--work", work, "--port", "0", *FAST, code=1).stderr
     run("label", pile, "--groups", into, "--move", *FAST)
     manifest = into / ".yoro-sorted.jsonl"
-    manifest.write_text(manifest.read_text().replace("pile/cat-000.jpg", "pile/cat.sh").replace("/pile/cat-001", "/no/cat"))
+    text = manifest.read_text().replace("pile/cat-000.jpg", "pile/cat.sh")
+    manifest.write_text(text.replace("/pile/cat-001", "/no/cat"))
     told = run("label", "--undo", "--into", into).stderr
     assert told.count("Kept") == 2
-    assert len(os.listdir(pile)) == 16
+    assert len(listed(pile)) == 16
     assert not (pile / "cat.sh").exists()
 
 
