@@ -26,8 +26,8 @@ from yoro.web.page_export import export_web
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.append(str(TESTS))
 from browser import browser, served  # noqa: E402  # as the tests drive it
-from photos import write_folder  # noqa: E402
 from desks import desk_at  # noqa: E402
+from photos import write_folder  # noqa: E402
 from screenshots import shot, tried, views  # noqa: E402
 from studios import studio_at  # noqa: E402
 
