@@ -27,6 +27,7 @@ from yoro.web.page_export import export_web
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.append(str(TESTS))
 from browser import browser, served  # noqa: E402  # as the tests drive it
+from desks import desk_at  # noqa: E402
 from photos import write_folder  # noqa: E402
 from screenshots import shot, tried, views  # noqa: E402
 from studios import studio_at  # noqa: E402
@@ -56,6 +57,7 @@ def main() -> None:
     write(tutorial(), "tutorial.png")
     exported_page()
     studio_page()
+    desk_page()
 
 
 def digits() -> tuple[np.ndarray, list[str]]:
@@ -164,6 +166,30 @@ def studio_page() -> None:
                 if picture.width > WIDTH:
                     picture = picture.resize((WIDTH, WIDTH * picture.height // picture.width), Image.Resampling.LANCZOS)
                 write(picture, STUDIO[view])
+
+
+def desk_page() -> None:
+    """The desk with photos of four things: two groups named, a proposal to check."""
+    with tempfile.TemporaryDirectory() as folder, browser() as page:
+        photos, shown = write_folder(Path(folder, "pile"), count=16), Path(folder, "desk.png")
+        with desk_at(photos, "--into", Path(folder, "photos")) as desk:
+            for _ in range(2):
+                group = desk.state()["groups"][0]["group"]
+                members = desk.photos("group", group)
+                label = Path(members[0]["name"]).parent.name
+                strangers = [photo["row"] for photo in members if Path(photo["name"]).parent.name != label]
+                desk.step("name", group=group, label=label)
+                desk.step("throw-out", group=group, rows=strangers or [members[-1]["row"]])
+            desk.learned()
+            page.resize(1280, 900)
+            page.open(f"{desk.client.base_url}/desk/")
+            page.until("return document.querySelectorAll('#checks li').length > 1")
+            page.until("return document.querySelectorAll('#gallery li').length > 1")
+            page.click("#gallery li:nth-child(3)")
+            page.until("return [...document.querySelectorAll('#gallery img')].every((image) => image.complete)")
+            page.photograph(shown, whole=False)
+        picture = Image.open(shown).convert("RGB")
+        write(picture.resize((WIDTH, WIDTH * picture.height // picture.width), Image.Resampling.LANCZOS), "desk.png")
 
 
 def photograph(page: str, name: str, height: int, above: int = 0) -> None:

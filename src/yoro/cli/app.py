@@ -31,6 +31,10 @@ VERBS = {  # module of `cli`, which is imported when it is called; what it takes
         "issues", "DATA... [--model M.yoro] [--fix [LIST]] [OPTIONS]", DAILY,
         "Find wrong labels, outliers and duplicates; --fix mends them.",
     ),
+    "label": (
+        "label", "PILE --into FOLDER|--list FILE.csv|--groups FOLDER [OPTIONS]", DAILY,
+        "Label a pile of photos: name groups, check what is proposed.",
+    ),
     "update": (
         "change", "M.yoro DATA... [--out N.yoro] [OPTIONS]", DAILY,
         "Add labelled images to a model, exactly; new classes are allowed.",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from yoro import limits
 from yoro.data.archive_members import Address, Member
 from yoro.errors import InputError
 
@@ -162,3 +163,11 @@ def class_name(text: str) -> str:
     """
     name = unicodedata.normalize("NFC", storable(text)).strip()
     return name if any(c.isprintable() for c in name) else ""
+
+
+def checked_label(text: str) -> str:
+    """A label that somebody sent, in its one spelling; an InputError if it is empty or too long."""
+    label = class_name(text)
+    if not label or len(label) > limits.TAUGHT_LABEL:
+        raise InputError(f"The label has {len(label):,} visible characters; expected 1 to {limits.TAUGHT_LABEL}.")
+    return label

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from yoro import limits
 from yoro.data.archive_members import Member
 from yoro.data.decoding import file_bytes
 from yoro.data.examples import Example, Later, Picture, shown
+from yoro.data.folders import is_image
 from yoro.errors import InputError, StoreError
 from yoro.files.atomic import check_writable
 
@@ -33,6 +36,7 @@ class SortedFolder:
     names: dict[str, str]  # folder of each class
     link: bool
     manifest: IO[str]
+    move: bool = False
     counts: Counter[str] = field(default_factory=Counter)  # images by folder
     earlier: Counter[tuple[str, str]] = field(default_factory=Counter)  # folder and content of what lay there before
     already: int = 0  # images that lay there before
@@ -55,10 +59,14 @@ class SortedFolder:
             content = _bytes(example.image)
             if self._lies_there(group, _digest(content)):
                 return
-            self._note({"file": place, "digest": _digest(content)})
-            draft = target.with_name(f".{target.name}{PART}")
-            draft.write_bytes(content)
-            draft.rename(target)
+            source = self._moved(example.image)
+            self._note({"file": place, "digest": _digest(content)} | ({"from": str(source)} if source else {}))
+            if source is not None:
+                _move(source, target)
+            else:
+                draft = target.with_name(f".{target.name}{PART}")
+                draft.write_bytes(content)
+                draft.rename(target)
         self.counts[group] += 1
 
     def _lies_there(self, group: str, content: str) -> bool:
@@ -68,6 +76,11 @@ class SortedFolder:
         self.earlier[group, content] -= 1
         self.already += 1
         return True
+
+    def _moved(self, image: Picture) -> Path | None:
+        """Where an image is moved from; None if it is copied, as what a link points to is."""
+        moved = self.move and isinstance(image, Path) and not image.is_symlink()
+        return Path(os.path.abspath(image)) if moved and isinstance(image, Path) else None  # noqa: PTH100
 
     def _note(self, entry: dict[str, str]) -> None:
         self.manifest.write(json.dumps(entry) + "\n")
@@ -91,8 +104,8 @@ def check_sortable(folder: Path, link: bool, pictures: Iterable[Picture]) -> Non
         raise InputError("Images in an archive cannot be linked to; without --link they are copied.")
 
 
-def begin_sorting(folder: Path, classes: Iterable[str], *, link: bool) -> SortedFolder:
-    """A folder to sort into; one that was sorted into before is added to."""
+def begin_sorting(folder: Path, classes: Iterable[str], *, link: bool, move: bool = False) -> SortedFolder:
+    """A folder to sort into, by links, by moving, or else by copying; one that was sorted into before is added to."""
     folder.mkdir(exist_ok=True)
     earlier: Counter[tuple[str, str]] = Counter()
     if (folder / MANIFEST).is_file():
@@ -100,7 +113,7 @@ def begin_sorting(folder: Path, classes: Iterable[str], *, link: bool) -> Sorted
             if _as_it_was(folder / entry["file"], entry):
                 earlier[entry["file"].partition("/")[0], entry.get("link") or entry["digest"]] += 1
     manifest = (folder / MANIFEST).open("a", encoding="utf-8")
-    return SortedFolder(folder, folder_names(classes), link, manifest, earlier=earlier)
+    return SortedFolder(folder, folder_names(classes), link, manifest, move, earlier=earlier)
 
 
 def folder_names(classes: Iterable[str]) -> dict[str, str]:
@@ -131,7 +144,10 @@ class Undone:
 
 
 def undo_sorting(folder: Path) -> Undone:
-    """Remove the files that were sorted into a folder, except those that were changed since."""
+    """Remove the files that were sorted into a folder, except those that were changed since.
+
+    Files that were moved go back to where they were, unless something else is there now.
+    """
     manifest = folder / MANIFEST
     if not manifest.is_file():
         raise InputError(f"YORO sorted nothing into '{shown(folder)}': it has no {MANIFEST}.")
@@ -145,8 +161,8 @@ def undo_sorting(folder: Path) -> Undone:
         target.with_name(f".{target.name}{PART}").unlink(missing_ok=True)
         if not os.path.lexists(target):
             continue
-        if _as_it_was(target, entry):
-            target.unlink()
+        if _as_it_was(target, entry) and _put_back(target, entry.get("from")):
+            target.unlink(missing_ok=True)
             removed += 1
         else:
             left.append(entry["file"])
@@ -178,6 +194,35 @@ def _as_it_was(target: Path, entry: dict[str, str]) -> bool:
     return (
         regular and target.stat().st_size <= limits.IMAGE_FILE_BYTES and _digest(target.read_bytes()) == entry["digest"]
     )
+
+
+def _put_back(target: Path, source: str | None) -> bool:
+    """Move a file back to where it was moved from, if it was; whether it need not be here any more.
+
+    An untrusted manifest can only name an image that is not there, in a folder that is.
+    """
+    if source is None:
+        return True
+    back = Path(source)
+    if "\0" in source or not is_image(back.name) or not back.is_absolute() or not back.parent.is_dir():
+        return False
+    if os.path.lexists(back):
+        return back.is_file() and _digest(file_bytes(back)) == _digest(target.read_bytes())
+    _move(target, back)
+    return True
+
+
+def _move(source: Path, target: Path) -> None:
+    """Move a file, which keeps its times; from one disk to another it is copied first."""
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        draft = target.with_name(f".{target.name}{PART}")
+        shutil.copy2(source, draft)
+        draft.rename(target)
+        source.unlink()
 
 
 def _digest(content: bytes) -> str:

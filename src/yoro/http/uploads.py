@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import File, FormParser, parse_options_header
 
-from yoro import limits
-from yoro.data.examples import class_name, storable
-from yoro.errors import InputError
+from yoro.data.examples import storable
 from yoro.http.errors import RefusedError
 
 MOST_NAME = 255  # characters of the name of an image that are shown
@@ -42,14 +40,6 @@ def read_uploads(body: bytes, content_type: str, most: int) -> list[Upload]:
     if not found:
         raise RefusedError(422, "The body contains no image; send at least one.")
     return found
-
-
-def checked_label(text: str) -> str:
-    """A label that a client sent, in its one spelling; an InputError if it is empty or too long."""
-    label = class_name(text)
-    if not label or len(label) > limits.TAUGHT_LABEL:
-        raise InputError(f"The label has {len(label):,} visible characters; expected 1 to {limits.TAUGHT_LABEL}.")
-    return label
 
 
 def _too_many(most: int) -> RefusedError:

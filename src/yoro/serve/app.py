@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 
 from yoro import limits
+from yoro.data.examples import checked_label
 from yoro.data.processes import DecoderPool
 from yoro.environment import __version__, cores
 from yoro.errors import ImageError, one_line
@@ -23,7 +24,7 @@ from yoro.http.errors import busy, handle_errors
 from yoro.http.guard import Access, Guard, Log
 from yoro.http.priority import lower_priority
 from yoro.http.settings import ServeSettings
-from yoro.http.uploads import Upload, checked_label, read_uploads
+from yoro.http.uploads import Upload, read_uploads
 from yoro.model.model import Json
 from yoro.model.question import Question
 from yoro.serve.batching import Batcher

@@ -20,12 +20,13 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 
 from yoro import limits
+from yoro.data.examples import checked_label
 from yoro.errors import InputError
 from yoro.http.errors import RefusedError, handle_errors
 from yoro.http.guard import Access, Guard, Log
 from yoro.http.priority import lower_priority
 from yoro.http.settings import ServeSettings
-from yoro.http.uploads import Upload, checked_label, read_uploads
+from yoro.http.uploads import Upload, read_uploads
 from yoro.model.model import difference
 from yoro.model.onnx_export import checked_export
 from yoro.model.pipeline import Pipeline

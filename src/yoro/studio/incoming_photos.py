@@ -11,12 +11,12 @@ from yoro import limits
 from yoro.data.archive_members import Member
 from yoro.data.archives import is_archive, is_other_archive
 from yoro.data.decoding import file_bytes
-from yoro.data.examples import Dataset, Example
+from yoro.data.examples import Dataset, Example, checked_label
 from yoro.data.find import find
 from yoro.data.geometry import Geometry
 from yoro.data.thumbnails import thumbnail
 from yoro.errors import ImageError, InputError, counted, one_line
-from yoro.http.uploads import Upload, checked_label
+from yoro.http.uploads import Upload
 from yoro.model.model import Json
 from yoro.studio.edits import UNSORTED
 from yoro.studio.workspace import Workspace

@@ -9,8 +9,8 @@ import json
 import re
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from yoro.data.processes import DecoderPool
 from yoro.environment import cores
 from yoro.errors import InputError, StoreError, YoroError, one_line
 from yoro.files.atomic import write_file
+from yoro.files.journal import open_journal, writing
 from yoro.model.model import Json, Model
 from yoro.model.store import model_digest, read_model, write_model
 from yoro.studio.base_model import Base, base_of, check_openable
@@ -35,7 +36,6 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS journal (step INTEGER PRIMARY KEY, entry TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS responses (digest TEXT, source TEXT, response BLOB, PRIMARY KEY (digest, source))",
 )
-SETTINGS = ("trusted_schema = OFF", "locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL")
 DECODED_BYTES = 128 * limits.MB  # of photos that are decoded, but not yet read by the network
 UNDO: Json = {"undo": True}
 REDO: Json = {"redo": True}
@@ -54,11 +54,7 @@ class Workspace:
         self._bases: dict[str, Base] = {}
         self._lock = threading.RLock()
         self.decoders = DecoderPool(cores())
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except FileExistsError:
-            raise InputError(f"'{folder}' is a file; choose a folder as --work (it is created if needed).") from None
-        self._database = _opened(folder)
+        self._database = open_journal(folder, JOURNAL, TABLES, "studio")
         try:
             self._replay()
             self._follow()
@@ -210,14 +206,8 @@ class Workspace:
         with self._writing() as database:
             database.execute("INSERT INTO journal (entry) VALUES (?)", (json.dumps(entry),))
 
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction; what goes wrong is a StoreError."""
-        try:
-            with self._database:
-                yield self._database
-        except sqlite3.Error as error:
-            raise StoreError(f"Cannot write to '{self.folder}': {one_line(error)}.") from error
+    def _writing(self) -> AbstractContextManager[sqlite3.Connection]:
+        return writing(self._database, self.folder)
 
     def _replay(self) -> None:
         try:
@@ -239,21 +229,3 @@ class Workspace:
                 f"The journal in '{self.folder}' is damaged ({one_line(error)}). Its photos are in 'photos'; "
                 "choose another --work to start over."
             ) from error
-
-
-def _opened(folder: Path) -> sqlite3.Connection:
-    """The database, for this process alone."""
-    database = sqlite3.connect(folder / JOURNAL, timeout=1.0, check_same_thread=False)
-    try:
-        for setting in SETTINGS:
-            database.execute(f"PRAGMA {setting}")
-        with database:
-            database.execute("BEGIN EXCLUSIVE")
-            for table in TABLES:
-                database.execute(table)
-        return database
-    except sqlite3.Error as error:
-        database.close()
-        if "locked" in str(error):
-            raise InputError(f"Another studio has '{folder}' open. Use that one, or choose another --work.") from None
-        raise StoreError(f"'{folder / JOURNAL}' is damaged: {one_line(error)}. Choose another --work.") from error

@@ -1,8 +1,8 @@
-// Requests to the studio, which holds the state; the page only shows it.
+// Requests to the studio or the desk, which holds the state; the page only shows it.
 
 import { tell } from "./elements.js";
 
-const API = "/studio/api/";
+const { api: API = "/studio/api/", verb = "studio" } = document.documentElement.dataset;
 
 async function read(answer) {
   const body = await answer.json().catch(() => ({}));
@@ -29,7 +29,7 @@ export async function attempt(doing) {
     return await doing();
   } catch (error) {
     const gone = error instanceof TypeError;
-    tell(gone ? "The studio is not responding. Is `yoro studio` still running? Your work is saved." : error.message);
+    tell(gone ? `No response. Is \`yoro ${verb}\` still running? Your work is saved.` : error.message);
     return null;
   }
 }

@@ -1,0 +1,116 @@
+"""`yoro label`: a desk at which a pile of unlabelled photos becomes a folder for each class."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from yoro.cli.options import LoadingOptions, PipelineOptions, QuietOption, UsageError, shown
+from yoro.cli.output import say
+from yoro.environment import install
+from yoro.errors import InputError
+from yoro.option import Option
+
+if TYPE_CHECKING:
+    from yoro.desk.output import Result
+
+SUFFIX = ".yoro-desk"  # of the folder where the work is kept, beside what comes of it
+
+
+@shown()
+@dataclass(frozen=True)
+class LabelOptions:
+    """What comes of the desk, where the work is kept, and how the page is opened."""
+
+    into: Annotated[Path | None, Option("Put the photos into one folder per class here.", metavar="FOLDER")] = None
+    list_: Annotated[
+        Path | None, Option("Write a list with the columns path,label.", flags=("--list",), metavar="FILE.csv")
+    ] = None
+    groups: Annotated[
+        Path | None,
+        Option("Only group the photos, into folders or a list (.csv), without a page.", metavar="FOLDER|FILE.csv"),
+    ] = None
+    move: Annotated[bool, Option("Move the photos instead of copying them.")] = False
+    link: Annotated[bool, Option("Link to the photos instead of copying them.")] = False
+    undo: Annotated[bool, Option("With --into: take the photos out of their folders; moved ones go back.")] = False
+    work: Annotated[
+        Path | None, Option(f"Where the work is saved and resumed (default: beside the result, {SUFFIX}).")
+    ] = None
+    port: Annotated[int, Option("Port; 0 picks a free one.", metavar="N")] = 8323
+    browse: Annotated[bool, Option("Open the page in a browser.", flags=("--open",))] = False
+
+
+def label(
+    pile: Annotated[
+        str | None, Parameter(name="PILE", help="Unlabelled photos: a folder, an archive or a list.")
+    ] = None,
+    /,
+    *,
+    options: LabelOptions = LabelOptions(),
+    source: PipelineOptions = PipelineOptions(),
+    loading: LoadingOptions = LoadingOptions(),
+    output: QuietOption = QuietOption(),
+) -> None:
+    """Label a pile of photos: name groups, check what is proposed.
+
+    The page runs on this machine. Every step is saved, and can be undone.
+    """
+    if options.undo:
+        from yoro.cli.image_output import undo
+
+        if options.into is None:
+            raise UsageError("--undo goes with --into FOLDER.")
+        undo(options.into, output.quiet)
+        return
+    if pile is None:
+        raise UsageError("PILE is missing.")
+    goal = options.into or options.list_ or options.groups
+    if goal is None or (options.groups is not None and (options.into or options.list_)):
+        raise UsageError("Say what is to come of it: --into FOLDER, --list FILE.csv, or --groups FOLDER.")
+    from yoro.data.find import find
+    from yoro.desk.output import Result
+
+    result = Result(options.into, options.list_, options.link, options.move)
+    if options.groups is not None and options.groups.suffix.lower() == ".csv":
+        result = Result(None, options.groups)
+    elif options.groups is not None:
+        result = Result(options.groups, None, options.link, options.move)
+    if result.into is not None and result.into.absolute().is_relative_to(Path(pile).absolute()):
+        raise InputError(f"'{result.into}' lies within the pile; choose a folder beside it.")
+    if options.groups is not None:
+        result.check(find(pile, labelled=False).examples)
+        _group(pile, result, options, source, loading, output)
+        return
+    try:
+        from yoro.desk.desk_server import DeskSettings, open_desk
+    except ModuleNotFoundError as error:
+        raise InputError(f"The desk's page needs {error.name}: {install('serve')}. Without: --groups FOLDER.") from None
+
+    def log(line: str) -> None:  # a page asks all the time; only errors are worth a line
+        if line.startswith("Traceback"):
+            say(line)
+
+    work = options.work or goal.with_name(f"{goal.name}{SUFFIX}")
+    settings = DeskSettings(pile, work, result, options.port, options.browse)
+    open_desk(settings, source, loading, tell=output.tell, log=log)
+
+
+def _group(
+    pile: str, result: Result, options: LabelOptions, source: PipelineOptions, loading: LoadingOptions,
+    output: QuietOption,
+) -> None:  # fmt: skip
+    """Group a pile and write the groups down."""
+    import tempfile
+
+    from yoro.desk.session import Session, group_name
+    from yoro.model.pipeline import make_pipeline
+
+    with tempfile.TemporaryDirectory() as folder:
+        work = options.work or Path(folder)
+        with closing(Session(work, pile, make_pipeline(source), tell=output.tell, loading=loading)) as session:
+            named = [(session.examples[row], group_name(group)) for row, group in enumerate(session.desk.first_groups)]
+            output.tell(result.write(named, "group"))
