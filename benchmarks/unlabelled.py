@@ -195,27 +195,27 @@ def main() -> None:
         for task in all_:
             started, made = time.perf_counter(), partial(parts, task, labels)
             found = [f"{accuracy(task, way, made, chosen.draws):.1f}" for way in WAYS]
-            rows.append([labels, task.name, *found, f"{time.perf_counter() - started:.0f}"])
-    print_table(["labels", "task", *WAYS, "seconds"], rows)
+            rows.append([str(labels), task.name, *found, f"{time.perf_counter() - started:.0f}"])
+    print_table("Ways to use a pile", ["labels", "task", *WAYS, "seconds"], rows)
     sizes = [None if size == "all" else int(size) for size in chosen.pile]
     rows = [
         [task.name, *(shown(task, partial(parts, task, 4, each=size), chosen.draws) for size in sizes)] for task in all_
     ]
-    print_table(["pile a class, 4 labels", *chosen.pile], rows)
+    print_table("Piles of so many images a class, four labels a class", ["task", *chosen.pile], rows)
     rows = []
     for task in all_ if len(all_) > 1 else []:
         others = np.concatenate([other.rows for other in all_ if other is not task])
         for labels in (1, 4):
             piles = [partial(with_junk, task, others, share, labels) for share in chosen.junk]
-            rows.append([labels, task.name, *(shown(task, made, chosen.draws) for made in piles)])
-    print_table(["labels", "share of junk", *(f"{share:.0%}" for share in chosen.junk)], rows)
+            rows.append([str(labels), task.name, *(shown(task, made, chosen.draws) for made in piles)])
+    print_table("Piles with junk", ["labels", "task", *(f"{share:.0%}" for share in chosen.junk)], rows)
     rows = []
     for labels in (1, 4):
         for task in all_:
             made = partial(unequal, task, labels)
             before = f"{accuracy(task, 'without', made, chosen.draws):.1f}"
-            rows.append([labels, task.name, before, shown(task, made, chosen.draws)])
-    print_table(["labels", "classes 1 to 20", "without", "with the pile"], rows)
+            rows.append([str(labels), task.name, before, shown(task, made, chosen.draws)])
+    print_table("Piles whose classes are as unequal as 1 to 20", ["labels", "task", "without", "with the pile"], rows)
 
 
 if __name__ == "__main__":

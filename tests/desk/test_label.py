@@ -137,7 +137,7 @@ def test_hostile_names_stay_names(pile, tmp_path):
         assert desk.client.post(f"{API}/step/nothing", json={}).status_code == 404
         assert desk.client.get(f"{API}/state", headers={"origin": "http://evil.example"}).status_code == 403
         assert desk.client.get(f"{API}/state", headers={"host": "evil.example"}).status_code == 403
-    assert sorted(found(into)) == [".._.._escape".strip("."), "CON__b_"]
+    assert set(found(into)) == {"_.._escape", "CON__b_"}
     assert not (tmp_path.parent / "escape").exists()
     run("label", "--undo", "--into", into)
     assert set(odd) <= set(map(os.fsencode, listed(pile)))
