@@ -99,6 +99,7 @@ def test_a_killed_desk_goes_on_where_it_was_and_reads_nothing_twice(pile, tmp_pa
         assert desk.step("redo")["told"].startswith("Split")
 
 
+@pytest.mark.long
 def test_one_folder_has_one_desk_and_one_network(pile, tmp_path):
     words = ("--into", tmp_path / "photos", *FAST)
     with desk_at(pile, *words):
@@ -137,7 +138,7 @@ def test_hostile_names_stay_names(pile, tmp_path):
         assert desk.client.post(f"{API}/step/nothing", json={}).status_code == 404
         assert desk.client.get(f"{API}/state", headers={"origin": "http://evil.example"}).status_code == 403
         assert desk.client.get(f"{API}/state", headers={"host": "evil.example"}).status_code == 403
-    assert sorted(found(into)) == [".._.._escape".strip("."), "CON__b_"]
+    assert sorted(found(into)) == ["CON__b_", "_.._escape"]
     assert not (tmp_path.parent / "escape").exists()
     run("label", "--undo", "--into", into)
     assert set(odd) <= set(map(os.fsencode, listed(pile)))
