@@ -99,6 +99,7 @@ def test_a_killed_desk_goes_on_where_it_was_and_reads_nothing_twice(pile, tmp_pa
         assert desk.step("redo")["told"].startswith("Split")
 
 
+@pytest.mark.long
 def test_one_folder_has_one_desk_and_one_network(pile, tmp_path):
     words = ("--into", tmp_path / "photos", *FAST)
     with desk_at(pile, *words):
