@@ -65,7 +65,7 @@ def test_damage_to_any_part_is_noticed(saved, name, damage):
 
 def test_a_newer_format_asks_for_an_upgrade(saved):
     edit(saved, format=FORMAT + 1)
-    with pytest.raises(StoreError, match=r"format 4; this version .* up to 3. Upgrade"):
+    with pytest.raises(StoreError, match=rf"format {FORMAT + 1}; this version .* up to {FORMAT}. Upgrade"):
         yoro.load(saved)
 
 
