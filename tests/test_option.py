@@ -17,7 +17,7 @@ def test_an_option_of_fit_belongs_to_one_group():
 def test_fit_has_the_signature_of_its_options():
     shown = inspect.signature(yoro.fit).parameters
     options = {one.name: one for one in declared(FitSettings)}
-    assert list(shown) == ["data", "labels", "val", *options]
+    assert list(shown) == ["data", "labels", "val", "unlabelled", *options]
     for name, one in options.items():
         assert shown[name].kind is inspect.Parameter.KEYWORD_ONLY
         assert shown[name].default == (None if name == "tell" else one.default)

@@ -55,7 +55,7 @@ def _answers(host: str) -> bool:
     def connect() -> None:
         try:
             socket.create_connection((name, int(port or 443)), timeout=PATIENCE).close()
-        except OSError:
+        except Exception:  # OSError, or what a guard over sockets raises: either way it cannot be reached
             return
         found.append(True)
 
