@@ -48,6 +48,7 @@ def test_the_embedded_network_with_mirror_images_gives_the_same_as_one_machine(r
     assert_same(spread.model, yoro.fit("photos", **options).model)
 
 
+@pytest.mark.long
 def test_a_worker_killed_in_the_middle_changes_nothing(ray, alone, unseen):
     (unseen / "die").touch()
     fitted = yoro.fit("photos", **SPREAD)
