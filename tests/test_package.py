@@ -18,7 +18,7 @@ from yoro import limits
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(yoro.__file__).parent
-LONG_PAGES = ("bench.md", "cluster.md", "comparing.md", "parties.md", "refinement.md", "trust.md", "verbs.md")  # they take long
+LONG_PAGES = ("bench.md", "cluster.md", "comparing.md", "parties.md", "refinement.md", "trust.md", "verbs.md")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
