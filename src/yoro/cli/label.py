@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from yoro.cli.options import LoadingOptions, PipelineOptions, QuietOption, UsageError, shown
-from yoro.cli.output import say
+from yoro.cli.output import say_tracebacks
 from yoro.environment import install
 from yoro.errors import InputError
 from yoro.option import Option
@@ -74,11 +74,10 @@ def label(
     from yoro.data.find import find
     from yoro.desk.output import Result
 
-    result = Result(options.into, options.list_, options.link, options.move)
-    if options.groups is not None and options.groups.suffix.lower() == ".csv":
-        result = Result(None, options.groups)
-    elif options.groups is not None:
-        result = Result(options.groups, None, options.link, options.move)
+    into, list_ = options.into, options.list_
+    if options.groups is not None:
+        into, list_ = (None, options.groups) if options.groups.suffix.lower() == ".csv" else (options.groups, None)
+    result = Result(into, list_, options.link, options.move)
     if result.into is not None and result.into.absolute().is_relative_to(Path(pile).absolute()):
         raise InputError(f"'{result.into}' lies within the pile; choose a folder beside it.")
     if options.groups is not None:
@@ -90,13 +89,9 @@ def label(
     except ModuleNotFoundError as error:
         raise InputError(f"The desk's page needs {error.name}: {install('serve')}. Without: --groups FOLDER.") from None
 
-    def log(line: str) -> None:  # a page asks all the time; only errors are worth a line
-        if line.startswith("Traceback"):
-            say(line)
-
     work = options.work or goal.with_name(f"{goal.name}{SUFFIX}")
     settings = DeskSettings(pile, work, result, options.port, options.browse)
-    open_desk(settings, source, loading, tell=output.tell, log=log)
+    open_desk(settings, source, loading, tell=output.tell, log=say_tracebacks)
 
 
 def _group(

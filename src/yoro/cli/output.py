@@ -174,6 +174,12 @@ def change_model(
     tell_skipped(changed.skipped)
 
 
+def say_tracebacks(line: str) -> None:
+    """The log of a page's server: a page polls all the time, so only errors are worth a line."""
+    if line.startswith("Traceback"):
+        say(line)
+
+
 @contextmanager
 def resumable(unfinished: Path) -> Iterator[None]:
     """On Ctrl-C, report whether the run can be resumed."""

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from yoro.cli.options import PipelineOptions, QuietOption, shown
-from yoro.cli.output import say
+from yoro.cli.output import say_tracebacks
 from yoro.environment import install
 from yoro.errors import InputError
 from yoro.option import Option
@@ -45,9 +45,5 @@ def studio(
     except ModuleNotFoundError as error:
         raise InputError(f"The studio needs {error.name}: {install('serve')}.") from None
 
-    def log(line: str) -> None:  # a page polls all the time; only errors are worth a line
-        if line.startswith("Traceback"):
-            say(line)
-
     settings = StudioSettings(options.work, data, options.port, options.browse, options.tidy)
-    open_studio(settings, source, tell=output.tell, log=log)
+    open_studio(settings, source, tell=output.tell, log=say_tracebacks)

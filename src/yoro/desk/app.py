@@ -22,11 +22,10 @@ from yoro.desk.proposals import Proposals
 from yoro.desk.session import Session
 from yoro.errors import InputError
 from yoro.http.errors import RefusedError, handle_errors
-from yoro.http.guard import Access, Guard, Log
+from yoro.http.guard import PAGE_HEADERS, Access, Guard, Log
 from yoro.http.priority import lower_priority
 from yoro.http.settings import ServeSettings
 from yoro.model.model import Json
-from yoro.studio.app import HEADERS
 
 PAGE = "/desk/"
 API = "/desk/api"
@@ -135,7 +134,7 @@ def make_app(session: Session, result: Result, settings: ServeSettings, log: Log
         return JSONResponse({"told": result.write(session.labelled())})
 
     handle_errors(app)
-    return Guard(app, settings, Access(private=API, headers=HEADERS), log)
+    return Guard(app, settings, Access(private=API, headers=PAGE_HEADERS), log)
 
 
 def state_of(desk: Desk, learning: bool) -> Json:

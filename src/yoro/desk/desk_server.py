@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import webbrowser
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from yoro.desk.app import PAGE, make_app
 from yoro.desk.output import Result
 from yoro.desk.session import Session
 from yoro.http.guard import Guard, Log
-from yoro.http.server import run_server
+from yoro.http.server import open_browser, run_server
 from yoro.http.settings import ServeSettings
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import Loading, PipelineSettings
@@ -45,7 +43,7 @@ def open_desk(
             page = f"{address}{PAGE}"
             tell(f"The desk is at {page} and saves its work in '{settings.work}'; Ctrl-C stops it.")
             if settings.browse:
-                threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+                open_browser(page)
             return make_app(session, settings.result, serving, log)
 
         run_server(serving, lambda: session, build)

@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import silhouette_score
 from threadpoolctl import threadpool_limits
 
-from yoro.discriminant.readings import FEATURES, LOGITS, Layout
+from yoro.discriminant.readings import FEATURES, LOGITS, Layout, unit_rows
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -30,7 +30,8 @@ def compared_space(layout: Layout, responses: NDArray[np.floating]) -> Array:
     names = layout.names
     used = [part for name, part in zip(names, layout.slices, strict=True) if name in (LOGITS, FEATURES)]
     rows = np.concatenate(
-        [_unit(_centred(np.asarray(responses[:, part], dtype=np.float64))) for part in used or layout.slices], axis=1
+        [unit_rows(_centred(np.asarray(responses[:, part], dtype=np.float64))) for part in used or layout.slices],
+        axis=1,
     )
     rows = _centred(rows)
     with threadpool_limits(1, user_api="blas"):  # the same groups on every machine
@@ -40,7 +41,7 @@ def compared_space(layout: Layout, responses: NDArray[np.floating]) -> Array:
         spread = np.sqrt(values[kept])
         found = turned[:, kept] * spread if len(rows) <= rows.shape[1] else rows @ turned[:, kept]
     signs = np.where(found[np.abs(found).argmax(axis=0), np.arange(found.shape[1])] < 0, -1.0, 1.0)
-    return _unit(signs * found / spread**WHITENED)
+    return np.asarray(unit_rows(signs * found / spread**WHITENED), dtype=np.float64)
 
 
 def group_alike(space: Array, count: int | None = None, seed: int = 0) -> Codes:
@@ -82,8 +83,3 @@ def _by_size(codes: Codes) -> Codes:
 
 def _centred(rows: Array) -> Array:
     return np.asarray(rows - rows.mean(axis=0))
-
-
-def _unit(rows: Array) -> Array:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(lengths > 0, lengths, 1.0))

@@ -204,6 +204,12 @@ def _derivatives(x: Array, parts: Array, share: Array, wanted: Array) -> tuple[A
     return expected @ share - wanted, curvature
 
 
+def spread(scores: Array) -> float:
+    """Root mean square of scores about their mean over the classes; 1 where they say nothing at all."""
+    known = scores[:, np.isfinite(scores).all(axis=0)]
+    return float(np.sqrt(np.mean((known - known.mean(axis=1, keepdims=True)) ** 2))) or 1.0
+
+
 def margins(logs: Array, truth: NDArray[np.intp]) -> tuple[Array, NDArray[np.intp]]:
     """By how much the best other class is more probable than the label (n,), as a logarithm; and which it is."""
     rows, others = np.arange(len(truth)), logs.copy()

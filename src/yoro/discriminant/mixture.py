@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.discriminant.calibration import fit_temperature, fit_weights
+from yoro.discriminant.calibration import fit_temperature, fit_weights, spread
 from yoro.discriminant.evidence import Choice, Evidence
 from yoro.discriminant.leave_one_out import LeaveOneOut, Scored, sample_size, stratified
 from yoro.discriminant.readings import FEATURES, Layout
@@ -99,7 +99,7 @@ class Mixture:
         equal = np.full(len(parts), 1.0 / fit_temperature(sum(scores), truth, counted))  # type: ignore[arg-type]
         weights = fit_weights(scores, truth, counted, equal, strength=STRENGTH)
         # A head that knows little is calibrated to say little: its share counts how much it says after all.
-        said = np.array([_spread(part) for part in scores])
+        said = np.array([spread(part) for part in scores])
         shares = weights * said
         if shares.sum() < SILENCE:
             return _combined(parts, np.eye(len(parts))[max(range(len(parts)), key=lambda i: parts[i].right or 0.0)])
@@ -114,12 +114,6 @@ class Mixture:
         """The features alone, or else the first part; the others stay for when there are more images."""
         best = self.layout.names.index(FEATURES) if FEATURES in self.layout.names else 0
         return _combined(parts, np.eye(len(parts))[best])
-
-
-def _spread(scores: Array) -> float:
-    """Root mean square of scores about their mean over the classes; 1 where they say nothing at all."""
-    known = scores[:, np.isfinite(scores).all(axis=0)]
-    return float(np.sqrt(np.mean((known - known.mean(axis=1, keepdims=True)) ** 2))) or 1.0
 
 
 def _combined(parts: Sequence[Choice], weights: Array) -> Choice:

@@ -140,6 +140,21 @@ class Reservoir:
     def rename(self, names: dict[str, str]) -> None:
         self._labels = [names.get(label, label) for label in self._labels]
 
+    @property
+    def digests(self) -> set[bytes]:
+        """The contents that are kept."""
+        return {row.tobytes() for row in self._digests[: self._size]}
+
+    @property
+    def labels(self) -> set[str]:
+        """The labels of what is kept."""
+        return set(self._labels)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the responses that are kept."""
+        return self._responses[: self._size].nbytes
+
     def members(self) -> Members:
         """What is kept, in the order of the keys, so that equal contents come in equal order."""
         n = self._size

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import least_squares
 
-from yoro.discriminant.calibration import TOLERANCE, fit_temperature, log_probabilities
+from yoro.discriminant.calibration import TOLERANCE, fit_temperature, log_probabilities, spread
 from yoro.discriminant.leave_one_out import Scored
 from yoro.discriminant.readings import Layout
 from yoro.mappings.affine import AffineMapping
@@ -111,8 +111,7 @@ def learn_from_pile(
     space = _Space.of(layout, labelled, pile)
     whole = _Task(space, truth, base(pile), classes)
     weights = agreement_weights(whole)
-    counts = np.bincount(truth, minlength=classes) if len(truth) else np.zeros(classes)
-    usual = _usual(float(np.median(counts)) if len(truth) else 0.0)
+    usual = _usual(whole.labels)
     tried = _Folds(whole, weights, labelled, groups, pile, refit).tried(usual)
     chosen = usual if tried is None else tried.chosen(usual)
     if chosen is None and tried is not None:
@@ -151,6 +150,7 @@ def typical_rows(
     means = np.zeros((classes, labelled.shape[1]))
     np.add.at(means, truth, labelled)
     means[known] /= counts[known, None]
+    near = _distances(pile, means)[:, known].min(axis=1)
     several = np.flatnonzero(counts[truth] > 1)[:SAMPLED_DISTANCES]
     if len(several) >= classes:
         own = truth[several]
@@ -162,10 +162,9 @@ def typical_rows(
         between = _distances(means[known], means[known])
         np.fill_diagonal(between, np.inf)
         inner, limit = np.quantile(between.min(axis=1), (0.5, LONE_TYPICAL)).tolist()
-        near = _distances(pile, means)[:, known].min(axis=1)
         if (near <= inner).sum() < LONE_INNER * (near <= limit).sum():
             limit = inner  # those within reach are strangers, who lie nowhere near
-    return _distances(pile, means)[:, known].min(axis=1) <= limit  # type: ignore[no-any-return]
+    return near <= limit  # type: ignore[no-any-return]
 
 
 def _distances(rows: NDArray[np.floating], means: Array) -> Array:
@@ -238,28 +237,33 @@ class _Task:
     said: Array  # (m, classes): what the mapping of the labels says of the unlabelled responses
     classes: int
 
-    def run(self, way: _Way, weights: Array, *, rounds: int = ROUNDS) -> _Mixture:
+    @property
+    def labels(self) -> float:
+        """Labels a class, in the median."""
+        return float(np.median(np.bincount(self.truth, minlength=self.classes)))
+
+    def run(self, way: _Way, weights: Array) -> _Mixture:
         """The mixture by EM, over the readings that have a weight."""
         used = [i for i in range(len(weights)) if weights[i] > 0]
         labelled, pile = self.space.labelled, self.space.pile
         hard = np.zeros((len(self.truth), self.classes))
         hard[np.arange(len(self.truth)), self.truth] = 1.0
         sums = {i: hard.T @ labelled[i] for i in used}
-        moments = {i: labelled[i].T @ labelled[i] + way.weight * (pile[i].T @ pile[i]) for i in used}
+        products = {i: (labelled[i].T @ labelled[i], pile[i].T @ pile[i]) for i in used}
+        moments = {i: near + way.weight * far for i, (near, far) in products.items()}
         counts, total = hard.sum(axis=0), len(self.truth) + way.weight * len(pile[0])
         say = way.say if (counts > 0).all() else max(way.say, TOGETHER.say)
-        opinion = _levelled(self.said, _spread(self.said))
+        opinion = _levelled(self.said, spread(self.said))
         heads: dict[int, tuple[Array, Array]] = {}
         if not say:
-            for i in used:
-                everything = (labelled[i].T @ labelled[i] + pile[i].T @ pile[i]) / (len(self.truth) + len(pile[i]))
+            for i, (near, far) in products.items():
                 means = sums[i] / np.maximum(counts, 1.0)[:, None]
-                heads[i] = _head(means, everything, FIRST_SHRINKAGE)
+                heads[i] = _head(means, (near + far) / (len(self.truth) + len(pile[i])), FIRST_SHRINKAGE)
         before, done = np.full((len(pile[0]), self.classes), 1.0 / self.classes), 0
-        for done in range(1, rounds + 1):  # noqa: B007
+        for done in range(1, ROUNDS + 1):  # noqa: B007
             scores, heads = self._scores(heads, weights)
             scores = opinion if scores is None else say * opinion + (1 - say) * scores
-            scores = scores * (SHARPNESS / _spread(scores))
+            scores = scores * (SHARPNESS / spread(scores))
             now = _responsibilities(scores)
             change, before = float(np.abs(now - before).sum(axis=1).mean()), now
             soft = way.weight * now
@@ -279,11 +283,11 @@ class _Task:
         if not heads:
             return None, heads
         found = {i: self.space.pile[i] @ head[0] + head[1] for i, head in heads.items()}
-        scales = {i: weights[i] / _spread(scores) for i, scores in found.items()}
+        scales = {i: weights[i] / spread(scores) for i, scores in found.items()}
         total = np.asarray(sum(scales[i] * scores for i, scores in found.items()))
-        spread = _spread(total)
-        scaled = {i: (head[0] * scales[i] / spread, head[1] * scales[i] / spread) for i, head in heads.items()}
-        return (total - total.mean(axis=1, keepdims=True)) / spread, scaled
+        size = spread(total)
+        scaled = {i: (head[0] * scales[i] / size, head[1] * scales[i] / size) for i, head in heads.items()}
+        return (total - total.mean(axis=1, keepdims=True)) / size, scaled
 
 
 def _head(means: Array, covariance: Array, shrinkage: float) -> tuple[Array, Array]:
@@ -307,17 +311,11 @@ def _responsibilities(scores: Array) -> Array:
     return odds / odds.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
 
 
-def _spread(scores: Array) -> float:
-    """Root mean square of scores about their mean over the classes."""
-    known = scores[:, np.isfinite(scores).all(axis=0)]
-    return float(np.sqrt(np.mean((known - known.mean(axis=1, keepdims=True)) ** 2))) or 1.0
-
-
-def _levelled(scores: Array, spread: float) -> Array:
+def _levelled(scores: Array, size: float) -> Array:
     """Scores about their mean, divided by a spread; a class that cannot be is far below the others."""
     known = np.isfinite(scores).all(axis=0)
     level = scores[:, known].mean(axis=1, keepdims=True)
-    return np.where(known, scores - level, -1e3 * spread) / spread
+    return np.where(known, scores - level, -1e3 * size) / size
 
 
 def agreement_weights(task: _Task) -> Array:
@@ -347,7 +345,7 @@ def agreement_weights(task: _Task) -> Array:
 def _blended(base: AffineMapping, mixture: _Mixture, task: _Task, share: float) -> AffineMapping:
     """The mapping of the labels and that of the mixture, each with a spread of one, as one mapping."""
     known = np.isfinite(base.bias)
-    scale = share / _spread(task.said) if share else 0.0
+    scale = share / spread(task.said) if share else 0.0
     weights, bias = scale * base.weights, np.where(known, scale * np.where(known, base.bias, 0.0), -np.inf)
     for i, (head, constant) in mixture.heads.items():
         lifted = (1 - share) * (task.space.bases[i] @ head)
@@ -419,8 +417,7 @@ class _Folds:
         turn = self._dealt()
         if (turn >= 0).sum() < max(classes, 10):
             return None
-        few = np.median(np.bincount(truth, minlength=classes)) < FEW  # folds keep one label: too few to compare ways
-        ways = dict.fromkeys((usual[0],) if few else (ALONE, TOGETHER))
+        ways = (ALONE, TOGETHER) if self.task.labels >= FEW else usual[:1]  # of one label a class nothing is compared
         rows, alone = [], []
         found: dict[_Way, list[Array]] = {way: [] for way in ways}
         room = max(FOLD_SCORES // classes, classes)
@@ -431,15 +428,14 @@ class _Folds:
             said, of_held = base(self.pile[pile]), base(self.labelled[held])
             task = _Task(self.task.space.take(kept, pile), truth[kept], said, classes)
             rows.append(held)
-            alone.append(_levelled(of_held, _spread(said)))
+            alone.append(_levelled(of_held, spread(said)))
             for way in ways:
                 mixture = task.run(way, self.weights)
                 scores = mixture.scores([part[held] for part in self.task.space.labelled])
                 found[way].append(scores - scores.mean(axis=1, keepdims=True))
         order = np.concatenate(rows)
         joined = {way: np.concatenate(parts) for way, parts in found.items()}
-        median = float(np.median(np.bincount(truth, minlength=classes)))
-        return _Tried(order, truth[order], np.concatenate(alone), joined, median)
+        return _Tried(order, truth[order], np.concatenate(alone), joined, self.task.labels)
 
     def _dealt(self) -> NDArray[np.intp]:
         """The fold of each label; -1 where it would leave a class without any. A group is held out whole."""

@@ -23,6 +23,16 @@ WITHOUT_TOKEN = frozenset({"/healthz"})
 HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::\d*)?", re.ASCII)
 LOGGED_LENGTH = 200  # characters of a path in the log
 SAFE_HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
+PAGE_HEADERS = {  # of a server whose pages load nothing from elsewhere
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self' blob:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(self), microphone=(), geolocation=()",
+    "referrer-policy": "no-referrer",
+}
 
 Log = Callable[[str], None]
 

@@ -9,6 +9,8 @@ import math
 import signal
 import socket
 import sys
+import threading
+import webbrowser
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -146,6 +148,11 @@ class Server(uvicorn.Server):
         self.interrupted |= sig == signal.SIGINT
         self._shut_down()
         super().handle_exit(sig, frame)
+
+
+def open_browser(page: str) -> None:
+    """Open a page in the user's browser, which may take its time."""
+    threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
 
 
 def run_server(settings: ServeSettings, load: Callable[[], Loaded], build: Callable[[Loaded, str], Guard]) -> None:

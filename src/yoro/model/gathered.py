@@ -59,7 +59,7 @@ class Gathered:
     def check(self) -> None:
         """Raise if statistics, ledger and reservoir contradict each other, as they do in a file that was changed."""
         counts = dict(zip(self.statistics.classes, np.rint(self.statistics.counts).tolist(), strict=True))
-        if self.pile is not None and any(self.pile.members().labels.tolist()):
+        if self.pile is not None and self.pile.labels - {""}:
             raise InputError("its unlabelled responses have labels.")
         if len(self.ledger):
             listed = self.ledger.counts()
@@ -96,7 +96,7 @@ class Gathered:
         A content that is labelled, or in the pile already, is passed over.
         """
         pile = Reservoir(capacity, seed) if self.pile is None else self.pile
-        seen, offered = set(pile.members().digests) if len(pile) else set[bytes](), 0
+        seen, offered = pile.digests, 0
         for batch in batches:
             labelled = self.ledger.holds(batch.digests)
             first = {digest: i for i, digest in reversed(list(enumerate(batch.digests)))}
@@ -110,7 +110,7 @@ class Gathered:
 
     def remove_unlabelled(self, digests: Sequence[bytes]) -> list[Entry]:
         """Take unlabelled responses back out by their contents; returns those that were there."""
-        there = set() if self.pile is None else set(self.pile.members().digests)
+        there = set() if self.pile is None else self.pile.digests
         gone = [digest for digest in dict.fromkeys(digests) if digest in there]
         if self.pile is not None and gone:
             self.pile.remove(gone, [""] * len(gone))

@@ -134,7 +134,7 @@ def fit_model(
         refuse_one_class(names, data)
         words = _sentences(pipeline, names, settings, notes)
     if unlabelled is not None:
-        stream, found = pile_stream(unlabelled, read_by, settings.loading)
+        stream, found = unlabelled_stream(unlabelled, read_by, settings.loading)
         notes += found + add_pile(gathered, stream, settings.solve, settings.progress)
     validation = None
     if len(plan.held) and settings.solve.shrinkage == "validation":
@@ -289,14 +289,14 @@ def gather(
     gathered.skipped += stream.skipped
 
 
-def pile_stream(unlabelled: object, read_by: Pipeline | Origin, loading: Loading) -> tuple[ResponseStream, list[str]]:
+def unlabelled_stream(
+    unlabelled: object, read_by: Pipeline | Origin, loading: Loading
+) -> tuple[ResponseStream, list[str]]:
     """The responses of unlabelled images, or of a response file whose labels are not read; and notes on them."""
     if is_response_data(unlabelled):
-        mine, theirs = read_by.identity() if isinstance(read_by, Origin) else None, identity_of(unlabelled)
-        if isinstance(read_by, Pipeline):
-            mine = read_by.origin().identity()
-        if difference(mine, theirs):
-            raise InputError(f"The labelled and the unlabelled data differ in {difference(mine, theirs)}.")
+        odd = difference(origin_of(read_by).identity(), identity_of(unlabelled))
+        if odd:
+            raise InputError(f"The labelled and the unlabelled data differ in {odd}.")
         return open_responses(unlabelled, labelled=False), []  # type: ignore[arg-type]
     if not isinstance(read_by, Pipeline):
         raise InputError("The labelled data are responses and the unlabelled ones images; give both as the same kind.")
@@ -327,7 +327,7 @@ def pile_notes(model: Model) -> list[str]:
             else ("not every labelled response is kept")
         )
         return [f"{counted(len(pile), 'unlabelled image')} not used: {reason}."]
-    size = pile.members().responses.nbytes / 1e6
+    size = pile.nbytes / 1e6
     there = f"{counted(len(pile), 'unlabelled image')} ({size:.0f} MB in the model)"
     unlike = f", {chosen.unlike:,} of them unlike every class and left out" if chosen.unlike else ""
     if not chosen.weight and chosen.after is None:

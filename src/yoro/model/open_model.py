@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from yoro import limits
 from yoro.data.examples import class_name
-from yoro.data.find import find
 from yoro.data.python_data import joined
-from yoro.data.response_streams import ResponseStream, identity_of, is_response_data, open_responses
+from yoro.data.response_streams import ResponseStream, identity_of, is_response_data
 from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Part, Rows, to_change, to_measure
 from yoro.discriminant.calibration import Prior
@@ -24,7 +23,7 @@ from yoro.model.answers import Answers, log_answers
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation, Measure, refuse_strangers
 from yoro.model.model import LEFT_OUT, Model, Origin, Verb, difference
-from yoro.model.one_pass import add_pile, gather, pile_notes, pile_stream, waiting
+from yoro.model.one_pass import add_pile, gather, pile_notes, unlabelled_stream, waiting
 from yoro.model.pipeline import Pipeline, reopen_pipeline
 from yoro.model.priors import prior_shift
 from yoro.model.settings import HERE, Loading, SolveSettings
@@ -145,13 +144,8 @@ class OpenModel:
     ) -> AnswerStream:
         """Log probabilities of images without labels, or whose labels are not read."""
         notes = self._check_readable(data)
-        if is_response_data(data):
-            stream = open_responses(data, labelled=False)  # type: ignore[arg-type]
-        else:
-            found = find(data, labelled=False)
-            notes = [*notes, *found.notes]
-            stream = self.pipeline.stream(found.examples, loading)
-        return AnswerStream(self._model, stream, notes, progress=progress, prior=prior)
+        stream, found = unlabelled_stream(data, self._read_by(data), loading)
+        return AnswerStream(self._model, stream, [*notes, *found], progress=progress, prior=prior)
 
     def together(
         self, data: object, *, prior: Prior | None = None, loading: Loading = HERE, progress: bool = False
@@ -161,7 +155,7 @@ class OpenModel:
         Returns the model that answers, which knows the images, and its answers. Their responses are held in memory.
         """
         notes = self._check_readable(data)
-        stream, found = pile_stream(data, self._read_by(data), loading)
+        stream, found = unlabelled_stream(data, self._read_by(data), loading)
         gathered, batches = self._model.gathered.copy(), list(stream.shown("reading", progress))
         count = sum(map(len, batches))
         if count > limits.TOGETHER_IMAGES:
@@ -233,7 +227,7 @@ class OpenModel:
         for part in parts:
             gather(gathered, self._stream(part, loading), progress=progress)
         if unlabelled is not None:
-            stream, found = pile_stream(unlabelled, self._read_by(unlabelled), loading)
+            stream, found = unlabelled_stream(unlabelled, self._read_by(unlabelled), loading)
             notes += found + add_pile(gathered, stream, settings_of(self._model, gathered)[0], progress)
         again = sum(before.contains(gathered.ledger.entries(start=len(before.ledger))))
         if again:
@@ -266,7 +260,7 @@ class OpenModel:
     def forget_unlabelled(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> Change:
         """Take unlabelled data back out, as if they had never been there; what was not there is passed over."""
         verb, before, notes = self._verb("forget"), self._model, self._check_readable(data)
-        stream, found = pile_stream(data, self._read_by(data), loading)
+        stream, found = unlabelled_stream(data, self._read_by(data), loading)
         gathered = before.gathered.copy()
         contents = [digest for batch in stream.shown("forgetting", progress) for digest in batch.digests]
         removed = gathered.remove_unlabelled(contents)

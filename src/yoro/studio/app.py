@@ -23,7 +23,7 @@ from yoro import limits
 from yoro.data.examples import checked_label
 from yoro.errors import InputError
 from yoro.http.errors import RefusedError, handle_errors
-from yoro.http.guard import Access, Guard, Log
+from yoro.http.guard import PAGE_HEADERS, Access, Guard, Log
 from yoro.http.priority import lower_priority
 from yoro.http.settings import ServeSettings
 from yoro.http.uploads import Upload, read_uploads
@@ -47,16 +47,6 @@ SETTLING = 120.0  # seconds that a download waits for the photos to be learned
 MOST_FILES = 64  # per request
 NAME = "studio"  # of what is downloaded
 API = "/studio/api"
-HEADERS = {
-    "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self' blob:; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "cross-origin-resource-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin",
-    "permissions-policy": "camera=(self), microphone=(), geolocation=()",
-    "referrer-policy": "no-referrer",
-}
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -170,7 +160,7 @@ def make_app(studio: Studio, settings: ServeSettings, log: Log) -> Guard:
     _add_uploads(app, studio)
     _add_downloads(app, studio)
     handle_errors(app)
-    return Guard(app, settings, Access(private=API, headers=HEADERS), log, shut_down=studio.shut_down)
+    return Guard(app, settings, Access(private=API, headers=PAGE_HEADERS), log, shut_down=studio.shut_down)
 
 
 def _add_looks(app: FastAPI, studio: Studio) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import webbrowser
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from yoro.data.archives import is_archive
 from yoro.data.lists import is_list
 from yoro.errors import InputError, counted
 from yoro.http.guard import Guard, Log
-from yoro.http.server import run_server
+from yoro.http.server import open_browser, run_server
 from yoro.http.settings import ServeSettings
 from yoro.model.pipeline import Pipeline, make_pipeline, reopen_pipeline
 from yoro.model.settings import PipelineSettings
@@ -62,7 +60,7 @@ def open_studio(settings: StudioSettings, source: PipelineSettings, *, tell: Cal
             page = f"{address}/studio/"
             tell(f"The studio is at {page} and saves its work in '{settings.work}'; Ctrl-C stops it.")
             if settings.browse:
-                threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+                open_browser(page)
             return make_app(Studio(work, pipeline), serving, log)
 
         run_server(serving, lambda: _pipeline(work, source), build)

@@ -122,7 +122,7 @@ def _is_gone(model: Model, paper: Receipt) -> Finding:
     contents = set(paper.digests)
     listed = {digest for digest, held in zip(contents, model.ledger.holds(list(contents)), strict=True) if held}
     stores = [store for store in (model.reservoir, model.gathered.pile) if store]
-    kept = contents & {digest for store in stores for digest in store.members().digests}
+    kept = contents & set().union(*(store.digests for store in stores))
     if listed | kept:
         where = f"{len(listed):,} in its ledger, {len(kept):,} in its reservoir"
         return Finding(LEDGER, False, f"{counted(len(listed | kept), 'content')} still in the model: {where}.")
