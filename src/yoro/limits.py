@@ -28,14 +28,16 @@ PACKED_BYTES = 1024 * GB  # that an archive unpacks to; one image of it has the 
 PACKED_RATIO = 100  # times its own size, and the bytes of one image besides
 ARCHIVE_COLUMN_BYTES = 2 * GB  # of labels, groups or names in a response file, which are held whole
 ARCHIVE_IDENTITY_BYTES = 1 * MB  # of what a response file says of its source
-RESPONSE_WIDTH = 16_384  # coordinates of a response; the scatter then has 2 GB
+RESPONSE_WIDTH = 16_384  # coordinates of one reading of a response; the scatter then has 2 GB
+ENSEMBLE_WIDTH = 65_536  # coordinates of all readings of a response together
 RESPONSE_SIZE = 1e60  # of a number in a response: its fourth power, in products of sums, must stay within float64
 
 CLUSTER_BLOCK = 1_000_000  # images of a block that one process reads at once
 PARQUET_GROUP_BYTES = 4 * GB  # of a group of rows in a Parquet file, as it says
 SHARD_SIDECAR_BYTES = 1 * MB  # of the label, text or JSON beside an image in a WebDataset shard
 
-READINGS = 32  # of one response
+READINGS = 64  # of one response
+NETWORKS = 8  # of one source
 READING_NAME = 40  # characters
 
 MODEL_FILE_BYTES = 4 * GB  # of one file of a model

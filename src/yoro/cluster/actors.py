@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -37,12 +37,15 @@ class Opening:
     described: Mapping[str, object]  # by the pipeline of the process that asks; an actor's must say the same
     both_views: bool = False
     origin: Origin | None = None  # of a model, where that says how images are read
+    networks: Collection[str] | None = None  # that are run; None is all
 
     def open(self) -> Pipeline:
         """The pipeline; one that differs from that of the calling process is an error."""
         refuse_telemetry()
         if self.origin is not None:
-            return reopen_pipeline(self.origin, self.settings.source, device=self.settings.device, threads=self.threads)
+            chosen = self.settings
+            opened = reopen_pipeline(self.origin, chosen.source, device=chosen.device, threads=self.threads)
+            return opened if self.networks is None else opened.only(self.networks)
         pipeline = make_pipeline(self.settings, threads=self.threads)
         if self.both_views:
             pipeline = BothViews(pipeline)

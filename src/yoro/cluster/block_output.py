@@ -62,7 +62,7 @@ def predict_on_ray(
     described: dict[str, object] = {**pipeline.describe(), "work": work.digest()}
     settings = PipelineSettings(source=source or origin.name)
     threads, batch = task.cluster.ray_threads, task.loading.batch_size
-    opening = Opening(settings, threads, batch, pipeline.describe(), origin=origin)
+    opening = Opening(settings, threads, batch, pipeline.describe(), origin=origin, networks=classifier.model.answering)
     blocks = _blocks(data, task, described, labelled=False, from_here=True)
     return _write(blocks, task, opening, work, Decoding(dict(pipeline.geometry.config()), task.loading.strict, False))
 

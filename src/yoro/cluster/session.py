@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from yoro.environment import cores, install, refuse_telemetry
 from yoro.errors import InputError, YoroError, one_line
+from yoro.sources.open import member_names
 
 if TYPE_CHECKING:
     from yoro.model.settings import ClusterSettings
@@ -61,7 +62,7 @@ def ray_session(settings: ClusterSettings, source: str = "") -> Iterator[int]:
     """
     need_ray()
     refuse_endpoint(source)
-    from_here = source.startswith("callable:")
+    from_here = any(name.startswith("callable:") for name in member_names(source))
     refuse_telemetry()
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)

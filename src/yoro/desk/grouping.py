@@ -27,8 +27,7 @@ def compared_space(layout: Layout, responses: NDArray[np.floating]) -> Array:
 
     Logits and features, where they are read: earlier layers tell textures apart rather than things.
     """
-    names = layout.names
-    used = [part for name, part in zip(names, layout.slices, strict=True) if name in (LOGITS, FEATURES)]
+    used = [layout.slices[i] for i in sorted(layout.places(LOGITS) + layout.places(FEATURES))]
     rows = np.concatenate(
         [unit_rows(_centred(np.asarray(responses[:, part], dtype=np.float64))) for part in used or layout.slices],
         axis=1,

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.discriminant.calibration import fit_temperature, fit_weights, spread
+from yoro.discriminant.calibration import doubtful_loss, fit_temperature, fit_weights, spread
 from yoro.discriminant.evidence import Choice, Evidence
 from yoro.discriminant.leave_one_out import LeaveOneOut, Scored, sample_size, stratified
 from yoro.discriminant.readings import FEATURES, Layout
@@ -96,8 +96,7 @@ class Mixture:
         rows = stratified(found[0].truth, sample_size(found[0].scores.shape[1]))
         truth, counted = found[0].truth[rows], found[0].weights[rows]
         scores = [head.scores[rows] / part.temperature for head, part in zip(found, parts, strict=True)]
-        equal = np.full(len(parts), 1.0 / fit_temperature(sum(scores), truth, counted))  # type: ignore[arg-type]
-        weights = fit_weights(scores, truth, counted, equal, strength=STRENGTH)
+        weights = self._networks_weighed(scores, truth, counted)
         # A head that knows little is calibrated to say little: its share counts how much it says after all.
         said = np.array([spread(part) for part in scores])
         shares = weights * said
@@ -106,14 +105,38 @@ class Mixture:
         parts = [replace(part, temperature=part.temperature * s) for part, s in zip(parts, said, strict=True)]
         return _combined(parts, np.where(shares < SMALLEST_SHARE * shares.sum(), 0.0, shares))
 
+    def _networks_weighed(self, scores: Sequence[Array], truth: NDArray[np.intp], counted: Array) -> Array:
+        """Ensemble weights (heads,); a network without which leave-one-out is no worse gets none."""
+
+        def weighed(kept: Sequence[str]) -> tuple[float, Array]:
+            heads = [i for i, reading in enumerate(self.layout.readings) if reading.network in kept]
+            mine, weights = [scores[i] for i in heads], np.zeros(len(scores))
+            equal = np.full(len(mine), 1.0 / fit_temperature(np.sum(mine, axis=0), truth, counted))
+            weights[heads] = fit_weights(mine, truth, counted, equal, strength=STRENGTH)
+            if len(self.layout.networks) == 1:
+                return 0.0, weights
+            total = np.tensordot(weights[heads], np.stack(mine), 1)
+            return doubtful_loss(total, truth, counted, 1.0), weights
+
+        kept = self.layout.networks
+        loss, weights = weighed(kept)
+        while len(kept) > 1:
+            fewer = [tuple(name for name in kept if name != without) for without in kept]
+            tried = [weighed(some) for some in fewer]
+            best = min(range(len(fewer)), key=lambda i: tried[i][0])
+            if tried[best][0] > loss:
+                break
+            kept, (loss, weights) = fewer[best], tried[best]
+        return weights
+
     def _few(self) -> bool:
         counts = self.evidences[0].statistics.counts
         return bool(np.median(counts[counts > 0]) < FEW) if (counts > 0).any() else True
 
     def _alone(self, parts: Sequence[Choice]) -> Choice:
         """The features alone, or else the first part; the others stay for when there are more images."""
-        best = self.layout.names.index(FEATURES) if FEATURES in self.layout.names else 0
-        return _combined(parts, np.eye(len(parts))[best])
+        best = self.layout.places(FEATURES) or [0]
+        return _combined(parts, np.eye(len(parts))[best].mean(axis=0))
 
 
 def _combined(parts: Sequence[Choice], weights: Array) -> Choice:

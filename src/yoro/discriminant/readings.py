@@ -32,11 +32,24 @@ class Reading:
     width: int
     transform: str = "plain"
 
+    @property
+    def network(self) -> str:
+        """The network that it is a reading of; empty where there is one."""
+        return self.name.rpartition("/")[0]
+
+    @property
+    def layer(self) -> str:
+        """Its name within its network."""
+        return self.name.rpartition("/")[2]
+
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not 0 < len(self.name) <= limits.READING_NAME:
             raise InputError(f"A reading is called {self.name!r:.60}; expected a short name.")
         if isinstance(self.width, bool) or not isinstance(self.width, int) or self.width < 1:
             raise InputError(f"The reading {self.name!r} has width {self.width!r}; expected a number of at least 1.")
+        if self.width > limits.RESPONSE_WIDTH:
+            wide = f"The reading {self.name!r} has width {self.width:,}"
+            raise WidthError(f"{wide}; at most {limits.RESPONSE_WIDTH:,} are fitted.")
         if self.transform not in TRANSFORMS:
             raise InputError(
                 f"The reading {self.name!r} is transformed by {self.transform!r}; "
@@ -57,8 +70,8 @@ class Layout:
             raise InputError(
                 f"A response has the readings {names!r}; expected 1 to {limits.READINGS} of different names."
             )
-        if self.width > limits.RESPONSE_WIDTH:
-            raise WidthError(f"These readings have width {self.width:,}; at most {limits.RESPONSE_WIDTH:,} are fitted.")
+        if self.width > limits.ENSEMBLE_WIDTH:
+            raise WidthError(f"These readings have width {self.width:,}; at most {limits.ENSEMBLE_WIDTH:,} are fitted.")
         if self.views not in VIEWS or isinstance(self.views, bool):
             raise InputError(f"views is {self.views!r}; expected 1, or 2 to add the mirror image.")
 
@@ -80,9 +93,19 @@ class Layout:
         return tuple(slice(end - reading.width, end) for end, reading in zip(ends, self.readings, strict=True))
 
     @property
+    def networks(self) -> tuple[str, ...]:
+        """The networks that are read, each once."""
+        return tuple(dict.fromkeys(reading.network for reading in self.readings))
+
+    def places(self, layer: str) -> list[int]:
+        """Where the readings of that layer stand, one for each network that has it."""
+        return [i for i, reading in enumerate(self.readings) if reading.layer == layer]
+
+    @property
     def compared(self) -> slice:
-        """Where images are alike or not: the features where they are read, else all."""
-        return self.slices[self.names.index(FEATURES)] if FEATURES in self.names else slice(None)
+        """Where images are alike or not: the features (of the first network) where they are read, else all."""
+        features = self.places(FEATURES)
+        return self.slices[features[0]] if features else slice(None)
 
     @property
     def plain(self) -> bool:

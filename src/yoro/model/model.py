@@ -159,6 +159,13 @@ class Model:
         """The individual responses kept, if any may be."""
         return self.gathered.reservoir
 
+    @property
+    def answering(self) -> set[str]:
+        """The networks that the answers depend on; of one network its name, which is empty."""
+        layout = self.statistics.layout
+        pairs = zip(layout.readings, layout.slices, strict=True)
+        return {reading.network for reading, part in pairs if self.mapping.weights[part].any()}
+
     def evidence(self) -> Mixture:
         """What is known, as leave-one-out and the rules take it."""
         return known(self.statistics, self.reservoir, self.prior, self.words)

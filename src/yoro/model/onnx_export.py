@@ -275,7 +275,7 @@ def checked_export(classifier: OpenModel) -> tuple[bytes, float]:
     The trial images are smooth random pictures: they need no data set, and they excite every
     part of the network.
     """
-    pipeline, model = classifier.pipeline, classifier.model
+    pipeline, model = classifier.answering, classifier.model
     card = {
         "yoro.version": __version__,
         "yoro.source": model.origin.name,

@@ -135,6 +135,11 @@ class OpenModel:
         return self._pipeline
 
     @property
+    def answering(self) -> Pipeline:
+        """The pipeline with those networks alone that the answers depend on."""
+        return self.pipeline.only(self._model.answering)
+
+    @property
     def opened(self) -> Pipeline | None:
         """The pipeline, if it was opened already."""
         return self._pipeline
@@ -144,7 +149,8 @@ class OpenModel:
     ) -> AnswerStream:
         """Log probabilities of images without labels, or whose labels are not read."""
         notes = self._check_readable(data)
-        stream, found = unlabelled_stream(data, self._read_by(data), loading)
+        read_by = self._model.origin if is_response_data(data) else self.answering
+        stream, found = unlabelled_stream(data, read_by, loading)
         return AnswerStream(self._model, stream, [*notes, *found], progress=progress, prior=prior)
 
     def together(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
@@ -82,6 +82,11 @@ class Pipeline:
         """What the source answers to the images, and with two views to their mirror images."""
         seen = [images, np.ascontiguousarray(images[:, :, ::-1])] if views == 2 else [images]
         return [self.source.respond(self.prompt.compose(view)) for view in seen]
+
+    def only(self, networks: Collection[str]) -> Pipeline:
+        """The pipeline with these networks alone run."""
+        source = self.source.only(networks)
+        return self if source is self.source else replace(self, source=source)
 
     def asked_of(self) -> list[str]:
         """The API calls of this run, in a sentence; nothing for a source that runs here."""

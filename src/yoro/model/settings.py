@@ -53,9 +53,14 @@ STRICT = Loading(workers=0, strict=True)
 class PipelineSettings:
     """How an image becomes a response."""
 
-    source: Annotated[str, Option("Backbone that reads the images; `yoro models` lists them.", metavar="S")] = (
-        "embedded:lite0"
-    )
+    source: Annotated[
+        str,
+        Option(
+            "Backbone that reads the images; `yoro models` lists them.",
+            "Several are joined by '+', in Python also a list; leave-one-out weighs them.",
+            metavar="S",
+        ),
+    ] = "embedded:lite0"
     read: Annotated[
         str,
         Option(
@@ -279,7 +284,8 @@ class FitSettings:
             if name not in known:
                 raise InputError(f"Unknown option {name!r}. {did_you_mean(name, known)}")
             known[name].check(value)
-            chosen.setdefault(known[name].group, {})[name] = value
+            joined = "+".join(map(str, value)) if name == "source" and isinstance(value, list | tuple) else value
+            chosen.setdefault(known[name].group, {})[name] = joined
         usual, own = cls(), chosen.pop("", {})
         groups = {group: replace(getattr(usual, group), **values) for group, values in chosen.items()}
         return cls(**groups, **own)  # type: ignore[arg-type]

@@ -66,8 +66,8 @@ class Service:
         self.slow_work = ThreadPoolExecutor(1, "yoro-slow-work", lower_priority)  # that may take seconds, one at a time
         self._learning = 0
 
-    async def see(self, request: Request) -> tuple[Served | ServedSource, list[AnsweredUpload]]:
-        """The model in use, and its answers to the images of a request."""
+    async def see(self, request: Request, *, whole: bool = False) -> tuple[Served | ServedSource, list[AnsweredUpload]]:
+        """The model in use, and its answers to the images of a request; `whole` responses are of every network."""
         body = await request.body()
         kind = request.headers.get("content-type", "")
         read = partial(read_uploads, body, kind, self.settings.most_images)
@@ -75,6 +75,8 @@ class Service:
         uploads = read() if raw else await self._run(self.decoding, read)
         del body, read
         served = self.current.served
+        if whole and isinstance(served, Served):
+            served = served.whole
         with self.batcher.room(len(uploads)):
             async with asyncio.timeout(self.settings.answer_seconds):
                 return served, await asyncio.gather(*(self._answer(served, upload) for upload in uploads))
@@ -203,7 +205,7 @@ def _add_responses(api: APIRouter, service: Service) -> None:
         return Response(text, media_type="application/json", headers=headers)
 
     async def answered(request: Request) -> str:
-        served, seen = await service.see(request)
+        served, seen = await service.see(request, whole=True)
         found = iter(await service.responses(_readable(seen)))
         rows = [
             f'{{"name": {json.dumps(one.name)}, "response": {next(found)}}}'
@@ -238,7 +240,7 @@ def _add_feedback(api: APIRouter, service: Service) -> None:
     ) -> Response:
         """Add images of a class to the model: an exact update, which is saved."""
         name = checked_label(label)
-        served, seen = await service.see(request)
+        served, seen = await service.see(request, whole=True)
         for one in seen:
             if isinstance(one.answer, ImageError):
                 raise one.answer

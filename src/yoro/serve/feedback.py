@@ -21,7 +21,7 @@ def learn(current: Current, read_by: Served, images: Sequence[tuple[str, str, An
     """
     with locked(current.path):
         served = current.reopened()
-        if served.pipeline is not read_by.pipeline:
+        if served.classifier.pipeline is not read_by.classifier.pipeline:
             raise InputError("The model was just replaced by one with another backbone. Send the images again.")
         classifier = served.classifier
         sent = {bytes.fromhex(digest): (name, answered) for name, digest, answered in images}

@@ -33,9 +33,11 @@ class Answered:
 class Served:
     """One state of a model: what was decoded for it is answered by it, though it was replaced meanwhile."""
 
-    def __init__(self, classifier: OpenModel) -> None:
+    def __init__(self, classifier: OpenModel, *, whole: bool = False) -> None:
+        """`whole` runs every network, not only those that the answers depend on."""
         self.classifier = classifier
-        self.pipeline, self.classes = classifier.pipeline, classifier.names
+        self.pipeline = classifier.pipeline if whole else classifier.answering
+        self.classes = classifier.names
         mapping = classifier.model.mapping
         content = mapping.weights.tobytes() + mapping.bias.tobytes() + "\n".join(mapping.classes).encode()
         self.version = hashlib.blake2b(content, digest_size=8).hexdigest()
@@ -60,6 +62,11 @@ class Served:
         responses, logs = (np.stack([getattr(one, part) for one in answers]) for part in ("response", "logs"))
         batch = Answers([""] * len(answers), logs, responses=responses)
         return [_json(answer) for answer in Answerer(self.classifier.model, question, measure, sets).each(batch)]
+
+    @cached_property
+    def whole(self) -> Served:
+        """The same model with every network run, for responses that are kept or sent."""
+        return self if self.pipeline.source is self.classifier.pipeline.source else Served(self.classifier, whole=True)
 
     @cached_property
     def strangeness(self) -> OutOfDistributionScore:
@@ -98,7 +105,7 @@ def open_served(path: Path, source: str | None = None, device: str = "auto", *, 
     """The model in a directory, ready to answer; the network of the one before it is kept where it is the same."""
     model = read_model(path)
     same = before is not None and before.classifier.model.origin.identity() == model.origin.identity()
-    pipeline = before.pipeline if before is not None and same else None
+    pipeline = before.classifier.pipeline if before is not None and same else None
     served = Served(OpenModel(model, pipeline=pipeline, source=source, device=device))
     if not same:
         side = served.pipeline.geometry.side

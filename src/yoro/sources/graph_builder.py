@@ -28,6 +28,7 @@ class GraphBuilder:
     constants: list[onnx.TensorProto] = field(default_factory=list)
     names: count[int] = field(default_factory=count)
     prefix: str = ""  # before every name, where a graph is prolonged that has names of its own
+    opset: int = OPSET
 
     def constant(self, values: Array) -> str:
         name = f"{self.prefix}constant_{next(self.names)}"
@@ -48,7 +49,7 @@ class GraphBuilder:
         """The model from `source` to `tensor`, which is given the name of `result`."""
         self.nodes.append(helper.make_node("Identity", [tensor], [result.name]))
         graph = helper.make_graph(self.nodes, name, [source], [result], self.constants)
-        opsets = [helper.make_opsetid("", OPSET)]
+        opsets = [helper.make_opsetid("", self.opset)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="yoro")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from yoro import limits
@@ -14,7 +14,9 @@ from yoro.errors import SourceError, did_you_mean
 from yoro.sources.protocol import Colour
 
 NETWORK = re.compile(r"[A-Za-z][\w.-]*\d[\w.-]*")  # such as resnet50 and vit_base_patch16_224
+NETWORK_NAME = 20  # characters of the name of a network in the names of its readings
 WEIGHTS = (".pt", ".pth", ".bin", ".safetensors")
+SEPARATOR = "+"  # between the names of several sources
 NO_OPTIONS = ("callable", "http", "https", "endpoint")  # a Python name, an address, a file
 
 
@@ -48,6 +50,33 @@ def parse_name(
             raise SourceError(f"{text!r}: options are written name=value, each once, joined by '&'; got {item!r}.")
         options[key] = value
     return SourceName(text, prefix, rest, options)
+
+
+def split_names(text: str, prefixes: Iterable[str]) -> list[str]:
+    """The names of several sources, joined by "+"; a "+" elsewhere, as in a path, is part of a name.
+
+    >>> split_names("embedded:lite0+onnx:a+b.onnx", ["embedded", "onnx"])
+    ['embedded:lite0', 'onnx:a+b.onnx']
+    """
+    known = "|".join(map(re.escape, prefixes))
+    return re.split(rf"\{SEPARATOR}(?=(?:{known}):)", text)
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """What each of several networks is called: short, and different from the others.
+
+    >>> short_names(["embedded:lite0", "embedded:lite0?side=320", "onnx:nets/mine.onnx"])
+    ['lite0', 'lite0-320', 'mine']
+    """
+    made: list[str] = []
+    for name in names:
+        head, _, query = name.partition(":")[2].partition("?")
+        side = re.search(r"(?:^|&)side=(\d+)", query)
+        base = re.sub(r"[^\w.-]", "-", head.replace("\\", "/").rstrip("/").rpartition("/")[2].removesuffix(".onnx"))
+        short = base[-NETWORK_NAME:] + (f"-{side[1]}" if side else "")
+        again = sum(other == short or other.rpartition("~")[0] == short for other in made)
+        made.append(f"{short}~{again + 1}" if again else short)
+    return made
 
 
 def check_options(name: SourceName, allowed: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from yoro.environment import install, refuse_telemetry
 from yoro.errors import SourceError
 from yoro.sources.models import install_command, installed, list_sources, places_of
-from yoro.sources.names import SourceName, parse_name, with_side
-from yoro.sources.protocol import FREE, Calls, Reading, ResponseSource, check_cpu, check_reading, is_dual
+from yoro.sources.names import SourceName, parse_name, split_names, with_side
+from yoro.sources.protocol import FREE, Calls, Reading, ResponseSource, check_cpu, check_reading, is_dual, with_defaults
 from yoro.sources.runtime import GraphSource
 from yoro.sources.weight_caches import need_weights
 
@@ -68,6 +68,9 @@ def open_source(
     >>> open_source("embedded:lite0").width
     1000
     """
+    names = member_names(name)
+    if len(names) > 1 and calls == FREE:
+        return _open_ensemble(names, read, device, threads)
     parsed, kind = find_kind(name)
     if threads is not None and threads < 1:
         raise SourceError(f"threads must be at least 1, not {threads}.")
@@ -90,6 +93,24 @@ def open_source(
     return source
 
 
+def member_names(name: str) -> list[str]:
+    """The names of the sources that a name joins by "+"."""
+    return split_names(name, KINDS)
+
+
+def _open_ensemble(names: Sequence[str], read: str, device: str, threads: int | None) -> ResponseSource:
+    from yoro.sources.ensemble import Ensemble
+
+    members = []
+    for name in names:
+        kind = find_kind(name)[1]
+        if kind.ask:
+            raise SourceError(f"{name!r} is asked over the network and cannot be combined with others; use it alone.")
+        here = device if kind.needs_torch else "auto"
+        members.append(with_defaults(open_source(name, read=read, device=here, threads=threads)))
+    return Ensemble(members, threads)
+
+
 def _open_endpoint(name: SourceName, kind: Kind, read: str, calls: Calls) -> ResponseSource:
     try:
         ask = _imported(kind.ask)
@@ -104,17 +125,28 @@ def torch_network(name: str, read: Reading, side: int | None = None) -> tuple[So
 
     A source that cannot give gradients is a SourceError that says why and what to use instead.
     """
+    refuse_several(name)
     parsed, kind = find_kind(name if side is None else with_side(name, side))
     return parsed, _need_network(kind, name)(parsed, read)
 
 
 def check_gradients(name: str) -> None:
     """Raise if the source of that name cannot give gradients; nothing is opened."""
+    refuse_several(name)
     _need_network(find_kind(name)[1], name)
+
+
+def refuse_several(name: str) -> None:
+    """Raise if the name is that of several networks, where a visual prompt is to be trained through one."""
+    if len(member_names(name)) > 1:
+        raise SourceError(f"{name!r} is several networks; a visual prompt is trained through one. Name one of them.")
 
 
 def needs_consent(name: str) -> str | None:
     """What opening the source would do that needs the user's consent; None if it is harmless."""
+    names = member_names(name)
+    if len(names) > 1:
+        return next(filter(None, map(needs_consent, names)), None)
     if name.startswith("callable:"):
         return "runs code"
     if name.startswith(("http:", "https:", "endpoint:")):

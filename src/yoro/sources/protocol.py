@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,12 @@ class ResponseSource(Protocol):
 
     def outcome(self) -> str:
         """The API calls of this run and their cost, in a sentence; empty for a source that runs here."""
+
+    def member(self, network: str) -> ResponseSource:
+        """The network of that name, of a source that has several; otherwise the source itself."""
+
+    def only(self, networks: Collection[str]) -> ResponseSource:
+        """The source with these networks alone run; the responses of the others are zeros."""
 
     def respond(self, images: Images) -> Responses:
         """Responses (n, width) to RGB images (n, side, side, 3).
@@ -146,6 +152,12 @@ class SourceDefaults:
 
     def outcome(self) -> str:
         return ""
+
+    def member(self, network: str) -> ResponseSource:
+        return self  # type: ignore[return-value]
+
+    def only(self, networks: Collection[str]) -> Self:
+        return self
 
 
 def with_defaults(source: ResponseSource) -> ResponseSource:

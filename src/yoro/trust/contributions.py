@@ -10,9 +10,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.discriminant.readings import LOGITS, Layout
+from yoro.discriminant.readings import LOGITS, Reading
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.model.open_model import OpenModel
+from yoro.sources.protocol import ResponseSource
 
 Array = NDArray[np.float64]
 
@@ -80,12 +81,12 @@ def terms_of(classifier: OpenModel) -> list[Terms]:
         rows = model.words.vectors[[sentences.index(sentence) for sentence in counts]]
         texts = model.words.scale * rows.astype(np.float64)
         return [Terms(SENTENCES, list(counts), True, texts, np.array(list(counts.values()), dtype=np.float64))]
-    names = classifier.pipeline.source.class_names if model.origin.images and LOGITS in layout.names else None
-    return [_numbered(layout, i, names) for i in range(len(layout.readings))]
+    source = classifier.pipeline.source if model.origin.images and layout.places(LOGITS) else None
+    return [_numbered(reading, source) for reading in layout.readings]
 
 
-def _numbered(layout: Layout, i: int, names: Sequence[str] | None) -> Terms:
-    reading = layout.readings[i]
-    if reading.name == LOGITS and names is not None and len(names) == reading.width:
+def _numbered(reading: Reading, source: ResponseSource | None) -> Terms:
+    names = None if source is None else source.member(reading.network).class_names
+    if reading.layer == LOGITS and names is not None and len(names) == reading.width:
         return Terms(reading.name, names, True)
     return Terms(reading.name, [f"{reading.name} {j}" for j in range(reading.width)], False)

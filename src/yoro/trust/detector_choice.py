@@ -68,12 +68,13 @@ def candidates(layout: Layout, usual: Term) -> list[tuple[Term, ...]]:
     """
     relative = replace(usual, weights=RELATIVE)
     made: list[tuple[Term, ...]] = [(usual,), (relative,)]
-    layers = [Term(i) for i, name in enumerate(layout.names) if i != usual.reading and name != LOGITS]
+    network = layout.readings[usual.reading].network
+    mine = [i for i, reading in enumerate(layout.readings) if reading.network == network and i != usual.reading]
+    layers = [Term(i) for i in mine if layout.readings[i].layer != LOGITS]
     if layers:
         shallow = layers[-2:]  # readings come from the last layer to the first
         made += [(usual, *shallow), (usual, *(replace(term, weights=(2.0, 2.0)) for term in shallow))]
-    if LOGITS in layout.names and layout.names[usual.reading] != LOGITS:
-        logits = layout.names.index(LOGITS)
+    for logits in [i for i in mine if layout.readings[i].layer == LOGITS]:
         roots, centred = Term(logits, HELLINGER), Term(logits, CENTRED, (0.0, 1.0))
         made += [(usual, roots), (relative, replace(roots, weights=(0.0, 1.0))), (relative, centred)]
         made += [(usual, roots, *layers)] if layers else []

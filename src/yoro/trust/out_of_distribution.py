@@ -151,7 +151,8 @@ def usual_term(model: Model) -> Term:
     """Both distances in the features, where they are read, else in the heaviest reading, at the model's shrinkage."""
     layout, parts = model.statistics.layout, model.choice.parts or (model.choice,)
     heaviest = max(range(len(parts)), key=lambda i: parts[i].weight)
-    at = layout.names.index(FEATURES) if FEATURES in layout.names else heaviest
+    features = [i for i in layout.places(FEATURES) if layout.readings[i].network in model.answering]
+    at = features[0] if features else heaviest
     return Term(at, shrinkage=parts[at].shrinkage)
 
 

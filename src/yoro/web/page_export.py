@@ -100,7 +100,7 @@ def _with_strangeness(classifier: OpenModel, graph: bytes, measure: OutOfDistrib
     if model.ByteSize() > limits.ONNX_FILE_BYTES:
         raise SourceError("The graph is too large for one file together with the out-of-distribution score.")
     images = trial_images(classifier.pipeline.prompt.image_side)
-    expected = measure(classifier.pipeline.respond(images))
+    expected = measure(classifier.answering.respond(images))
     (found,) = run_graph(model, images, [OUTPUT])
     difference = np.abs(found - expected) / np.maximum(1.0, np.abs(expected))
     if not difference.max() <= TOLERANCE:  # so that NaN is refused too
