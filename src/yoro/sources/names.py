@@ -72,7 +72,8 @@ def short_names(names: Sequence[str]) -> list[str]:
     for name in names:
         head, _, query = name.partition(":")[2].partition("?")
         side = re.search(r"(?:^|&)side=(\d+)", query)
-        base = re.sub(r"[^\w.-]", "-", head.replace("\\", "/").rstrip("/").rpartition("/")[2].removesuffix(".onnx"))
+        last = re.split(r"[:/\\]", head.rstrip("/\\"))[-1].removesuffix(".onnx")
+        base = re.sub(r"[^\w.-]", "-", last)
         short = base[-NETWORK_NAME:] + (f"-{side[1]}" if side else "")
         again = sum(other == short or other.rpartition("~")[0] == short for other in made)
         made.append(f"{short}~{again + 1}" if again else short)
