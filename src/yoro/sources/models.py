@@ -6,7 +6,7 @@ import importlib.util
 from dataclasses import dataclass
 
 from yoro.environment import install
-from yoro.sources.embedded import LICENCE, SIDES, package_of, weight_file
+from yoro.sources.embedded import NETWORKS, EmbeddedNetwork, weight_file
 from yoro.sources.minilm import model_folder
 from yoro.sources.weight_caches import is_cached
 
@@ -97,9 +97,9 @@ def catalogue() -> list[CatalogueRow]:
     function, service = "any Python function, images to responses", "any HTTP API that returns a vector"
     there = importlib.util.find_spec("httpx") is not None
     return [
-        *(_embedded_row(variant, side) for variant, side in SIDES.items()),
+        *(_embedded_row(*item) for item in NETWORKS.items()),
         *(_torch_row(*row) for row in CLASSIFIERS),
-        CatalogueRow("embedded:conse", CONSE, 384, 224, conse, install_command("open_clip"), LICENCE, conse),
+        CatalogueRow("embedded:conse", CONSE, 384, 224, conse, install_command("open_clip"), "Apache-2.0", conse),
         *(_torch_row(*row) for row in IMAGE_TEXT),
         CatalogueRow("onnx:PATH", "any classifier in an ONNX file", None, None, True, "a file of yours", "your own"),
         CatalogueRow("callable:module:function", function, None, None, True, "code of yours", "your own"),
@@ -123,11 +123,10 @@ def install_command(package: str) -> str:
     return install(EXTRAS[package])
 
 
-def _embedded_row(variant: str, side: int) -> CatalogueRow:
-    what, there = f"EfficientNet-{variant.capitalize()}, ImageNet-1K, no torch", weight_file(variant) is not None
-    return CatalogueRow(
-        f"embedded:{variant}", what, 1000, side, there, f"pip install {package_of(variant)}", LICENCE, there
-    )
+def _embedded_row(variant: str, network: EmbeddedNetwork) -> CatalogueRow:
+    what, how = f"{network.what}, ImageNet-1K, no torch", f"pip install {network.package}"
+    there = weight_file(variant) is not None
+    return CatalogueRow(f"embedded:{variant}", what, 1000, network.side, there, how, network.licence, there)
 
 
 def _torch_row(name: str, what: str, width: int | None, side: int | None, licence: str, place: str) -> CatalogueRow:
