@@ -20,12 +20,13 @@ NO_OPTIONS = ("callable", "http", "https", "endpoint")  # a Python name, an addr
 
 @dataclass(frozen=True)
 class SourceName:
-    """A parsed source name; `text` is what the user typed."""
+    """A parsed source name; `text` is what the user typed, or what a name that was added stands for."""
 
     text: str
     prefix: str
     rest: str
     options: Mapping[str, str] = field(default_factory=dict)
+    digest: str = ""  # sha256 of the file that was added under a name; any other is refused
 
 
 def parse_name(

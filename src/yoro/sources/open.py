@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from yoro.environment import install, refuse_telemetry
 from yoro.errors import SourceError
+from yoro.sources.added import added_source
 from yoro.sources.models import install_command, installed, list_sources, places_of
 from yoro.sources.names import SourceName, parse_name, with_side
 from yoro.sources.protocol import FREE, Calls, Reading, ResponseSource, check_cpu, check_reading, is_dual
@@ -119,6 +120,8 @@ def needs_consent(name: str) -> str | None:
         return "runs code"
     if name.startswith(("http:", "https:", "endpoint:")):
         return "asks a host on the network"
+    if added_source(name):  # a model records what such a name stands for, never the name
+        return "is a name for a file on this machine"
     parsed, kind = find_kind(name)
     if kind.open or not installed(kind.package):  # what is not installed is refused when it is opened
         return None
@@ -137,7 +140,7 @@ def need_torch(package: str, name: str) -> None:
 def find_kind(name: str) -> tuple[SourceName, Kind]:
     """The parsed name of a source, and its kind."""
     refuse_telemetry()  # before any engine is imported
-    parsed = parse_name(name, KINDS, list_sources(), _networks)
+    parsed = added_source(name) or parse_name(name, KINDS, list_sources(), _networks)
     return parsed, KINDS.get(f"{parsed.prefix}:{parsed.rest}") or KINDS[parsed.prefix]
 
 
