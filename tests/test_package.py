@@ -66,11 +66,12 @@ def without_numbers(text: str) -> list[str]:
     "page",
     [pytest.param(page, marks=pytest.mark.long if page.name in LONG_PAGES else (), id=page.name) for page in PAGES],
 )
-def test_code_blocks_of_the_pages_run(page, tmp_path):
+def test_code_blocks_of_the_pages_run(page, tmp_path, monkeypatch):
     """Python blocks of a page share one program; `$ yoro ...` lines of console blocks run in the same folder.
 
     A block of text right below says what they print, but for the numbers.
     """
+    monkeypatch.setenv("YORO_CONFIG", str(tmp_path / "config"))
     names: dict[str, object] = {}
     for file in (page, *(ROOT / "examples").iterdir()):
         if file.is_file():

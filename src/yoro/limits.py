@@ -67,6 +67,7 @@ BATCH_LINE_BYTES = 16 * MB  # of a line of batched answers
 WEIGHT_FILE_BYTES = 1 * GB  # of torch's old format; the largest embedded file has 25 million bytes
 WEIGHT_PICKLE_BYTES = 16 * MB  # of the part before the numbers; the embedded files have 62,000 there
 PICKLE_INSTRUCTIONS = 1_000_000  # the embedded weight files have about 12,000, CIFAR-100 about 200,000
+ADDED_FILE_BYTES = 1 * MB  # of the record of a network that was added
 ONNX_FILE_BYTES = 2 * GB - 1  # of one protobuf message
 
 WEB_RUNTIME_BYTES = 256 * MB  # of one file of the engine of an exported page

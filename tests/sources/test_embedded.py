@@ -13,10 +13,11 @@ import pytest
 
 from yoro.errors import InputError, SourceError
 from yoro.sources import open_source
-from yoro.sources.embedded import SIDES, imagenet_names, weight_file
+from yoro.sources.embedded import NETWORKS, imagenet_names, weight_file
 from yoro.sources.minilm import model_folder
 
-VARIANTS = sorted(SIDES)
+VARIANTS = sorted(NETWORKS)
+LITE = [variant for variant in VARIANTS if variant.startswith("lite")]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -28,7 +29,7 @@ def test_a_cat_is_a_cat_and_a_coffee_an_espresso(variant, photos):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", LITE)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_matches_the_torch_network(variant, photos):
     import torch
@@ -49,10 +50,39 @@ def test_matches_the_torch_network(variant, photos):
     np.testing.assert_allclose(features.respond(images), pooled, atol=1e-4, rtol=0)
 
 
+@pytest.mark.torch
+def test_mobilenet_matches_torchvision(photos):
+    import torch
+    from torchvision import models
+
+    network = models.mobilenet_v2(weights=None)
+    network.load_state_dict(torch.load(weight_file("mobilenet-v2"), weights_only=True))
+    network.eval()
+    source = open_source("embedded:mobilenet-v2", read="all")
+    images = photos(source.side)
+    transform = models.MobileNet_V2_Weights.IMAGENET1K_V1.transforms()
+    assert (source.side, source.mean, source.std) == (224, tuple(transform.mean), tuple(transform.std))
+    with torch.inference_mode():
+        scaled = (images.astype(np.float32) / 255 - np.float32(source.mean)) / np.float32(source.std)
+        last = network.features(torch.from_numpy(scaled.transpose(0, 3, 1, 2).copy()))
+        pooled = last.mean(dim=(2, 3))
+        logits = network.classifier(pooled).numpy()
+    responses = source.respond(images)
+    readings = {name: responses[:, part] for name, part in zip(source.layout.names, source.layout.slices, strict=True)}
+    # Relative to the largest: two float32 implementations add up in different orders.
+    for ours, theirs in ((readings["logits"], logits), (readings["features"], pooled.numpy())):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5 * np.abs(theirs).max(), rtol=0)
+    assert [(r.name, r.width) for r in source.layout.readings][2:] == [
+        ("layer-100", 960), ("layer-80", 576), ("layer-69", 576),
+    ]  # fmt: skip
+    np.testing.assert_array_equal(open_source("embedded:mobilenet-v2").respond(images), readings["logits"])
+
+
+@pytest.mark.parametrize("variant", ["lite0", "mobilenet-v2"])
 @pytest.mark.parametrize("read", ["logits", "features"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_batch_mates_do_not_matter(read, threads, photos):
-    source = open_source("embedded:lite0", read=read, threads=threads)
+def test_batch_mates_do_not_matter(variant, read, threads, photos):
+    source = open_source(f"embedded:{variant}", read=read, threads=threads)
     images = photos(source.side)
     together = source.respond(np.concatenate([images, images[::-1], images, images]))  # 12: two pieces of the graph
     alone = np.concatenate([source.respond(image[None]) for image in images])
@@ -107,6 +137,12 @@ def test_identity_is_json_and_names_the_weights():
     assert features == {**identity, "read": "features"}
 
 
+def test_the_name_of_torchvisions_file_begins_its_digest():
+    source = open_source("embedded:mobilenet-v2?side=96")
+    assert source.describe()["digest"][:8] == weight_file("mobilenet-v2").stem.partition("-")[2] == "b0353104"
+    assert (source.side, source.describe()["licence"]) == (96, "BSD-3-Clause")
+
+
 def test_no_images_give_no_responses():
     assert open_source("embedded:lite0").respond(np.empty((0, 224, 224, 3), np.uint8)).shape == (0, 1000)
 
@@ -145,17 +181,18 @@ def test_class_names_are_a_thousand_and_unique():
     assert (names[0], names[281], names[967], names[999]) == ("tench", "tabby", "espresso", "toilet tissue")
 
 
-def test_the_default_path_needs_no_torch():
+@pytest.mark.parametrize("variant", ["lite0", "mobilenet-v2"])
+def test_the_default_path_needs_no_torch(variant):
     program = (
         "import sys; sys.modules['torch'] = None\n"
         "import numpy as np; from yoro.sources import open_source\n"
-        "print(open_source('embedded:lite0').respond(np.zeros((1, 224, 224, 3), np.uint8)).shape)"
+        f"print(open_source('embedded:{variant}').respond(np.zeros((1, 224, 224, 3), np.uint8)).shape)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "(1, 1000)"
 
 
-@pytest.mark.parametrize("variant", SIDES)
+@pytest.mark.parametrize("variant", NETWORKS)
 def test_another_file_under_the_name_of_the_weights_is_not_opened(variant, tmp_path, monkeypatch):
     other = tmp_path / "w.pth"
     content = bytearray(weight_file(variant).read_bytes())

@@ -98,7 +98,7 @@ def test_the_weights_are_bit_for_bit_what_they_always_were(variant, tensors, dig
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("variant", ["lite0", "lite1", "lite2"])
+@pytest.mark.parametrize("variant", ["lite0", "lite1", "lite2", "mobilenet-v2"])
 def test_reads_what_torch_reads(variant):
     import torch
 

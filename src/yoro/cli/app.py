@@ -57,7 +57,6 @@ VERBS = {  # module of `cli`, which is imported when it is called; what it takes
         "advise", "DATA... [--more IMAGES] [OPTIONS]", LOOKING,
         "Estimate what more images would gain, and which to label next.",
     ),
-    "models": ("inspect", "[--json]", LOOKING, "List backbones: which are here, and how to get the others."),
     "compare": (
         "compare", "DATA... [OPTIONS]", LOOKING, "Compare yoro fit with other methods on your images.",
     ),
@@ -90,6 +89,7 @@ VERBS = {  # module of `cli`, which is imported when it is called; what it takes
     ),
 }  # fmt: skip
 GROUPS = {  # of verbs, each an app in a module of its own
+    "models": (LOOKING, "List backbones: which are here, and how to get the others."),
     "parties": (PLACES, "Combine organisations' statistics; only the total is revealed."),
     "attributes": (FURTHER, "List, validate, sample or generate class descriptions."),
     "bench": (FURTHER, "Run plans of datasets, backbones and methods; make their tables."),

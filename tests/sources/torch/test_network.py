@@ -85,6 +85,16 @@ def test_timm_features_are_what_the_classifier_reads(tiny, folder, photos):
 
 
 @pytest.mark.long
+def test_a_real_torchvision_network_answers_as_the_embedded_one(photos):
+    from yoro.sources.embedded import weight_file
+
+    name = f"torchvision:mobilenet_v2/IMAGENET1K_V1?weights={weight_file('mobilenet-v2')}"
+    exported, embedded = open_source(name, read="all"), open_source("embedded:mobilenet-v2", read="all")
+    assert exported.layout == embedded.layout
+    ours, theirs = embedded.respond(photos(224)), exported.respond(photos(224))
+    np.testing.assert_allclose(ours, theirs, atol=1e-5 * np.abs(theirs).max(), rtol=0)
+
+
 def test_torchvision_features_are_what_the_classifier_reads(shuffle, folder, photos):
     import torch
 

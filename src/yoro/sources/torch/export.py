@@ -8,21 +8,19 @@ import logging
 import warnings
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import torch
-from PIL import Image
 
 from yoro.errors import SourceError
 from yoro.sources.cache import cache_directory, write_atomically
 from yoro.sources.graph_builder import GraphInput, with_preprocessing
 from yoro.sources.protocol import Identity, Responses
 from yoro.sources.runtime import GraphSource, first_line
+from yoro.sources.sample_photos import real_photos
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,18 +94,6 @@ def export_graph(module: torch.nn.Module, identity: Identity) -> bytes:
         raise SourceError(f"{identity.name!r} cannot be exported to ONNX: torch gave no graph.")
     data: bytes = program.model_proto.SerializeToString()
     return data
-
-
-def real_photos(side: int) -> npt.NDArray[np.uint8]:
-    """Six crops (6, side, side, 3) of the two photographs that scikit-learn carries."""
-    crops = []
-    folder = resources.files("sklearn.datasets.images")
-    for file in ("china.jpg", "flower.jpg"):
-        photo = Image.open(io.BytesIO(folder.joinpath(file).read_bytes())).convert("RGB")  # 640 x 427
-        for left in (0, 106, 213):
-            crop = photo.crop((left, 0, left + 427, 427)).resize((side, side), Image.Resampling.BILINEAR)
-            crops.append(np.asarray(crop))
-    return np.stack(crops)
 
 
 def relative_difference(responses: Responses, expected: Responses) -> float:

@@ -1,0 +1,102 @@
+"""An ONNX file of your own: what is found in it, how it answers a few photos, and the name it gets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from yoro.errors import SourceError
+from yoro.sources.added import AddedNetwork, check_new, write_added
+from yoro.sources.onnx_file import open_onnx, own_white
+from yoro.sources.protocol import Colour, Images, Responses, layout_of
+from yoro.sources.sample_photos import real_photos
+
+SAME = 1e-3  # of the largest response: answers that differ by less are the same
+PLAIN = {  # options for a graph that normalises its input itself, by the value of white in it
+    1: {"mean": "0,0,0", "std": "1,1,1"},
+    255: {"mean": "0,0,0", "std": ",".join([repr(1 / 255)] * 3)},
+}
+
+
+@dataclass(frozen=True)
+class NetworkTrial:
+    """What was found in a network, and how it answered photos."""
+
+    network: AddedNetwork
+    layout: str  # "nchw" or "nhwc"
+    element: str  # "float32" or "uint8"
+    batch: int | None  # None: of any size
+    mean: Colour
+    std: Colour
+    output: str
+    readings: Mapping[str, int]  # names and widths
+    photos: int
+    milliseconds: float  # an image
+    white: int | None  # 1 or 255 in a graph that normalises its input itself
+    assumed: tuple[str, ...]  # of side, mean and std: what neither the file nor an option says
+    warnings: tuple[str, ...]
+
+
+def add_network(
+    file: str | Path,
+    name: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    photos: Callable[[int], Images] = real_photos,
+    force: bool = False,
+) -> NetworkTrial:
+    """Look into an ONNX file, try it on photos and record it under a name, which names a source from then on.
+
+    `options` are those of `onnx:PATH`, for what the file does not say: side, mean, std, layout, output. `photos` gives
+    images (n, side, side, 3) of a side. A name that is taken is an error, unless `force` replaces it.
+    """
+    check_new(name, force=force)
+    network = AddedNetwork(name, str(Path(file).expanduser().absolute()), dict(options or {}))
+    source = open_onnx(network.source, "logits", None)
+    white = own_white(source.inner, source.form.tensor) if {"mean", "std"} <= set(source.assumed) else None
+    if white is not None:
+        network = replace(network, options={**network.options, **PLAIN[white]})
+        source = open_onnx(network.source, "logits", None)
+    network = replace(network, digest=str(source.describe()["digest"]), side=source.side, width=source.width)
+    form, images = source.form, photos(source.side)
+    readings = layout_of(source.read_all()).readings
+    responses = source.respond(images)
+    start = time.perf_counter()
+    source.respond(images)  # once more, now that it is warm
+    seconds = (time.perf_counter() - start) / len(images)
+    warnings = _odd(responses, source.respond(images[:1]), network)
+    write_added(network)
+    return NetworkTrial(
+        network,
+        "nchw" if form.channels_first else "nhwc",
+        "uint8" if form.takes_bytes else "float32",
+        source.batch,
+        form.mean,
+        form.std,
+        form.output,
+        {reading.name: reading.width for reading in readings},
+        len(images),
+        1000 * seconds,
+        white,
+        source.assumed,
+        warnings,
+    )
+
+
+def _odd(responses: Responses, alone: Responses, network: AddedNetwork) -> tuple[str, ...]:
+    """What looks wrong with answers to photos; `alone` is the answer to the first of them without the others."""
+    if not np.isfinite(responses).all():
+        raise SourceError(f"{network.path!r} answers photos with numbers that are not finite, so it was not added.")
+    scale, odd = float(np.abs(responses).max()) or 1.0, []
+    if len(responses) > 1 and float(np.ptp(responses, axis=0).max()) < SAME * scale:
+        odd.append("It answers all photos alike. Check its normalisation (--mean, --std) and --output.")
+    if float(np.abs(responses[:1] - alone).max()) > SAME * scale:
+        odd.append(
+            "It answers a photo differently beside others, so updates would not be exact. "
+            "In torch, call model.eval() before the export."
+        )
+    return tuple(odd)
