@@ -68,6 +68,7 @@ site: .venv/dev.stamp
 
 .venv/dev.stamp: .venv/base.stamp
 	$(call install,--constraint constraints.txt --editable '.[$(EXTRAS)]' --group dev)
+	-$(call install,--constraint constraints.txt --no-deps paddlelabel_ml)
 	touch $@
 
 # Chromium and two npm packages for the tests of pages. Where they cannot be had, those tests are skipped and say so.
@@ -82,6 +83,7 @@ constraints:
 	$(PYTHON) -m venv .fresh
 	.fresh/bin/pip install --quiet --upgrade pip uv
 	.fresh/bin/pip install --quiet --editable '.[$(EXTRAS)]' --group dev
+	.fresh/bin/pip install --quiet --no-deps paddlelabel_ml
 	sed --in-place '2,$$d' constraints.txt
 	.fresh/bin/pip freeze --exclude-editable >> constraints.txt
 	rm -rf .fresh

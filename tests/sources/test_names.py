@@ -25,7 +25,10 @@ from yoro.sources import catalogue, list_sources, needs_consent, open_source
         ("", "Names look like embedded:lite0"),
         ("nothing of the kind", "Names look like embedded:lite0"),
         ("embedded:", "names no source"),
-        ("embedded:lite9", "embedded:lite0, embedded:lite1, embedded:lite2, embedded:mobilenet-v2"),
+        (
+            "embedded:lite9",
+            "embedded:lite0, embedded:lite1, embedded:lite2, embedded:mobilenet-v2, embedded:pplcnet-v2",
+        ),
         ("embedded:lite0?side=16", "too small; expected at least 32"),
         ("embedded:lite0?mean=1,1,1", "option 'mean'"),
         ("onnx:a.onnx?mean", "written name=value"),

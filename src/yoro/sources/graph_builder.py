@@ -80,18 +80,17 @@ class ConvolutionalBuilder(GraphBuilder):
     def clip(self, tensor: str) -> str:
         return self.node("Clip", tensor, *(self.constant(np.array(bound, np.float32)) for bound in (0, 6)))
 
-    def pool(self, tensor: str, last: str, read: Reading) -> str:
-        """Pooled features (n, width), or the logits (n, classes) that the linear layer `last` makes of them.
+    def classify(self, pooled: str, last: str, read: Reading) -> str:
+        """Of pooled features (n, width, 1, 1): these as (n, width), or the logits (n, classes) of the layer `last`.
 
         The last layer is a 1 x 1 convolution: unlike a matrix product over the batch, it adds up every
         image in the same order whatever its batch-mates are.
         """
-        tensor = self.node("GlobalAveragePool", tensor)
         if read == "logits":
             kernel = self.weights[f"{last}.weight"].astype(np.float32)[:, :, None, None]
             bias = self.weights[f"{last}.bias"].astype(np.float32)
-            tensor = self.node("Conv", tensor, self.constant(kernel), self.constant(bias))
-        return self.node("Flatten", tensor)
+            pooled = self.node("Conv", pooled, self.constant(kernel), self.constant(bias))
+        return self.node("Flatten", pooled)
 
     def _norm(self, norm: str, part: str) -> npt.NDArray[np.float64]:
         return self.weights[f"{norm}.{part}"].astype(np.float64)

@@ -41,7 +41,7 @@ def build_graph(
         for index in range(1, BLOCKS + 1):
             tensor = network.block(tensor, index)
         tensor = network.clip(network.convolve(tensor, f"features.{BLOCKS + 1}.0", f"features.{BLOCKS + 1}.1"))
-        tensor = network.pool(tensor, "classifier.1", read)
+        tensor = network.classify(network.node("GlobalAveragePool", tensor), "classifier.1", read)
         width = weights["classifier.1.weight"].shape[0 if read == "logits" else 1]
     except KeyError as error:
         raise SourceError(f"The weights lack {error}: they are not a MobileNetV2's.") from None

