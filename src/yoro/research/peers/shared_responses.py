@@ -46,10 +46,12 @@ class SharedResponses:
         return int(self.train.responses.shape[1])
 
     def reading(self, name: str) -> SharedResponses:
-        """One reading of the responses alone, as it came from the network; all, where they are a single one."""
-        if self.layout is None or self.layout.plain or name not in self.layout.names:
+        """One layer of the responses alone, as it came from the networks; all, where they are a single one."""
+        layout = self.layout
+        if layout is None or layout.plain or not layout.places(name):
             return self
-        columns = self.layout.slices[self.layout.names.index(name)]
+        parts = [layout.slices[i] for i in layout.places(name)]
+        columns = np.concatenate([np.arange(part.start, part.stop) for part in parts])
 
         def taken(part: Collected | None) -> Collected | None:
             return part and replace(part, responses=part.responses[:, columns])
