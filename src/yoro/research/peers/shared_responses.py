@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from yoro.data.response_streams import Collected, ResponseStream, collect, identity_of
 from yoro.data.roles import ROLES, Rows, find_roles, refuse_one_class
 from yoro.data.splits import few_shot, hold_out
