@@ -48,6 +48,7 @@ KINDS = {
     "embedded:conse": Kind("conse:open_conse", "torch.embedded:conse_network", "timm"),  # whole names before prefixes
     "embedded": Kind("embedded:open_embedded", "torch.embedded:lite_network", "timm"),
     "onnx": Kind("onnx_file:open_onnx", black_box="ONNX Runtime runs a graph forwards only"),
+    "hf": Kind("hub_onnx:open_hub", black_box="ONNX Runtime runs a graph forwards only"),
     "callable": Kind("callable:open_callable", black_box="a Python function returns numbers only"),
     "http": ENDPOINT,
     "https": ENDPOINT,
@@ -120,6 +121,8 @@ def needs_consent(name: str) -> str | None:
     if name.startswith(("http:", "https:", "endpoint:")):
         return "asks a host on the network"
     parsed, kind = find_kind(name)
+    if parsed.prefix == "hf" and _imported("hub_onnx:asks_hub")(parsed):
+        return "may ask a hub on the network"
     if kind.open or not installed(kind.package):  # what is not installed is refused when it is opened
         return None
     local = "weights" in parsed.options or parsed.rest.startswith("local-dir:")
