@@ -111,7 +111,7 @@ def find_revision(repository: str, revision: str, complete: Callable[[Revision],
 
 def cached_revision(repository: str, revision: str) -> Revision | None:
     """What the cache has of a commit, or of the commit that a branch or tag was when it was last asked for."""
-    _check_names(repository, revision)
+    check_names(repository, revision)
     commit = revision
     if not COMMIT.fullmatch(revision):
         try:
@@ -140,7 +140,8 @@ def check_file(name: str) -> str:
     return name
 
 
-def _check_names(repository: str, revision: str) -> None:
+def check_names(repository: str, revision: str) -> None:
+    """Raise if a repository or a revision has a name that no hub gives."""
     if not REPOSITORY.fullmatch(repository) or "--" in repository or ".." in repository:
         raise SourceError(f"{plain(repository)[:200]!r} names no repository; expected OWNER/NAME.")
     if not REVISION.fullmatch(revision) or ".." in revision:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from yoro import limits
 from yoro.errors import SourceError, plain
-from yoro.sources.hub import COMMIT, Revision, cached_revision, check_file, find_revision, remember
+from yoro.sources.hub import COMMIT, Revision, cached_revision, check_file, check_names, find_revision, remember
 from yoro.sources.names import SourceName
 from yoro.sources.preprocessing_file import FILE, TIMM_FILE, Preprocessing, read_preprocessing
 from yoro.sources.protocol import Reading
@@ -42,9 +42,11 @@ def parse_place(name: SourceName) -> HubPlace:
     found = PLACE.fullmatch(name.rest)
     if found is None or not (found["file"] or ".onnx").endswith(".onnx"):
         raise SourceError(f"{name.text!r} names no network of a hub; write hf:OWNER/NAME[@REVISION][/FILE.onnx].")
-    if found["file"]:
-        check_file(found["file"])
-    return HubPlace(found["repository"], found["revision"] or "main", found["file"])
+    place = HubPlace(found["repository"], found["revision"] or "main", found["file"])
+    check_names(place.repository, place.revision)
+    if place.file is not None:
+        check_file(place.file)
+    return place
 
 
 def open_hub(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
