@@ -57,7 +57,10 @@ VERBS = {  # module of `cli`, which is imported when it is called; what it takes
         "advise", "DATA... [--more IMAGES] [OPTIONS]", LOOKING,
         "Estimate what more images would gain, and which to label next.",
     ),
-    "models": ("inspect", "[--json]", LOOKING, "List backbones: which are here, and how to get the others."),
+    "models": (
+        "inspect", "[--speed] [--json]", LOOKING,
+        "List backbones: which are here, how to get the others, and what to take for what.",
+    ),
     "compare": (
         "compare", "DATA... [OPTIONS]", LOOKING, "Compare yoro fit with other methods on your images.",
     ),

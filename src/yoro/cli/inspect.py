@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +30,17 @@ from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.model.model import Model
+    from yoro.sources import CatalogueRow
+
+
+@shown()
+@dataclass(frozen=True)
+class SpeedOption:
+    """What `yoro models` finds out by measurement."""
+
+    speed: Annotated[bool, Option("Add images per second on this machine, measured or forecast; takes seconds.")] = (
+        False
+    )
 
 
 @shown()
@@ -106,11 +118,19 @@ def inspect(
         print_text(text(content))
 
 
-def models(*, output: JsonOption = JsonOption()) -> None:
-    """List backbones: which are here, and how to get the others."""
+def models(
+    *,
+    wanted: SpeedOption = SpeedOption(),
+    output: JsonOption = JsonOption(),
+) -> None:
+    """List backbones: which are here, how to get the others, and what to take for what."""
     from yoro.sources import catalogue
 
     rows = catalogue()
+    if wanted.speed:
+        from yoro.sources.speeds import with_speeds
+
+        rows = with_speeds(rows)
     if output.as_json:
         print_json([asdict(row) for row in rows])
         return
@@ -120,7 +140,22 @@ def models(*, output: JsonOption = JsonOption()) -> None:
     for row in rows:
         there = f"{here[row.installed]:<8} {here[row.weights]:<8}"
         print_text(f"{row.name:<{width}}  {there} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
-        print_text(f"{'':<{width}}  {f'{row.to_do}; ' if row.to_do else ''}licence: {row.licence}")
+        print_text(f"{'':<{width}}  {'; '.join(_model_facts(row))}")
+    print_text("\nwhat to take (hub networks by their published accuracy):")
+    for row in rows:
+        if row.purpose:
+            print_text(f"{row.name:<{width}}  {row.purpose}")
+
+
+def _model_facts(row: CatalogueRow) -> Iterator[str]:
+    """What a user may want to know before a backbone is taken."""
+    if row.to_do:
+        yield row.to_do
+    if row.megabytes is not None:
+        yield f"{row.megabytes:,.0f} MB"
+    if row.speed is not None:
+        yield f"{row.speed:.3g} images/s{'' if row.measured else ' forecast'}"
+    yield f"licence: {row.licence}"
 
 
 def export(
