@@ -93,7 +93,8 @@ class LoopbackHub:
 
     def fault(self, name: str) -> str:
         """What is wrong with a file: "cut N" after N bytes, "stall N" likewise without an end, "wrong" content,
-        "no ranges", "status N", "to ADDRESS" (a redirect), "etag E", "size N", "commit C"."""
+        "no ranges", "status N", "to ADDRESS" (a redirect), "etag E", "size N", "commit C", "hop"
+        (a redirect within the hub)."""
         return self.faults.get(name, "")
 
     def requests(self, method: str = "GET", host: str = "storage") -> list[Asked]:
@@ -116,7 +117,7 @@ class Handler(BaseHTTPRequestHandler):
     host: str
 
     def do_GET(self) -> None:
-        path = unquote(self.path)
+        path = unquote(self.path).removesuffix("?hop")
         self.hub.asked.append(Asked(self.host, self.command, path, dict(self.headers)))
         if self.host == "storage":
             _, repository, name = path.split(":", 2)
@@ -154,6 +155,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         if content is None or revision not in ("main", self.hub.commit(repository)):
             self.send_answer(404, b"", {"X-Error-Code": "EntryNotFound"})
+            return
+        if fault == "hop" and not self.path.endswith("?hop"):  # within the hub, as for files that it has at hand
+            self.send_answer(307, b"", {"Location": f"{self.path}?hop"})
             return
         etag, size = digest(name, content), str(len(content))
         etag = fault[5:] if fault.startswith("etag ") else etag

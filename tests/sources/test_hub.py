@@ -102,6 +102,15 @@ def test_a_host_that_cannot_resume_sends_all_again(hub):
     assert (hub_files(NAME, "main", [FILE]) / FILE).read_bytes() == hub.files[NAME][FILE]
 
 
+def test_a_redirect_within_the_hub_is_followed(hub, monkeypatch):
+    hub.faults = {"README.md": "hop", FILE: "hop"}
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    folder = hub_files(NAME, "main", ["README.md", FILE])
+    assert (folder / FILE).read_bytes() == hub.files[NAME][FILE]
+    assert (folder / "README.md").read_bytes() == hub.files[NAME]["README.md"]
+    assert {asked.headers.get("Authorization") for asked in hub.asked if asked.host == "hub"} == {"Bearer secret"}
+
+
 @pytest.mark.parametrize("file", [FILE, "README.md"])
 def test_what_has_not_the_hubs_digest_is_removed(hub, home, file):
     hub.faults[file] = "wrong" if file == FILE else "etag " + "0" * 40

@@ -67,7 +67,9 @@ def ask(method: str, url: str, what: str, *, headers: Mapping[str, str] | None =
                 return error
             url = place
         except Exception as error:  # of urllib, of sockets, or of a guard over them
-            raise HubAwayError(f"{urlsplit(url).netloc} cannot be reached ({one_line(error)[:120]})") from None
+            reason = getattr(error, "reason", error)  # of urllib's wrapping
+            why = getattr(reason, "strerror", None) or one_line(error)
+            raise HubAwayError(f"{urlsplit(url).netloc} cannot be reached ({str(why)[:120]}).") from None
     raise SourceError(f"{hub_host()} redirects more than {REDIRECTS} times for {what}.")
 
 
