@@ -30,6 +30,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 DIGEST = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # sha1 of a git blob, or sha256 of a large file
 REPOSITORY = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}/[A-Za-z0-9_][\w.-]{0,95}", re.ASCII)
 REVISION = re.compile(r"[A-Za-z0-9_][\w.-]{0,127}", re.ASCII)
+LONGEST_NAME, LONGEST_PART = 1024, 200  # of a file; file systems take 255 bytes for a part, and some are added
 CHUNK = 1 << 20
 
 
@@ -134,8 +135,8 @@ def remember(found: Revision, revision: str) -> None:
 
 def check_file(name: str) -> str:
     """The name of a file in a repository; an error if it could lie elsewhere."""
-    safe = name.isprintable() and len(name) <= limits.PACKED_NAME and not set(name) & set('\\:*?"<>|')
-    if not safe or any(part in ("", ".", "..") for part in name.split("/")):
+    safe = name.isprintable() and len(name) <= LONGEST_NAME and not set(name) & set('\\:*?"<>|')
+    if not safe or any(part in ("", ".", "..") or len(part.encode()) > LONGEST_PART for part in name.split("/")):
         raise SourceError(f"{plain(name)[:200]!r} is not the name of a file in a repository.")
     return name
 

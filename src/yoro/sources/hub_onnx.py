@@ -59,7 +59,7 @@ def open_hub(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSo
     preprocessing = _preprocessing(found, name)
     card = found.take_if_there(CARD, limits.HUB_SMALL_FILE_BYTES)
     path = found.take(file, limits.ONNX_FILE_BYTES)
-    weights = {each: found.take(_beside(file, each), limits.ONNX_FILE_BYTES) for each in external_files(path)}
+    weights = _take_weights(found, file)
     remember(found, place.revision)
     said = {"layout": "nchw", **_said(preprocessing)}  # every exporter of the hub puts the colours first
     if card is not None and (licence := _licence(card)):
@@ -113,6 +113,15 @@ def external_files(path: Path) -> list[str]:
             f"{str(path)!r} names {len(found):,} files of weights; expected at most {limits.HUB_WEIGHT_FILES}."
         )
     return found
+
+
+def _take_weights(found: Revision, file: str) -> dict[str, Path]:
+    """The external weights of a graph, by the names in it; together they are no more than a graph can hold."""
+    weights, left = dict[str, Path](), limits.ONNX_FILE_BYTES
+    for name in external_files(found.folder / file):
+        weights[name] = found.take(_beside(file, name), left)
+        left = max(left - weights[name].stat().st_size, 0)
+    return weights
 
 
 def _beside(file: str, other: str) -> str:
