@@ -69,6 +69,9 @@ WEIGHT_PICKLE_BYTES = 16 * MB  # of the part before the numbers; the embedded fi
 PICKLE_INSTRUCTIONS = 1_000_000  # the embedded weight files have about 12,000, CIFAR-100 about 200,000
 ADDED_FILE_BYTES = 1 * MB  # of the record of a network that was added
 ONNX_FILE_BYTES = 2 * GB - 1  # of one protobuf message
+HUB_SMALL_FILE_BYTES = 16 * MB  # of a file of a hub's repository beside the weights
+HUB_LIST_BYTES = 16 * MB  # of what a hub says of a repository
+HUB_WEIGHT_FILES = 64  # beside one ONNX file
 
 WEB_RUNTIME_BYTES = 256 * MB  # of one file of the engine of an exported page
 WEB_PACKAGE_BYTES = 1 * MB  # of what its package says of itself

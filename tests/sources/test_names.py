@@ -96,6 +96,8 @@ def test_a_missing_torch_names_the_extra(monkeypatch):
         ("callable:os:system", "runs code"),
         ("embedded:lite0", None),
         ("onnx:a.onnx", None),
+        ("hf:someone/network", "may ask a hub on the network"),
+        (f"hf:someone/network@{'0' * 40}/model.onnx", "may ask a hub on the network"),
         ("timm:resnet18", "may ask a hub on the network"),
         ("timm:resnet18?weights=a.pth", None),
         ("torchvision:resnet18/IMAGENET1K_V1", "may ask a hub on the network"),
@@ -112,6 +114,7 @@ def test_a_missing_torch_names_the_extra(monkeypatch):
 )
 def test_what_a_name_in_a_strangers_file_is_not_trusted_with(name, why, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     for folder, text in (("plain", {"context_length": 77}), ("spoken", {"hf_tokenizer_name": "someone/something"})):
         Path(folder).mkdir()
         Path(folder, "open_clip_config.json").write_text(json.dumps({"model_cfg": {"text_cfg": text}}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +15,7 @@ from yoro.errors import InputError, counted
 from yoro.option import Option
 
 if TYPE_CHECKING:
+    from yoro.sources.models import CatalogueRow
     from yoro.sources.network_trial import NetworkTrial
     from yoro.sources.protocol import Images
 
@@ -22,7 +23,7 @@ app = App(
     "models",
     sort_key=101,
     group_parameters=OPTIONS,
-    help="List backbones: which are here, and how to get the others.",
+    help="List backbones: which are here, how to get the others, and what to take for what.",
 )
 TRIED = 5  # photos of the user's own that a network is tried on
 
@@ -35,6 +36,7 @@ class InputOptions:
     side: Annotated[int | None, Option("Pixels of a side of its input.", metavar="N")] = None
     mean: Annotated[str | None, Option("Mean colour that it was trained with, from 0 to 1.", metavar="R,G,B")] = None
     std: Annotated[str | None, Option("Standard deviation of colours, from 0 to 1.", metavar="R,G,B")] = None
+    channels: Annotated[str | None, Option("Order of its colours.", metavar="rgb|bgr")] = None
     layout: Annotated[str | None, Option("Order of the axes of its input.", metavar="nchw|nhwc")] = None
     output: Annotated[str | None, Option("Name of the output to read.", metavar="TENSOR")] = None
 
@@ -44,12 +46,26 @@ class InputOptions:
         return {key: str(value) for key, value in asdict(self).items() if value is not None}
 
 
+@shown()
+@dataclass(frozen=True)
+class SpeedOption:
+    """What `yoro models` finds out by measurement."""
+
+    speed: Annotated[bool, Option("Add images per second on this machine, measured or forecast; takes seconds.")] = (
+        False
+    )
+
+
 @app.default
-def models(*, output: JsonOption = JsonOption()) -> None:
-    """List backbones: which are here, and how to get the others."""
+def models(*, wanted: SpeedOption = SpeedOption(), output: JsonOption = JsonOption()) -> None:
+    """List backbones: which are here, how to get the others, and what to take for what."""
     from yoro.sources import catalogue
 
     rows = catalogue()
+    if wanted.speed:
+        from yoro.sources.speeds import with_speeds
+
+        rows = with_speeds(rows)
     if output.as_json:
         print_json([asdict(row) for row in rows])
         return
@@ -59,7 +75,22 @@ def models(*, output: JsonOption = JsonOption()) -> None:
     for row in rows:
         there = f"{here[row.installed]:<8} {here[row.weights]:<8}"
         print_text(f"{row.name:<{width}}  {there} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
-        print_text(f"{'':<{width}}  {f'{row.to_do}; ' if row.to_do else ''}licence: {row.licence}")
+        print_text(f"{'':<{width}}  {'; '.join(_model_facts(row))}")
+    print_text("\nwhat to take (hub networks by their published accuracy):")
+    for row in rows:
+        if row.purpose:
+            print_text(f"{row.name:<{width}}  {row.purpose}")
+
+
+def _model_facts(row: CatalogueRow) -> Iterator[str]:
+    """What a user may want to know before a backbone is taken."""
+    if row.to_do:
+        yield row.to_do
+    if row.megabytes is not None:
+        yield f"{row.megabytes:,.0f} MB"
+    if row.speed is not None:
+        yield f"{row.speed:.3g} images/s{'' if row.measured else ' forecast'}"
+    yield f"licence: {row.licence}"
 
 
 @app.command

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from yoro.errors import SourceError, one_line
 from yoro.sources.embedded import NETWORKS, weight_file
+from yoro.sources.hub_onnx import is_here
 from yoro.sources.minilm import model_folder
 from yoro.sources.models import install_command, installed
 from yoro.sources.names import SourceName
@@ -38,6 +39,8 @@ def _missing_file(name: SourceName) -> str:
 
 
 def _missing_package(name: SourceName) -> str:
+    if name.prefix == "hf":
+        return "" if is_here(name) else "it is not on this machine and would be downloaded"
     if name.prefix != "embedded":
         return ""
     if name.rest == "conse":

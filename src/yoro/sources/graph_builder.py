@@ -115,6 +115,7 @@ class GraphInput:
     takes_bytes: bool  # uint8 from 0 to 255, not normalised
     mean: Colour
     std: Colour
+    flipped: bool = False  # whether it takes blue first
 
 
 def with_preprocessing(
@@ -146,6 +147,8 @@ def _preprocessed(graph: GraphBuilder, form: GraphInput, pixels: type[np.generic
         return graph.constant(np.array(values, np.float32))
 
     tensor = "images"
+    if form.flipped:
+        tensor = graph.node("Gather", tensor, graph.constant(np.array([2, 1, 0])), axis=3)
     if form.takes_bytes and pixels is not np.uint8:
         rounded = graph.node("Round", graph.node("Mul", tensor, row(255)))
         clipped = graph.node("Min", graph.node("Max", rounded, row(0)), row(255))

@@ -51,5 +51,5 @@ def build_graph(
         helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["n", 3, side, side]),
         helper.make_tensor_value_info("out", TensorProto.FLOAT, ["n", width]),
     )
-    form = GraphInput("pixels", "out", side, channels_first=True, takes_bytes=False, **IMAGENET_COLOURS)
+    form = GraphInput("pixels", "out", side, channels_first=True, takes_bytes=False, IMAGENET_COLOURS["mean"], IMAGENET_COLOURS["std"])
     return with_preprocessing(inner, form, pixels, width)

@@ -1,9 +1,9 @@
-"""The catalogue of sources for `yoro models` and suggestions; timm, torchvision and open_clip have many more."""
+"""The catalogue of sources for `yoro models` and suggestions; timm, torchvision, open_clip and hubs have many more."""
 
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from yoro.environment import install
@@ -63,6 +63,46 @@ IMAGE_TEXT = (
     ),
     ("open_clip:MODEL/TAG", "any image-text model of open_clip", None, None, OWN, ""),
 )
+# Networks of a hub, read without torch: name, what it is, width, side, licence of the original, megabytes, and billions
+# of multiply-adds for an image.
+HUB_NETWORKS = (
+    (
+        "hf:onnx-community/mobilenetv4_conv_small.e2400_r224_in1k",
+        "MobileNetV4 small, ImageNet-1K",
+        1000,
+        224,
+        "Apache-2.0",
+        15,
+        0.19,
+    ),
+    ("hf:Xenova/resnet-50", "ResNet-50, ImageNet-1K", 1000, 224, "Apache-2.0", 102, 4.1),
+    ("hf:Xenova/vit-base-patch16-224", "ViT-B/16, ImageNet-21K, then 1K", 1000, 224, "Apache-2.0", 346, 16.9),
+    (
+        "hf:Xenova/clip-vit-base-patch32/onnx/vision_model.onnx",
+        "CLIP ViT-B/32, its image tower alone",
+        512,
+        224,
+        "MIT",
+        352,
+        4.4,
+    ),
+)
+MULTIPLY_ADDS = {
+    "lite0": 0.41,
+    "lite1": 0.63,
+    "lite2": 0.90,
+    "mobilenet-v2": 0.30,
+    "pplcnet-v2": 0.60,
+}  # billions for an image, as published
+PURPOSES = {  # what to take for what; of those that were not measured here, by their published accuracy
+    "embedded:lite0": "to begin with: small and fast, the default",
+    "hf:onnx-community/mobilenetv4_conv_small.e2400_r224_in1k": "smaller and faster, less accurate",
+    "embedded:lite2": "more accurate; `--best` combines it with others",
+    "embedded:pplcnet-v2": "the most accurate of these alone; `--best` uses it where it is installed",
+    "hf:Xenova/vit-base-patch16-224": "more accurate still without torch, and slow",
+    "open_clip:ViT-B-16/openai": "image-text: classes described in words",
+    "embedded:conse": "image-text without a download, weaker",
+}
 
 
 @dataclass(frozen=True)
@@ -70,6 +110,8 @@ class CatalogueRow:
     """One source. `width` is that of its logits, or of the vectors of an image-text model.
 
     `installed` is said of the packages that it needs, `weights` of its weights; None where they depend on its name.
+    `purpose` is set for those that are recommended. `multiply_adds` are billions for an image, `speed` images a second
+    on this machine, `measured` or forecast; both are None until `speeds.with_speeds` finds them out.
     """
 
     name: str
@@ -80,13 +122,20 @@ class CatalogueRow:
     how: str
     licence: str
     weights: bool | None = None
+    purpose: str = ""
+    megabytes: float | None = None
+    multiply_adds: float | None = None
+    speed: float | None = None
+    measured: bool | None = None
 
     @property
     def to_do(self) -> str:
         """What is left to do before it can be used; empty if nothing is."""
         if not self.installed:
             return self.how
-        return "" if self.weights is not False else "downloaded at first use; or a file, ?weights=FILE"
+        if self.weights is not False:
+            return ""
+        return "downloaded at first use" + ("" if self.name.startswith("hf:") else "; or a file, ?weights=FILE")
 
 
 def list_sources() -> list[str]:
@@ -99,17 +148,20 @@ def catalogue() -> list[CatalogueRow]:
     conse = model_folder() is not None
     function, service = "any Python function, images to responses", "any HTTP API that returns a vector"
     there = importlib.util.find_spec("httpx") is not None
-    return [
+    rows = [
         *(_embedded_row(*item) for item in NETWORKS.items()),
         *(_added_row(name) for name in added_names()),
         *(_torch_row(*row) for row in CLASSIFIERS),
         CatalogueRow("embedded:conse", CONSE, 384, 224, conse, install_command("open_clip"), "Apache-2.0", conse),
         *(_torch_row(*row) for row in IMAGE_TEXT),
+        *(_hub_row(*row) for row in HUB_NETWORKS),
+        CatalogueRow("hf:OWNER/NAME", "any classifier in ONNX on a hub, no torch", None, None, True, "", OWN),
         CatalogueRow("onnx:PATH", "any classifier in an ONNX file", None, None, True, "a file of yours", "your own"),
         CatalogueRow("callable:module:function", function, None, None, True, "code of yours", "your own"),
         CatalogueRow("https://HOST", "a `yoro serve --responses`", None, None, there, install("endpoint"), "its own"),
         CatalogueRow("endpoint:FILE.toml", service, None, None, there, install("endpoint"), "its own"),
     ]
+    return [replace(row, purpose=PURPOSES.get(row.name, "")) for row in rows]
 
 
 def places_of(name: str) -> list[str]:
@@ -129,8 +181,10 @@ def install_command(package: str) -> str:
 
 def _embedded_row(variant: str, network: EmbeddedNetwork) -> CatalogueRow:
     what, how = f"{network.what}, ImageNet-1K, no torch", network.install
-    there = weight_file(variant) is not None
-    return CatalogueRow(f"embedded:{variant}", what, 1000, network.side, there, how, network.licence, there)
+    file = weight_file(variant)
+    there, size = file is not None, None if file is None else round(file.stat().st_size / 1e6, 1)
+    row = CatalogueRow(f"embedded:{variant}", what, 1000, network.side, there, how, network.licence, there)
+    return replace(row, megabytes=size, multiply_adds=MULTIPLY_ADDS.get(variant))
 
 
 def _added_row(name: str) -> CatalogueRow:
@@ -148,3 +202,12 @@ def _torch_row(name: str, what: str, width: int | None, side: int | None, licenc
     package = name.partition(":")[0]
     weights = is_cached([place]) if place else None
     return CatalogueRow(name, what, width, side, installed(package), install_command(package), licence, weights)
+
+
+def _hub_row(
+    name: str, what: str, width: int, side: int, licence: str, megabytes: float, multiply_adds: float
+) -> CatalogueRow:
+    repository, _, file = name.removeprefix("hf:").partition("/onnx/")
+    weights = is_cached([f"{repository}/onnx/{file or 'model.onnx'}"])
+    row = CatalogueRow(name, f"{what}, no torch", width, side, True, "", f"{licence}, of the original", weights)
+    return replace(row, megabytes=megabytes, multiply_adds=multiply_adds)

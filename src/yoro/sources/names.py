@@ -152,8 +152,8 @@ def _guess(text: str, known: Sequence[str], networks: Callable[[], Sequence[str]
     return (
         did_you_mean(text, known, most=2, alike=0.7, else_all=False)
         or did_you_mean(f"embedded:{bare}", known, alike=0.9, else_all=False)
-        or "Names look like embedded:lite0, onnx:PATH, timm:NAME, torchvision:NAME/WEIGHTS, open_clip:MODEL/TAG, "
-        "callable:module:function, https://HOST, endpoint:FILE.toml; `yoro models` lists them."
+        or "Names look like embedded:lite0, onnx:PATH, hf:OWNER/NAME, timm:NAME, torchvision:NAME/WEIGHTS, "
+        "open_clip:MODEL/TAG, callable:module:function, https://HOST, endpoint:FILE.toml; `yoro models` lists them."
     )
 
 

@@ -1,9 +1,10 @@
-"""Any classifier in an ONNX file: `onnx:PATH?mean=..&std=..&side=..&layout=..&output=..`."""
+"""Any classifier in an ONNX file: `onnx:PATH?mean=..&std=..&side=..&layout=..&channels=..&output=..`."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -19,7 +20,7 @@ from yoro.sources.names import SourceName, check_options, colour_option, parse_c
 from yoro.sources.protocol import IMAGENET_COLOURS, Colour, Identity, Images, Reading, Responses, check_responses
 from yoro.sources.runtime import GraphSource, first_line, open_session, run_session
 
-OPTIONS = ("mean", "std", "side", "layout", "output")
+OPTIONS = ("mean", "std", "side", "layout", "channels", "output")
 METADATA = ("yoro.side", "yoro.mean", "yoro.std", "yoro.licence")
 DEFAULT_SIDE = 224  # where the file leaves the side open and nothing else says it
 FEATURE_NAMES = ("features", "feature", "embeddings", "embedding", "pooled", "pooler_output", "penultimate")
@@ -27,11 +28,31 @@ LARGEST_COLOUR, SMALLEST_FACTOR = 10, 0.05  # of constants that normalise colour
 ELEMENTS: dict[int, bool] = {onnx.TensorProto.FLOAT: False, onnx.TensorProto.UINT8: True}
 
 
+@dataclass(frozen=True)
+class OnnxFile:
+    """An ONNX file, and what is known of it from elsewhere.
+
+    said : side, mean, std, licence, layout and channels, as text; it counts for more than the file's metadata, and
+        less than the options of the name. The layout is for a graph that leaves all axes open.
+    weights : the files of its external weights by the names in the graph; None looks for them beside it.
+    fit, interpolation : how an image becomes a square, see `data.geometry.Geometry`.
+    """
+
+    path: Path
+    said: Mapping[str, str] = field(default_factory=dict)
+    weights: Mapping[str, Path] | None = None
+    fit: str = "squash"
+    interpolation: str = "bilinear"
+    notes: Sequence[str] = ()
+
+
 class OnnxFileSource(GraphSource):
     """A classifier from an ONNX file; one with a fixed batch is fed in pieces of that size.
 
     `assumed` names those of side, mean and std that neither the file nor an option says.
     """
+
+    notes: Sequence[str] = ()
 
     def __init__(
         self,
@@ -77,17 +98,27 @@ class OnnxFileSource(GraphSource):
 
 def open_onnx(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
     """Open `onnx:PATH` with what the file, its metadata and the options say."""
+    return open_file(OnnxFile(Path(name.rest).expanduser()), name, read, threads)
+
+
+def open_file(file: OnnxFile, name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
+    """Open an ONNX file; the name gives the options, and is recorded."""
     check_options(name, OPTIONS)
     try:
-        return _open(name, read, threads)
+        return _open(file, name, read, threads)
     except YoroError:
         raise
     except Exception as error:  # what protobuf, onnx and a graph that says odd things of itself can raise
         raise SourceError(f"{name.text!r} is not a usable ONNX graph: {one_line(error)[:200]}") from error
 
 
-def _open(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
-    inner, digest = _load(Path(name.rest).expanduser(), name)
+def _open(file: OnnxFile, name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
+    inner, digest = _load(file, name)
+    metadata = {item.key.removeprefix("yoro."): item.value for item in inner.metadata_props if item.key in METADATA}
+    said = {**metadata, **file.said}
+    flipped = _flipped(name, said)
+    if flipped:  # the same weights mean something else
+        digest = hashlib.sha256(f"bgr {digest}".encode()).hexdigest()
     if name.digest not in ("", digest):
         raise SourceError(
             f"{name.rest!r} has changed since it was added: its sha256 is {digest[:12]}..., not {name.digest[:12]}.... "
@@ -97,21 +128,24 @@ def _open(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSourc
     inputs = [value for value in inner.graph.input if value.name not in constants]
     if len(inputs) != 1:
         raise SourceError(f"{name.text!r} has {len(inputs)} inputs; a classifier of images has one.")
-    metadata = {item.key.removeprefix("yoro."): item.value for item in inner.metadata_props if item.key in METADATA}
-    batch, side, channels_first, takes_bytes = _input_form(inputs[0], name, _given_side(metadata, name))
-    mean, std = _normalisation(metadata, name, takes_bytes)
+    batch, side, channels_first, takes_bytes = _input_form(inputs[0], name, _given_side(said, name), said)
+    mean, std = _normalisation(said, name, takes_bytes)
     output = _choose_output(inner, name, read)
-    said = {*metadata, *name.options, *(("mean", "std") if takes_bytes else ())}
+    given = {*said, *name.options, *(("mean", "std") if takes_bytes else ())}
     if any(dim.dim_value == side for dim in inputs[0].type.tensor_type.shape.dim):
-        said.add("side")
-    assumed = tuple(key for key in ("side", "mean", "std") if key not in said)
-    form = GraphInput(inputs[0].name, output, side, channels_first, takes_bytes, mean, std)
-    identity = Identity(name.text, read, side, mean, std, digest, metadata.get("licence"))
-    return OnnxFileSource(identity, inner, form, batch=batch, assumed=assumed, threads=threads)
+        given.add("side")
+    assumed = tuple(key for key in ("side", "mean", "std") if key not in given)
+    form = GraphInput(inputs[0].name, output, side, channels_first, takes_bytes, mean, std, flipped)
+    geometry = {"fit": file.fit, "interpolation": file.interpolation}
+    identity = Identity(name.text, read, side, mean, std, digest, said.get("licence"), **geometry)
+    source = OnnxFileSource(identity, inner, form, batch=batch, assumed=assumed, threads=threads)
+    source.notes = file.notes
+    return source
 
 
-def _load(path: Path, name: SourceName) -> tuple[onnx.ModelProto, str]:
+def _load(file: OnnxFile, name: SourceName) -> tuple[onnx.ModelProto, str]:
     """The model with its external weights, and a digest of both."""
+    path = file.path
     if not path.is_file():
         raise SourceError(f"{name.text!r}: there is no file {str(path)!r}.")
     if path.stat().st_size > limits.ONNX_FILE_BYTES:
@@ -125,21 +159,37 @@ def _load(path: Path, name: SourceName) -> tuple[onnx.ModelProto, str]:
             raise ValueError("it contains no graph")
         _check_text(model)
         digest = hashlib.sha256(data)
-        outside = [t for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL]
-        if outside:
+        outside = external_tensors(model)
+        if outside and file.weights is None:
             onnx.load_external_data_for_model(model, str(path.parent))
-            for tensor in outside:
-                digest.update(tensor.raw_data)
+        for tensor in outside:
+            if file.weights is not None:
+                _load_weights(tensor, file.weights)
+            digest.update(tensor.raw_data)
     except Exception as error:  # protobuf and onnx raise errors of many kinds
         raise SourceError(f"{name.text!r}: {str(path)!r} is not a readable ONNX file: {first_line(error)}.") from error
     return model, digest.hexdigest()
 
 
+def external_tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
+    """The weights of a graph that lie in other files."""
+    return [tensor for tensor in model.graph.initializer if tensor.data_location == onnx.TensorProto.EXTERNAL]
+
+
+def _load_weights(tensor: onnx.TensorProto, files: Mapping[str, Path]) -> None:
+    """Read a tensor from the file that stands for the one it names; onnx itself opens no links."""
+    for entry in tensor.external_data:
+        if entry.key == "location":
+            real = files[entry.value].resolve()
+            entry.value = real.name
+    onnx.external_data_helper.load_external_data_for_tensor(tensor, str(real.parent))
+
+
 def _check_text(message: onnx.ModelProto) -> None:
     """Raise if a name is not valid text, about which ONNX Runtime would print messages instead of raising."""
-    for field, value in message.ListFields():
-        inner = field.type == field.TYPE_MESSAGE
-        if not inner and field.type != field.TYPE_STRING:
+    for kind, value in message.ListFields():
+        inner = kind.type == kind.TYPE_MESSAGE
+        if not inner and kind.type != kind.TYPE_STRING:
             continue
         for item in [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value:
             if inner:
@@ -148,14 +198,17 @@ def _check_text(message: onnx.ModelProto) -> None:
                 raise ValueError(f"it has a name that is not valid text: {item[:40]!r}")
 
 
-def _input_form(value: onnx.ValueInfoProto, name: SourceName, given: int | None) -> tuple[int | None, int, bool, bool]:
+def _input_form(
+    value: onnx.ValueInfoProto, name: SourceName, given: int | None, said: Mapping[str, str]
+) -> tuple[int | None, int, bool, bool]:
     """Batch (None if dynamic), side, channels first, takes bytes."""
     tensor = value.type.tensor_type
     dims = [dim.dim_value if dim.dim_value > 0 else None for dim in tensor.shape.dim]  # None: dynamic
     if tensor.elem_type not in ELEMENTS or len(dims) != 4:
         kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
         raise SourceError(f"{name.text!r} takes {kind} {dims}; expected float or uint8 images with four axes.")
-    layout = name.options.get("layout") or ("nchw" if dims[1] == 3 else "nhwc" if dims[3] == 3 else "")
+    shown = "nchw" if dims[1] == 3 else "nhwc" if dims[3] == 3 else said.get("layout", "")
+    layout = name.options.get("layout") or shown
     if layout not in ("nchw", "nhwc"):
         raise SourceError(
             f"{name.text!r} takes {dims}, where no axis has three colours. "
@@ -206,6 +259,14 @@ def own_white(model: onnx.ModelProto, tensor: str) -> Literal[1, 255] | None:
         elif kind not in ("Transpose", "Cast", "Identity"):
             break
     return white
+
+
+def _flipped(name: SourceName, said: Mapping[str, str]) -> bool:
+    """Whether blue comes first."""
+    channels = name.options.get("channels") or said.get("channels", "rgb")
+    if channels not in ("rgb", "bgr"):
+        raise SourceError(f"{name.text!r}: option 'channels' must be rgb or bgr; got {channels!r}.")
+    return channels == "bgr"
 
 
 def _choose_output(model: onnx.ModelProto, name: SourceName, read: Reading) -> str:

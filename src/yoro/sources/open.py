@@ -50,6 +50,7 @@ KINDS = {
     "embedded:pplcnet-v2": Kind("paddle_file:open_pplcnet", black_box="timm and torchvision have no such network"),
     "embedded": Kind("embedded:open_embedded", "torch.embedded:embedded_network", "timm"),
     "onnx": Kind("onnx_file:open_onnx", black_box="ONNX Runtime runs a graph forwards only"),
+    "hf": Kind("hub_onnx:open_hub", black_box="ONNX Runtime runs a graph forwards only"),
     "callable": Kind("callable:open_callable", black_box="a Python function returns numbers only"),
     "http": ENDPOINT,
     "https": ENDPOINT,
@@ -156,6 +157,8 @@ def needs_consent(name: str) -> str | None:
     if added_source(name):  # a model records what such a name stands for, never the name
         return "is a name for a file on this machine"
     parsed, kind = find_kind(name)
+    if parsed.prefix == "hf" and _imported("hub_onnx:asks_hub")(parsed):
+        return "may ask a hub on the network"
     if kind.open or not installed(kind.package):  # what is not installed is refused when it is opened
         return None
     local = "weights" in parsed.options or parsed.rest.startswith("local-dir:")

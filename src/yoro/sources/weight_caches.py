@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -69,11 +69,13 @@ def _in_hub(repository: str) -> bool:
     """Whether Hugging Face's cache has the weights of a repository "owner/name", or its file "owner/name/file"."""
     owner, _, rest = repository.partition("/")
     name, _, file = rest.partition("/")
-    snapshots = _hub_cache(os.environ) / f"models--{owner}--{name}" / "snapshots"
+    snapshots = hub_cache() / f"models--{owner}--{name}" / "snapshots"
     return any((folder / each).is_file() for folder in snapshots.glob("*") for each in ([file] if file else FILES))
 
 
-def _hub_cache(variables: Mapping[str, str]) -> Path:
+def hub_cache() -> Path:
+    """Where Hugging Face's clients keep what they download; not created here."""
+    variables = os.environ
     home = variables.get("HF_HOME") or Path(variables.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface"
     chosen = variables.get("HF_HUB_CACHE") or variables.get("HUGGINGFACE_HUB_CACHE") or Path(home) / "hub"
     return Path(chosen).expanduser()
