@@ -51,5 +51,6 @@ def build_graph(
         helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["n", 3, side, side]),
         helper.make_tensor_value_info("out", TensorProto.FLOAT, ["n", width]),
     )
-    form = GraphInput("pixels", "out", side, channels_first=True, takes_bytes=False, IMAGENET_COLOURS["mean"], IMAGENET_COLOURS["std"])
+    mean, std = IMAGENET_COLOURS["mean"], IMAGENET_COLOURS["std"]
+    form = GraphInput("pixels", "out", side, channels_first=True, takes_bytes=False, mean=mean, std=std)
     return with_preprocessing(inner, form, pixels, width)
