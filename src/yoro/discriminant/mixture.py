@@ -29,7 +29,7 @@ Made = TypeVar("Made")
 
 STRENGTH = 10.0  # pseudo-images in favour of equal weights: a prior for small data
 FEW = 3  # images per class; with fewer, leave-one-out says little of the heads, and the features answer alone
-WORTH = 0.5  # standard errors that a network must lower the leave-one-out loss by, or it is left out
+WORTH = 2.0  # standard errors that a network must lower the leave-one-out loss by, or it is left out
 LEAST_GAIN = 0.005  # nats per image, and by no less: where all answers are right, noise lowers the loss a little
 SMALLEST_SHARE = 0.01  # of the answer: a head with less is left out
 SILENCE = 1e-3  # nats: if all heads together say less, the one most often right answers alone. One outlier among few
