@@ -5,8 +5,8 @@ Run: python advice.py [FOLDER ...] [--images 8] [--draws 10] [--constants]
 A draw is of 5, 10, 20 or all classes, at random. With so many images a class (8) the accuracy with twice and four times
 as many is forecast, and measured on the images that are left. --constants fits the constants of
 `yoro/trust/forecast.py` to the draws, and shows the errors of constants that were fitted without the data they are
-tested on. The second table starts with four images a class, labels two a class more, chosen by doubt and spread, by
-doubt alone, and at random, and shows the accuracy on a third of the images that none of them may choose.
+tested on. The second table starts with four images a class, labels two a class more, chosen by doubt, density and
+spread, by doubt alone, and at random, and shows the accuracy on a third of the images that none of them may choose.
 Data are those of accuracy.py.
 """
 
@@ -138,11 +138,11 @@ def choices(data: Data, seed: int) -> dict[str, float]:
     pool = np.concatenate([rows[START : -(len(rows) // 3)] for rows in own])
     model, count = data.fit(start), MORE * len(own)
     probabilities = np.exp(log_probabilities(model.mapping(data.responses[pool]), model.choice.temperature))
-    two = np.sort(probabilities, axis=1)[:, -2:]
+    two, features = np.sort(probabilities, axis=1)[:, -2:], features_of(model, data.responses[pool])
     ways = {
         "at random": rng.permutation(len(pool))[:count],
         "by doubt": np.argsort(two[:, 1] - two[:, 0])[:count],
-        "by doubt and spread": np.array(spread_doubt(probabilities, features_of(model, data.responses[pool]), count)),
+        "by doubt, density and spread": np.array(spread_doubt(probabilities, features, count)),
     }
     found = {"before": data.accuracy(model, rest)}
     return found | {
@@ -181,7 +181,7 @@ def main() -> None:
                 rows.append(["all", str(images), str(images * times), *judge(mine)])
     head = ["data", "from", "to", "draws", "off by", "on average", "leave-one-out off by", "interval holds"]
     print_table("Forecasts of accuracy with more images a class: points, and percent of the draws", head, rows)
-    ways = ["before", "at random", "by doubt", "by doubt and spread"]
+    ways = ["before", "at random", "by doubt", "by doubt, density and spread"]
     print_table(f"Accuracy (%) with {MORE} images a class more than {START}, chosen", ["data", *ways], chosen)
     if options.constants:
         print_constants(every)

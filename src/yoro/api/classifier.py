@@ -80,6 +80,7 @@ class QuestionOptions(TypedDict, total=False):
     sets_by: str
     allow_empty: bool
     prior: Prior | None
+    together: bool
 
 
 @dataclass(frozen=True)

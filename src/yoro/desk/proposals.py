@@ -84,7 +84,7 @@ class Proposals:
         return sorted(told, key=lambda one: (-one[2], one[0]))
 
     def questions(self, features: Array, count: int) -> list[int]:
-        """The rows whose label teaches most: doubtful ones that lie far from each other."""
+        """The rows whose label teaches most: doubtful ones with many like them, far from each other."""
         if not len(self.rows) or count < 1:
             return []
         return [int(self.rows[i]) for i in spread_doubt(self.probabilities, features[self.rows], count)]

@@ -162,19 +162,25 @@ class OpenModel:
         """
         notes = self._check_readable(data)
         stream, found = unlabelled_stream(data, self._read_by(data), loading)
-        gathered, batches = self._model.gathered.copy(), list(stream.shown("reading", progress))
+        batches = list(stream.shown("reading", progress))
+        with waiting("solving", progress):
+            taught = self.with_unlabelled(batches)
+        again = ResponseStream(lambda _: iter(batches), sum(map(len, batches)))
+        again.skipped = stream.skipped
+        notes = [*notes, *found, *pile_notes(taught.model)]
+        return taught, AnswerStream(taught.model, again, notes, progress=False, prior=prior)
+
+    def with_unlabelled(self, batches: Sequence[ResponseBatch]) -> OpenModel:
+        """A model that these unlabelled responses teach as well; this one stays as it is."""
         count = sum(map(len, batches))
         if count > limits.TOGETHER_IMAGES:
             raise InputError(f"{count:,} images cannot be answered together; the limit is {limits.TOGETHER_IMAGES:,}.")
+        gathered = self._model.gathered.copy()
         settings, _ = settings_of(self._model, gathered)
         gathered.add_unlabelled(batches, settings.reservoir or SolveSettings.reservoir, settings.seed)
-        with waiting("solving", progress):
-            self_and_pile = OpenModel(self._model, pipeline=self._pipeline, source=self._source, device=self._device)
-            self_and_pile._settle(gathered, self._verb("predict"), [])
-        model, again = self_and_pile.model, ResponseStream(lambda _: iter(batches), count)
-        again.skipped = stream.skipped
-        notes = [*notes, *found, *pile_notes(model)]
-        return self_and_pile, AnswerStream(model, again, notes, progress=False, prior=prior)
+        taught = OpenModel(self._model, pipeline=self._pipeline, source=self._source, device=self._device)
+        taught._settle(gathered, self._verb("predict"), [])
+        return taught
 
     def evaluate(
         self, data: object, labels: object = None, *, prior: Prior | None = None, loading: Loading = HERE,

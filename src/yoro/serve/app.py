@@ -36,7 +36,7 @@ from yoro.serve.response_service import FixedSource, ServedSource
 from yoro.serve.schemas import Feedback, Health, ModelFacts, Predictions, Responses, SourceFacts, described
 from yoro.serve.served_model import Answered, Served
 
-WAITING_FEEDBACK = 8  # requests that may wait for the model to be saved
+WAITING_TO_SOLVE = 8  # requests that may wait for a model to be solved
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class Service:
         self.decoding = ThreadPoolExecutor(cores(), "yoro-decoding", lower_priority)
         self.decoders = DecoderPool(cores())
         self.slow_work = ThreadPoolExecutor(1, "yoro-slow-work", lower_priority)  # that may take seconds, one at a time
-        self._learning = 0
+        self._solving = 0
 
     async def see(self, request: Request, *, whole: bool = False) -> tuple[Served | ServedSource, list[AnsweredUpload]]:
         """The model in use, and its answers to the images of a request; `whole` responses are of every network."""
@@ -81,8 +81,15 @@ class Service:
             async with asyncio.timeout(self.settings.answer_seconds):
                 return served, await asyncio.gather(*(self._answer(served, upload) for upload in uploads))
 
-    async def predict(self, served: Served, answers: Sequence[Answered], question: Question) -> list[Json]:
-        """Answers as a client reads them."""
+    async def predict(self, served: Served, seen: Sequence[AnsweredUpload], question: Question) -> list[Json]:
+        """Answers as a client reads them, of the images that could be read."""
+        answers = _readable(seen)
+        if question.together:
+            digests = [bytes.fromhex(one.digest) for one in seen if isinstance(one.answer, Answered)]
+            async with asyncio.timeout(self.settings.answer_seconds):
+                return await self._solve(
+                    "Others are answered together", served.predictions_together, answers, digests, question
+                )
         if question.unknown is None and question.coverage is None:
             return served.predictions(answers, question)
         return await self._run(self.slow_work, served.predictions, answers, question)
@@ -92,13 +99,7 @@ class Service:
         images = [(one.name, one.digest, one.answer) for one in seen if isinstance(one.answer, Answered)]
         assert isinstance(self.current, Current)  # a backbone alone has no such route
         assert isinstance(served, Served)
-        if self._learning >= WAITING_FEEDBACK:
-            raise busy("Others are changing the model", 1)
-        self._learning += 1
-        try:
-            return await self._run(self.slow_work, learn, self.current, served, images, label)
-        finally:
-            self._learning -= 1
+        return await self._solve("Others are changing the model", learn, self.current, served, images, label)
 
     async def responses(self, answers: Sequence[Answered]) -> list[str]:
         """Responses as JSON lists, with all digits of single precision."""
@@ -127,6 +128,16 @@ class Service:
             return AnsweredUpload(upload.name, "", error)
         answer = await self.batcher.answer(served, decoded.pixels[0])
         return AnsweredUpload(upload.name, decoded.digests[0], answer)
+
+    async def _solve(self, full: str, do: Callable[P, T], *words: P.args, **more: P.kwargs) -> T:
+        """Solve a model beside the requests, one at a time; if too many wait for that, the client is told so."""
+        if self._solving >= WAITING_TO_SOLVE:
+            raise busy(full, 1)
+        self._solving += 1
+        try:
+            return await self._run(self.slow_work, do, *words, **more)
+        finally:
+            self._solving -= 1
 
     @staticmethod
     def _run(where: ThreadPoolExecutor, do: Callable[P, T], *words: P.args, **more: P.kwargs) -> Awaitable[T]:
@@ -185,12 +196,16 @@ def _add_predictions(api: APIRouter, service: Service) -> None:
         coverage: Annotated[
             float | None, Query(gt=0, lt=1, description="Also return a conformal prediction set with this coverage.")
         ] = None,
+        together: Annotated[
+            bool,
+            Query(description="Let the images of this request learn from each other first; nothing of them is kept."),
+        ] = False,
     ) -> Response:
         """Classify images."""
         served, seen = await service.see(request)
         assert isinstance(served, Served)
-        good = _readable(seen)
-        found = iter(await service.predict(served, good, Question(top, threshold, unknown, coverage)))
+        question = Question(top, threshold, unknown, coverage, together=together)
+        found = iter(await service.predict(served, seen, question))
         rows = [{"name": one.name} | (next(found) if isinstance(one.answer, Answered) else _error(one)) for one in seen]
         return JSONResponse({"version": served.version, "predictions": rows})
 

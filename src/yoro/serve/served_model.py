@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.data.responses import ResponseBatch
 from yoro.errors import ImageError
 from yoro.model.answers import DIGITS, Answers, ImageAnswer, log_answers
 from yoro.model.model import Json
 from yoro.model.open_model import OpenModel
 from yoro.model.question import Question
 from yoro.model.store import read_model
-from yoro.trust.answering import Answerer
+from yoro.trust.answering import Answerer, make_answerer
 from yoro.trust.conformal_sets import LabelSets, left_out_sets
 from yoro.trust.out_of_distribution import OutOfDistributionScore, out_of_distribution_score
 
@@ -62,6 +63,14 @@ class Served:
         responses, logs = (np.stack([getattr(one, part) for one in answers]) for part in ("response", "logs"))
         batch = Answers([""] * len(answers), logs, responses=responses)
         return [_json(answer) for answer in Answerer(self.classifier.model, question, measure, sets).each(batch)]
+
+    def predictions_together(
+        self, answers: Sequence[Answered], digests: Sequence[bytes], question: Question
+    ) -> list[Json]:
+        """What a client reads of images that learn from each other first; solved anew, and nothing of it is kept."""
+        responses, names = np.stack([one.response for one in answers]), [""] * len(answers)
+        taught = self.classifier.with_unlabelled([ResponseBatch(responses, None, None, list(digests), names)])
+        return [_json(answer) for answer in make_answerer(taught, question).answer(responses, names)]
 
     @cached_property
     def whole(self) -> Served:

@@ -1,4 +1,4 @@
-"""Active learning: which unlabelled images to label next, by uncertainty and diversity."""
+"""Active learning: which unlabelled images to label next, by uncertainty, density and diversity."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from yoro.data.examples import Example
 from yoro.data.find import find
 from yoro.data.response_streams import is_response_data
 from yoro.data.thumbnails import thumbnail_of
+from yoro.discriminant.readings import unit_rows
 from yoro.errors import InputError, counted
 from yoro.files.result_view import Result, Table
 from yoro.model.model import Model
@@ -21,6 +22,9 @@ from yoro.model.settings import HERE, Loading
 Array = NDArray[np.float64]
 
 COUNT = 10  # images to label next, by default
+NEIGHBOURS = 10  # of an image, by which the density around it is measured
+SPARSE = 0.01  # density of an image that is unlike all others
+BLOCK = 1024  # rows whose similarities to all others are held at a time
 POOL = 2  # the next ones are spread among this many times as many uncertain images
 
 
@@ -60,7 +64,7 @@ class NextToLabel(Result):
 def choose_next(
     classifier: OpenModel, data: object, count: int = COUNT, *, loading: Loading = HERE, progress: bool = False
 ) -> NextToLabel:
-    """Choose `count` unlabelled images to label next, by uncertainty and diversity."""
+    """Choose `count` unlabelled images to label next, by uncertainty, density and diversity."""
     if count < 1:
         raise InputError(f"Cannot choose {count} images to label; expected 1 or more.")
     pictures = dict[str, Example]()
@@ -87,12 +91,14 @@ def choose_next(
 
 
 def spread_doubt(probabilities: Array, features: Array, count: int) -> list[int]:
-    """Uncertain rows of (n, classes) that lie far apart in the features (n, width), the most uncertain first.
+    """Uncertain rows of (n, classes) in dense places that lie far apart in the features (n, width), the best first.
 
-    Among the rows with the smallest margins, each next one is the farthest from those before it (greedy k-centre).
+    Uncertainty is one minus the margin, times the density, so that outliers are not asked for (Settles and Craven
+    2008). Among the rows where that is largest, each next one is the farthest from those before it (greedy k-centre).
     """
     two = np.sort(probabilities, axis=1)[:, -2:]
-    pool = np.argsort(two[:, 1] - two[:, 0], kind="stable")[: POOL * count]
+    value = (1 - (two[:, 1] - two[:, 0])) * density(features)
+    pool = np.argsort(-value, kind="stable")[: POOL * count]
     rows = features[pool] - features[pool].mean(axis=0)
     squares = (rows**2).sum(axis=1)
     taken, nearest = [0], np.full(len(pool), np.inf)
@@ -102,6 +108,17 @@ def spread_doubt(probabilities: Array, features: Array, count: int) -> list[int]
         nearest[taken] = -np.inf
         taken.append(int(nearest.argmax()))
     return [int(pool[i]) for i in taken]
+
+
+def density(features: Array) -> Array:
+    """The mean cosine similarity (n,) of each row of centred features to its nearest neighbours, at least `SPARSE`."""
+    rows = unit_rows(features - features.mean(axis=0))
+    near = min(NEIGHBOURS + 1, len(rows))  # a row is the nearest to itself
+    found = np.empty(len(rows))
+    for start in range(0, len(rows), BLOCK):
+        similar = rows[start : start + BLOCK] @ rows.T
+        found[start : start + BLOCK] = np.partition(similar, -near, axis=1)[:, -near:].sum(axis=1) - 1
+    return np.maximum(found / max(near - 1, 1), SPARSE)
 
 
 def features_of(model: Model, responses: NDArray[np.floating]) -> Array:
