@@ -66,6 +66,8 @@ WEIGHT_FILE_BYTES = 1 * GB  # of torch's old format; the largest embedded file h
 WEIGHT_PICKLE_BYTES = 16 * MB  # of the part before the numbers; the embedded files have 62,000 there
 PICKLE_INSTRUCTIONS = 1_000_000  # the embedded weight files have about 12,000, CIFAR-100 about 200,000
 ONNX_FILE_BYTES = 2 * GB - 1  # of one protobuf message
+HUB_SMALL_FILE_BYTES = 16 * MB  # of a file of a hub's repository beside the weights
+TOKENIZER_BYTES = 128 * MB  # of an image-text model; SigLIP's has 34 million
 
 WEB_RUNTIME_BYTES = 256 * MB  # of one file of the engine of an exported page
 WEB_PACKAGE_BYTES = 1 * MB  # of what its package says of itself

@@ -15,10 +15,10 @@ from math import isqrt
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from yoro.discriminant.readings import FEATURES, LOGITS, Layout, Reading
-from yoro.sources.graph_builder import GraphBuilder, opset_of
+from yoro.sources.graph_builder import GraphBuilder, opset_of, rename_output, set_output
 from yoro.sources.runtime import open_session
 
 DEPTHS = (1.0, 0.8, 0.69)  # of the way through the network: the farther the task from the source's, the earlier helps
@@ -71,8 +71,8 @@ def with_layer_outputs(
     if not layers:
         return result, layout
     builder, opset = GraphBuilder(prefix=PREFIX), opset_of(model)
-    parts = [_renamed_output(result.graph), *(_pooled(builder, layer, opset) for layer in layers.values())]
-    _finish(result, builder, helper.make_node("Concat", parts, ["responses"], axis=1), layout.width)
+    parts = [rename_output(result.graph), *(_pooled(builder, layer, opset) for layer in layers.values())]
+    set_output(result.graph, builder, helper.make_node("Concat", parts, ["responses"], axis=1), layout.width)
     return result, layout
 
 
@@ -82,28 +82,12 @@ def with_pooled_output(model: onnx.ModelProto, shape: Sequence[int]) -> onnx.Mod
     The `shape` of the output is (n, tokens, width) or (n, width, height, width).
     """
     rank = len(shape)
-    tokens = LayerOutput(_renamed_output(model.graph), shape[2] if rank == 3 else shape[1], rank, False)
+    tokens = LayerOutput(rename_output(model.graph), shape[2] if rank == 3 else shape[1], rank, False)
     builder = GraphBuilder(prefix=f"{PREFIX}pooled_")
     chosen = next(_token_readings(tokens, shape[1]))[1] if rank == 3 else tokens
     pooled = _pooled(builder, chosen, opset_of(model))
-    _finish(model, builder, helper.make_node("Identity", [pooled], ["responses"]), tokens.width)
+    set_output(model.graph, builder, helper.make_node("Identity", [pooled], ["responses"]), tokens.width)
     return model
-
-
-def _renamed_output(graph: onnx.GraphProto) -> str:
-    """The new name of what the graph gave as "responses", so that another tensor can have that name."""
-    name = f"{PREFIX}own_{len(graph.node)}"
-    for node in graph.node:
-        node.output[:] = [name if output == "responses" else output for output in node.output]
-    return name
-
-
-def _finish(model: onnx.ModelProto, builder: GraphBuilder, last: onnx.NodeProto, width: int) -> None:
-    graph = model.graph
-    graph.node.extend([*builder.nodes, last])
-    graph.initializer.extend(builder.constants)
-    del graph.output[:]
-    graph.output.append(helper.make_tensor_value_info("responses", TensorProto.FLOAT, ["n", width]))
 
 
 def _reading(name: str, layer: LayerOutput) -> Reading:

@@ -85,7 +85,7 @@ def open_onnx(name: SourceName, read: Reading, threads: int | None) -> OnnxFileS
 
 
 def _open(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
-    inner, digest = _load(Path(name.rest).expanduser(), name)
+    inner, digest = load_graph(Path(name.rest).expanduser(), name)
     constants = {tensor.name for tensor in inner.graph.initializer}
     inputs = [value for value in inner.graph.input if value.name not in constants]
     if len(inputs) != 1:
@@ -99,7 +99,7 @@ def _open(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSourc
     return OnnxFileSource(identity, inner, form, batch=batch, threads=threads)
 
 
-def _load(path: Path, name: SourceName) -> tuple[onnx.ModelProto, str]:
+def load_graph(path: Path, name: SourceName) -> tuple[onnx.ModelProto, str]:
     """The model with its external weights, and a digest of both."""
     if not path.is_file():
         raise SourceError(f"{name.text!r}: there is no file {str(path)!r}.")

@@ -47,7 +47,7 @@ ENDPOINT = Kind(ask="endpoint.source:open_endpoint", black_box="a service return
 KINDS = {
     "embedded:conse": Kind("conse:open_conse", "torch.embedded:conse_network", "timm"),  # whole names before prefixes
     "embedded": Kind("embedded:open_embedded", "torch.embedded:lite_network", "timm"),
-    "onnx": Kind("onnx_file:open_onnx", black_box="ONNX Runtime runs a graph forwards only"),
+    "onnx": Kind("onnx_pair:open_file_or_folder", black_box="ONNX Runtime runs a graph forwards only"),
     "callable": Kind("callable:open_callable", black_box="a Python function returns numbers only"),
     "http": ENDPOINT,
     "https": ENDPOINT,
