@@ -11,6 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import yoro
+from photos import write_folder
 from yoro.sources import open_source
 
 pytestmark = pytest.mark.torch
@@ -147,6 +149,17 @@ def test_a_network_without_a_classifier_gives_its_class_token(tmp_path, opset):
     assert_same(source, module)
     floats = source.respond(images().astype(np.float32) / 255)
     np.testing.assert_allclose(floats, source.respond(images()), atol=1e-5)
+
+
+def test_a_classifier_on_tokens_is_saved_and_exported(tmp_path):
+    """The export is compared with the answers before it is written."""
+    folder = write_folder(tmp_path / "photos", count=4)
+    name = write_vit(tmp_path / "vit.onnx", make_vit(reg_tokens=4), opset=14, free=(2, 3))
+    classifier = yoro.fit(folder, source=name)
+    assert [part.name for part in classifier.model.choice.parts][2:] == ["patches-100", *CLASS]
+    classifier.save(tmp_path / "m.yoro")
+    assert yoro.load(tmp_path / "m.yoro").predict(folder) == classifier.predict(folder)
+    classifier.export(tmp_path / "m.onnx")
 
 
 def test_batch_mates_do_not_matter_to_tokens(tmp_path):

@@ -103,7 +103,7 @@ def catalogue() -> list[CatalogueRow]:
         CatalogueRow("embedded:conse", CONSE, 384, 224, conse, install_command("open_clip"), LICENCE, conse),
         *(_torch_row(*row) for row in IMAGE_TEXT),
         CatalogueRow("onnx:FOLDER", PAIR, None, None, pair, install("clip-onnx"), "your own"),
-        CatalogueRow("onnx:PATH", "any classifier in an ONNX file", None, None, True, "a file of yours", "your own"),
+        CatalogueRow("onnx:PATH", "any network in an ONNX file", None, None, True, "a file of yours", "your own"),
         CatalogueRow("callable:module:function", function, None, None, True, "code of yours", "your own"),
         CatalogueRow("https://HOST", "a `yoro serve --responses`", None, None, there, install("endpoint"), "its own"),
         CatalogueRow("endpoint:FILE.toml", service, None, None, there, install("endpoint"), "its own"),
