@@ -93,6 +93,10 @@ CLASS = ("class-80", "patches-80", "class-69", "patches-69")
             ("logits", "features", "patches-80", "patches-69"),
         ),
         (
+            {"global_pool": "avg", "fc_norm": False, "final_norm": False},
+            ("logits", "features", "class-100", *CLASS),
+        ),
+        (
             {"class_token": False, "global_pool": "avg", "fc_norm": True},
             ("logits", "features", "patches-100", "patches-80", "patches-69"),
         ),

@@ -167,11 +167,12 @@ class _Graph:
         if behind is not None:
             found[FEATURES] = behind
         taken = {behind.tensor, self._unpooled(behind.tensor)} if behind is not None else set[str]()
-        way = [layer for layer in self._activations() if layer.tensor not in taken]
+        every = self._activations()
+        if len(every) >= FEWEST_LAYERS and every[-1].rank == 3:
+            return found | self._token_layers(self._block_ends(every), behind.tensor if behind else "responses")
+        way = [layer for layer in every if layer.tensor not in taken]
         if len(way) < FEWEST_LAYERS:
             return found
-        if way[-1].rank == 3:
-            return found | self._token_layers(self._block_ends(way), behind.tensor if behind else "responses")
         for depth, layer in _at_depths(way):
             if all(layer.tensor != other.tensor for other in found.values()):
                 found[f"layer-{depth}"] = layer
