@@ -72,6 +72,7 @@ ONNX_FILE_BYTES = 2 * GB - 1  # of one protobuf message
 HUB_SMALL_FILE_BYTES = 16 * MB  # of a file of a hub's repository beside the weights
 HUB_LIST_BYTES = 16 * MB  # of what a hub says of a repository
 HUB_WEIGHT_FILES = 64  # beside one ONNX file
+TOKENIZER_BYTES = 128 * MB  # of an image-text model; SigLIP's has 34 million
 
 WEB_RUNTIME_BYTES = 256 * MB  # of one file of the engine of an exported page
 WEB_PACKAGE_BYTES = 1 * MB  # of what its package says of itself

@@ -61,7 +61,7 @@ def test_the_layers_are_the_pooled_depthwise_activations_of_the_torch_network(ph
     ("library", "name", "widths", "transform"),
     [
         ("torchvision", "resnet18/DEFAULT", (1000, 512, 512, 256, 256), "root"),
-        pytest.param("timm", "vit_tiny_patch16_224", (1000, 192, 192, 192, 192), "unit", marks=pytest.mark.long),
+        pytest.param("timm", "vit_tiny_patch16_224", (1000, *[192] * 6), "unit", marks=pytest.mark.long),
         pytest.param("timm", "convnext_atto", (1000, 320, 320, 160, 160), "unit", marks=pytest.mark.long),
         pytest.param("timm", "efficientnet_b0", (1000, 1280, 1152, 1152, 672), "unit", marks=pytest.mark.long),
     ],

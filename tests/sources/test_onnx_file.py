@@ -5,6 +5,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tests.model.test_onnx_export import write_linear
 
 from yoro.errors import InputError, SourceError
 from yoro.sources import open_source
@@ -114,7 +115,8 @@ def test_features_are_read_where_an_output_is_named_so(tmp_path, images):
     with pytest.raises(SourceError, match="no output 'z'; it has features, y"):
         open_source(source.name + "?output=z")
     with pytest.raises(SourceError, match="none is named 'features'"):
-        open_source(write_model(tmp_path / "n.onnx", axes=3), read="features")
+        open_source(write_linear(tmp_path / "n.onnx"), read="features")
+    assert open_source(source.name + "?output=number").width == 3  # any tensor of the graph, pooled over positions
 
 
 def test_names_like_ours_do_not_clash(tmp_path, images):
@@ -160,7 +162,7 @@ def test_files_that_are_no_classifier_are_refused(tmp_path):
         (tmp_path / "noise.onnx").write_bytes(content)
         with pytest.raises(SourceError, match="not a readable ONNX file"):
             open_source(f"onnx:{tmp_path}/noise.onnx")
-    with pytest.raises(SourceError, match=r"expected an output of shape \(n, width\)"):
+    with pytest.raises(SourceError, match=r"of shape \(1, 5, 1\); expected numbers of shape \(1, width\)"):
         open_source(write_model(tmp_path / "m.onnx", axes=3))
 
 

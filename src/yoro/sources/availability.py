@@ -35,7 +35,7 @@ def why_unavailable(name: str, *, gradients: bool = False) -> str:
 
 def _missing_file(name: SourceName) -> str:
     given = name.rest if name.prefix in ("onnx", "endpoint") else name.options.get("weights", "")
-    return f"there is no file {given!r}" if given and not Path(given).is_file() else ""
+    return f"there is no file {given!r}" if given and not Path(given).exists() else ""
 
 
 def _missing_package(name: SourceName) -> str:

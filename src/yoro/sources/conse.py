@@ -105,9 +105,9 @@ def _temperature(name: SourceName) -> float:
 
 def _with_vectors(classifier: onnx.ModelProto, vectors: Responses, temperature: float) -> onnx.ModelProto:
     """The classifier's graph, continued: probabilities, weighted sum of vectors, unit length."""
-    from onnx import TensorProto, helper
+    from onnx import helper
 
-    from yoro.sources.graph_builder import GraphBuilder
+    from yoro.sources.graph_builder import GraphBuilder, set_output
 
     graph, tail = classifier.graph, GraphBuilder(prefix="conse_")
     graph.node[-1].output[0] = "logits"
@@ -118,8 +118,5 @@ def _with_vectors(classifier: onnx.ModelProto, vectors: Responses, temperature: 
     kernel = tail.constant(np.ascontiguousarray(vectors.T)[:, :, None, None])
     flat = tail.node("Flatten", tail.node("Conv", square, kernel, kernel_shape=[1, 1]), axis=1)
     unit = tail.node("LpNormalization", flat, axis=1, p=2)
-    graph.node.extend([*tail.nodes, helper.make_node("Identity", [unit], ["responses"])])
-    graph.initializer.extend(tail.constants)
-    del graph.output[:]
-    graph.output.append(helper.make_tensor_value_info("responses", TensorProto.FLOAT, ["n", vectors.shape[1]]))
+    set_output(graph, tail, helper.make_node("Identity", [unit], ["responses"]), vectors.shape[1])
     return classifier

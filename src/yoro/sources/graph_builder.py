@@ -101,6 +101,22 @@ def opset_of(model: onnx.ModelProto) -> int:
     return max(int(item.version) for item in model.opset_import if item.domain in ("", "ai.onnx"))
 
 
+def rename_output(graph: onnx.GraphProto) -> str:
+    """A new name for what the graph gives as "responses", so that what is made of it can have that name."""
+    name = f"before_{len(graph.node)}"
+    for node in graph.node:
+        node.output[:] = [name if output == "responses" else output for output in node.output]
+    return name
+
+
+def set_output(graph: onnx.GraphProto, builder: GraphBuilder, last: onnx.NodeProto, width: int) -> None:
+    """Prolong a graph by nodes, the last of which gives "responses" (n, width)."""
+    graph.node.extend([*builder.nodes, last])
+    graph.initializer.extend(builder.constants)
+    del graph.output[:]
+    graph.output.append(helper.make_tensor_value_info("responses", TensorProto.FLOAT, ["n", width]))
+
+
 PREFIX = "source/"  # set before every name of the inner graph, so that ours cannot clash with them
 
 

@@ -20,6 +20,7 @@ VIT = "timm/vit_base_patch{}_clip_224.openai"
 INSTAGRAM_NAME = "resnext101_32x8d.fb_wsl_ig1b_ft_in1k"
 INSTAGRAM = "ResNeXt-101 32x8d, Instagram hashtags, fine-tuned on ImageNet-1K"
 CONSE = "ImageNet's class names as sentences, weighted by EfficientNet-Lite0; not CLIP"
+PAIR = "any image-text model in ONNX files, no torch"
 # What needs torch: name, what it is, width of its responses, side, licence, and where its weights come from.
 CLASSIFIERS = (
     ("timm:resnet18", "ResNet-18, timm's default weights", 1000, 224, "Apache-2.0", "timm/resnet18.a1_in1k"),
@@ -147,7 +148,7 @@ def catalogue() -> list[CatalogueRow]:
     """The sources and whether they are installed; none is imported."""
     conse = model_folder() is not None
     function, service = "any Python function, images to responses", "any HTTP API that returns a vector"
-    there = importlib.util.find_spec("httpx") is not None
+    there, pair = (importlib.util.find_spec(package) is not None for package in ("httpx", "tokenizers"))
     rows = [
         *(_embedded_row(*item) for item in NETWORKS.items()),
         *(_added_row(name) for name in added_names()),
@@ -156,7 +157,8 @@ def catalogue() -> list[CatalogueRow]:
         *(_torch_row(*row) for row in IMAGE_TEXT),
         *(_hub_row(*row) for row in HUB_NETWORKS),
         CatalogueRow("hf:OWNER/NAME", "any classifier in ONNX on a hub, no torch", None, None, True, "", OWN),
-        CatalogueRow("onnx:PATH", "any classifier in an ONNX file", None, None, True, "a file of yours", "your own"),
+        CatalogueRow("onnx:FOLDER", PAIR, None, None, pair, install("clip-onnx"), "your own"),
+        CatalogueRow("onnx:PATH", "any network in an ONNX file", None, None, True, "a file of yours", "your own"),
         CatalogueRow("callable:module:function", function, None, None, True, "code of yours", "your own"),
         CatalogueRow("https://HOST", "a `yoro serve --responses`", None, None, there, install("endpoint"), "its own"),
         CatalogueRow("endpoint:FILE.toml", service, None, None, there, install("endpoint"), "its own"),

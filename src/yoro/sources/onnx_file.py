@@ -1,11 +1,10 @@
-"""Any classifier in an ONNX file: `onnx:PATH?mean=..&std=..&side=..&layout=..&channels=..&output=..`."""
+"""Any network in an ONNX file: `onnx:PATH?mean=..&std=..&side=..&layout=..&channels=..&output=..`."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +15,7 @@ from onnx import numpy_helper
 from yoro import limits
 from yoro.errors import InputError, SourceError, YoroError, one_line
 from yoro.sources.graph_builder import GraphInput, with_preprocessing
+from yoro.sources.layer_outputs import with_pooled_output
 from yoro.sources.names import SourceName, check_options, colour_option, parse_colour, parse_side, side_option
 from yoro.sources.protocol import IMAGENET_COLOURS, Colour, Identity, Images, Reading, Responses, check_responses
 from yoro.sources.runtime import GraphSource, first_line, open_session, run_session
@@ -47,9 +47,10 @@ class OnnxFile:
 
 
 class OnnxFileSource(GraphSource):
-    """A classifier from an ONNX file; one with a fixed batch is fed in pieces of that size.
+    """A network from an ONNX file; one with a fixed batch is fed in pieces of that size.
 
-    `assumed` names those of side, mean and std that neither the file nor an option says.
+    An output with positions, such as the last hidden state of a transformer, is pooled. `assumed` names those of side,
+    mean and std that neither the file nor an option says.
     """
 
     notes: Sequence[str] = ()
@@ -67,11 +68,19 @@ class OnnxFileSource(GraphSource):
         self.form, self.inner, self.batch, self.assumed = form, inner, batch, assumed
         grey = np.full((batch or 1, identity.side, identity.side, 3), 127, np.uint8)
         session = open_session(with_preprocessing(inner, form, np.uint8), threads, identity.name)
-        output = run_session(session, grey, identity.name)
-        width = check_responses(output, len(grey), None, identity.name).shape[1]
-        build = partial(with_preprocessing, inner, form, width=width)
+        output = np.asarray(run_session(session, grey, identity.name))
+        width = output.shape[2 if output.ndim == 3 else 1] if output.ndim > 1 else 0
+        pooled = output.ndim in (3, 4) and len(output) == len(grey) and width > 1
+        if not pooled:
+            check_responses(output, len(grey), None, identity.name)
+
+        def build(pixels: type[np.generic]) -> onnx.ModelProto:
+            whole = with_preprocessing(inner, form, pixels, width)
+            return with_pooled_output(whole, output.shape) if pooled else whole
+
         super().__init__(identity, build, width=width, threads=threads, batch=batch)
-        self._sessions[np.uint8] = session
+        if not pooled:
+            self._sessions[np.uint8] = session
 
     def _ask(self, images: Images) -> Responses:
         """A model that takes bytes gets float images rounded to them."""
@@ -113,7 +122,7 @@ def open_file(file: OnnxFile, name: SourceName, read: Reading, threads: int | No
 
 
 def _open(file: OnnxFile, name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
-    inner, digest = _load(file, name)
+    inner, digest = load_graph(file, name)
     metadata = {item.key.removeprefix("yoro."): item.value for item in inner.metadata_props if item.key in METADATA}
     said = {**metadata, **file.said}
     flipped = _flipped(name, said)
@@ -130,7 +139,7 @@ def _open(file: OnnxFile, name: SourceName, read: Reading, threads: int | None) 
         raise SourceError(f"{name.text!r} has {len(inputs)} inputs; a classifier of images has one.")
     batch, side, channels_first, takes_bytes = _input_form(inputs[0], name, _given_side(said, name), said)
     mean, std = _normalisation(said, name, takes_bytes)
-    output = _choose_output(inner, name, read)
+    output, read = _choose_output(inner, name, read)
     given = {*said, *name.options, *(("mean", "std") if takes_bytes else ())}
     if any(dim.dim_value == side for dim in inputs[0].type.tensor_type.shape.dim):
         given.add("side")
@@ -143,7 +152,7 @@ def _open(file: OnnxFile, name: SourceName, read: Reading, threads: int | None) 
     return source
 
 
-def _load(file: OnnxFile, name: SourceName) -> tuple[onnx.ModelProto, str]:
+def load_graph(file: OnnxFile, name: SourceName) -> tuple[onnx.ModelProto, str]:
     """The model with its external weights, and a digest of both."""
     path = file.path
     if not path.is_file():
@@ -269,25 +278,38 @@ def _flipped(name: SourceName, said: Mapping[str, str]) -> bool:
     return channels == "bgr"
 
 
-def _choose_output(model: onnx.ModelProto, name: SourceName, read: Reading) -> str:
-    """The output to read: the one asked for, the one named for features, or the first with two axes."""
-    names: list[str] = [value.name for value in model.graph.output]
+def _choose_output(model: onnx.ModelProto, name: SourceName, read: Reading) -> tuple[str, Reading]:
+    """The output to read, and what it is: logits, or features where a network has no classifier.
+
+    It is the one asked for, the one named for features, or the first with two axes; else the first with positions.
+    """
+    axes: dict[str, int] = {value.name: _count_axes(value) for value in model.graph.output}
     asked = name.options.get("output")
     if asked is not None:
-        if asked not in names:
-            raise SourceError(f"{name.text!r} has no output {asked!r}; it has {', '.join(names)}.")
-        return asked
-    if read == "features":
-        found = [output for output in names if output.lower() in FEATURE_NAMES]
-        if not found:
-            raise SourceError(
-                f"{name.text!r} has the outputs {', '.join(names)}; none is named 'features'. "
-                "Read its logits, or name the output, as in onnx:PATH?output=NAME."
-            )
-        return found[0]
-    for value in model.graph.output:
-        tensor = value.type.tensor_type
-        if value.name.lower() not in FEATURE_NAMES and (not tensor.HasField("shape") or len(tensor.shape.dim) == 2):
-            return str(value.name)
-    shapes = [f"{v.name} with {len(v.type.tensor_type.shape.dim)} axes" for v in model.graph.output]
-    raise SourceError(f"{name.text!r} gives {', '.join(shapes)}; expected an output of shape (n, width).")
+        if asked not in axes and not any(asked in node.output for node in model.graph.node):
+            raise SourceError(f"{name.text!r} has no output {asked!r}; it has {', '.join(axes)}.")
+        return asked, read if axes.get(asked) == 2 else "features"
+    named = [output for output in axes if output.lower() in FEATURE_NAMES]
+    logits = [output for output, count in axes.items() if output not in named and count == 2]
+    if read == "logits" and logits:
+        return logits[0], "logits"
+    if named:
+        return named[0], "features"
+    if logits:
+        raise SourceError(
+            f"{name.text!r} has the outputs {', '.join(axes)}; none is named 'features'. "
+            "Read its logits, or name the output, as in onnx:PATH?output=NAME."
+        )
+    positions = [output for output, count in axes.items() if count in (3, 4)]
+    if positions:
+        return positions[0], "features"
+    shapes = [f"{output} with {count} axes" for output, count in axes.items()]
+    raise SourceError(
+        f"{name.text!r} gives {', '.join(shapes)}; expected an output of shape (n, width), or (n, tokens, width)."
+    )
+
+
+def _count_axes(value: onnx.ValueInfoProto) -> int:
+    """Axes of an output; two where the file does not say."""
+    tensor = value.type.tensor_type
+    return len(tensor.shape.dim) if tensor.HasField("shape") else 2

@@ -49,7 +49,7 @@ KINDS = {
     "embedded:conse": Kind("conse:open_conse", "torch.embedded:conse_network", "timm"),  # whole names before prefixes
     "embedded:pplcnet-v2": Kind("paddle_file:open_pplcnet", black_box="timm and torchvision have no such network"),
     "embedded": Kind("embedded:open_embedded", "torch.embedded:embedded_network", "timm"),
-    "onnx": Kind("onnx_file:open_onnx", black_box="ONNX Runtime runs a graph forwards only"),
+    "onnx": Kind("onnx_pair:open_file_or_folder", black_box="ONNX Runtime runs a graph forwards only"),
     "hf": Kind("hub_onnx:open_hub", black_box="ONNX Runtime runs a graph forwards only"),
     "callable": Kind("callable:open_callable", black_box="a Python function returns numbers only"),
     "http": ENDPOINT,

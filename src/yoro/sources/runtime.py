@@ -102,12 +102,16 @@ class GraphSource(IdentifiedSource):
         """Read logits, features and layers side by side from now on."""
         from yoro.sources.layer_outputs import with_layer_outputs
 
-        plain = self._build
-        graph, self.layout = with_layer_outputs(plain(np.uint8))
+        plain, first = self._build, self._identity.read
+        graph, self.layout = with_layer_outputs(plain(np.uint8), first, self._batch)
         self.width = self.layout.width
         self._identity = replace(self._identity, read="all")
         made: dict[type[np.generic], onnx.ModelProto] = {np.uint8: graph}  # given away once, not built again for it
-        self._build = lambda pixels: made.pop(pixels) if pixels in made else with_layer_outputs(plain(pixels))[0]
+
+        def build(pixels: type[np.generic]) -> onnx.ModelProto:
+            return made.pop(pixels) if pixels in made else with_layer_outputs(plain(pixels), first, self._batch)[0]
+
+        self._build = build
         self._sessions.clear()
         return self
 

@@ -72,7 +72,7 @@ def need_texts(source: ResponseSource, what: str) -> DualEncoder:
     if not is_dual(source):
         raise SourceError(
             f"{source.name!r} has no text tower, which {what} needs. Image-text sources are "
-            "embedded:conse and open_clip:MODEL/TAG; `yoro models` lists them."
+            "embedded:conse, open_clip:MODEL/TAG and onnx:FOLDER; `yoro models` lists them."
         )
     return source
 

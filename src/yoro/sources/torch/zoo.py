@@ -35,6 +35,8 @@ def timm_network(name: SourceName, read: Reading) -> Network:
     fetch = partial(_fetched, name, partial(timm.create_model, name.rest, pretrained=True))
     module = load_network(name, partial(_create_timm, name), fetch, "FILE.safetensors")
     config, licence = resolve_model_data_config(module), module.pretrained_cfg.get("license")
+    if module.num_classes == 0:
+        read = "features"  # all that a network without a classifier gives
     identity = Identity(
         name.text,
         read,
