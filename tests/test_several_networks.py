@@ -122,9 +122,11 @@ def test_a_response_file_of_several_networks_fits_alike(work, tmp_path):
     np.testing.assert_allclose(fitted.model.mapping.weights, work.classifier.model.mapping.weights, atol=1e-6)
 
 
-def test_a_network_without_worth_is_not_run_at_prediction(work, noise, tmp_path):
+def test_a_network_without_worth_is_not_run_at_prediction(work, noise, tmp_path, caplog):
+    caplog.set_level("INFO", "yoro")
     classifier = yoro.fit(work.folder / "photos", source=f"{SMALL}+{noise}")
     assert classifier.model.answering == {"lite0-64"}
+    assert "leave-one-out gains nothing from noise" in caplog.text
     asked = (tmp_path / "asked").read_text()
     probabilities = classifier.predict_proba(work.new)
     assert (tmp_path / "asked").read_text() == asked

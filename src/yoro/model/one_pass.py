@@ -148,7 +148,7 @@ def fit_model(
     examples = [example for example in plan.examples if example.name not in broken]
     repeats, conflicts = _duplicates(examples, gathered) if examples else ([], [])
     repeats += [*far_responses(gathered, [example.name for example in examples]), *sampled_choice(model)]
-    repeats += pile_notes(model)
+    repeats += [*pile_notes(model), *network_notes(model)]
     for note in repeats:
         settings.tell(note)
     thin = few_images(model) if settings.shots is None else []
@@ -313,6 +313,16 @@ def add_pile(gathered: Gathered, stream: ResponseStream, settings: SolveSettings
     if kept < offered:
         return [f"Of {offered:,} unlabelled images {kept:,} are kept and learnt from, drawn by their content."]
     return []
+
+
+def network_notes(model: Model) -> list[str]:
+    """Which of several networks the answers do without, in a sentence."""
+    names, answering = model.statistics.layout.networks, model.answering
+    silent = [name for name in names if name not in answering]
+    if not silent:
+        return []
+    run = " and ".join(name for name in names if name in answering)
+    return [f"Predictions run {run} alone; leave-one-out gains nothing from {' and '.join(silent)}."]
 
 
 def pile_notes(model: Model) -> list[str]:
