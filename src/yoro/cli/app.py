@@ -89,7 +89,7 @@ VERBS = {  # module of `cli`, which is imported when it is called; what it takes
     ),
 }  # fmt: skip
 GROUPS = {  # of verbs, each an app in a module of its own
-    "models": (LOOKING, "List backbones: which are here, and how to get the others."),
+    "models": (LOOKING, "List backbones: which are here, how to get others, what to take."),
     "parties": (PLACES, "Combine organisations' statistics; only the total is revealed."),
     "attributes": (FURTHER, "List, validate, sample or generate class descriptions."),
     "bench": (FURTHER, "Run plans of datasets, backbones and methods; make their tables."),

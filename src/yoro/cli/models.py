@@ -23,7 +23,7 @@ app = App(
     "models",
     sort_key=101,
     group_parameters=OPTIONS,
-    help="List backbones: which are here, how to get the others, and what to take for what.",
+    help="List backbones: which are here, how to get others, what to take.",
 )
 TRIED = 5  # photos of the user's own that a network is tried on
 
@@ -58,7 +58,7 @@ class SpeedOption:
 
 @app.default
 def models(*, wanted: SpeedOption = SpeedOption(), output: JsonOption = JsonOption()) -> None:
-    """List backbones: which are here, how to get the others, and what to take for what."""
+    """List backbones: which are here, how to get others, what to take."""
     from yoro.sources import catalogue
 
     rows = catalogue()
