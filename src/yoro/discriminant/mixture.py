@@ -29,8 +29,8 @@ Made = TypeVar("Made")
 
 STRENGTH = 10.0  # pseudo-images in favour of equal weights: a prior for small data
 FEW = 3  # images per class; with fewer, leave-one-out says little of the heads, and the features answer alone
-WORTH = 2.0  # standard errors that a network must lower the leave-one-out loss by, or it is left out
-LEAST_GAIN = 0.005  # nats per image, and by no less: where all answers are right, noise lowers the loss a little
+WORTH = 2.0  # standard errors by which several networks must lower the leave-one-out loss of the first one
+LEAST_GAIN = 0.005  # nats per image: where all answers are right, even noise lowers the loss a little
 SMALLEST_SHARE = 0.01  # of the answer: a head with less is left out
 SILENCE = 1e-3  # nats: if all heads together say less, the one most often right answers alone. One outlier among few
 # images can bring the likelihood to that.
@@ -108,7 +108,12 @@ class Mixture:
         return _combined(parts, np.where(shares < SMALLEST_SHARE * shares.sum(), 0.0, shares))
 
     def _networks_weighed(self, scores: Sequence[Array], truth: NDArray[np.intp], counted: Array) -> Array:
-        """Ensemble weights (heads,); a network without which leave-one-out is no worse, within noise, gets none."""
+        """Ensemble weights (heads,), zero for the readings of networks that are not needed.
+
+        The first network answers alone unless all together lower the leave-one-out loss beyond noise. Of all, those
+        are then left out one by one without which it is no higher.
+        """
+        share, networks = counted / counted.sum(), self.layout.networks
 
         def weighed(kept: Sequence[str]) -> tuple[Array, Array]:
             """The loss of every image, and the weights."""
@@ -119,18 +124,23 @@ class Mixture:
             logs = log_probabilities(np.tensordot(weights[heads], np.stack(mine), 1), 1.0)
             return -logs[np.arange(len(truth)), truth], weights
 
-        kept = self.layout.networks
-        losses, weights = weighed(kept)
-        share = counted / counted.sum()
+        losses, weights = weighed(networks)
+        if len(networks) == 1:
+            return weights
+        alone, own = weighed(networks[:1])
+        gain = alone - losses
+        mean = float(share @ gain)
+        if mean <= max(WORTH * np.sqrt(float(share**2 @ (gain - mean) ** 2)), LEAST_GAIN):
+            return own
+        kept, loss = networks, float(share @ losses)
         while len(kept) > 1:
             fewer = [tuple(name for name in kept if name != without) for without in kept]
             tried = [weighed(some) for some in fewer]
-            best = min(range(len(fewer)), key=lambda i: float(share @ tried[i][0]))
-            gain = tried[best][0] - losses  # by the network that would be left out
-            mean = float(share @ gain)
-            if mean > max(WORTH * np.sqrt(float(share**2 @ (gain - mean) ** 2)), LEAST_GAIN):
+            means = [float(share @ one) for one, _ in tried]
+            best = int(np.argmin(means))
+            if means[best] > loss + LEAST_GAIN:
                 break
-            kept, (losses, weights) = fewer[best], tried[best]
+            kept, loss, weights = fewer[best], means[best], tried[best][1]
         return weights
 
     def _few(self) -> bool:

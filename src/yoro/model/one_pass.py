@@ -321,8 +321,8 @@ def network_notes(model: Model) -> list[str]:
     silent = [name for name in names if name not in answering]
     if not silent:
         return []
-    run = " and ".join(name for name in names if name in answering)
-    return [f"Predictions run {run} alone; leave-one-out gains nothing from {' and '.join(silent)}."]
+    run = ", ".join(name for name in names if name in answering)
+    return [f"Predictions run {run} alone; leave-one-out gains nothing from {', '.join(silent)}."]
 
 
 def pile_notes(model: Model) -> list[str]:

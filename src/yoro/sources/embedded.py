@@ -62,6 +62,7 @@ NETWORKS = {
         "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889",
         "weights/*.pth",
         "BSD-3-Clause",
+        alone=True,
         mean=IMAGENET_COLOURS["mean"],
         std=IMAGENET_COLOURS["std"],
     ),

@@ -63,7 +63,7 @@ def split_names(text: str, prefixes: Iterable[str], own: Iterable[str] = ()) -> 
     """
     joiner = re.escape(SEPARATOR)
     known = [f"{re.escape(prefix)}:" for prefix in prefixes] + [f"{re.escape(name)}(?:{joiner}|$)" for name in own]
-    return re.split(rf"{joiner}(?={'|'.join(known)})", text)
+    return re.split(rf"\s*{joiner}\s*(?={'|'.join(known)})", text.strip())
 
 
 def short_names(names: Sequence[str]) -> list[str]:
