@@ -16,7 +16,7 @@ import argparse
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +35,6 @@ from yoro.model.model import Origin
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings, Loading, SolveSettings
 from yoro.model.solve import solve
-from yoro.model.views import BothViews, left_out_loss, parted
 from yoro.research.bench.datasets.bench_datasets import find_bench_dataset
 
 EACH = 110  # images a class of what registries carry: the first 50 to draw from, the others to test on
@@ -105,15 +104,7 @@ def gathered_of(layout: Layout, responses: np.ndarray, labels: np.ndarray) -> Ga
 def fitted(layout: Layout, responses: np.ndarray, labels: np.ndarray) -> yoro.AffineMapping:
     """The default's mapping, as `yoro fit` makes it from the same responses."""
     gathered = gathered_of(layout, responses, labels)
-    if not layout.names[-1].endswith("mirrored"):
-        return solve(gathered, SolveSettings(), Origin()).mapping
-    first = Layout(layout.readings[: len(layout.readings) // 2], views=2)
-    models = {views: solve(part, SolveSettings(), Origin()) for views, part in parted(gathered, first).items()}
-    views = min(models, key=lambda views: left_out_loss(models[views]))
-    model, width = models[views], first.width
-    rows = np.zeros((2 * width, len(model.mapping.classes)))
-    rows[width * (views - 1) : width * views] = model.mapping.weights
-    return replace(model.mapping, weights=rows)
+    return solve(gathered, SolveSettings(), Origin()).mapping
 
 
 def by_the_paper(responses: np.ndarray, labels: np.ndarray) -> yoro.AffineMapping:
@@ -128,8 +119,7 @@ def by_the_paper(responses: np.ndarray, labels: np.ndarray) -> yoro.AffineMappin
 
 def pipelines() -> dict[str, Pipeline]:
     """How each preset reads images."""
-    made = {name: make_pipeline(FitSettings(preset=name).pipeline) for name in ("default", "fast", "best")}
-    return {**made, "best": BothViews(made["best"])}
+    return {name: make_pipeline(FitSettings(preset=name).pipeline) for name in ("default", "fast", "best")}
 
 
 def draw(labels: np.ndarray, pool: int, shots: int, seed: int) -> np.ndarray:

@@ -111,6 +111,18 @@ def test_photos_are_answered_as_by_predict(page, model, tmp_path, suffix):
     assert_equal_to_python(page, model, photographs(tmp_path / "new", 3, suffix))
 
 
+def test_a_model_of_two_networks_answers_as_by_predict(packages, tmp_path):
+    write_folder(tmp_path / "photos", count=2)  # so few that the features of both answer
+    model, both = tmp_path / "m.yoro", "embedded:lite0?side=64+embedded:lite2?side=96"
+    run("fit", tmp_path / "photos", "--out", model, "--source", both)
+    assert yoro.load(model).model.answering == {"lite0-64", "lite2-96"}
+    run("export", model, "--web", tmp_path / "site", "--runtime", packages)
+    with served(tmp_path / "site") as address, browser() as page:
+        page.open(address)
+        page.until(READY)
+        assert_equal_to_python(page, model, photographs(tmp_path / "new", 2, ".jpg"))
+
+
 @LONG
 @pytest.mark.parametrize("suffix", [".png", ".jpg"])
 def test_two_hundred_photos_are_answered_as_by_predict(page, model, tmp_path, suffix):
