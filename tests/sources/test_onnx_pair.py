@@ -15,12 +15,13 @@ from PIL import Image
 
 from child import finish
 from clip_models import CONFIG
+from loopback_hub import COMMIT, LoopbackHub, serving
 from photos import write_folder
 from yoro.data.decoding import decode
 from yoro.errors import InputError, SourceError
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import PipelineSettings
-from yoro.sources import catalogue, is_dual, open_source
+from yoro.sources import catalogue, is_dual, needs_consent, open_source
 from yoro.sources.availability import why_unavailable
 
 pytestmark = pytest.mark.torch
@@ -286,6 +287,25 @@ def test_a_tower_before_its_projection_is_refused(pair, tmp_path):
     onnx.save(graph, folder / "onnx/vision_model.onnx")
     with pytest.raises(SourceError, match=r"vision_model.onnx gives pooler_output; expected image_embeds"):
         open_source(f"onnx:{folder}")
+
+
+def test_a_pair_of_a_hub_is_opened_as_the_folder_is_and_offline_afterwards(pair, tmp_path, monkeypatch, socket_enabled):
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN", "HF_HUB_OFFLINE", "http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    files = {path.relative_to(pair).as_posix(): path.read_bytes() for path in pair.rglob("*") if path.is_file()}
+    images = np.random.default_rng(2).integers(0, 256, (2, 64, 64, 3), dtype=np.uint8)
+    local, sentences = open_source(f"onnx:{pair}"), ["a photo of a cat", "a dog"]
+    with serving(LoopbackHub({"someone/clip": files | {"onnx/model.onnx": b"both towers in one"}})) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        pinned = open_source("hf:someone/clip").name
+    assert pinned == f"hf:someone/clip@{COMMIT}"
+    assert needs_consent(pinned) is None
+    assert needs_consent("hf:someone/clip") == "may ask a hub on the network"
+    again = open_source(pinned)  # the hub is gone
+    np.testing.assert_array_equal(again.encode_texts(sentences), local.encode_texts(sentences))
+    np.testing.assert_array_equal(again.respond(images), local.respond(images))
+    assert again.describe()["digest"] == local.describe()["digest"]
 
 
 def test_a_pair_is_in_the_catalogue_and_available(pair):

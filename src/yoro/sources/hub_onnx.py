@@ -1,4 +1,7 @@
-"""An ONNX file of a model hub, with its preprocessing: `hf:OWNER/NAME[@REVISION][/FILE.onnx]`."""
+"""An ONNX file of a model hub, with its preprocessing: `hf:OWNER/NAME[@REVISION][/FILE.onnx]`.
+
+A repository with an image tower and a text tower is opened as an image-text model, unless a file is named.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,11 @@ from yoro.sources.protocol import Reading
 
 if TYPE_CHECKING:
     from yoro.sources.onnx_file import OnnxFileSource
+    from yoro.sources.onnx_pair import OnnxPairSource
 
 PLACE = re.compile(r"(?P<repository>[^/@]+/[^/@]+)(@(?P<revision>[^/@]+))?(/(?P<file>.+))?")
 PICKED = ("onnx/model.onnx", "model.onnx")
+VISION, TEXT, TOKENIZER, CONFIG = "vision_model.onnx", "text_model.onnx", "tokenizer.json", "config.json"
 CARD = "README.md"
 LICENCE = re.compile(r"^license:\s*(\S{1,100})\s*$", re.MULTILINE)
 
@@ -34,7 +39,7 @@ class HubPlace:
 
     @property
     def pinned(self) -> bool:
-        return COMMIT.fullmatch(self.revision) is not None and self.file is not None
+        return COMMIT.fullmatch(self.revision) is not None
 
 
 def parse_place(name: SourceName) -> HubPlace:
@@ -49,12 +54,23 @@ def parse_place(name: SourceName) -> HubPlace:
     return place
 
 
-def open_hub(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource:
-    """Open a network of a hub; its recorded name has the commit and the file."""
+def open_hub(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource | OnnxPairSource:
+    """Open a network of a hub; its recorded name has the commit and, unless it is an image-text model, the file."""
     from yoro.sources.onnx_file import OnnxFile, open_file
 
     place = parse_place(name)
-    found = find_revision(place.repository, place.revision, partial(_is_complete, file=place.file))
+    found = find_revision(place.repository, place.revision, partial(_is_complete, place=place))
+    _, question, options = name.text.partition("?")
+    towers = _towers(found) if place.file is None else []
+    if towers:
+        from yoro.sources.onnx_pair import open_pair
+
+        most = {".onnx": limits.ONNX_FILE_BYTES, TOKENIZER: limits.TOKENIZER_BYTES}
+        for file in towers:
+            found.take(file, most.get(file, most.get(PurePosixPath(file).suffix, limits.HUB_SMALL_FILE_BYTES)))
+        remember(found, place.revision)
+        text = f"hf:{place.repository}@{found.commit}{question}{options}"
+        return open_pair(found.folder, replace(name, text=text), read, threads)
     file = place.file or _pick(found)
     preprocessing = _preprocessing(found, name)
     card = found.take_if_there(CARD, limits.HUB_SMALL_FILE_BYTES)
@@ -66,7 +82,6 @@ def open_hub(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSo
         said["licence"] = licence
     geometry = {} if preprocessing is None else {"fit": preprocessing.fit, "interpolation": preprocessing.interpolation}
     notes = [f"Took {place.repository} as it is in the cache{found.away}"] if found.away else []
-    _, question, options = name.text.partition("?")
     text = f"hf:{place.repository}@{found.commit}/{file}{question}{options}"
     known = OnnxFile(path, said, weights, notes=notes, **geometry)
     return open_file(known, replace(name, text=text), read, threads)
@@ -76,19 +91,33 @@ def asks_hub(name: SourceName) -> bool:
     """Whether opening this name may ask the hub: not if it is pinned to a commit that the cache has."""
     place = parse_place(name)
     known = cached_revision(place.repository, place.revision) if place.pinned else None
-    return known is None or not _is_complete(known, place.file)
+    return known is None or not _is_complete(known, place)
 
 
 def is_here(name: SourceName) -> bool:
     """Whether a network is in the cache, so that it can be opened without the hub."""
     place = parse_place(name)
     known = cached_revision(place.repository, place.revision)
-    return known is not None and any(map(known.has, [place.file] if place.file else PICKED))
+    if known is None:
+        return False
+    return known.has(place.file) if place.file else any(map(known.has, PICKED)) or bool(_towers(known))
 
 
-def _is_complete(known: Revision, file: str | None) -> bool:
+def _towers(found: Revision) -> list[str]:
+    """The files of an image-text model, where a repository has them all."""
+    for folder in ("onnx/", ""):
+        files = [f"{folder}{VISION}", f"{folder}{TEXT}", TOKENIZER, FILE, CONFIG]
+        if all(file in found.listed if found.listed is not None else found.has(file) for file in files):
+            return files
+    return []
+
+
+def _is_complete(known: Revision, place: HubPlace) -> bool:
     """Whether the cache has all that `open_hub` needs, so that nobody is asked."""
-    if file is None or not known.has(file) or not known.knows(FILE) or not (known.has(FILE) or known.knows(TIMM_FILE)):
+    file = place.file
+    if file is None:
+        return place.pinned and bool(_towers(known))
+    if not known.has(file) or not known.knows(FILE) or not (known.has(FILE) or known.knows(TIMM_FILE)):
         return False
     return all(known.has(_beside(file, each)) for each in external_files(known.folder / file))
 

@@ -79,12 +79,12 @@ HUB_NETWORKS = (
     ("hf:Xenova/resnet-50", "ResNet-50, ImageNet-1K", 1000, 224, "Apache-2.0", 102, 4.1),
     ("hf:Xenova/vit-base-patch16-224", "ViT-B/16, ImageNet-21K, then 1K", 1000, 224, "Apache-2.0", 346, 16.9),
     (
-        "hf:Xenova/clip-vit-base-patch32/onnx/vision_model.onnx",
-        "CLIP ViT-B/32, its image tower alone",
+        "hf:Xenova/clip-vit-base-patch32",
+        "CLIP ViT-B/32, image-text",
         512,
         224,
         "MIT",
-        352,
+        606,
         4.4,
     ),
 )
@@ -102,6 +102,7 @@ PURPOSES = {  # what to take for what; of those that were not measured here, by 
     "embedded:pplcnet-v2": "the most accurate of these alone; `--best` uses it where it is installed",
     "hf:Xenova/vit-base-patch16-224": "more accurate still without torch, and slow",
     "open_clip:ViT-B-16/openai": "image-text: classes described in words",
+    "hf:Xenova/clip-vit-base-patch32": "image-text without torch",
     "embedded:conse": "image-text without a download, weaker",
 }
 

@@ -25,6 +25,7 @@ from yoro.environment import install
 from yoro.errors import InputError, SourceError, one_line
 from yoro.files.reading import read_bounded, read_json
 from yoro.sources.graph_builder import GraphBuilder, rename_output, set_output
+from yoro.sources.hub_onnx import CONFIG, TEXT, TOKENIZER, VISION
 from yoro.sources.names import SourceName, check_options
 from yoro.sources.onnx_file import OnnxFile, OnnxFileSource, load_graph, open_onnx
 from yoro.sources.preprocessing_file import FILE, read_preprocessing
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     import onnxruntime
     from tokenizers import Tokenizer
 
-VISION, TEXT, TOKENIZER, CONFIG = "vision_model.onnx", "text_model.onnx", "tokenizer.json", "config.json"
 OPTIONS = ("scale",)
 UNTRAINED_SCALE = 2.6592  # where every CLIP begins: configurations of trained ones still say it
 MOST_SCALE = 100.0  # which training holds it to, and which released models reach
@@ -167,10 +167,11 @@ class TextTower:
 def open_file_or_folder(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource | OnnxPairSource:
     """Open `onnx:PATH`: a network in a file, or an image-text model in a folder."""
     folder = Path(name.rest).expanduser()
-    return _open_pair(folder, name, read, threads) if folder.is_dir() else open_onnx(name, read, threads)
+    return open_pair(folder, name, read, threads) if folder.is_dir() else open_onnx(name, read, threads)
 
 
-def _open_pair(folder: Path, name: SourceName, read: Reading, threads: int | None) -> OnnxPairSource:
+def open_pair(folder: Path, name: SourceName, read: Reading, threads: int | None) -> OnnxPairSource:
+    """The image-text model in a folder; the name gives the options, and is recorded."""
     check_options(name, OPTIONS)
     if importlib.util.find_spec("tokenizers") is None:
         raise SourceError(f"{name.text!r} needs the package tokenizers: {install('clip-onnx')}.")
