@@ -2,8 +2,18 @@ from __future__ import annotations
 
 import pytest
 
+from browser import browser
 from photos import write_folder
 from studios import studio_at
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    """A page of a real browser, which downloads into `folder`."""
+    folder = tmp_path_factory.mktemp("chromium")
+    with browser(folder) as page:
+        page.folder = folder
+        yield page
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,8 @@ from yoro import limits
 from yoro.http.settings import ServeSettings
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import PipelineSettings
-from yoro.studio.app import Studio, make_app
+from yoro.studio.app import make_app
+from yoro.studio.live_studio import Studio
 from yoro.studio.workspace import Workspace
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import yoro
-from browser import browser, served
+from browser import served
 from child import wait_until
 from command_line import run
 from studios import studio_at
@@ -19,14 +19,6 @@ from studios import studio_at
 pytestmark = pytest.mark.long
 
 AXE = Path(__file__).parents[1] / "web" / "node_modules" / "axe-core" / "axe.min.js"
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("chromium")
-    with browser(folder) as page:
-        page.folder = folder
-        yield page
 
 
 def add_class(page, name, files):
@@ -102,6 +94,30 @@ def test_a_classifier_is_made_tried_changed_and_taken_home(chromium, tmp_path, p
         rows = run("predict", tmp_path / "studio.yoro", *others, "--format", "jsonl").stdout.splitlines()
         assert [json.loads(row)["label"] for row in rows] == list(names)
         assert [json.loads(row)["probability"] for row in rows] == pytest.approx(shares, abs=2e-6)
+        assert complaints(chromium, studio) == []
+
+
+def test_a_download_says_what_it_does_closes_its_menu_and_needs_nothing_else(chromium, tmp_path, photos):
+    with studio_at(tmp_path / "work", photos) as studio:
+        chromium.open(f"{studio.client.base_url}/studio/")
+        shows(chromium, "24 photos")
+        chromium.run("""
+            globalThis.heard = [];
+            const place = document.getElementById("download-text");
+            new MutationObserver(() => heard.push(place.textContent)).observe(place, { childList: true });
+        """)
+        chromium.click("#downloads summary")
+        chromium.click("#downloads a[href$='-web.zip']")
+        chromium.until("return !document.getElementById('downloads').open")
+        chromium.until("return heard.at(-1) === ''")
+        heard = chromium.run("return heard")
+        assert heard[0] == "Preparing: Web page (zip)…"
+        assert heard[-2].startswith("Downloading: ")
+        packed = chromium.folder / "studio-web.zip"
+        wait_until(packed.exists)
+        with zipfile.ZipFile(packed) as archive:
+            assert "studio-web/ort.packed" in archive.namelist()
+        assert chromium.text("#message") == ""
         assert complaints(chromium, studio) == []
 
 

@@ -13,13 +13,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.errors import ImageError, YoroError, one_line
+from yoro.errors import ImageError, InputError, YoroError, one_line
 from yoro.http.priority import lower_priority
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation
 from yoro.model.pipeline import Pipeline
-from yoro.studio.solving import Judgement, Learned, SolveTask, gather_task, hold, learn
-from yoro.studio.training_data import content_of
+from yoro.studio.solving import Held, Judgement, Learned, SolveTask, gather_task, hold, hold_ready, learn, tested
+from yoro.studio.training_data import content_of, test_labels
 from yoro.studio.workspace import Workspace
 
 BATCH_SIZE = 8  # photos of one forward pass
@@ -48,9 +48,12 @@ class Learner:
         self.settled = -1  # the step that all of the above belongs to
         self.curve: list[tuple[int, float, float, float]] = []  # photos, accuracy and its bounds, one for each step
         self._last: list[Learned] = []
+        self._held: Held | None = None  # what was settled last, ready to be changed
+        self._shown: Evaluation | None = None  # the last that went into the curve
         self._task: SolveTask | None = None  # the newest
         self._plotted: SolveTask | None = None  # that of the last point of the curve
-        self._wake, self._end, self._network = threading.Event(), threading.Event(), threading.Lock()
+        self._wake, self._end = threading.Event(), threading.Event()
+        self.network = threading.Lock()  # one forward pass at a time
         self._showing = threading.Lock()  # of the newest task, what is shown of it, and the curve
         self._chooser = ThreadPoolExecutor(1, "yoro-choosing", lower_priority)
         self._judges = ThreadPoolExecutor(1, "yoro-judging", lower_priority)  # so that no step waits for them
@@ -73,9 +76,15 @@ class Learner:
         for part in (self._chooser, self._judges):
             part.shutdown(cancel_futures=True)
 
+    def classifier(self) -> Learned:
+        """What was learned last."""
+        if self.learned is None:
+            raise InputError(self.said or "There is no classifier yet; add photos of at least two classes.")
+        return self.learned
+
     def respond(self, images: NDArray[np.uint8]) -> NDArray[np.floating]:
         """Responses to decoded images, one forward pass at a time."""
-        with self._network:
+        with self.network:
             return self.pipeline.respond(images)
 
     def response(self, digest: str) -> NDArray[np.floating] | None:
@@ -150,14 +159,21 @@ class Learner:
         with self._work.lock:
             base, revision = self._work.base, self._work.state.revision
             content = content_of(self._work.state, base, self._responses)
+            tests = test_labels(self._work.state, self._responses)
         if revision == self.settled:
             return
-        task = SolveTask(content, base, revision, whole)
+        task = SolveTask(content, base, revision, whole, tests)
         with self._showing:
             self._task = task
         known = next((one for one in self._last if one.content == content), None)
         if known is not None:
             self._show(task, replace(known, revision=revision))
+            return
+        changed = None if self._held is None or self._brief() else self._held.after(task, self._responses)
+        if changed is not None:
+            self._show(task, changed)
+            if whole:
+                self._chooser.submit(self._choose, task)
             return
         try:
             gathered = gather_task(task, self._responses, self.pipeline)
@@ -178,12 +194,16 @@ class Learner:
         """Whether choosing took so little the last time that nobody would notice."""
         return bool(self._last) and self._last[0].seconds < BRIEF
 
-    def _choose(self, task: SolveTask, gathered: Gathered) -> None:
+    def _choose(self, task: SolveTask, gathered: Gathered | None = None) -> None:
         """Choose shrinkages and weights anew, unless there was another step."""
         if task is not self._task or self._end.is_set():
             return
         try:
-            self._show(task, learn(task, gathered, self.pipeline))
+            gathered = gathered or gather_task(task, self._responses, self.pipeline)
+            learned = learn(task, gathered, self.pipeline)
+            self._show(task, learned)
+            if learned.seconds >= BRIEF:
+                self._held = hold_ready(learned)
         except YoroError as error:
             self._show(task, None, one_line(error))
         except Exception as error:  # a bug must not leave the page waiting
@@ -192,6 +212,8 @@ class Learner:
     def _show(self, task: SolveTask, learned: Learned | None, said: str = "") -> None:
         """Show what was learned, unless there is a newer task: its result must not be replaced by an older one."""
         exact = learned is None or not learned.provisional
+        if learned is not None:
+            learned = tested(learned, task.tests, self._responses)
         with self._showing:
             if task is not self._task:
                 return
@@ -199,7 +221,8 @@ class Learner:
             if learned is not None and exact:
                 others = [one for one in self._last if one.content != learned.content]
                 self._last = [learned, *others][:REMEMBERED]
-            if learned is not None and learned.evaluation is not None:
+            if learned is not None and learned.evaluation is not None and learned.evaluation is not self._shown:
+                self._shown = learned.evaluation
                 self._plot(task, learned.evaluation)
             if task.whole and exact:
                 self.settled = task.revision

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from yoro import limits
 from yoro.data.archive_members import Member
@@ -25,7 +26,28 @@ THUMBNAIL = Geometry(192, fit="crop")
 MOST_NAME = 100  # characters of a photo's name that are kept
 MOST_NAMED = 20  # files of one request that could not be added
 
-Found = tuple[str, str, str | None]  # digest, name, and the name of the class if it has one
+
+class Found(NamedTuple):
+    """A photo that was saved; with the name of its class if it has one, and whether it is for testing."""
+
+    digest: str
+    name: str
+    label: str | None
+    aside: bool = False
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Where files go: the class of a number or of a name, which may be new; else to classes by their folders.
+
+    aside : whether they are kept for testing.
+    drop : the word of the drop that they are a part of.
+    """
+
+    number: int | None = None
+    name: str | None = None
+    aside: bool = False
+    drop: str = ""
 
 
 @dataclass
@@ -35,54 +57,56 @@ class Added:
     new: int = 0
     moved: int = 0
     known: int = 0
-    tests: int = 0  # left out, because test photos are never learned from
+    tests: int = 0  # of the new ones, kept for testing
     refused: list[str] = field(default_factory=list)  # sentences
 
     def to_json(self) -> Json:
         """The counts and sentences that the page shows."""
-        return {"new": self.new, "moved": self.moved, "known": self.known, "refused": self.sentences()}
+        return {
+            "new": self.new,
+            "moved": self.moved,
+            "known": self.known,
+            "tests": self.tests,
+            "refused": self.sentences(),
+        }
 
     def sentences(self) -> list[str]:
         """What was left out, and why; the first ones if there are many."""
         said, rest = self.refused[:MOST_NAMED], len(self.refused) - MOST_NAMED
         if rest > 0:
             said.append(f"And {counted(rest, 'more file')}.")
-        if self.tests:
-            said.append(f"{counted(self.tests, 'photo')} of a test split left out: test photos are never learned from.")
         return said
 
 
-def add_uploads(
-    work: Workspace, uploads: Sequence[Upload], geometry: Geometry, number: int | None, name: str | None = None
-) -> Added:
-    """Add uploaded files: to the class of a number or of a name, which may be new, or to classes by their folders."""
-    incoming, found = _Incoming(work, geometry), list[Found]()
+def add_uploads(work: Workspace, uploads: Sequence[Upload], geometry: Geometry, goal: Goal) -> Added:
+    """Add uploaded files."""
+    incoming, found = _Incoming(work, geometry, goal.aside), list[Found]()
     for upload in uploads:
         if is_archive(Path(upload.name)) or is_other_archive(Path(upload.name)):
-            found += _in_archive(incoming, upload, sorting=number is None and name is None)
+            found += _in_archive(incoming, upload, sorting=goal.number is None and goal.name is None)
         else:
             found += incoming.keep(upload.content, upload.name, None)
-    _place(work, found, number, name, incoming.added)
+    _place(work, found, goal, incoming.added)
     return incoming.added
 
 
 def add_data(work: Workspace, data: Path, geometry: Geometry) -> Added:
-    """Add a folder, an archive or a list of labelled photos; a test split is left out."""
+    """Add a folder, an archive or a list of labelled photos; those of a test split are kept for testing."""
     incoming = _Incoming(work, geometry)
     dataset = find(data)
     _check_classes(dataset)
-    _place(work, list(incoming.keep_all(dataset)), None, None, incoming.added)
+    _place(work, list(incoming.keep_all(dataset)), Goal(), incoming.added)
     return incoming.added
 
 
 class _Incoming:
     """Saves photos in the workspace, and counts those that cannot be."""
 
-    def __init__(self, work: Workspace, geometry: Geometry) -> None:
+    def __init__(self, work: Workspace, geometry: Geometry, aside: bool = False) -> None:
         self.added = Added()
-        self._work, self._geometry = work, geometry
+        self._work, self._geometry, self._aside = work, geometry, aside
 
-    def keep(self, content: bytes, name: str, label: str | None) -> Iterator[Found]:
+    def keep(self, content: bytes, name: str, label: str | None, aside: bool = False) -> Iterator[Found]:
         """The photo, once it is saved; nothing if it cannot be read."""
         try:
             decoded = self._work.decoders.decode(content, name, self._geometry, THUMBNAIL)
@@ -91,15 +115,13 @@ class _Incoming:
             return
         digest = decoded.digests[0]
         self._work.keep(digest, content, thumbnail(decoded.smalls[0], THUMBNAIL.side), decoded.pixels[0])
-        yield digest, name.replace("\\", "/").rpartition("/")[2][-MOST_NAME:], label
+        short = name.replace("\\", "/").rpartition("/")[2][-MOST_NAME:]
+        yield Found(digest, short, label, aside or self._aside)
 
     def keep_all(self, dataset: Dataset) -> Iterator[Found]:
-        """The photos of a dataset, without its test split."""
+        """The photos of a dataset; those of its test split are for testing."""
         room = limits.STUDIO_UNPACKED_BYTES
         for example in dataset.examples:
-            if example.split == "test":
-                self.added.tests += 1
-                continue
             try:
                 content = _content(example)
             except (OSError, ImageError) as error:
@@ -109,7 +131,7 @@ class _Incoming:
             if room < 0:
                 most = limits.STUDIO_UNPACKED_BYTES
                 raise InputError(f"The archive or folder has more than {most:,} bytes of photos; split it.")
-            yield from self.keep(content, example.name, example.label)
+            yield from self.keep(content, example.name, example.label, example.split == "test")
 
 
 def _in_archive(incoming: _Incoming, upload: Upload, *, sorting: bool) -> list[Found]:
@@ -144,20 +166,22 @@ def _content(example: Example) -> bytes:
     return file_bytes(image)
 
 
-def _place(work: Workspace, found: Sequence[Found], number: int | None, name: str | None, added: Added) -> None:
+def _place(work: Workspace, found: Sequence[Found], goal: Goal, added: Added) -> None:
     """Put photos into classes as one step, which also adds new classes."""
+    number = goal.number
     with work.lock:
         state = work.state
         if number not in (None, UNSORTED):
             state.check_class(number or 0)
-        wanted = [name or (label if number is None else None) for _, _, label in found]
+        wanted = [goal.name or (one.label if number is None else None) for one in found]
         names = [None if one is None else checked_label(one) for one in wanted]
         made = state.new_classes(one for one in names if one is not None)
         numbers = {called: n for n, called in state.classes.items()} | {called: n for n, _, called in made}
         belongs = [(number or UNSORTED) if one is None else numbers[one] for one in names]
-        placed = [(digest, called, n) for (digest, called, _), n in zip(found, belongs, strict=True)]
+        placed = [(one.digest, one.name, n, one.aside) for one, n in zip(found, belongs, strict=True)]
         edit = state.adding_photos(placed)
         added.new = sum(before is None for _, before, _ in edit.photos)
+        added.tests = sum(before is None and after is not None and after.aside for _, before, after in edit.photos)
         added.moved = len(edit.photos) - added.new
-        added.known = len({digest for digest, _, _ in placed}) - len(edit.photos)
-        work.do(replace(edit, classes=made))
+        added.known = len({digest for digest, *_ in placed}) - len(edit.photos)
+        work.do(replace(edit, classes=made, drop=goal.drop))

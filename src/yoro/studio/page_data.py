@@ -1,28 +1,22 @@
-"""The JSON that the page shows: the state, photos, an answer and why, the confusion matrix."""
+"""The JSON that the page shows: the state, photos, the confusion matrix."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from yoro.errors import InputError
 from yoro.model.answers import image_answers
-from yoro.model.metrics import wilson_interval
+from yoro.model.metrics import Evaluation, wilson_interval
 from yoro.model.model import Json
 from yoro.model.question import Question
 from yoro.studio.background_learner import Learner
 from yoro.studio.edits import FORGOTTEN, UNSORTED, Photo
 from yoro.studio.solving import Guess, Learned
 from yoro.studio.workspace import Workspace
-from yoro.trust.answering import Answerer
 
-STRANGE = 0.05  # what is no more typical than this share of the photos is unknown
-SOON = 0.5  # seconds that an answer waits for the out-of-distribution measure
-BARS, NEAREST = 12, 6
 MOST_CELLS = 60  # classes whose matrix is shown
-SUSPICIOUS, UNREADABLE, OUTLIERS, TWINS = -1, -2, -4, -5  # lists other than classes
+SUSPICIOUS, UNREADABLE, OUTLIERS, TWINS, TESTS, HARD = -1, -2, -4, -5, -6, -7  # lists other than classes
 DIGITS = 4
 
 
@@ -33,11 +27,14 @@ def state_of(work: Workspace, learner: Learner) -> Json:
         classes, counts, unseen, revision = dict(state.classes), state.counts(), state.unseen(), state.revision
         opened = state.model
         photos = frozenset(digest for digest, photo in state.photos.items() if photo.belongs != FORGOTTEN)
+        checked = {digest for digest, photo in state.photos.items() if photo.checked}
+        tests = state.test_set()
         undo, redo = (steps[-1].what if steps else None for steps in (state.done, state.undone))
     learned, (read, total) = learner.learned, learner.read()
     recalls = _recalls(learned)
-    evaluation = learned.evaluation if learned else None
+    strong, hard = doubtful(learned)
     return {
+        "work": work.key,
         "revision": revision,
         "classes": [
             {"id": number, "name": name, "count": counts[number], "unseen": unseen[number], "recall": recalls.get(name)}
@@ -45,7 +42,11 @@ def state_of(work: Workspace, learner: Learner) -> Json:
         ],
         "unsorted": counts[UNSORTED],
         "model": opened and {"name": opened.name, "unseen": sum(unseen.values())},
-        "suspicious": len(photos.intersection(suspicious(learned))),
+        "suspicious": len(photos.intersection(strong) - checked),
+        "hard": len(photos.intersection(hard) - checked),
+        "wrong": len(strong),
+        "tests": len(tests),
+        "tested": _figures(learned.tested if learned else None),
         "outliers": len(photos.intersection(_judged(learned, OUTLIERS))),
         "twins": len(photos.intersection(_judged(learned, TWINS))),
         "unreadable": len(photos.intersection(list(learner.broken))),
@@ -60,9 +61,7 @@ def state_of(work: Workspace, learner: Learner) -> Json:
         "judged": learned is None or learned.judgement.made.is_set(),
         "said": learner.said,
         "seconds": round(learned.seconds, 3) if learned else None,
-        "accuracy": None if evaluation is None else round(evaluation.accuracy, DIGITS),
-        "interval": None if evaluation is None else [round(bound, DIGITS) for bound in evaluation.interval],
-        "measured": 0 if evaluation is None else evaluation.n,
+        **_figures(learned.evaluation if learned else None),
         "curve": [[n, *(round(value, DIGITS) for value in rest)] for n, *rest in learner.curve],
         "needs": _needs(classes, {n: counts[n] + unseen[n] for n in classes}, learned),
     }
@@ -70,8 +69,14 @@ def state_of(work: Workspace, learner: Learner) -> Json:
 
 def photos_of(work: Workspace, learner: Learner, which: int, offset: int, most: int) -> Json:
     """A page of the photos of a class or of one of the other lists."""
-    if which == SUSPICIOUS:
-        digests = suspicious(learner.learned)
+    if which in (SUSPICIOUS, HARD):
+        with work.lock:
+            photos = work.state.photos
+        found = doubtful(learner.learned)[which == HARD]
+        digests = [digest for digest in found if digest in photos and not photos[digest].checked]
+    elif which == TESTS:
+        with work.lock:
+            digests = work.state.test_set()
     elif which == UNREADABLE:
         digests = list(learner.broken)
     elif which in (OUTLIERS, TWINS):
@@ -105,12 +110,30 @@ def confusion_of(learner: Learner) -> Json:
     return {"classes": names, "counts": [list(row) for row in evaluation.confusion], "hidden": 0}
 
 
-def suspicious(learned: Learned | None) -> list[str]:
-    """Photos that look like another class than their label, the most suspicious first."""
+def doubtful(learned: Learned | None) -> tuple[list[str], list[str]]:
+    """Photos that look like another class than their label, the most suspicious first.
+
+    As many as there are labels expected to be wrong; and the others, which are merely hard.
+    """
     if learned is None:
-        return []
-    wrong = [(guess.margin, digest) for digest, guess in learned.guesses.items() if guess.margin > 0]
-    return [digest for _, digest in sorted(wrong, reverse=True)]
+        return [], []
+    wrong = sorted(
+        ((guess.margin, digest) for digest, guess in learned.guesses.items() if guess.margin > 0), reverse=True
+    )
+    digests = [digest for _, digest in wrong]
+    return digests[: learned.wrong], digests[learned.wrong :]
+
+
+def _figures(evaluation: Evaluation | None) -> Json:
+    """How many photos of an evaluation are right, and the interval of the accuracy."""
+    if evaluation is None:
+        return {"measured": 0, "right": 0, "accuracy": None, "interval": None}
+    return {
+        "measured": evaluation.n,
+        "right": round(evaluation.accuracy * evaluation.n),
+        "accuracy": round(evaluation.accuracy, DIGITS),
+        "interval": [round(bound, DIGITS) for bound in evaluation.interval],
+    }
 
 
 def _judged(learned: Learned | None, which: int) -> tuple[str, ...]:
@@ -118,38 +141,6 @@ def _judged(learned: Learned | None, which: int) -> tuple[str, ...]:
     if learned is None:
         return ()
     return learned.judgement.outliers if which == OUTLIERS else learned.judgement.twins
-
-
-def answer_of(work: Workspace, learned: Learned | None, said: str, response: NDArray[np.floating]) -> Json:
-    """What the classifier says of an image: bars, whether it is unknown, and why."""
-    if learned is None:
-        raise InputError(said or "There is no classifier yet; add photos of at least two classes.")
-    row = response[None]
-    answers, model = learned.answers(["the image"], row), learned.classifier.model
-    why = learned.sums(answers, 0)
-    judged = learned.judgement.made.wait(SOON)
-    least = max(STRANGE, 1.0 / (1.0 + model.statistics.total)) + 1e-12  # less than all photos, where these are few
-    answerer = Answerer(model, Question(top=BARS, unknown=least), learned.judgement.measure)
-    (answer,) = answerer.each(answers)
-    with work.lock:
-        photos = work.state.photos
-        near = [
-            {"digest": one.digest, "label": one.label, "similarity": round(one.similarity, DIGITS)}
-            for one in learned.fitted.nearest(row, NEAREST)[0]
-            if one.digest in photos
-        ]
-    return {
-        "label": answer.best[0][0],
-        "bars": [{"name": name, "probability": round(share, 6)} for name, share in answer.best],
-        "unknown": answer.unknown,
-        "judged": judged,
-        "typicality": None if answer.typicality is None else round(answer.typicality, DIGITS),
-        "nearest": near,
-        "second": why.second,
-        "prior": round(why.prior, DIGITS),
-        "parts": [{"reading": part.reading, "value": round(part.value, DIGITS)} for part in why.parts],
-        "revision": learned.revision,
-    }
 
 
 def _listed(work: Workspace, learner: Learner, digests: Iterable[str], offset: int, most: int) -> Json:
@@ -168,7 +159,8 @@ def _listed(work: Workspace, learner: Learner, digests: Iterable[str], offset: i
                 "label": classes.get(photo.belongs, ""),
                 "guess": None if (guess := guesses.get(digest)) is None else guess.answer,
                 "probability": None if guess is None else round(guess.probability, DIGITS),
-                "doubtful": guess is not None and photo.belongs != UNSORTED and guess.margin > 0,
+                "doubtful": guess is not None and photo.belongs != UNSORTED and guess.margin > 0 and not photo.checked,
+                "aside": photo.aside,
                 "error": learner.broken.get(digest),
             }
             for digest, photo in part
@@ -181,7 +173,8 @@ def _guesses(learner: Learner, part: list[tuple[str, Photo]]) -> dict[str, Guess
     learned = learner.learned
     if learned is None:
         return {}
-    found = {digest: learned.guesses[digest] for digest, _ in part if digest in learned.guesses}
+    known = learned.guesses | learned.test_guesses
+    found = {digest: known[digest] for digest, _ in part if digest in known}
     rows = {d: learner.response(d) for d, photo in part if photo.belongs == UNSORTED}
     read = {digest: row for digest, row in rows.items() if row is not None}
     if read:

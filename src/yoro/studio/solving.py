@@ -11,28 +11,33 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from yoro.data.examples import Example
 from yoro.discriminant.calibration import margins
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.fixed_choice import solve_fixed_choice
+from yoro.discriminant.rank_one import Change, HeldMapping, hold_mapping
 from yoro.errors import InputError
 from yoro.mappings.batches import class_codes
-from yoro.model.answers import Answers, left_out_answers, log_answers
+from yoro.model.answers import Answers, image_answers, left_out_answers, log_answers
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation, Tally
 from yoro.model.model import Model, Verb
 from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
+from yoro.model.question import Question
 from yoro.model.settings import SolveSettings
 from yoro.model.solve import settings_of, solve
 from yoro.studio.base_model import Base
 from yoro.studio.training_data import Content, Rows, gathered_of
 from yoro.studio.workspace import Workspace
 from yoro.trust.explanations import Sums
-from yoro.trust.label_issues import far_out, near_duplicates
+from yoro.trust.label_issues import expected_wrong_labels, far_out, near_duplicates
 from yoro.trust.nearest_neighbours import FittedImages
 from yoro.trust.out_of_distribution import OutOfDistributionScore, left_out_scores
+
+MOST_CHANGES = 64  # photos by which a classifier is changed instead of solved
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ class SolveTask:
     base: Base | None
     revision: int
     whole: bool  # whether all photos were read
+    tests: dict[str, str] = field(default_factory=dict)  # labels of the photos of the test set, by digest
 
     def settings(self) -> tuple[SolveSettings, Choice | None]:
         """How to solve: as the model was; and the model's choice, if that cannot be made again."""
@@ -98,7 +104,10 @@ class Learned:
     evaluation: Evaluation | None
     guesses: dict[str, Guess]  # by digest; of photos with a label, each left out
     seconds: float
+    wrong: int = 0  # labels that are expected to be wrong
     provisional: bool = False  # whether the choice of an earlier step was used
+    tested: Evaluation | None = None  # on the test set
+    test_guesses: dict[str, Guess] = field(default_factory=dict)
     judgement: Judgement = field(default_factory=Judgement)
 
     @cached_property
@@ -147,25 +156,82 @@ def hold(task: SolveTask, gathered: Gathered, choice: Choice, pipeline: Pipeline
     return learned if left_out is None else _measured(learned, started)
 
 
+def tested(learned: Learned, tests: dict[str, str], rows: Rows) -> Learned:
+    """Add the evaluation on the photos of the test set whose class was learned."""
+    classes = learned.classifier.model.statistics.classes
+    tests = {digest: label for digest, label in tests.items() if label in classes}
+    if not tests:
+        return replace(learned, tested=None, test_guesses={})
+    answers = learned.answers(list(tests), np.stack([rows[digest] for digest in tests]))
+    tally = Tally(classes)
+    tally.update(answers.log_probabilities, list(tests.values()))
+    guesses = {}
+    for answer in image_answers(answers, Question(), learned.classifier.names):
+        label, probability = answer.best[0]
+        guesses[answer.name] = Guess(str(label), probability, 1.0 if label != tests[answer.name] else -1.0)
+    return replace(learned, tested=tally.result(), test_guesses=guesses)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What was learned last, ready to be changed by few photos at once."""
+
+    learned: Learned
+    mapping: HeldMapping
+
+    def after(self, task: SolveTask, rows: Rows) -> Learned | None:
+        """The classifier of a task that differs in few photos, without its own evaluation; None if it cannot be."""
+        before, now, started = self.learned.content, task.content, time.perf_counter()
+        if now.model is not None or before.model is not None:
+            return None
+        gone = [digest for digest, label in before.photos.items() if now.photos.get(digest) != label]
+        come = [digest for digest, label in now.photos.items() if before.photos.get(digest) != label]
+        if not 0 < len(gone) + len(come) <= MOST_CHANGES:
+            return None
+        changes = [Change(1, rows[digest], now.photos[digest]) for digest in come]
+        changes += [Change(-1, rows[digest], before.photos[digest]) for digest in gone]
+        mapping = self.mapping.changed(changes)
+        if mapping is None:
+            return None
+        old = self.learned.classifier
+        model = replace(old.model, mapping=mapping)
+        guesses = {digest: guess for digest, guess in self.learned.guesses.items() if digest not in gone}
+        return replace(
+            self.learned, revision=task.revision, content=now, classifier=OpenModel(model, pipeline=old.pipeline),
+            guesses=guesses, seconds=time.perf_counter() - started, provisional=True,
+        )  # fmt: skip
+
+
+def hold_ready(learned: Learned) -> Held | None:
+    """What was learned, ready to be changed; None if it cannot be, as where sentences count."""
+    model = learned.classifier.model
+    if learned.provisional or learned.content.model is not None or model.choice.pile is not None:
+        return None
+    with threadpool_limits(1, user_api="blas"):
+        mapping = hold_mapping(model.statistics, model.choice, model.prior)
+    return None if mapping is None else Held(learned, mapping)
+
+
 def _measured(learned: Learned, started: float) -> Learned:
     """Add the leave-one-out evaluation, and the time that it all took."""
     model = learned.classifier.model
-    answers, evaluation, guesses = left_out_answers(model), None, dict[str, Guess]()
+    answers, classes = left_out_answers(model), model.statistics.classes
     if answers is not None:
-        tally = Tally(model.statistics.classes)
+        tally, truth = Tally(classes), class_codes(answers.labels or [], classes)
         tally.update(answers.log_probabilities, answers.labels or [])
-        evaluation, guesses = tally.result(), _guesses(answers, model.statistics.classes)
-    return replace(learned, evaluation=evaluation, guesses=guesses, seconds=time.perf_counter() - started)
+        wrong = round(expected_wrong_labels(answers.log_probabilities, truth))
+        guesses = _guesses(answers, truth, classes)
+        learned = replace(learned, evaluation=tally.result(), guesses=guesses, wrong=wrong)
+    return replace(learned, seconds=time.perf_counter() - started)
 
 
-def _guesses(answers: Answers, classes: tuple[str, ...]) -> dict[str, Guess]:
+def _guesses(answers: Answers, truth: NDArray[np.intp], classes: tuple[str, ...]) -> dict[str, Guess]:
     """Predictions by digest, which is the first word of the name of a leave-one-out answer."""
-    found = {}
-    margin, _ = margins(answers.log_probabilities, class_codes(answers.labels or [], classes))
-    for name, logs, over in zip(answers.names, answers.log_probabilities, margin.tolist(), strict=True):
-        best = int(logs.argmax())
-        found[name.partition(" ")[0]] = Guess(classes[best], float(np.exp(logs[best])), over)
-    return found
+    margin, _ = margins(answers.log_probabilities, truth)
+    best = answers.log_probabilities.argmax(axis=1)
+    shares = np.exp(answers.log_probabilities[np.arange(len(best)), best])
+    rows = zip(answers.names, best.tolist(), shares.tolist(), margin.tolist(), strict=True)
+    return {name.partition(" ")[0]: Guess(classes[i], share, over) for name, i, share, over in rows}
 
 
 def examples_of(work: Workspace, learned: Learned) -> list[Example]:

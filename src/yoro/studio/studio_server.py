@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,13 +12,15 @@ from yoro.data.archives import is_archive
 from yoro.data.lists import is_list
 from yoro.errors import InputError, counted
 from yoro.http.guard import Guard, Log
-from yoro.http.server import open_browser, run_server
+from yoro.http.server import open_browser, run_server, second_server
 from yoro.http.settings import ServeSettings
 from yoro.model.pipeline import Pipeline, make_pipeline, reopen_pipeline
 from yoro.model.settings import PipelineSettings
 from yoro.model.store import read_model
-from yoro.studio.app import Studio, make_app
-from yoro.studio.incoming_photos import add_data
+from yoro.studio.app import make_app
+from yoro.studio.incoming_photos import Goal, add_data
+from yoro.studio.live_studio import Studio
+from yoro.studio.phone import Phone, open_phone, phone_app
 from yoro.studio.workspace import Workspace
 
 BODY_MEGABYTES = 256  # per request: an archive is one
@@ -28,6 +31,8 @@ class StudioSettings:
     """Where the studio works and listens, what it starts with, and whether a browser is opened.
 
     tidy : whether removed photos are deleted first.
+    phone : whether a phone in the same network may send photos.
+    phone_address : of this machine in that network; None finds it.
     """
 
     work: Path = Path("studio.yoro-work")
@@ -35,6 +40,8 @@ class StudioSettings:
     port: int = 8322
     browse: bool = False
     tidy: bool = False
+    phone: bool = False
+    phone_address: str | None = None
 
 
 def open_studio(settings: StudioSettings, source: PipelineSettings, *, tell: Callable[[str], None], log: Log) -> None:
@@ -44,6 +51,7 @@ def open_studio(settings: StudioSettings, source: PipelineSettings, *, tell: Cal
     serving = ServeSettings(
         port=settings.port, most_megabytes=BODY_MEGABYTES, held_megabytes=2 * BODY_MEGABYTES, read_seconds=120.0
     )
+    phone = open_phone(serving, settings.phone_address) if settings.phone else None
     with closing(Workspace(settings.work)) as work:
         if settings.tidy:
             tell(f"{counted(work.tidy(), 'removed photo')} deleted for good; earlier steps can no longer be undone.")
@@ -59,11 +67,24 @@ def open_studio(settings: StudioSettings, source: PipelineSettings, *, tell: Cal
                     tell(sentence)
             page = f"{address}/studio/"
             tell(f"The studio is at {page} and saves its work in '{settings.work}'; Ctrl-C stops it.")
+            studio = Studio(work, pipeline)
+            if phone is not None:
+                _let_in(phone, studio, f"{address}/studio/phone", tell, log)
             if settings.browse:
                 open_browser(page)
-            return make_app(Studio(work, pipeline), serving, log)
+            return make_app(studio, serving, log)
 
         run_server(serving, lambda: _pipeline(work, source), build)
+
+
+def _let_in(phone: Phone, studio: Studio, page: str, tell: Callable[[str], None], log: Log) -> None:
+    """Serve the page of the phone beside the studio, and say how to reach it."""
+    app = phone_app(phone, studio.work, lambda request, number: studio.add_photos(request, Goal(number)), log)
+    studio.phone, studio.beside = phone, second_server(app, phone.sock, phone.settings, phone.context)
+    tell(f"For a phone in the same network, scan the code at {page}; its certificate has the fingerprint")
+    tell(phone.fingerprint)
+    if sys.stderr.isatty():
+        tell(phone.lines())
 
 
 def _pipeline(work: Workspace, source: PipelineSettings) -> Pipeline:

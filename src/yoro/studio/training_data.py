@@ -38,17 +38,19 @@ class Content:
 def content_of(state: State, base: Base | None, read: Container[str]) -> Content:
     """What there is to learn of a state, as far as photos are read.
 
-    A photo that the model was fitted on counts in the model, unless it has another label here: then it is taken out.
+    A photo that the model was fitted on counts in the model, unless it has another label here or is kept for testing:
+    then it is taken out.
     """
     photos, gone, labels = dict[str, str](), dict[str, str](), state.brought.labels
     ours = dict(state.model.classes) if state.model is not None else {}
     for digest, photo in state.photos.items():
         label = labels.get(digest)
-        if digest not in read or (label is not None and photo.belongs == ours[label] != UNSORTED):
+        counted = label is not None and photo.belongs == ours[label] != UNSORTED and not photo.aside
+        if digest not in read or counted:
             continue
         if label is not None:
             gone[digest] = label
-        if photo.belongs > UNSORTED:
+        if photo.belongs > UNSORTED and not photo.aside:
             photos[digest] = state.classes[photo.belongs]
     if base is None:
         return Content(dict(sorted(photos.items())))
@@ -58,6 +60,11 @@ def content_of(state: State, base: Base | None, read: Container[str]) -> Content
         return Content(dict(sorted(photos.items())), gone, names, base.key)
     photos |= {digest: names[label] for digest, label in labels.items() if digest not in gone}
     return Content(dict(sorted(photos.items())))
+
+
+def test_labels(state: State, read: Container[str]) -> dict[str, str]:
+    """The labels of the photos that are kept for testing, by digest, as far as they are read."""
+    return {digest: state.classes[state.photos[digest].belongs] for digest in state.test_set() if digest in read}
 
 
 def gathered_of(content: Content, base: Base | None, rows: Rows, layout: Layout, settings: SolveSettings) -> Gathered:

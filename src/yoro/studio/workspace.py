@@ -5,6 +5,7 @@ A step is on disk before the page is told; after a crash the steps are replayed 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sqlite3
@@ -49,6 +50,7 @@ class Workspace:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.state = folder, State()
+        self.key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]  # tells one work from another
         self.base: Base | None = None  # the model that the work begins with
         self._decoded: dict[str, NDArray[np.uint8]] = {}  # pixels of new photos, oldest first
         self._bases: dict[str, Base] = {}

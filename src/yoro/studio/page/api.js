@@ -1,6 +1,6 @@
 // Requests to the studio or the desk, which holds the state; the page only shows it.
 
-import { tell } from "./elements.js";
+import { clear, tell } from "./elements.js";
 
 const { api: API = "/studio/api/", verb = "studio" } = document.documentElement.dataset;
 
@@ -14,22 +14,35 @@ export async function get(path, query = {}, signal = undefined) {
   return read(await fetch(API + path + "?" + new URLSearchParams(query), { signal }));
 }
 
-export async function post(path, body = {}) {
-  const headers = { "content-type": "application/json" };
-  return read(await fetch(API + path, { method: "POST", headers, body: JSON.stringify(body) }));
+// What was said before an action that succeeds is settled.
+async function acted(path, request) {
+  const answer = await read(await fetch(API + path, { method: "POST", ...request }));
+  if (!path.startsWith("try")) clear();
+  return answer;
 }
 
-export async function send(path, form, query = {}) {
-  return read(await fetch(API + path + "?" + new URLSearchParams(query), { method: "POST", body: form }));
+export function post(path, body = {}) {
+  return acted(path, { headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
 }
+
+export function send(path, form, query = {}) {
+  return acted(path + "?" + new URLSearchParams(query), { body: form });
+}
+
+export async function image(path, query, form = undefined) {
+  const answer = await fetch(API + path + "?" + new URLSearchParams(query), form && { method: "POST", body: form });
+  return answer.ok ? answer.blob() : read(answer);
+}
+
+export const reason = (error) => (error instanceof TypeError
+  ? `No response. Is \`yoro ${verb}\` still running? What it has received is saved.` : error.message);
 
 // Do something that may fail, and say so if it does.
 export async function attempt(doing) {
   try {
     return await doing();
   } catch (error) {
-    const gone = error instanceof TypeError;
-    tell(gone ? `No response. Is \`yoro ${verb}\` still running? Your work is saved.` : error.message);
+    tell(reason(error));
     return null;
   }
 }

@@ -1,7 +1,7 @@
 // The camera: a burst while a class's button is held, and a live trial.
 
-import { send } from "./api.js";
 import { at, tell } from "./elements.js";
+import { enqueue } from "./queue.js";
 import { tryImage } from "./trial.js";
 
 const EVERY = 200; // milliseconds between photos of a burst
@@ -57,30 +57,21 @@ export function holds(button, belongs) {
     event.preventDefault();
     held = true;
     button.classList.add("running");
+    const drop = crypto.randomUUID(); // one hold is one step
     let waiting = [], number = 0;
     do {
-      waiting.push(await still());
-      if (waiting.length >= AT_ONCE) { await give(waiting, belongs, number); waiting = []; }
       number += 1;
+      waiting.push({ file: await still(), name: `camera ${number}.jpg`, query: { belongs } });
+      if (waiting.length >= AT_ONCE) enqueue(waiting.splice(0), drop);
       await new Promise((good) => setTimeout(good, EVERY));
     } while (held && stream);
-    if (waiting.length) await give(waiting, belongs, number);
+    if (waiting.length) await enqueue(waiting, drop);
     button.classList.remove("running");
   };
   const end = () => { held = false; };
   button.addEventListener("pointerdown", (event) => { button.setPointerCapture(event.pointerId); begin(event); });
   button.addEventListener("keydown", begin);
   for (const kind of ["pointerup", "pointercancel", "keyup", "blur"]) button.addEventListener(kind, end);
-}
-
-async function give(stills, belongs, number) {
-  const form = new FormData();
-  stills.forEach((still, i) => form.append("files", still, `camera ${number - stills.length + i + 1}.jpg`));
-  try {
-    await send("photos", form, { belongs });
-  } catch (error) {
-    tell(error.message);
-  }
 }
 
 // Classify what the camera sees while the box is ticked; nothing runs otherwise.

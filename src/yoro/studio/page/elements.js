@@ -26,17 +26,24 @@ export function percent(share) {
   return `${(100 * share).toFixed(near ? 1 : 0)}\u00a0%`;
 }
 
+// Put children into a list without touching those that are in their place already.
+export function arrange(list, wanted) {
+  wanted.forEach((child, i) => { if (list.children[i] !== child) list.insertBefore(child, list.children[i] ?? null); });
+  while (list.children.length > wanted.length) list.lastChild.remove();
+}
+
 export function plural(number, noun) {
   return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 }
 
-let fading;
+// A message stays until the next action succeeds, or it is closed.
 export function tell(sentence) {
   const place = at("message");
-  clearTimeout(fading);
-  place.textContent = sentence;
   place.hidden = !sentence;
-  if (sentence) fading = setTimeout(() => tell(""), 12000);
+  place.replaceChildren(sentence, ...(sentence
+    ? [make("button", { type: "button", class: "close", "aria-label": "Close the message", onclick: clear }, "✕")] : []));
 }
+
+export const clear = () => tell("");
 
 export const small = (digest) => `/studio/api/small/${digest}`;

@@ -1,13 +1,12 @@
 // Files on their way in: dropped, pasted or chosen; folders become classes, archives go as they are.
 
 import { attempt, send } from "./api.js";
-import { at, plural, tell } from "./elements.js";
+import { at, tell } from "./elements.js";
+import { enqueue } from "./queue.js";
 
-const ARCHIVE = /\.(zip|tar|tgz|tar\.gz|tbz2|tar\.bz2)$/i;
 const IMAGE = /\.(jpe?g|jpe|jfif|png|gif|bmp|tiff?|webp|avif|heic|heif|ppm|pgm|jp2)$/i;
 const SPLITS = ["train", "training", "val", "valid", "validation", "dev"];
 const TESTS = ["test", "testing"];
-const MOST_FILES = 16, MOST_BYTES = 24 * 2 ** 20;
 
 // What was dropped, as { file, path }; the entries must be taken before the event ends.
 export async function dropped(transfer) {
@@ -35,56 +34,34 @@ async function walk(entry, before, found) {
 
 export const chosen = (list) => [...list].map((file) => ({ file, path: file.webkitRelativePath || file.name }));
 
-// The class that the folders around a file name: null for a loose file, undefined for one of a test split.
+// The class that the folders around a file name, and whether it is of a test split; null for a loose file.
 function folderOf(path, loose) {
   const folders = path.split("/").slice(0, -1);
   if (!folders.length) return null;
-  if (folders.length === 1 || loose.has(folders[0])) return folders[0];
-  const inner = folders.slice(1);
-  if (TESTS.includes(inner[0].toLowerCase()) && inner.length > 1) return undefined;
-  return SPLITS.includes(inner[0].toLowerCase()) && inner.length > 1 ? inner[1] : inner[0];
+  if (folders.length === 1 || loose.has(folders[0])) return { name: folders[0], test: false };
+  const [split, inner] = [folders[1].toLowerCase(), folders.length > 2];
+  const test = TESTS.includes(split) && inner;
+  return { name: test || (SPLITS.includes(split) && inner) ? folders[2] : folders[1], test };
 }
 
-// Send files to a class; those in folders go to the class named like their folder.
-export async function add(found, belongs) {
+// Send files to a class; those in folders go to the class named like their folder, and test folders to the test set.
+export async function add(found, belongs, aside = false) {
   const model = modelIn(found);
   if (model) return openModel(model);
   const loose = new Set(found.filter(({ path }) => path.split("/").length === 2).map(({ path }) => path.split("/")[0]));
-  const groups = new Map();
-  let tests = 0;
+  const files = [];
   for (const { file, path } of found) {
     if (path.split("/").some((part) => part.startsWith("."))) continue;
     const folder = folderOf(path, loose);
-    if (folder === undefined) { tests += 1; continue; }
     if (folder !== null && !IMAGE.test(file.name)) continue;
-    const key = folder === null ? "" : folder;
-    if (!groups.has(key)) groups.set(key, []);
-    groups.get(key).push(file);
+    const query = folder ? { name: folder.name } : belongs === null ? {} : { belongs };
+    if (aside || folder?.test) query.aside = true;
+    files.push({ file, name: file.name || "pasted.png", query });
   }
-  const total = [...groups.values()].reduce((sum, files) => sum + files.length, 0);
-  const came = { new: 0, moved: 0, known: 0, refused: [] };
-  let sent = 0;
-  for (const [folder, files] of groups) {
-    for (const batch of batches(files)) {
-      at("working-text").textContent = `Uploading ${sent + 1} of ${total}`;
-      const form = new FormData();
-      for (const file of batch) form.append("files", file, file.name || "pasted.png");
-      const query = folder ? { name: folder } : belongs === null ? {} : { belongs };
-      const answer = await attempt(() => send("photos", form, query));
-      if (answer === null) return;
-      for (const key of ["new", "moved", "known"]) came[key] += answer[key];
-      came.refused.push(...answer.refused);
-      sent += batch.length;
-    }
-  }
-  at("working-text").textContent = "";
-  const said = [];
-  if (came.known) said.push(`${plural(came.known, "photo")} already here.`);
-  if (came.moved) said.push(`${plural(came.moved, "photo")} moved here from another class.`);
-  if (tests) said.push(`${plural(tests, "photo")} in a test folder left out: test photos are never learned from.`);
-  said.push(...came.refused.slice(0, 5));
-  if (came.refused.length > 5) said.push(`And ${came.refused.length - 5} more.`);
-  tell(said.join("\n"));
+  const place = (one) => JSON.stringify(one.query);
+  files.sort((a, b) => (place(a) < place(b) ? -1 : place(a) > place(b) ? 1 : 0));
+  if (files.length) await enqueue(files);
+  else tell("No photos found there.");
 }
 
 // The files of a model among what came: an archive as the studio makes it, or its directory.
@@ -101,25 +78,12 @@ export async function openModel(found) {
   for (const { file, path } of found) form.append("files", file, path);
   const answer = await attempt(() => send("model", form));
   at("working-text").textContent = "";
-  if (answer !== null) tell(answer.new ? "" : "This model is already open.");
+  if (answer !== null && !answer.new) tell("This model is already open.");
 }
 
-function* batches(files) {
-  let batch = [], bytes = 0;
-  for (const file of files) {
-    const alone = ARCHIVE.test(file.name);
-    if (batch.length && (alone || batch.length >= MOST_FILES || bytes + file.size > MOST_BYTES)) {
-      yield batch;
-      batch = [];
-      bytes = 0;
-    }
-    batch.push(file);
-    bytes += alone ? MOST_BYTES : file.size;
-  }
-  if (batch.length) yield batch;
-}
+export const PHOTOS = "application/x-yoro-photos", CLASS = "application/x-yoro-class";
 
-// Let files be dropped on an element.
+// Let files, photos of the gallery or classes be dropped on an element.
 export function takesDrops(element, taken) {
   element.addEventListener("dragover", (event) => {
     event.preventDefault();
@@ -131,7 +95,8 @@ export function takesDrops(element, taken) {
     event.preventDefault();
     event.stopPropagation();
     element.classList.remove("over");
-    const moved = event.dataTransfer.getData("application/x-yoro-photos");
-    taken(moved ? { photos: JSON.parse(moved) } : { files: await dropped(event.dataTransfer) });
+    const moved = event.dataTransfer.getData(PHOTOS), other = event.dataTransfer.getData(CLASS);
+    if (other) taken({ class: Number(other) });
+    else taken(moved ? { photos: JSON.parse(moved) } : { files: await dropped(event.dataTransfer) });
   });
 }

@@ -1,10 +1,12 @@
 // The photos of one list: a listbox that is used by pointer or by keys.
 
 import { attempt, get, post } from "./api.js";
-import { at, make, percent, plural, small } from "./elements.js";
+import { arrange, at, make, percent, plural, small } from "./elements.js";
+import { PHOTOS } from "./files.js";
+import * as review from "./review.js";
 
 const PART = 100;
-const SUSPICIOUS = -1, UNREADABLE = -2, OUTLIERS = -4, TWINS = -5, UNSORTED = 0;
+const SUSPICIOUS = -1, UNREADABLE = -2, OUTLIERS = -4, TWINS = -5, TESTS = -6, HARD = -7, UNSORTED = 0;
 
 export class Gallery {
   constructor(changed) {
@@ -59,9 +61,12 @@ export class Gallery {
   draw() {
     const list = at("gallery"), focused = list.contains(document.activeElement);
     const before = new Map([...list.children].map((item) => [item.dataset.digest, item]));
-    const items = this.photos.map((photo) => this.item(photo, before.get(photo.digest)));
-    items.forEach((item, i) => { if (list.children[i] !== item) list.insertBefore(item, list.children[i] ?? null); });
-    while (list.children.length > items.length) list.lastChild.remove();
+    const judging = this.judging(), old = (photo) => before.get(photo.digest);
+    list.setAttribute("role", judging ? "list" : "listbox");
+    if (judging) list.removeAttribute("aria-multiselectable");
+    else list.setAttribute("aria-multiselectable", "true");
+    arrange(list, this.photos.map((photo) => (judging
+      ? review.tile(photo, old(photo), (digest, verb) => this.judge(digest, verb)) : this.item(photo, old(photo)))));
     if (focused) this.focus();
     at("more").hidden = this.photos.length >= this.total;
     at("more").textContent = `Show more (${plural(this.total, "photo")} in all)`;
@@ -69,7 +74,7 @@ export class Gallery {
   }
 
   item(photo, old) {
-    const item = old ?? make("li", { role: "option", draggable: "true", "data-digest": photo.digest },
+    const item = (old?.getAttribute("role") === "option" ? old : null) ?? make("li", { role: "option", draggable: "true", "data-digest": photo.digest },
       make("img", { src: small(photo.digest), alt: "", loading: "lazy", draggable: "false" }),
       make("span", { class: "guess" }));
     const said = photo.error ? "cannot be read"
@@ -83,22 +88,42 @@ export class Gallery {
 
   said(photo, said) {
     if (photo.error || photo.doubtful) return photo.error ? said : `${photo.guess}? ${percent(photo.probability)}`;
-    if ([OUTLIERS, TWINS].includes(this.view.belongs)) return photo.label;
+    if ([OUTLIERS, TWINS, TESTS].includes(this.view.belongs)) return photo.label;
     return this.view.belongs === UNSORTED ? said : "";
   }
 
   mark() {
+    const judging = this.judging();
     for (const item of at("gallery").children) {
+      if (judging) { item.classList.toggle("current", item.dataset.digest === this.current); continue; }
       item.setAttribute("aria-selected", String(this.chosen.has(item.dataset.digest)));
       item.tabIndex = item.dataset.digest === this.current ? 0 : -1;
     }
     const count = this.chosen.size;
     at("selection").textContent = count ? `${plural(count, "photo")} selected` : "";
-    at("remove").hidden = at("move-to").hidden = !count;
+    at("remove").hidden = at("move-to").hidden = at("aside").hidden = !count;
+    at("aside").textContent = this.view.belongs === TESTS ? "Learn from these" : "Keep for testing";
     this.changed();
   }
 
+  judging() { return [SUSPICIOUS, HARD].includes(this.view.belongs) && this.view.truth === undefined; }
+
+  // Accept what is proposed for a photo, keep its label, or go on.
+  async judge(digest, verb) {
+    const photo = this.photos[this.place(digest)], here = this.place(digest);
+    const next = this.photos[here + 1] ?? (verb === "next" ? this.photos[0] : this.photos[here - 1]);
+    const to = this.classes().find((one) => one.name === photo.guess);
+    if (verb === "accept" && to && await attempt(() => post("move", { photos: [digest], to: to.id })) === null) return;
+    if (verb === "keep" && await attempt(() => post("keep", { photos: [digest] })) === null) return;
+    this.current = next?.digest ?? null;
+    this.chosen.clear();
+    if (verb !== "next") await this.refresh();
+    this.mark();
+    this.focus();
+  }
+
   focus() {
+    if (this.judging()) return review.focus(this.current);
     const item = [...at("gallery").children].find((one) => one.dataset.digest === this.current);
     item?.focus();
   }
@@ -106,6 +131,7 @@ export class Gallery {
   clicked(event) {
     const digest = event.target.closest("li")?.dataset.digest;
     if (!digest) return;
+    if (this.judging()) { this.current = digest; this.mark(); return; }
     this.choose(digest, event.shiftKey, event.ctrlKey || event.metaKey || event.pointerType === "touch");
     this.focus();
   }
@@ -129,7 +155,7 @@ export class Gallery {
     const digest = event.target.closest?.("li")?.dataset.digest;
     if (!digest) return;
     if (!this.chosen.has(digest)) this.choose(digest, false, false);
-    event.dataTransfer.setData("application/x-yoro-photos", JSON.stringify([...this.chosen]));
+    event.dataTransfer.setData(PHOTOS, JSON.stringify([...this.chosen]));
   }
 
   place(digest) { return this.photos.findIndex((photo) => photo.digest === digest); }
@@ -144,6 +170,11 @@ export class Gallery {
   key(event, classes) {
     const control = event.ctrlKey || event.metaKey;
     const here = this.place(this.current);
+    if (this.judging() && !control && event.key.toLowerCase() in review.KEYS && here >= 0) {
+      this.judge(this.current, review.KEYS[event.key.toLowerCase()]);
+      return true;
+    }
+    if (this.judging() && ["Enter", " "].includes(event.key)) return false; // the buttons' own
     const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: this.columns(), ArrowUp: -this.columns() };
     if (event.key in steps && !control && this.photos.length) {
       const inside = at("gallery").contains(document.activeElement);
@@ -181,6 +212,12 @@ export class Gallery {
     await this.left(next, to !== this.view.belongs);
   }
 
+  async putAside(photos = [...this.chosen], aside = this.view.belongs !== TESTS) {
+    const next = this.next();
+    if (await attempt(() => post("aside", { photos, aside })) === null) return;
+    await this.left(next, true);
+  }
+
   async remove() {
     const next = this.next();
     if (await attempt(() => post("remove", { photos: [...this.chosen] })) === null) return;
@@ -197,4 +234,4 @@ export class Gallery {
   }
 }
 
-export { OUTLIERS, SUSPICIOUS, TWINS, UNREADABLE, UNSORTED };
+export { HARD, OUTLIERS, SUSPICIOUS, TESTS, TWINS, UNREADABLE, UNSORTED };

@@ -1,41 +1,50 @@
 // Trying the classifier on an image: bars, "unknown", and why.
 
-import { attempt, get, send } from "./api.js";
-import { at, make, meter, percent, small } from "./elements.js";
+import { get, image, reason, send } from "./api.js";
+import { at, clear, make, meter, percent, small } from "./elements.js";
 import { takesDrops } from "./files.js";
 
 let shown = null; // the address of the picture
 let asked = 0, last = null; // what was asked last, to be asked again
+let seen = null; // asks for the picture of what mattered
+export let tries = 0; // images that were answered
 
-export function setUp() {
+let told = () => {};
+export function setUp(answered) {
+  told = answered;
   at("try-drop").addEventListener("click", () => at("try-file").click());
   at("try-file").addEventListener("change", () => { tryImage(at("try-file").files[0]); at("try-file").value = ""; });
-  takesDrops(at("try-drop"), ({ files, photos }) => (photos ? tryPhoto(photos[0]) : files.length && tryImage(files[0].file)));
+  takesDrops(at("try-drop"), ({ files, photos }) => (photos ? tryPhoto(photos[0]) : files?.length && tryImage(files[0].file)));
+  at("try-image").addEventListener("error", () => { at("try-image").hidden = true; at("try-hint").hidden = false; });
 }
 
 export function tryPhoto(digest) {
   picture(small(digest));
   last = () => get("answer", { photo: digest });
+  seen = () => image("mattered", { photo: digest });
   return ask(last);
 }
 
 // Ask again, when the classifier has changed.
-export function again() { if (last) ask(last); }
+export function again() { if (last) ask(last, true); }
 
 export function tryImage(file, live = false) {
   if (!file) return null;
-  const asking = () => {
-    const form = new FormData();
-    form.append("image", file, file.name || "image");
-    return send("try", form);
+  const form = () => {
+    const filled = new FormData();
+    filled.append("image", file, file.name || "image");
+    return filled;
   };
+  const asking = () => send("try", form());
   if (!live) {
     picture(URL.createObjectURL(file));
     last = asking;
+    seen = () => image("mattered", {}, form());
   }
-  return ask(asking);
+  return ask(asking, live);
 }
 
+// An answer belongs to the picture above it: it goes when another picture comes.
 function picture(address) {
   if (shown?.startsWith("blob:")) URL.revokeObjectURL(shown);
   shown = address;
@@ -43,11 +52,34 @@ function picture(address) {
   at("try-image").alt = "The image being classified";
   at("try-image").hidden = false;
   at("try-hint").hidden = true;
+  at("answer").replaceChildren(make("p", { class: "hint" }, "Looking…"));
+  at("why").replaceChildren();
 }
 
-async function ask(asking) {
-  const mine = ++asked, answer = await attempt(asking);
-  if (answer !== null && mine === asked) show(answer);
+async function ask(asking, quiet = false) {
+  const mine = ++asked, before = shown;
+  try {
+    const answer = await asking();
+    if (mine !== asked) return;
+    if (answer.picture && at("try-image").hidden && before === shown) await draw(answer.picture);
+    if (last) tries += 1;
+    if (!quiet) clear();
+    show(answer);
+  } catch (error) {
+    if (mine !== asked) return;
+    at("answer").replaceChildren(make("p", { class: "verdict unknown" }, "No answer"), make("p", {}, reason(error)));
+    at("why").replaceChildren();
+  }
+  told();
+}
+
+// A picture that the browser cannot show, such as a HEIC, as the studio decoded it.
+async function draw(encoded) {
+  const bytes = Uint8Array.from(atob(encoded), (letter) => letter.charCodeAt(0));
+  shown = URL.createObjectURL(new Blob([bytes], { type: "image/jpeg" }));
+  at("try-image").src = shown;
+  at("try-image").hidden = false;
+  at("try-hint").hidden = true;
 }
 
 function show(answer) {
@@ -57,16 +89,48 @@ function show(answer) {
   at("answer").replaceChildren(...[
     make("p", { class: answer.unknown ? "verdict unknown" : "verdict" }, verdict),
     make("ul", { class: "bars" }, ...bars),
+    answer.left_out ? make("p", { class: "hint", id: "left-out" }, leftOut(answer)) : null,
     answer.judged ? null : make("p", { class: "hint" }, "Still checking whether it is unknown."),
   ].filter(Boolean));
   const near = answer.nearest.map((one) =>
     make("figure", {}, make("img", { src: small(one.digest), alt: `A photo of ${one.label}` }), one.label));
+  at("why").replaceChildren(
+    mattered(answer),
+    ...(near.length ? [make("h3", {}, "Most similar photos"), make("div", { class: "near" }, ...near)] : []),
+    details(answer));
+}
+
+// Why a photo of the gallery has two figures.
+function leftOut({ left_out: { label, probability }, bars }) {
+  const same = label === bars[0].name && Math.abs(probability - bars[0].probability) < 0.01, says = `${label}, ${percent(probability)}`;
+  return same ? `It learned from this photo. Without it, it would say the same: ${says}.`
+    : `It learned from this photo, so it is surer here than of a new photo. Without this photo it would say ${says}.`;
+}
+
+function mattered(answer) {
+  const place = make("div", { class: "mattered" });
+  const button = make("button", { type: "button", onclick: async () => {
+    button.disabled = true;
+    button.textContent = "Looking…";
+    const mine = asked;
+    try {
+      const found = URL.createObjectURL(await seen());
+      if (mine !== asked) return;
+      place.replaceChildren(make("h3", {}, "What mattered"), make("img", { src: found, alt: `The parts that speak for ${answer.label} are bright`, onload: () => URL.revokeObjectURL(found) }),
+        make("p", { class: "hint" }, `Bright parts speak for ${answer.label}: without them the answer would be less sure.`));
+    } catch (error) {
+      place.replaceChildren(make("p", { class: "hint" }, reason(error)));
+    }
+  } }, "Show what mattered");
+  place.append(button);
+  return seen ? place : "";
+}
+
+function details(answer) {
   const parts = answer.parts.map((part) =>
     make("li", {}, make("span", {}, part.reading), make("span", {}, (part.value > 0 ? "+" : "") + part.value.toFixed(2))));
-  at("why").replaceChildren(
-    ...(near.length ? [make("h3", {}, "Most similar photos"), make("div", { class: "near" }, ...near)] : []),
-    make("h3", {}, `Why ${answer.label} rather than ${answer.second}?`),
+  return make("details", {}, make("summary", {}, "Details"),
+    make("p", { class: "hint" }, `Why ${answer.label} rather than ${answer.second}: log-odds from each layer of the network; positive numbers support the answer.`),
     make("ul", { class: "parts" }, ...parts,
-      make("li", {}, make("span", {}, "number of photos"), make("span", {}, answer.prior.toFixed(2)))),
-    make("p", { class: "hint" }, "Log-odds from each layer of the network; positive numbers support the answer."));
+      make("li", {}, make("span", {}, "number of photos"), make("span", {}, answer.prior.toFixed(2)))));
 }

@@ -1,0 +1,118 @@
+"""A phone's camera for the studio: one page on an address of the local network, and only what that page needs."""
+
+from __future__ import annotations
+
+import io
+import ipaddress
+import secrets
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib.resources import files
+
+import segno
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
+from markupsafe import Markup
+
+from yoro.errors import InputError
+from yoro.http.certificates import certified
+from yoro.http.errors import handle_errors
+from yoro.http.files import add_file
+from yoro.http.guard import PAGE_HEADERS, Access, Guard, Log
+from yoro.http.server import listen
+from yoro.http.settings import ServeSettings
+from yoro.reports.page import render
+from yoro.studio.workspace import Workspace
+
+API = "/phone/api"
+NOWHERE = ("192.0.2.1", 9)  # an address for documentation; asking which way leads there sends nothing
+FILES = {  # of the page: where they come from, and their type
+    "/": ("yoro.studio", "phone.html", "text/html; charset=utf-8"),
+    "/phone.js": ("yoro.studio", "phone.js", "text/javascript"),
+    "/phone.css": ("yoro.studio", "phone.css", "text/css"),
+    "/icon.svg": ("yoro.studio", "icon.svg", "image/svg+xml"),
+    "/camera.js": ("yoro.web", "camera.js", "text/javascript"),
+}
+
+
+@dataclass(frozen=True)
+class Phone:
+    """A door for a phone: its socket and certificate, and the token that its code holds."""
+
+    sock: socket.socket
+    context: ssl.SSLContext
+    fingerprint: str
+    token: str
+    settings: ServeSettings
+
+    @property
+    def address(self) -> str:
+        """Where the page is."""
+        host, port = self.sock.getsockname()[:2]
+        return f"https://{f'[{host}]' if ':' in host else host}:{port}/"
+
+    @property
+    def link(self) -> str:
+        """What the code says; browsers do not send what is behind the mark, so that no log has the token."""
+        return f"{self.address}#{self.token}"
+
+    def page(self) -> str:
+        """The page on this computer that shows the code."""
+        code = segno.make(self.link, error="m", micro=False).svg_inline(
+            dark="#000", light="#fff", border=3, omitsize=True
+        )
+        return render("phone.html", code=Markup(code), address=self.address, fingerprint=self.fingerprint)
+
+    def lines(self) -> str:
+        """The code in the characters of a terminal."""
+        drawn = io.StringIO()
+        segno.make(self.link, error="m", micro=False).terminal(drawn, compact=True)
+        return drawn.getvalue()
+
+
+def open_phone(settings: ServeSettings, host: str | None) -> Phone:
+    """Listen on an address of the local network, with a certificate and a token made for this run."""
+    mine = ServeSettings(
+        host=host or local_address(), port=settings.port and settings.port + 1, most_megabytes=settings.most_megabytes,
+        held_megabytes=settings.held_megabytes, read_seconds=settings.read_seconds, connections=32,
+    )  # fmt: skip
+    context, fingerprint = certified(mine.host)
+    return Phone(listen(mine), context, fingerprint, secrets.token_urlsafe(16), mine)
+
+
+def local_address() -> str:
+    """This machine's address in its network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect(NOWHERE)
+            found = str(sock.getsockname()[0])
+        except OSError:
+            found = "127.0.0.1"
+    if ipaddress.ip_address(found).is_loopback:
+        raise InputError(
+            "This computer is in no network that a phone could be in; connect it, or give --phone-address."
+        )
+    return found
+
+
+def phone_app(phone: Phone, work: Workspace, add: Callable[[Request, int], Awaitable[Response]], log: Log) -> Guard:
+    """The page, the names of the classes, and the way for photos into one of them; nothing else is there."""
+    app = FastAPI(title="YORO phone", openapi_url=None, docs_url=None, redoc_url=None)
+    for path, (package, name, kind) in FILES.items():
+        add_file(app, path, (files(package) / "page" / name).read_bytes(), kind)
+
+    @app.get(f"{API}/classes")
+    async def classes() -> Response:
+        with work.lock:
+            named = [{"id": number, "name": name} for number, name in work.state.classes.items()]
+        return JSONResponse({"classes": named})
+
+    @app.post(f"{API}/photos")
+    async def photos(request: Request, belongs: int) -> Response:
+        return await add(request, belongs)
+
+    handle_errors(app)
+    access = Access(phone.token, private=API, open=frozenset(FILES), headers=PAGE_HEADERS)
+    return Guard(app, phone.settings, access, log)

@@ -1,0 +1,72 @@
+"""The tray of unsorted photos: groups that look alike, and labels that can be accepted at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from yoro.desk.grouping import compared_space, group_alike
+from yoro.desk.proposals import Proposals
+from yoro.model.answers import log_answers
+from yoro.model.model import Json
+from yoro.studio.background_learner import Learner
+from yoro.studio.edits import UNSORTED
+from yoro.studio.solving import Learned
+from yoro.studio.training_data import Rows
+from yoro.studio.workspace import Workspace
+
+SHARES = (0.99, 0.95, 0.9)  # of labels expected to be right, that can be accepted at once
+FEWEST = 2  # photos that can be grouped
+
+
+class Tray:
+    """Groups of the unsorted photos; they stay as they are while some of them get their class."""
+
+    def __init__(self, work: Workspace, learner: Learner) -> None:
+        self._work, self._learner = work, learner
+        self._groups: list[list[str]] = []
+
+    def to_json(self) -> Json:
+        """The groups, the largest first, and what can be accepted; by digests."""
+        with self._work.lock:
+            unsorted = self._work.state.members(UNSORTED)
+        found = {digest: self._learner.response(digest) for digest in unsorted}
+        rows = {digest: row for digest, row in found.items() if row is not None}
+        accept = [] if self._learner.learned is None else acceptable(self._learner.learned, rows)
+        return {"groups": self._grouped(rows), "accept": accept, "waiting": len(unsorted) - len(rows)}
+
+    def _grouped(self, rows: Rows) -> list[list[str]]:
+        """The groups of before without what left them; all anew if there is a photo that is in none."""
+        if not set().union(*self._groups).issuperset(rows):
+            self._groups = groups_of(list(rows), rows, self._learner)
+        return [kept for group in self._groups if (kept := [digest for digest in group if digest in rows])]
+
+
+def groups_of(digests: Sequence[str], rows: Rows, learner: Learner) -> list[list[str]]:
+    """Photos that look alike, the largest group first; in a group, those nearest to its middle first."""
+    if len(digests) < FEWEST:
+        return [list(digests)] if digests else []
+    space = compared_space(learner.pipeline.layout, np.stack([rows[digest] for digest in digests]))
+    codes, groups = group_alike(space), []
+    for code in range(int(codes.max()) + 1):
+        mine = np.flatnonzero(codes == code)
+        order = np.argsort(-(space[mine] @ space[mine].mean(axis=0)), kind="stable")
+        groups.append([digests[i] for i in mine[order]])
+    return groups
+
+
+def acceptable(learned: Learned, rows: Rows) -> list[Json]:
+    """Labels that the classifier proposes, in parts of which a known share is expected to be right."""
+    if not rows:
+        return []
+    digests, model = list(rows), learned.classifier.model
+    probabilities = np.exp(log_answers(model, np.stack(list(rows.values()))))
+    found, most, parts = Proposals(np.arange(len(digests)), model.mapping.classes, probabilities), 0, list[Json]()
+    labels = found.labels
+    for share in (*SHARES, 0.0):
+        chosen, expected = found.sure(share)
+        if len(chosen) > most:
+            most = len(chosen)
+            parts.append({"expected": round(expected, 4), "photos": {digests[i]: labels[i] for i in chosen}})
+    return parts
