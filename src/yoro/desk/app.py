@@ -100,11 +100,7 @@ def make_app(session: Session, result: Result, settings: ServeSettings, log: Log
         learner.close()
 
     app = FastAPI(title="YORO desk", lifespan=running, openapi_url=None, docs_url=None, redoc_url=None)
-    page = Path(str(files("yoro.desk") / "page"))
-    app.mount("/desk/page", StaticFiles(directory=page))
-    app.mount("/studio/page", StaticFiles(directory=Path(str(files("yoro.studio") / "page"))))
-    app.get("/")(lambda: RedirectResponse(PAGE))
-    app.get(PAGE)(lambda: FileResponse(page / "index.html"))
+    mount_page(app, PAGE, "index.html")
 
     @app.get(f"{API}/state")
     def state() -> Response:
@@ -135,6 +131,15 @@ def make_app(session: Session, result: Result, settings: ServeSettings, log: Log
 
     handle_errors(app)
     return Guard(app, settings, Access(private=API, headers=PAGE_HEADERS), log)
+
+
+def mount_page(app: FastAPI, address: str, name: str) -> None:
+    """Serve a page of this room at an address, and what it shares with the studio's."""
+    page = Path(str(files("yoro.desk") / "page"))
+    app.mount("/desk/page", StaticFiles(directory=page))
+    app.mount("/studio/page", StaticFiles(directory=Path(str(files("yoro.studio") / "page"))))
+    app.get("/")(lambda: RedirectResponse(address))
+    app.get(address)(lambda: FileResponse(page / name))
 
 
 def state_of(desk: Desk, learning: bool) -> Json:

@@ -1,0 +1,87 @@
+"""A review of label issues: decisions, each saved in the list's column `action` as soon as it is made."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from yoro import limits
+from yoro.data.decoding import file_bytes
+from yoro.data.examples import checked_label
+from yoro.data.geometry import Geometry
+from yoro.data.lists import listed_rows
+from yoro.data.processes import DecoderPool
+from yoro.data.thumbnails import thumbnail
+from yoro.environment import cores
+from yoro.errors import ImageError, InputError
+from yoro.files.rows import write_rows
+from yoro.trust.label_cleaning import ACTIONS, RELABEL, beside, plain_cell
+
+PICTURE = Geometry(384, fit="crop")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is done with a reviewed list: applied to files and model, or undone; each returns a sentence on it."""
+
+    apply: Callable[[], str]
+    undo: Callable[[], str]
+    applied: Callable[[], bool]
+
+
+class Review:
+    """The rows of a list of issues, and what was decided about each; the list is the only state."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._lock = path, threading.RLock()
+        self.rows = [{key: plain_cell(value) for key, value in row.items()} for _, row in listed_rows(path)]
+        lacking = {"path", "label", "issue", "proposed", "action"} - set(self.rows[0] if self.rows else ())
+        if lacking or len(self.rows) > limits.STUDIO_PHOTOS:
+            raise InputError(f"'{path}' is no list of issues that can be reviewed; `yoro issues DATA --fix` makes one.")
+        self._decoders: DecoderPool | None = None
+
+    def close(self) -> None:
+        """End the processes that decode pictures."""
+        if self._decoders is not None:
+            self._decoders.close()
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes that the list names, sorted."""
+        return sorted({row[key] for row in self.rows for key in ("label", "proposed") if row[key]})
+
+    def decide(self, at: int, action: str, proposed: str = "") -> None:
+        """Decide about an image, in all of its rows, and save the list; an empty action takes the decision back."""
+        if not 0 <= at < len(self.rows) or action not in ("", *ACTIONS):
+            raise InputError(f"There is no issue {at} with the action {action!r:.40}; use {', '.join(ACTIONS)}.")
+        with self._lock:
+            row = self.rows[at]
+            new = checked_label(proposed or row["proposed"]) if action == RELABEL else ""
+            if new == row["label"]:
+                raise InputError(f"The label is {new!r} already; choose another class, or keep it.")
+            changed = [
+                {**one, "action": action, "proposed": new or one["proposed"]} if _same(one, row) else one
+                for one in self.rows
+            ]
+            write_rows(iter([dict[str, object](one) for one in changed]), self.path.suffix[1:].lower(), self.path)
+            self.rows = changed
+
+    def picture(self, at: int, *, like: bool = False) -> bytes | None:
+        """A JPEG of an issue's image, or of the one that it is like; None if its file is gone or unreadable."""
+        name = self.rows[at].get("like" if like else "path", "") if 0 <= at < len(self.rows) else ""
+        if not name:
+            return None
+        with self._lock:
+            self._decoders = self._decoders or DecoderPool(cores())
+        try:
+            decoded = self._decoders.decode(file_bytes(beside(self.path, name)), name, PICTURE)
+        except (OSError, ImageError):
+            return None
+        return thumbnail(decoded.pixels[0], PICTURE.side)
+
+
+def _same(one: dict[str, str], other: dict[str, str]) -> bool:
+    """Whether two rows are about the same image."""
+    return (one["path"], one["label"]) == (other["path"], other["label"])
