@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 import yoro
-from browser import INSECURE, Page, browser, chromium, served
+from browser import INSECURE, Page, browser, chromium, lacking, served
 from command_line import run
 from conftest import fetch, once
 from photos import PHOTOS, crops, write_folder
@@ -23,6 +23,8 @@ from yoro.trust.out_of_distribution import out_of_distribution_score
 
 READY = "document.documentElement.dataset.state === 'ready'"
 LONG = pytest.mark.long
+ENGINE = Path(yoro.__file__).parent / "web" / "engine"
+LINE = 2.5e6  # bytes a second of a line of 20 Mbit/s
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -52,7 +54,10 @@ def model(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def site(model, packages) -> Path:
-    run("export", model, "--web", model.with_name("site"), "--runtime", packages)
+    """The page with the runtime that the package brings."""
+    if not ENGINE.is_dir():
+        lacking("The package was built without npm: install it again with a network")
+    run("export", model, "--web", model.with_name("site"), cwd=model.parent)
     return model.with_name("site")
 
 
@@ -82,7 +87,7 @@ def answered(page: Page, files: list[Path]) -> list[dict]:
 
 
 def assert_equal_to_python(page: Page, model: Path, files: list[Path]) -> None:
-    """The same labels, and probabilities and strangeness that differ by the noise of float32 alone."""
+    """The same labels, and probabilities and strangeness that differ by weights in half precision alone."""
     classifier = yoro.load(model)
     measure = out_of_distribution_score(classifier.model)
     found = answered(page, files)
@@ -91,9 +96,9 @@ def assert_equal_to_python(page: Page, model: Path, files: list[Path]) -> None:
     expected = np.exp(np.concatenate([batch.log_probabilities for batch in batches]))
     probabilities = np.array([one["probabilities"] for one in found])
     assert (probabilities.argmax(axis=1) == expected.argmax(axis=1)).all()
-    assert np.abs(probabilities - expected).max() < 1e-4  # 1e-3 is promised; 1e-6 was seen
+    assert np.abs(probabilities - expected).max() < 1e-2  # as is promised; 5e-3 was seen, of 37 breeds
     strange = np.concatenate([measure(batch.responses) for batch in batches])
-    assert np.allclose([one["strangeness"] for one in found], strange, atol=1e-2)
+    assert np.allclose([one["strangeness"] for one in found], strange, rtol=5e-2, atol=5e-2)  # 0.15 of 4.4 was seen
 
 
 def photographs(folder: Path, count: int, suffix: str) -> list[Path]:
@@ -176,7 +181,8 @@ def test_transparent_grey_and_palette_images_are_answered_as_by_predict(page, mo
         image.save(file)
     found = answered(page, files)
     expected = yoro.load(model).predict_proba([str(file) for file in files])
-    assert np.abs(np.array([one["probabilities"] for one in found]) - expected).max() < 1e-3
+    probabilities = np.array([one["probabilities"] for one in found])
+    assert np.abs(probabilities - expected).max() < 1e-2  # as is promised; 1.4e-3 was seen
 
 
 def test_what_is_no_photo_is_said_and_the_others_are_answered(page, tmp_path):
@@ -225,7 +231,8 @@ def test_what_is_unlike_the_fitted_photos_is_called_unknown_as_strictly_as_is_ch
     rows = page.run("import('./app.js').then((app) => app.table())")
     here, there = (list(csv.reader(io.StringIO(text))) for text in (rows, said))
     assert here[0] == there[0]
-    assert here[1][1:] == there[1][1:]
+    assert here[1][1] == there[1][1] == ""
+    assert [float(figure) for figure in here[1][2:]] == pytest.approx([float(f) for f in there[1][2:]], abs=1e-2)
     choose = "const strict = document.getElementById('strict'); strict.value = '0';"
     page.run(f"{choose} strict.dispatchEvent(new Event('change'))")
     assert "Unknown" not in page.run("document.querySelector('#list .verdict').textContent")
@@ -301,6 +308,29 @@ def test_the_page_works_without_its_server_once_it_was_loaded(site, model, tmp_p
         assert_equal_to_python(page, model, photographs(tmp_path / "new", 1, ".png"))
 
 
+def test_all_that_the_page_loads_takes_seven_seconds_of_a_line_of_20_megabits(opened, site):
+    """Whatever the server does: this one compresses nothing. Ten seconds are promised; three are left to start."""
+    opened_page, address = opened
+    opened_page.open(address)
+    opened_page.until(READY)
+    loaded = {
+        asked.removeprefix(address) or "index.html" for asked in opened_page.requests if asked.startswith(address)
+    }
+    assert {"ort.packed", "model.packed"} < loaded
+    assert sum((site / name).stat().st_size for name in loaded) / LINE < 7
+
+
+@LONG
+def test_a_file_cut_short_says_so(site, tmp_path):
+    shutil.copytree(site, tmp_path / "site")
+    packed = tmp_path / "site" / "model.packed"
+    packed.write_bytes(packed.read_bytes()[:-1000])
+    with served(tmp_path / "site") as address, browser() as page:
+        page.open(address)
+        page.until("document.documentElement.dataset.state === 'failed'")
+        assert "model.packed is incomplete or damaged" in page.run("document.body.innerText")
+
+
 def test_a_page_opened_as_a_file_says_what_to_type(site):
     with browser() as page:
         page.open((site / "index.html").as_uri())
@@ -311,8 +341,8 @@ def test_a_page_opened_as_a_file_says_what_to_type(site):
 @LONG
 def test_a_folder_that_lacks_its_graph_says_so(site, tmp_path):
     shutil.copytree(site, tmp_path / "site")
-    (tmp_path / "site" / "model.onnx").unlink()
+    (tmp_path / "site" / "model.packed").unlink()
     with served(tmp_path / "site") as address, browser() as page:
         page.open(address)
         page.until("document.documentElement.dataset.state === 'failed'")
-        assert "model.onnx could not be fetched: the server says 404." in page.run("document.body.innerText")
+        assert "model.packed could not be loaded (the server answered 404)." in page.run("document.body.innerText")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-import shutil
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -16,20 +16,27 @@ from yoro import limits
 from yoro.environment import __version__
 from yoro.errors import InputError, SourceError, StoreError
 from yoro.files.atomic import check_writable, drafted_folder
-from yoro.model.onnx_export import checked_export, draft_side, run_graph, trial_images
+from yoro.model.answers import log_answers
+from yoro.model.onnx_export import checked_export, draft_side, run_graph, trial_images, verify_export
 from yoro.model.open_model import OpenModel
 from yoro.trust.out_of_distribution import OutOfDistributionScore, out_of_distribution_score
-from yoro.web.browser_runtime import FILES, Runtime
+from yoro.web.browser_runtime import FILES, LICENCES, Runtime
+from yoro.web.half_precision import halve_weights
 from yoro.web.out_of_distribution_graph import OUTPUT, add_strangeness
 
-FORMAT = 1  # of model.json
-FACTS, GRAPH = "model.json", "model.onnx"
+FORMAT = 2  # of model.json
+# Packed with gzip, which the page undoes itself: many static hosts do not compress. The ending is one that no server
+# takes for an encoding, which the browser would undo before the page does.
+FACTS, GRAPH = "model.json", "model.packed"
+FORMER = ("model.onnx", "ort.wasm")  # of pages of format 1, which are replaced
 PAGE = (  # files of the folder `page`
     *("index.html", "style.css", "icon.svg", "service.js"),
     *("app.js", "list.js", "answer.js", "files.js", "camera.js"),
-    *("worker.js", "pixels.js", "resize.js"),
+    *("local.js", "worker.js", "pixels.js", "resize.js"),
 )
 TOLERANCE = 1e-3  # of an out-of-distribution score; its standard deviation among the training images is about one
+HALF_TOLERANCE = 1e-2  # of a probability where weights are stored in float16; 5e-3 was seen
+HALF_SCORE_TOLERANCE = 5e-2  # of a score likewise, or its share; 0.15 of 4.4 was seen, of a photo unlike all others
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ class WebExport:
 
     size: int  # bytes of all files
     difference: float  # the largest in a probability on trial images
+    halved: bool  # whether the weights are stored in float16
     unknown: bool  # whether the page can reject out-of-distribution images
 
 
@@ -57,22 +65,33 @@ def check_web_target(folder: Path, *, force: bool) -> None:
 def export_web(classifier: OpenModel, folder: Path, runtime: Runtime, *, force: bool = False) -> WebExport:
     """Write the page, after comparing its graph with the answers of the classifier."""
     check_web_target(folder, force=force)
+    if classifier.pipeline.geometry.published:
+        raise InputError(
+            "This model reads pixels as published, without EXIF rotation, and a browser turns photos upright. "
+            "For a page, fit without --protocol paper."
+        )
     graph, difference = checked_export(classifier)
     measure = _measure(classifier)
     if measure is not None:
         graph = _with_strangeness(classifier, graph, measure)
-    own = {*PAGE, *FILES, FACTS, GRAPH}
+    half = _halved(classifier, graph, measure)
+    if half is not None:
+        graph, difference = half
+    own = {*PAGE, *FILES, *LICENCES, FACTS, GRAPH, *FORMER}
     with drafted_folder(folder, own=own.__contains__) as draft:
-        (draft / GRAPH).write_bytes(graph)
+        (draft / GRAPH).write_bytes(gzip.compress(graph, mtime=0))
         for name, file in runtime.files.items():
-            shutil.copyfile(file, draft / name)
+            content = file.read_bytes()
+            (draft / name).write_bytes(gzip.compress(content, mtime=0) if name.endswith(".packed") else content)
         for name in PAGE:
             (draft / name).write_bytes(resources.files("yoro.web").joinpath("page", name).read_bytes())
         sizes = {file.name: file.stat().st_size for file in sorted(draft.iterdir())}
-        facts = _facts(classifier, measure, runtime) | {"files": sizes}
+        facts = {"yoro_web": FORMAT, "runtime": runtime.version, "files": sizes} | described_model(classifier, measure)
         content = json.dumps(facts, ensure_ascii=False, allow_nan=False).encode()
         (draft / FACTS).write_bytes(content)
-    return WebExport(sum(sizes.values()) + len(content), difference, measure is not None)
+        for name, (package, licence) in LICENCES.items():  # for people; the page does not load them
+            (draft / name).write_bytes((resources.files(package) / licence).read_bytes())
+    return WebExport(sum(sizes.values()) + len(content), difference, half is not None, measure is not None)
 
 
 def _is_ours(folder: Path) -> bool:
@@ -99,26 +118,44 @@ def _with_strangeness(classifier: OpenModel, graph: bytes, measure: OutOfDistrib
     add_strangeness(model, measure)
     if model.ByteSize() > limits.ONNX_FILE_BYTES:
         raise SourceError("The graph is too large for one file together with the out-of-distribution score.")
-    images = trial_images(classifier.pipeline.prompt.image_side)
-    expected = measure(classifier.answering.respond(images))
-    (found,) = run_graph(model, images, [OUTPUT])
-    difference = np.abs(found - expected) / np.maximum(1.0, np.abs(expected))
-    if not difference.max() <= TOLERANCE:  # so that NaN is refused too
+    difference = _score_difference(classifier, model, measure)
+    if not difference <= TOLERANCE:  # so that NaN is refused too
         raise SourceError(
-            f"The exported graph's out-of-distribution scores are off by {difference.max():.1e}; "
+            f"The exported graph's out-of-distribution scores are off by {difference:.1e}; "
             f"at most {TOLERANCE:.0e} was expected. Nothing was written."
         )
     return bytes(model.SerializeToString())
 
 
-def _facts(classifier: OpenModel, measure: OutOfDistributionScore | None, runtime: Runtime) -> dict[str, object]:
-    """What the page needs to know, and shows, about the model."""
+def _score_difference(classifier: OpenModel, model: onnx.ModelProto, measure: OutOfDistributionScore) -> float:
+    """The largest difference of a score on trial images, relative where scores are large."""
+    images = trial_images(classifier.pipeline.prompt.image_side)
+    expected = measure(classifier.answering.respond(images))
+    (found,) = run_graph(model, images, [OUTPUT])
+    return float((np.abs(found - expected) / np.maximum(1.0, np.abs(expected))).max())
+
+
+def _halved(classifier: OpenModel, graph: bytes, measure: OutOfDistributionScore | None) -> tuple[bytes, float] | None:
+    """The graph with its weights in float16, and its largest difference in a probability; None if that is too large."""
+    model, pipeline = onnx.load_from_string(graph), classifier.answering
+    halve_weights(model)
+    images = trial_images(pipeline.prompt.image_side)
+    expected = np.exp(log_answers(classifier.model, pipeline.respond(images)))
+    try:
+        difference = verify_export(model, images, expected, HALF_TOLERANCE)
+    except SourceError:
+        return None
+    if measure is not None and not _score_difference(classifier, model, measure) <= HALF_SCORE_TOLERANCE:
+        return None
+    return bytes(model.SerializeToString()), difference
+
+
+def described_model(classifier: OpenModel, measure: OutOfDistributionScore | None) -> dict[str, object]:
+    """What a page needs to know, and shows, about the model."""
     model, geometry = classifier.model, classifier.pipeline.geometry
     licence = model.origin.source.get("licence")
     return {
-        "yoro_web": FORMAT,
         "version": __version__,
-        "runtime": runtime.version,
         "classes": list(model.mapping.classes),
         "examples": round(model.statistics.total),
         "source": model.origin.name,

@@ -17,10 +17,11 @@ export function ranked(classes, probabilities) {
   return order.map((i) => ({ name: classes[i], probability: probabilities[i] }));
 }
 
-// An answer as it is shown, listed and saved.
+// An answer as it is shown, listed and saved; that of a service is ranked and has its typicality.
 export function judged(facts, answer, share) {
-  const best = ranked(facts.classes, answer.probabilities);
-  const typical = facts.fitted && answer.strangeness !== null ? typicality(answer.strangeness, facts.fitted) : null;
+  const best = answer.best ?? ranked(facts.classes, answer.probabilities);
+  const here = () => (facts.fitted && answer.strangeness !== null ? typicality(answer.strangeness, facts.fitted) : null);
+  const typical = answer.best ? answer.typical : here();
   return { best, typical, unknown: typical !== null && typical <= share };
 }
 

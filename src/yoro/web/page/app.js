@@ -1,4 +1,5 @@
-// The page: what a person does, and what is shown. Photos go to the worker of this page and nowhere else.
+// The page: what a person does, and what is shown. Who answers is another module: local.js runs the model in this
+// browser, and photos stay in it; of a page that `yoro serve` gives, remote.js asks that service.
 
 import { csv, judged } from "./answer.js";
 import { Camera } from "./camera.js";
@@ -9,9 +10,8 @@ const REJECTED = [100, 20, 10]; // one in so many photos of known classes is cal
 const USUAL = 20;
 const at = (id) => document.getElementById(id);
 
-const waiting = new Map(); // of questions to the worker, by number
-let asked = 0;
-let worker = null;
+const headers = {}; // of requests to a service that wants a token
+let answers = null;
 let list = null;
 let facts = null;
 let camera = null;
@@ -21,41 +21,39 @@ at("loading").hidden = false;
 start().catch((error) => fail(error.message || String(error)));
 
 async function start() {
-  const response = await fetch("model.json");
+  const response = await fetch("model.json", { headers });
+  if (response.status === 401) return lock();
   if (!response.ok) throw new Error(`model.json could not be loaded (the server answered ${response.status}).`);
   facts = await response.json();
+  at("locked").hidden = true;
   describe();
   list = new AnswerList(at("list"), facts, count);
-  worker = new Worker("worker.js", { type: "module" });
-  worker.onmessage = ({ data }) => heard(data);
-  worker.onerror = (event) => fail(event.message || "This browser could not start the page's background worker.");
-  worker.postMessage({ facts });
+  const { Answers } = await import(facts.service ? "./remote.js" : "./local.js");
+  answers = new Answers(facts, headers);
+  await answers.start(loading, fail);
+  ready();
 }
 
-function heard(data) {
-  if (data.total) {
-    at("progress").value = data.loaded / data.total;
-    at("loading-text").textContent = `Loading the model: ${mega(data.loaded)} of ${mega(data.total)} MB`;
-  } else if (data.starting) {
-    at("progress").removeAttribute("value");
-    at("loading-text").textContent = "Starting the model…";
-  } else if (data.ready) {
-    ready();
-  } else if (data.id === null) {
-    fail(data.error);
-  } else {
-    const { give, refuse } = waiting.get(data.id);
-    waiting.delete(data.id);
-    if (data.error) refuse(new Error(data.error));
-    else give(data);
-  }
+function loading(said, share) {
+  at("loading-text").textContent = said;
+  if (share === null) at("progress").removeAttribute("value");
+  else at("progress").value = share;
+}
+
+// The service wants a token, which is kept in this page only.
+function lock() {
+  at("loading").hidden = true;
+  at("locked").hidden = false;
+  at("token-wrong").textContent = headers.authorization ? "This token is wrong." : "";
+  at("token").value = "";
+  at("token").focus();
 }
 
 function ready() {
   at("loading").hidden = true;
   at("ask").hidden = false;
   document.documentElement.dataset.state = "ready";
-  if ("serviceWorker" in navigator) {
+  if ("serviceWorker" in navigator && !facts.service) {
     navigator.serviceWorker
       .register("service.js")
       .then(() => navigator.serviceWorker.ready)
@@ -72,19 +70,12 @@ function fail(reason) {
   document.documentElement.dataset.state = "failed";
 }
 
-function ask(question, transfer = []) {
-  const id = ++asked;
-  return new Promise((give, refuse) => {
-    waiting.set(id, { give, refuse });
-    worker.postMessage({ id, ...question }, transfer);
-  });
-}
-
 function describe() {
   const { classes, examples, source, licence, version } = facts;
   const named = classes.length <= 6 ? `: ${classes.join(", ")}` : "";
-  at("about").textContent =
-    `${classes.length} classes${named}. Your photos stay on this device.`;
+  const where = facts.service ? "Photos are sent to this service, which does not keep them." : "Your photos stay on this device.";
+  at("about").textContent = `${classes.length} classes${named}. ${where}`;
+  at("to-docs").hidden = !facts.service;
   const terms = licence ? ` (${licence})` : "";
   at("facts").textContent =
     `Trained on ${examples.toLocaleString("en")} photos with the backbone ${source}${terms}. Made with yoro ${version}.`;
@@ -108,7 +99,7 @@ async function take(items) {
   for (const { file, entry } of entries) {
     if (!list.entries.includes(entry)) continue; // removed meanwhile
     try {
-      list.answered(entry, await ask({ file }));
+      list.answered(entry, await answers.ask({ file }));
     } catch (error) {
       list.failed(entry, error.message);
     }
@@ -138,7 +129,7 @@ async function openCamera() {
 
 async function watched(frame) {
   try {
-    const answer = await ask({ frame }, [frame.data.buffer]);
+    const answer = await answers.ask({ frame }, [frame.data.buffer]);
     if (!camera.open) return; // closed meanwhile
     const judgement = judged(facts, answer, Number(at("strict").value));
     at("live").classList.toggle("unknown", judgement.unknown);
@@ -164,14 +155,17 @@ function save() {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-const mega = (bytes) => (bytes / 1e6).toFixed(1);
-
 function chosen({ target }) {
   const files = [...target.files]; // the list is emptied with the field, so that the same file can be chosen again
   target.value = "";
   take(files);
 }
 
+at("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  headers.authorization = `Bearer ${at("token").value.trim()}`;
+  start().catch((error) => fail(error.message || String(error)));
+});
 at("again").addEventListener("click", () => location.reload());
 at("choose").addEventListener("click", () => at("files").click());
 at("choose-folder").addEventListener("click", () => at("folder").click());
@@ -214,7 +208,7 @@ export function table() {
 // The answers so far, in the order of the list; for whoever tests the page.
 export function rawAnswers() {
   return list.entries.map(({ path, answer, error }) => {
-    const figures = answer && { probabilities: [...answer.probabilities], strangeness: answer.strangeness };
-    return { path, error, ...figures };
+    const { probabilities = [], strangeness, best, typical } = answer ?? {};
+    return { path, error, ...(answer && { probabilities: [...probabilities], strangeness, best, typical }) };
   });
 }

@@ -3,7 +3,7 @@
 export class Camera {
   constructor(video, answer) {
     this.video = video;
-    this.answer = answer; // a frame in, a promise out
+    this.answer = answer; // a frame in, a promise out; null if nobody watches
     this.stream = null;
   }
 
@@ -15,7 +15,7 @@ export class Camera {
     this.stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" }, audio: false });
     this.video.srcObject = this.stream;
     await this.video.play();
-    this.watch(this.stream);
+    if (this.answer) this.watch(this.stream);
   }
 
   stop() {
@@ -46,8 +46,8 @@ export class Camera {
   }
 
   // What is seen now, as a file.
-  async picture(name) {
-    const blob = await new Promise((give) => this.drawn().toBlob(give, "image/png"));
-    return new File([blob], name, { type: "image/png" });
+  async picture(name, type = "image/png") {
+    const blob = await new Promise((give) => this.drawn().toBlob(give, type, 0.92));
+    return new File([blob], name, { type });
   }
 }
