@@ -4,6 +4,7 @@ import base64
 import io
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
@@ -13,16 +14,18 @@ import pytest
 from PIL import Image
 
 import yoro
+from browser import browser
 from command_line import run
 from yoro.data.thumbnails import thumbnail
 from yoro.discriminant.selection import Choice
 from yoro.errors import InputError
 from yoro.model.metrics import Evaluation, Tally
-from yoro.reports.evaluation import MOST_MISTAKES, Mistake, fit_report, report_html, shrinkage_curve
+from yoro.reports.evaluation import MOST_MISTAKES, Answered, fit_report, report_html, shrinkage_curve
 from yoro.reports.page import text
 from yoro.reports.svg import element
 
 VOID = {"meta", "br", "img", "wbr", "link", "hr", "input"}
+AXE = Path(__file__).parents[1] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 HOSTILE = ["<script>alert(1)</script>", "\"><img src=x onerror='alert(1)'>", "a&b;</td>", "' onload='x", "http://evil/"]
 
 
@@ -74,9 +77,9 @@ def evaluation(names: list[str], n: int = 600, seed: int = 0, empty: tuple[int, 
     return tally.result()
 
 
-def mistakes(count: int, truth: str = "cat", answer: str = "dog", file: str = "cat/{}.jpg") -> list[Mistake]:
+def mistakes(count: int, truth: str = "cat", answer: str = "dog", file: str = "cat/{}.jpg") -> list[Answered]:
     small = thumbnail(np.full((20, 30, 3), 90, dtype=np.uint8))
-    return [Mistake(file.format(i), truth, answer, i / max(count, 1), small) for i in range(count)]
+    return [Answered(file.format(i), truth, answer, i / max(count, 1), small) for i in range(count)]
 
 
 def page(names: list[str], choice: Choice | None = None, wrong=(), facts=None, **options) -> str:
@@ -87,7 +90,7 @@ def assert_self_contained(html: str) -> None:
     parsed = Page(html)
     for tag, attributes in parsed.tags:
         assert tag not in {"script", "link", "iframe", "object", "base", "form"}
-        assert "href" not in attributes
+        assert (attributes.get("href") or "#").startswith("#")
         assert not [key for key in attributes if key.startswith("on")]
         assert (attributes.get("src") or "data:image/").startswith("data:image/")
     style = html[html.index("<style>") : html.index("</style>")]
@@ -219,9 +222,9 @@ def test_most_certain_mistakes_are_shown_first():
 
 def test_thumbnails_must_be_small_pictures():
     with pytest.raises(InputError, match="neither a JPEG nor a PNG"):
-        page(["cat", "dog"], None, [Mistake("a.svg", "cat", "dog", 0.5, b"<svg onload='x'>")])
+        page(["cat", "dog"], None, [Answered("a.svg", "cat", "dog", 0.5, b"<svg onload='x'>")])
     with pytest.raises(InputError, match="100,003 bytes"):
-        page(["cat", "dog"], None, [Mistake("a.jpg", "cat", "dog", 0.5, b"\xff\xd8\xff" + bytes(100_000))])
+        page(["cat", "dog"], None, [Answered("a.jpg", "cat", "dog", 0.5, b"\xff\xd8\xff" + bytes(100_000))])
 
 
 @pytest.mark.parametrize(
@@ -377,3 +380,72 @@ def test_what_was_skipped_and_what_is_there_twice_is_on_the_page(tmp_path):
         code=1,
     )
     assert "Report written to c.html" in done.stderr
+
+
+def test_cells_of_the_matrix_open_their_photos_and_nothing_else_does():
+    names = ["1", "2", "10"]
+    measured = evaluation(names, n=300)
+    small = thumbnail(np.full((20, 30, 3), 90, dtype=np.uint8))
+    seen = [Answered(f"{i}.jpg", "2", "10", 0.9, small) for i in range(9)]
+    seen += [Answered("right.jpg", "1", "1", 0.4, small), Answered("elsewhere.jpg", "gone", "1", 0.4, small)]
+    html = report_html("t", measured, None, seen, {}, basis="b")
+    assert_self_contained(html)
+    parsed = Page(html)
+    links = [a["href"] for tag, a in parsed.tags if tag == "a" and a["href"] != "#matrix"]
+    opened = [a["id"] for tag, a in parsed.tags if (a.get("class") or "") == "cell"]
+    assert links == ["#cell-0-0", "#cell-1-2"]  # 1, 2, 10: in the order in which people count
+    assert [f"#{place}" for place in opened] == links
+    assert "2 taken for 10: 6 of" in parsed.text
+
+
+def test_a_hundred_classes_show_their_worst_part_first():
+    names = [f"class {i}" for i in range(102)]
+    measured = evaluation(names, n=2000)
+    parsed = Page(page(names, n=2000))
+    heads = [a["title"] for tag, a in parsed.tags if tag == "th" and a.get("scope") == "col"]
+    assert 2 <= len(heads) <= 12
+    assert {measured.mistakes[0].truth, measured.mistakes[0].answer} <= set(heads)
+    assert heads == sorted(heads, key=lambda name: int(name.split()[1]))
+    assert [a["class"] for tag, a in parsed.tags if tag == "input"] == ["x1", "x2", "x4"]
+
+
+def test_a_hundred_per_cent_on_fitted_photos_is_grey_and_says_why():
+    names = ["a", "b"]
+    tally = Tally(tuple(names))
+    tally.update(np.log(np.array([[0.9, 0.1], [0.1, 0.9]])), names)
+    grey = [report_html("t", replace(tally.result(), fitted=n), None, [], {}, basis="b") for n in (0, 2)]
+    assert 'class="card grey"' not in grey[0]
+    assert 'class="card grey"><span>Accuracy, fitted</span><b>100.0' in grey[1]
+    assert "not what to expect of new ones" in grey[1]
+
+
+def test_thresholds_tell_what_is_refused_and_how_much_of_the_rest_is_right():
+    confidence, right = np.array([0.55, 0.65, 0.92, 0.97]), np.array([False, True, True, True])
+    tally = Tally(("a", "b"))
+    tally.update(np.log(np.stack([confidence, 1 - confidence], axis=1)), ["a" if good else "b" for good in right])
+    found = {one.confidence: one for one in tally.result().thresholds}
+    for at, one in found.items():
+        given = confidence >= at
+        assert one.refused == 1 - given.mean()
+        assert one.recall == (given & right).sum() / 4
+        assert one.precision == ((given & right).sum() / given.sum() if given.any() else None)
+    assert found[0.6].refused == 0.25
+    assert found[0.99].precision is None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("classes", [6, 102])
+def test_axe_finds_no_fault_and_a_click_on_a_cell_shows_its_photos(tmp_path, classes):
+    names = [f"class {i}" for i in range(classes)]
+    measured, small = evaluation(names, n=20 * classes), thumbnail(np.full((20, 30, 3), 90, dtype=np.uint8))
+    seen = [Answered(f"{pair.truth}.jpg", pair.truth, pair.answer, 0.9, small) for pair in measured.mistakes[:30]]
+    (tmp_path / "report.html").write_text(report_html("t", measured, None, seen, {}, basis="b"))
+    with browser() as page:
+        for dark in (False, True):
+            page.resize(1280, 900, dark=dark)
+            page.open((tmp_path / "report.html").as_uri())
+            page.run(AXE.read_text())
+            assert page.run("return axe.run().then((result) => result.violations.map((one) => one.id))") == []
+        assert page.run("return [...document.querySelectorAll('.cell')].every((cell) => !cell.offsetHeight)")
+        page.click(".matrix td.w a")
+        page.until("return document.querySelector('.cell:target')?.offsetHeight > 50")

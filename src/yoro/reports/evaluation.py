@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 from PIL import Image
 
-from yoro.data.examples import Example
+from yoro.data.examples import Example, natural_order
 from yoro.data.thumbnails import SQUASHED, thumbnail_of
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
@@ -37,15 +37,17 @@ MOST_FILES = 100  # named one by one: what could not be read, what is there twic
 LEVELS = 10  # of colour in that table, styled in report.css
 LARGEST_PICTURE = 1000  # pixels of a side; with more classes, neighbours share a pixel
 RIGHT, WRONG = (46, 118, 220), (226, 96, 26)  # colours of a picture, seen on white and on black
-MOST_MISTAKES = 24  # thumbnails on a page
+MOST_MISTAKES = 24  # of the worst, on a page
+MOST_PHOTOS, EACH = 240, 6  # that cells of the matrix open: of all, and of one
+PART = 12  # classes of the worst part of a matrix that is a drawing
 MOST_CONFUSIONS = 20  # listed beside a picture; beside a table of numbers half as many
 MOST_BYTES = 65_536  # of one thumbnail; one made by `thumbnail` has about 4,000
 JPEG = b"\xff\xd8\xff"
 
 
 @dataclass(frozen=True)
-class Mistake:
-    """A wrong answer: the file's name, the true class, the answer and its probability, a small JPEG or PNG."""
+class Answered:
+    """An answer, wrong or right: the file's name, the true class, the answer and its probability, a small picture."""
 
     name: str
     truth: str
@@ -63,13 +65,49 @@ class Mistake:
             raise InputError(f"The thumbnail of {self.name!r} is neither a JPEG nor a PNG.")
 
 
-class Wrong(NamedTuple):
-    """A wrong answer before its picture is made; in this order, the most certain is the largest."""
+class Seen(NamedTuple):
+    """An answer before its picture is made; in this order, the most surprising is the largest."""
 
-    probability: float
+    surprise: float  # the probability of a wrong answer, the lack of it for a right one
     name: str
     truth: str
     answer: str
+    probability: float
+
+
+class Photos:
+    """What a page shows: the most confident mistakes, and the most surprising answers of every cell of the matrix."""
+
+    def __init__(self, classes: tuple[str, ...]) -> None:
+        self._classes = classes
+        self.worst: list[Seen] = []
+        self.cells: dict[tuple[str, str], list[Seen]] = {}  # by true class and answer
+
+    def add(self, batch: Answers) -> None:
+        """Look at the answers of one more batch."""
+        best, sure = batch.log_probabilities.argmax(axis=1), np.exp(batch.log_probabilities.max(axis=1))
+        wrong = []
+        for name, label, i, probability in zip(batch.names, batch.labels or [], best, sure.tolist(), strict=True):
+            answer = self._classes[i]
+            one = Seen(probability if answer != label else 1.0 - probability, name, label, answer, probability)
+            if answer != label:
+                wrong.append(one)
+            if len(self._classes) <= DRAWN:
+                cell = self.cells.setdefault((label, answer), [])
+                (heapq.heappush if len(cell) < EACH else heapq.heappushpop)(cell, one)
+        self.worst = heapq.nlargest(MOST_MISTAKES, [*self.worst, *wrong])
+
+    def shown(self, pictures: Mapping[str, Example], most: int = MOST_PHOTOS) -> list[Answered]:
+        """The mistakes, and at most so many of the cells, wrong ones first, whose pictures can be made."""
+        cells = sorted(self.cells.items(), key=lambda cell: (cell[0][0] == cell[0][1], -len(cell[1]), cell[0]))
+        few = [one for _, cell in cells for one in sorted(cell, reverse=True)][:most]
+        made = []
+        for one in dict.fromkeys([*self.worst, *few]):
+            example = pictures.get(one.name)
+            small = thumbnail_of(example, SQUASHED)
+            if example is not None and small is not None:
+                made.append(Answered(example.name, one.truth, one.answer, one.probability, small))
+        return made
 
 
 def evaluation_report(
@@ -81,38 +119,40 @@ def evaluation_report(
     progress: bool = False,
 ) -> tuple[Evaluation, str]:
     """The metrics on labelled data, and the report."""
-    evaluation, mistakes, twice = _measured(classifier, data, loading, progress, prior)
+    evaluation, photos, pictures, twice = _measured(classifier, data, loading, progress, prior)
     model = classifier.model
     title = f"Evaluation: {len(classifier.names)} classes"
     given = f" of {data}" if isinstance(data, str | Path) else ""
     basis = f"{evaluation.n:,} labelled examples{given}"
-    return evaluation, report_html(title, evaluation, model.choice, mistakes, _facts(model), basis=basis, twice=twice)
+    seen = photos.shown(pictures)
+    return evaluation, report_html(title, evaluation, model.choice, seen, _facts(model), basis=basis, twice=twice)
 
 
 def measured_mistakes(
     classifier: OpenModel, data: object, *, loading: Loading = HERE, progress: bool = False
-) -> tuple[Evaluation, list[Mistake]]:
+) -> tuple[Evaluation, list[Answered]]:
     """The metrics on labelled data, and the most confident mistakes."""
-    return _measured(classifier, data, loading, progress)[:2]
+    evaluation, photos, pictures, _ = _measured(classifier, data, loading, progress)
+    return evaluation, photos.shown(pictures, 0)
 
 
 def _measured(
     classifier: OpenModel, data: object, loading: Loading, progress: bool, prior: Prior | None = None
-) -> tuple[Evaluation, list[Mistake], Duplicates]:
-    """The metrics on labelled data, the most confident mistakes, and the duplicates."""
+) -> tuple[Evaluation, Photos, dict[str, Example], Duplicates]:
+    """The metrics on labelled data, what may be shown of them, the images by name, and the duplicates."""
     part, notes = classifier.to_measure(data)
     pictures = {example.name: example for example in part} if isinstance(part, list) else {}
     answers = classifier.measured(part, prior=prior, loading=loading, progress=progress)
-    measure, worst, twice = Measure(classifier.names), list[Wrong](), Duplicates()
+    measure, photos, twice = Measure(classifier.names), Photos(classifier.names), Duplicates()
     for batch in answers:
         labels = batch.labels or []
         measure.update(batch.log_probabilities, labels, classifier.fitted(batch.digests))
-        worst = _worst(worst, batch, classifier.names)
+        photos.add(batch)
         for digest, label, name in zip(batch.digests, labels, batch.names, strict=True):
             twice.add(digest, label, name)
     evaluation = measure.result()
     evaluation = replace(evaluation, skipped=tuple(answers.skipped), notes=(*evaluation.notes, *notes))
-    return evaluation, _mistakes(worst, pictures), twice
+    return evaluation, photos, pictures, twice
 
 
 def fit_report(
@@ -130,23 +170,24 @@ def fit_report(
     answers = left_out_answers(model)
     if answers is None:
         return None
-    tally = Tally(classes)
+    tally, photos = Tally(classes), Photos(classes)
     tally.update(answers.log_probabilities, answers.labels or [])
-    evaluation, worst = tally.result(), _worst([], answers, classes)
+    photos.add(answers)
+    evaluation = tally.result()
     twice = _twice(model, fitted)
     evaluation = replace(evaluation, skipped=tuple(skipped), notes=tuple(notes))
     entries = [f"{digest.hex()} {label}" for digest, label in model.ledger.entries()]
-    mistakes = _mistakes(worst, dict(zip(entries, fitted, strict=False)))
+    seen = photos.shown(dict(zip(entries, fitted, strict=False)))
     basis = f"exact leave-one-out on {evaluation.n:,} of {model.statistics.total:,.0f} fitted examples"
     title = f"Fit: {len(classes)} classes" + (f" from {data}" if data else "")
-    return report_html(title, evaluation, model.choice, mistakes, _facts(model), basis=basis, twice=twice)
+    return report_html(title, evaluation, model.choice, seen, _facts(model), basis=basis, twice=twice)
 
 
 def report_html(
     title: str,
     evaluation: Evaluation,
     choice: Choice | None,
-    mistakes: Sequence[Mistake],
+    seen: Sequence[Answered],
     facts: Mapping[str, str],
     *,
     basis: str,
@@ -159,22 +200,28 @@ def report_html(
     names = [figures.name for figures in evaluation.per_class]
     few, drawn = len(names) <= CELLS, CELLS < len(names) <= DRAWN
     shared = -(-len(names) // LARGEST_PICTURE)  # rounded up
+    order = sorted(range(len(names)), key=lambda i: natural_order(names[i])) if few or drawn else []
     counts = evaluation.matrix(shared)
-    found = twice or Duplicates()
+    counts = counts[np.ix_(order, order)] if order else counts
+    names = [names[i] for i in order] or names
+    cells = _cells(seen, names) if few or drawn else {}
+    worst = sorted((one for one in seen if one.truth != one.answer), key=lambda one: (-one.probability, one.name))
+    found, part = twice or Duplicates(), _worst_part(evaluation, names) if drawn else []
     return render(
         "evaluation.html",
         title=title,
         basis=basis,
         evaluation=evaluation,
         facts=facts,
-        matrix=_matrix_rows(counts, names) if few else [],
-        drawing=matrix_drawing(counts, names) if drawn else "",
+        matrix=_matrix_rows(counts, names, cells, part or range(len(names))) if few or part else [],
+        drawing=matrix_drawing(counts, names, cells) if drawn else "",
         picture=None if few or drawn else _matrix_picture(counts),
+        cells=[(cell, names[cell[0]], names[cell[1]], counts[cell], cells[cell]) for cell in cells],
         classes_of_a_pixel=shared,
         confusions=_most_frequent(evaluation, MOST_CONFUSIONS // 2 if few else MOST_CONFUSIONS),
-        mistakes=sorted(mistakes, key=lambda mistake: (-mistake.probability, mistake.name))[:MOST_MISTAKES],
-        n_mistakes=len(mistakes),
-        classes=sorted(evaluation.per_class, key=lambda figures: (figures.n == 0, figures.f1, figures.name)),
+        mistakes=worst[:MOST_MISTAKES],
+        n_mistakes=sum(pair.n for pair in evaluation.mistakes),
+        classes=sorted(evaluation.per_class, key=lambda one: (one.n == 0, one.f1, natural_order(one.name))),
         reliability=reliability_diagram([(part.confidence, part.accuracy, part.n) for part in evaluation.reliability]),
         notes=evaluation.notes,
         skipped=evaluation.skipped,
@@ -186,23 +233,32 @@ def report_html(
     )
 
 
+def _cells(seen: Sequence[Answered], names: Sequence[str]) -> dict[tuple[int, int], list[Answered]]:
+    """The photos of every cell that has some, by its row and column."""
+    places, cells = {name: i for i, name in enumerate(names)}, dict[tuple[int, int], list[Answered]]()
+    for one in seen:
+        if one.truth in places and one.answer in places:
+            cells.setdefault((places[one.truth], places[one.answer]), []).append(one)
+    return {cell: cells[cell][:EACH] for cell in sorted(cells)}
+
+
+def _worst_part(evaluation: Evaluation, names: Sequence[str]) -> list[int]:
+    """The classes of the most frequent confusions, as places among the names; empty without confusions."""
+    part: dict[str, None] = {}
+    for pair in evaluation.mistakes:
+        more = {**part, pair.truth: None, pair.answer: None}
+        if len(more) > PART:
+            break
+        part = more
+    return [i for i, name in enumerate(names) if name in part]
+
+
 def shrinkage_curve(choice: Choice) -> Markup:
     """The score of every candidate over the logarithm of the shrinkage; empty without candidates."""
     counted = choice.rule == "validation"
     titles = "shrinkage", "correct answers" if counted else "negative log-likelihood"
     points = zip(choice.candidates, choice.scores, strict=True)
     return curve(points, logarithmic_axis, titles, choice.shrinkage, whole=counted)
-
-
-def _worst(so_far: Sequence[Wrong], batch: Answers, classes: tuple[str, ...]) -> list[Wrong]:
-    """The most confident mistakes so far, with those of one more batch."""
-    best, sure = batch.log_probabilities.argmax(axis=1), np.exp(batch.log_probabilities.max(axis=1))
-    wrong = [
-        Wrong(float(probability), name, label, classes[i])
-        for name, label, i, probability in zip(batch.names, batch.labels or [], best, sure, strict=True)
-        if classes[i] != label
-    ]
-    return heapq.nlargest(MOST_MISTAKES, [*so_far, *wrong])
 
 
 def _twice(model: Model, fitted: Sequence[Example]) -> Duplicates:
@@ -212,23 +268,20 @@ def _twice(model: Model, fitted: Sequence[Example]) -> Duplicates:
     return find_duplicates((digest for _, digest, _ in again), (label for _, _, label in again), names)
 
 
-def _mistakes(worst: Iterable[Wrong], pictures: Mapping[str, Example]) -> list[Mistake]:
-    """The mistakes with thumbnails; responses have none."""
-    mistakes = []
-    for wrong in worst:
-        example = pictures.get(wrong.name)
-        small = thumbnail_of(example, SQUASHED)
-        if example is not None and small is not None:
-            mistakes.append(Mistake(example.name, wrong.truth, wrong.answer, wrong.probability, small))
-    return mistakes
-
-
-def _matrix_rows(counts: Counts, names: Sequence[str]) -> list[tuple[str, list[tuple[int, str]]]]:
-    """The rows of a table: the true class, then for each answer a count and how its cell is coloured."""
-    levels = np.ceil(LEVELS * _shares(counts)).astype(int).tolist()
+def _matrix_rows(
+    counts: Counts, names: Sequence[str], cells: Collection[tuple[int, int]], part: Iterable[int]
+) -> list[tuple[str, list[tuple[int, str, str]]]]:
+    """The rows of a table of some classes: the true class, then for each answer a count, its colour and its photos."""
+    levels, part = np.ceil(LEVELS * _shares(counts)).astype(int), list(part)
     return [
-        (name, [(count, f"{'r' if i == j else 'w'} l{levels[i][j]}") for j, count in enumerate(row)])
-        for i, (name, row) in enumerate(zip(names, counts.tolist(), strict=True))
+        (
+            names[i],
+            [
+                (int(counts[i, j]), f"{'r' if i == j else 'w'} l{levels[i, j]}", f"{i}-{j}" if (i, j) in cells else "")
+                for j in part
+            ],
+        )
+        for i in part
     ]
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from yoro.data.thumbnails import thumbnail_of
 from yoro.reports.page import render
-from yoro.trust.label_issues import KINDS, LABEL, Issues
+from yoro.trust.label_issues import KINDS, Issues
 
 MOST = 100  # pictures of one kind on a page
 TOLD = {  # title and description of each kind
-    "label": ("Probable label errors", "By leave-one-out, the least likely label first."),
+    "label": ("Probably wrong labels", "As many as are expected to be wrong, the least likely label first."),
+    "hard photo": ("Hard photos", "Another class is more probable, but most of these labels are right."),
     "outlier": ("Outliers", "Far from every class (out-of-distribution); the farthest first."),
     "duplicate": ("Duplicates", "The same image again."),
     "near duplicate": ("Near duplicates", "Nearly the same response; the most similar first."),
@@ -22,8 +23,6 @@ def issues_html(issues: Issues, source: str) -> str:
     for kind in KINDS:
         found = issues.of(kind)
         title, about = TOLD[kind]
-        if kind == LABEL:
-            about += f" Another class is more probable for {sum(issue.score > 0 for issue in found)} of them."
         shown = [
             (issue, thumbnail_of(pictures.get(issue.name)), thumbnail_of(pictures.get(issue.like)))
             for issue in found[:MOST]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
@@ -13,8 +15,11 @@ LONGEST = 26  # characters of a name at the side
 HINTS = 4000  # cells with a hint; where there are more, those with the most images
 
 
-def matrix_drawing(counts: NDArray[np.int64], names: list[str]) -> Markup:
-    """Rows are true classes, columns answers; right ones lie on the diagonal, in another colour."""
+def matrix_drawing(counts: NDArray[np.int64], names: list[str], linked: Collection[tuple[int, int]] = ()) -> Markup:
+    """Rows are true classes, columns answers; right ones lie on the diagonal, in another colour.
+
+    `linked` are the cells, by row and column, whose photos are on the page.
+    """
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     truths, answers = np.nonzero(counts)
     order = np.argsort(-counts[truths, answers], kind="stable").tolist()
@@ -22,7 +27,8 @@ def matrix_drawing(counts: NDArray[np.int64], names: list[str]) -> Markup:
     parts = [element("rect", class_="ground", x=NAMES, y=NAMES, width=side, height=side)]
     for rank, i in enumerate(order):
         truth, answer = int(truths[i]), int(answers[i])
-        parts.append(_cell(truth, answer, float(shares[truth, answer]), _hint(counts, names, truth, answer, rank)))
+        cell = _cell(truth, answer, float(shares[truth, answer]), _hint(counts, names, truth, answer, rank))
+        parts.append(element("a", cell, href=f"#cell-{truth}-{answer}") if (truth, answer) in linked else cell)
     for i, name in enumerate(names):
         middle = NAMES + (i + 0.5) * CELL
         parts += [
@@ -32,7 +38,7 @@ def matrix_drawing(counts: NDArray[np.int64], names: list[str]) -> Markup:
         ]
     size = NAMES + side + 2, NAMES + side + 2
     about = f"Confusion matrix of {len(names)} classes: rows are true classes, columns answers."
-    return drawing("confusions", size, parts, about)
+    return drawing("confusions", size, parts, about, role="group" if linked else "img")
 
 
 def _cell(truth: int, answer: int, share: float, hint: str) -> Markup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -112,10 +112,13 @@ class Chart:
         return Markup("").join(parts)
 
 
-def drawing(kind: str, size: tuple[float, float], parts: Iterable[Markup], about: str) -> Markup:
-    """A whole drawing of a width and a height; `about` is told to those who do not see it."""
+def drawing(kind: str, size: tuple[float, float], parts: Iterable[Markup], about: str, *, role: str = "img") -> Markup:
+    """A whole drawing of a width and a height; `about` is told to those who do not see it.
+
+    One with links has the role of a group: those of an image are not told.
+    """
     box = f"0 0 {size[0]:g} {size[1]:g}"
-    return element("svg", *parts, class_=kind, viewBox=box, role="img", aria_label=text(about, 4 * SENTENCE))
+    return element("svg", *parts, class_=kind, viewBox=box, role=role, aria_label=text(about, 4 * SENTENCE))
 
 
 def element(tag: str, *content: object, **attributes: object) -> Markup:
@@ -235,7 +238,9 @@ def reliability_diagram(parts: Sequence[tuple[float, float, int]]) -> Markup:
     )
 
 
-WIDTH, LEFT, RIGHT, HEAD, BELOW = 760, 58, 610, 34, 50  # of the plot, in its own units; names stand on the right
+WIDE, NARROW, LEFT, HEAD, BELOW = 760, 390, 58, 34, 50  # of the plot, in its own units, on a desk and on a phone
+NAMES = 150  # of the column of names on the right
+APART = 40  # least distance of two ticks
 GAP = 17  # between two names
 LEAST = 1e-4  # seconds: anything faster stands here
 
@@ -252,21 +257,31 @@ class CostPoint:
 
 
 def cost_plot(points: Sequence[CostPoint], title: str = "seconds to fit") -> Markup:
-    """Accuracy over seconds as SVG; names stand in a column beside it, each tied to its point.
+    """Accuracy over seconds as SVG, twice: the page shows the one that suits the width of the screen."""
+    wide, narrow = (_cost_plot(points, title, width) for width in (WIDE, NARROW))
+    return Markup('<div class="wide">{}</div><div class="narrow">{}</div>').format(wide, narrow)
+
+
+def _cost_plot(points: Sequence[CostPoint], title: str, width: float) -> Markup:
+    """One of them; names stand in a column beside it, each tied to its point.
 
     So that the best can be told apart, the axis ends where few are left: methods below stand at its foot.
     """
+    right = width - NAMES
     foot = HEAD + max(300, GAP * len(points))
     bottom, top, step = percent_axis([point.accuracy for point in points])
     ticks = [bottom + i * step for i in range(round((top - bottom) / step) + 1)]
     up = Axis(bottom, top, ticks, written=lambda tick: f"{100 * tick:g} %")
-    chart = Chart(Frame(LEFT, RIGHT, HEAD, foot, (12, 28)), _decades([point.seconds for point in points]), up)
+    across = _decades([point.seconds for point in points])
+    if (right - LEFT) / len(across.ticks) < APART:
+        across = replace(across, ticks=across.ticks[::2])
+    chart = Chart(Frame(LEFT, right, HEAD, foot, (12, 28)), across, up)
     parts = [chart.ground(title, "accuracy on the test images")]
     heights = [chart.y(point.accuracy) - 1e-6 * point.accuracy for point in points]  # those at the foot stay in order
     for point, height in zip(points, spread(heights, GAP, HEAD, foot), strict=True):
-        parts += _mark(point, chart, (RIGHT, height))
+        parts += _mark(point, chart, (right, height))
     about = f"Accuracy of {len(points)} methods over the {title}; the table has the numbers."
-    return drawing("plot", (WIDTH, foot + BELOW), parts, about)
+    return drawing("plot", (width, foot + BELOW), parts, about)
 
 
 def percent_axis(values: Sequence[float]) -> tuple[float, float, float]:
