@@ -19,10 +19,10 @@ from yoro.data.python_data import Data, joined
 from yoro.errors import InputError, did_you_mean
 from yoro.files.result_view import Result, Table
 from yoro.files.rows import Row, data_frame
-from yoro.mappings.batches import Codes, class_codes
+from yoro.mappings.batches import Array, Codes, class_codes
 from yoro.model.metrics import NORMAL_95, percent_text, wilson_interval
 from yoro.model.settings import PipelineSettings
-from yoro.research.peers.method import Array, FitTask, Method, check_scores, failure, make_ready, make_task
+from yoro.research.peers.method import FitTask, Method, check_scores, failure, make_ready, make_task
 from yoro.research.peers.methods import METHODS, find_methods
 from yoro.research.peers.shared_responses import Reader, SharedResponses
 from yoro.research.presets import PRESETS, Preset, draw_task, image_names, read_with_presets

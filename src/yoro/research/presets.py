@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 from yoro.data.response_streams import Collected, is_response_data
 from yoro.data.responses import ResponseBatch
 from yoro.discriminant.readings import LOGITS
-from yoro.mappings.batches import class_codes, row_digests
+from yoro.mappings.batches import Array, class_codes, row_digests
 from yoro.model.gathered import Gathered
 from yoro.model.model import Origin
 from yoro.model.settings import FitSettings, PipelineSettings, SolveSettings
 from yoro.model.solve import solve
 from yoro.model.views import preferred_views
-from yoro.research.peers.method import Array, FitTask, Method, Scorer
+from yoro.research.peers.method import FitTask, Method, Scorer
 from yoro.research.peers.shared_responses import Reader, SharedResponses
 from yoro.sources import needs_consent
 
 PRESETS = {
     "yoro": ("default", "yoro fit: several layers, weighted by leave-one-out"),
-    "yoro-fast": ("fast", "yoro fit --fast: one layer, smaller input"),
+    "yoro-fast": ("fast", "yoro fit --fast: fewer layers, smaller input"),
     "yoro-best": ("best", "yoro fit --best: several networks, larger input"),
 }
 

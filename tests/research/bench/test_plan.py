@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from research.bench.bench_cases import plan_of, setting
 from yoro.errors import InputError
 from yoro.research.bench.methods.bench_methods import find_method
 from yoro.research.bench.plan import make_plan, read_plan
@@ -36,6 +37,8 @@ CELLS = {
     "reachable": 3 * (8 + 6 + 2 * 6) * 3 + 2 * 2,
     "small": 2 * 3 * 9 * 2,
     "small-figure": 3 * 2,
+    "house-numbers": 3 + 2,
+    "shots": 5 * 10 * 4 * 3,
 }
 
 SMALL = {
@@ -258,12 +261,51 @@ def test_the_plans_name_weights_that_their_libraries_know():
             assert (model, tag) in open_clip.list_pretrained()
         else:
             assert prefix == "embedded"
-    assert len(named) == 12
+    assert len(named) == 13
 
 
 def test_the_plans_name_datasets_of_the_bench():
     from yoro.research.bench.datasets.bench_datasets import DATASETS
 
-    named = {dataset for name in PLANS for dataset in read_plan(CONFIGS / f"{name}.toml").datasets}
+    own = {"house-numbers/"}  # a folder of the user's
+    named = {dataset for name in PLANS for dataset in read_plan(CONFIGS / f"{name}.toml").datasets} - own
     assert named <= set(DATASETS)
     assert len(named) == 15 + 3
+
+
+def test_a_plan_as_published_differs_in_what_it_says_alone():
+    for name in ("padding", "watermark", "legacy-padding", "clip", "clip-summary", "clip-timing"):
+        protocol, published = (read_plan(CONFIGS / f"{name}.toml", variant) for variant in ("protocol", "published"))
+        assert [setting.methods for setting in protocol.settings] == [setting.methods for setting in published.settings]
+        assert {e.cell for e in protocol.entries() if e.method == "yoro"} <= {e.cell for e in published.entries()}
+        chosen = {dict(e.cell.options).get("select") for e in published.entries() if not e.method.startswith("yoro")}
+        assert chosen == {"test"}, name
+    padding = read_plan(CONFIGS / "padding.toml", "published")
+    assert {e.cell.prompt for e in padding.entries() if e.method == "blm"} == {"legacy-padding"}
+    assert {e.cell.prompt for e in padding.entries() if e.method == "yoro"} == {"padding"}
+
+
+def test_methods_without_a_number_in_the_paper_are_left_out_unless_asked():
+    plan = read_plan(CONFIGS / "padding.toml")
+    assert set(plan.of_counterparts("own", "cited").settings[0].methods) == {"yoro", "yoro-fp"}
+    assert len(plan.entries()) == 540
+    assert len(plan.of_counterparts("own", "cited").entries()) == 144
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"purpose": "fun"}, "purpose"),
+        ({"as": {"publishd": {}}}, "published"),
+        ({"as": {"published": {"nobody": {}}}}, "nobody"),
+        ({"method": {"yoro": {"counterpart": "maybe"}}}, "counterpart"),
+    ],
+)
+def test_wrong_words_for_variants_and_purposes_are_named(given, said):
+    with pytest.raises(InputError, match=said):
+        plan_of(**given)
+
+
+def test_a_variant_that_a_plan_does_not_have_is_refused():
+    with pytest.raises(InputError, match="no variant 'published'"):
+        make_plan({"title": "A", "datasets": ["dtd"], "methods": ["yoro"], "settings": [setting("a")]}, "published")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import runpy
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +19,12 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 import command_line
-from child import finish
+from child import finish, start, wait_until
+from yoro.data.examples import Example
 from yoro.errors import StoreError
+from yoro.model.partial_pass import DataShare
 from yoro.research.bench.cell_loading import open_pipeline
+from yoro.research.bench.claims import Claims
 from yoro.research.bench.plan import Plan, make_plan
 from yoro.research.bench.response_cache import ResponseCache
 from yoro.research.bench.results import Results, entries
@@ -33,6 +39,7 @@ PLAN = {
     "limit": {"train": 8, "val": 3, "test": 8},
     "settings": [{"name": "lite0", "source": "embedded:lite0?side=64", "prompt": "watermark"}],
 }
+EXAMPLES = Path(__file__).parents[3] / "examples"
 torch_needed = pytest.mark.torch
 
 
@@ -102,6 +109,64 @@ def test_finished_cells_are_never_computed_again(finished: Path):
     more, said = run(make_plan(PLAN | {"methods": ["yoro", "ncm"]}), finished)
     assert (more.found, more.computed) == (2, 2)
     assert said[0].startswith("[3 of 4] lite0, digits, ncm, seed 0: ")
+
+
+def test_two_workers_compute_every_cell_once_between_them(computed: Path, tmp_path: Path):
+    plan, tallies = make_plan(PLAN), []
+    threads = [threading.Thread(target=lambda: tallies.append(run(plan, tmp_path)[0])) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    one, two = tallies
+    assert one.computed + two.computed == 6
+    assert all(tally.found + tally.computed + tally.elsewhere == 6 and not tally.failed for tally in tallies)
+    assert _numbers(tmp_path) == _numbers(computed)
+    assert not list((tmp_path / "claims").iterdir())
+
+
+def test_shards_have_every_cell_once(computed: Path, tmp_path: Path):
+    tallies = []
+    for index in (1, 2, 3, 4):
+        settings = RunSettings(share=DataShare(index, 4))
+        tallies.append(run_plan(make_plan(PLAN), Results(tmp_path), settings))
+    assert [tally.computed for tally in tallies] == [2, 2, 1, 1]
+    assert _numbers(tmp_path) == _numbers(computed)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell script")
+def test_the_scripts_for_schedulers_share_a_plan(computed: Path, tmp_path: Path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'title = "Digits"\ndatasets = ["digits"]\nmethods = ["yoro", "bdm-validation", "bdm-oas"]\nseeds = [0, 1]\n'
+        "limit = { train = 8, val = 3, test = 8 }\n"
+        '[[settings]]\nname = "lite0"\nsource = "embedded:lite0?side=64"\nprompt = "watermark"\n'
+    )
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    job = {"PATH": path, "SLURM_ARRAY_TASK_ID": "2", "SLURM_ARRAY_TASK_COUNT": "3"}
+    words = ["bash", EXAMPLES / "bench_slurm.sh", plan, tmp_path / "results", "--json"]
+    done = subprocess.run(words, env=os.environ | job, capture_output=True, text=True, check=True)
+    assert (json.loads(done.stdout)["total"], json.loads(done.stdout)["computed"]) == (2, 2)
+    said = runpy.run_path(str(EXAMPLES / "bench_ray.py"))["work"](str(plan), str(tmp_path / "results"))
+    assert said == "6 cells: 2 finished before, 4 computed"
+    assert _numbers(tmp_path / "results") == _numbers(computed)
+
+
+def test_a_cell_that_another_worker_failed_at_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    plan, tried = make_plan(PLAN | {"methods": ["yoro"], "seeds": [0]}), []
+    entry = plan.entries()[0]
+
+    def taken(self, name):  # another worker has it, and fails
+        tried.append(name)
+        Results(tmp_path).fail(entry.cell, "no luck")
+
+    monkeypatch.setattr("yoro.research.bench.runner.LOOK", 0.0)
+    Results(tmp_path).fail(entry.cell, "long ago")
+    os.utime(next((tmp_path / "failures").iterdir()), (1, 1))
+    monkeypatch.setattr(Claims, "take", taken)
+    tally, _ = run(plan, tmp_path)
+    assert len(tried) == 1
+    assert (tally.failed, list(tally.errors)) == (1, ["no luck"])
 
 
 def test_responses_are_read_once_for_all_methods_and_seeds(finished: Path):
@@ -312,6 +377,34 @@ main(sys.argv[1:])
 
 
 @pytest.mark.long
+def test_eight_workers_killed_at_random_give_the_results_of_one(tmp_path: Path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'title = "Many"\ndatasets = ["digits"]\nmethods = ["yoro", "bdm-oas", "ncm", "ridge", "one-pass-blm"]\n'
+        "seeds = [0, 1, 2, 3]\nlimit = { train = 6, val = 3, test = 6 }\n"
+        + "".join(
+            f'[[settings]]\nname = "s{side}"\nsource = "embedded:lite0?side={side}"\nprompt = "watermark"\n'
+            for side in (32, 48)
+        )
+    )
+    words = ["-m", "yoro", "bench", "run", plan, "--workers", "0", "--json", "--results"]
+    command_line.run(*words[2:], tmp_path / "one")
+    rng, many = random.Random(7), tmp_path / "many"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    workers = [start(*words, many, **quiet) for _ in range(8)]
+    for finished in sorted(rng.sample(range(40), 5)):  # one dies when so many cells are there, and another one comes
+        wait_until(lambda finished=finished: len(list((many / "cells").glob("*.json"))) >= finished)
+        victim = workers.pop(rng.randrange(len(workers)))
+        victim.kill()
+        victim.wait()
+        workers.append(start(*words, many, **quiet))
+    assert [worker.wait() for worker in workers] == [0] * 8
+    assert len(cell_files(many)) == 40
+    assert _numbers(many) == _numbers(tmp_path / "one")
+    assert not [path for path in (many / "claims").iterdir() if not path.name.startswith(".")]
+
+
+@pytest.mark.long
 @torch_needed
 def test_a_killed_run_goes_on_where_it_was_and_ends_alike(tmp_path: Path):
     pytest.importorskip("torch")
@@ -346,3 +439,20 @@ def _numbers(folder: Path) -> dict[str, tuple[object, ...]]:
         )
         for r in found
     }  # fmt: skip
+
+
+def test_an_image_counts_the_time_of_the_part_it_was_read_in(finished: Path):
+    (folder,) = (finished / "responses").iterdir()
+    cache = ResponseCache(folder)
+    for number, path in enumerate(sorted(folder.glob("*.npz"))):
+        with np.load(path) as archive:
+            parts = {name: archive[name] for name in archive.files}
+        half = len(parts["names"]) // 2
+        for piece, seconds in ((slice(None, half), 3.0), (slice(half, None), 50.0)):
+            cut = {name: parts[name][piece] for name in ("responses", "names", "digests")}
+            np.savez(folder / f"{number}-{seconds:g}.npz", seconds=seconds * len(cut["names"]), **cut)
+        path.unlink()
+    names = [str(name) for name in parts["names"]]
+    slow, quick = (Example(np.zeros((1, 1)), None, name) for name in (names[-1], names[0]))
+    assert len(ResponseCache(folder)) == len(cache)
+    assert ResponseCache(folder).seconds_of([quick, slow, quick]) == pytest.approx(3.0 + 50.0 + 3.0)

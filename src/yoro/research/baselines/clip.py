@@ -140,7 +140,7 @@ def clip_prompt(method: str, source: DifferentiableSource) -> Prompt:
 def clip_geometry(prompt: Prompt, source: Twin) -> Geometry:
     """How images become squares for a prompt, by the transform that the source was made for."""
     fits = cast("Mapping[str, object]", source.describe()["geometry"])
-    return Geometry.from_config({"side": prompt.image_side, "reduced": True, **fits})
+    return Geometry.from_config({"side": prompt.image_side, "reduced": False, "published": True, **fits})
 
 
 def clip_training(

@@ -79,11 +79,11 @@ def stage_of(cell: BenchCell) -> tuple[object, ...]:
 
 
 def open_pipeline(cell: BenchCell, dataset: BenchDataset, device: str) -> Pipeline:
-    """The source of a cell behind its prompt; legacy padding has the image side of the dataset."""
+    """The source of a cell behind its prompt, on pixels as published; legacy padding has the dataset's image side."""
     inputs = cell.inputs
     side = inputs.image_side or (dataset.legacy_side if cell.prompt == "legacy-padding" else None)
     frame = PipelineSettings.frame if cell.prompt == "watermark" else inputs.frame
-    return make_pipeline(PipelineSettings(cell.source, inputs.read, cell.prompt, frame, side, device))
+    return make_pipeline(PipelineSettings(cell.source, inputs.read, cell.prompt, frame, side, device, published=True))
 
 
 def draw_images(cell: BenchCell, opened: OpenedDataset, index: Path | None) -> Drawn:

@@ -14,7 +14,7 @@ from yoro.text.settings import EACH
 Scalar = bool | int | float | str
 Options = tuple[tuple[str, Scalar], ...]  # sorted by name
 
-EDITION = 2  # raise it when the code computes another number for the same cell
+EDITION = 3  # raise it when the code computes another number for the same cell
 
 
 @dataclass(frozen=True)

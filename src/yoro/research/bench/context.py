@@ -71,8 +71,8 @@ class Context:
 
     @property
     def pass_seconds(self) -> float:
-        """Seconds of one forward pass over the training images: their share of the pass that all methods share."""
-        return self.cache.seconds_an_image * len(self.drawn.train)
+        """Seconds of one forward pass over the training images: their share of the passes that all methods share."""
+        return self.cache.seconds_of(self.drawn.train)
 
     def right(self, model: Model, examples: Sequence[Example]) -> int:
         """How many images the model classifies correctly, by their cached responses."""

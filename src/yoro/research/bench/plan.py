@@ -17,13 +17,16 @@ from yoro.research.bench.methods.bench_methods import find_method
 from yoro.research.bench.results import PlanEntry
 from yoro.research.bench.tables.paper import published_tables
 
-SHOWN = ("datasets", "settings", "methods", "diagnostics", "efficiency", "timing", "curves", "shares", "cost")
+SHOWN = ("datasets", "settings", "methods", "diagnostics", "efficiency", "timing", "claims", "curves", "shares", "cost")
+VARIANTS = ("protocol", "published")  # one protocol for all methods, or each number as its paper computed it
+PURPOSES = ("text", "appendix", "beyond")  # where the paper has the table, if it has
+COUNTERPARTS = ("own", "cited", "none")  # whose runs the paper's numbers of a method are
 SPLITS = ("train", "val", "test")
 INPUTS = tuple(f.name for f in fields(CellInputs))
 SHARED = ("datasets", "methods", "seeds", *INPUTS)  # allowed at the top or in a setting
-TOP = ("title", "about", "paper", "show", "settings", "method", "data", "baseline", *SHARED)
+TOP = ("title", "about", "paper", "purpose", "show", "settings", "method", "as", "data", "baseline", *SHARED)
 SETTING = ("name", "title", "source", "prompt", *SHARED)
-METHOD = ("use", "title", "for", "prompt", "attributes")  # besides the options of the method itself
+METHOD = ("use", "title", "for", "prompt", "attributes", "counterpart")  # besides the options of the method itself
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Use:
     overrides: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)  # by dataset
     attributes: str | None = None  # other sentences than the setting's
     prompt: str | None = None  # another prompt than the setting's
+    counterpart: str = "own"  # "own": the authors ran it; "cited": from another paper; "none": not in the paper
 
     def options_for(self, dataset: str) -> Options:
         """The options on one dataset that differ from those published for it or the defaults, sorted by name."""
@@ -72,6 +76,7 @@ class Plan:
     paper: tuple[str, ...] = ()  # tables of the paper whose numbers stand beside ours
     baseline: str = "yoro"  # the method that others are compared with
     data: Mapping[str, str] = field(default_factory=dict)  # where a dataset is, if not under a root
+    purpose: str = "beyond"
 
     def entries(self) -> list[PlanEntry]:
         """Every cell, by setting, then dataset, method and seed."""
@@ -87,7 +92,10 @@ class Plan:
         return next(setting for setting in self.settings if setting.name == name)
 
     def only(self, settings: Sequence[str] = (), datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> Plan:
-        """The part of the plan with these settings, datasets and methods; none given is all of them."""
+        """The part of the plan with these settings, datasets and methods; none given is all of them.
+
+        A setting that is left without methods is left out.
+        """
         _known(settings, [setting.name for setting in self.settings], "setting")
         _known(datasets, self.datasets, "dataset")
         _known(methods, list(self.uses), "method")
@@ -98,6 +106,13 @@ class Plan:
             if mine and used and (not settings or setting.name in settings):
                 parts.append(replace(setting, datasets=mine, methods=used))
         return replace(self, settings=tuple(parts))
+
+    def of_counterparts(self, *kinds: str) -> Plan:
+        """The part of the plan with methods of these kinds alone."""
+        names = [name for name, use in self.uses.items() if use.counterpart in kinds]
+        if not names:
+            raise InputError("No method of this plan has a number in the paper; add --all to run them.")
+        return self.only(methods=names)
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -112,8 +127,11 @@ class Plan:
         return BenchCell(dataset, setting.source, prompt, use.method, seed, use.options_for(dataset), inputs)
 
 
-def read_plan(path: str | Path) -> Plan:
-    """The plan in a TOML file; errors name the key and the nearest known word."""
+def read_plan(path: str | Path, variant: str = VARIANTS[0], *, fall_back: bool = False) -> Plan:
+    """The plan in a TOML file, or its variant; errors name the key and the nearest known word.
+
+    With `fall_back` a plan without the variant is taken as it is.
+    """
     file = Path(path)
     if not file.is_file():
         raise InputError(f"Plan '{file}' not found; expected a TOML file such as those in configs/.")
@@ -122,15 +140,25 @@ def read_plan(path: str | Path) -> Plan:
     except ValueError as error:
         raise InputError(f"'{file}' is not valid TOML: {error}.") from None
     try:
-        return make_plan(content)
+        lacks = fall_back and variant not in content.get("as", {})
+        return make_plan(content, VARIANTS[0] if lacks else variant)
     except InputError as error:
         raise InputError(f"'{file}': {error}") from None
 
 
-def make_plan(content: Mapping[str, object]) -> Plan:
-    """The plan of parsed TOML."""
+def make_plan(content: Mapping[str, object], variant: str = VARIANTS[0]) -> Plan:
+    """The plan of parsed TOML; the tables [as.VARIANT.NAME] change those of single methods."""
     _known(content, TOP, "key of a plan")
-    defined = _checked(content.get("method", {}), _is_table, "[method]", "a table [method.NAME] of options")
+    _known([variant], VARIANTS, "variant")
+    variants = _checked(content.get("as", {}), _is_tables, "[as]", "tables [as.published.NAME] of options")
+    _known(variants, VARIANTS[1:], "variant")
+    if variant != VARIANTS[0] and variant not in variants:
+        raise InputError(f"This plan has no variant {variant!r}; add [as.{variant}.NAME] tables, or leave out --as.")
+    given = _checked(content.get("method", {}), _is_tables, "[method]", "a table [method.NAME] of options")
+    for name, tables in variants.items():
+        _checked(tables, _is_tables, f"[as.{name}]", "a table of options per method")
+        _known(tables, tuple(given), f"method in [as.{name}]")
+    defined = {name: table | variants.get(variant, {}).get(name, {}) for name, table in given.items()}
     settings = _checked(
         content.get("settings"), lambda v: isinstance(v, list) and v, "settings", "[[settings]] tables, at least one"
     )
@@ -141,8 +169,9 @@ def make_plan(content: Mapping[str, object]) -> Plan:
     for name in defined:
         if name not in uses:
             raise InputError(f"[method.{name}] is not used by any setting. {did_you_mean(name, names)}")
+    told = "" if variant == VARIANTS[0] else f" (as {variant})"
     return Plan(
-        _text(content.get("title"), "title"),
+        _text(content.get("title"), "title") + told,
         made,
         uses,
         _known(_strings(content.get("show", list(Plan.show)), "show"), SHOWN, "table or figure"),
@@ -150,6 +179,7 @@ def make_plan(content: Mapping[str, object]) -> Plan:
         _known(_strings(content.get("paper", []), "paper"), published_tables(), "table of the paper"),
         _text(content.get("baseline", Plan.baseline), "baseline"),
         _checked(content.get("data", {}), _is_places, "[data]", "the folder of each dataset, by its name"),
+        _known([_text(content.get("purpose", Plan.purpose), "purpose")], PURPOSES, "purpose")[0],
     )
 
 
@@ -199,7 +229,8 @@ def _use(name: str, given: object) -> Use:
     title = _text(table.get("title", name), f"title of {name}")
     attributes = None if table.get("attributes") is None else str(table["attributes"])
     prompt = _prompt(table["prompt"], name) if "prompt" in table else None
-    use = Use(name, method.name, title, options, overrides, attributes, prompt)
+    counterpart = _known([_text(table.get("counterpart", Use.counterpart), name)], COUNTERPARTS, "counterpart")[0]
+    use = Use(name, method.name, title, options, overrides, attributes, prompt, counterpart)
     for dataset in ("", *overrides):
         try:
             use.options_for(dataset)

@@ -16,6 +16,7 @@ from yoro.errors import ImageError, StoreError
 from yoro.files.atomic import drafted_file
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import Loading
+from yoro.research.bench.cells import digest_of
 
 Responses = NDArray[np.float32]
 
@@ -29,6 +30,7 @@ class ResponseCache:
         self._place: dict[str, tuple[int, int]] = {}  # file and row of each image
         self._responses: list[Responses] = []
         self._digests: list[list[bytes]] = []
+        self._rates: list[float] = []  # seconds an image, by file
         self.seconds = 0.0  # that reading took
         for path in sorted(folder.glob("*.npz")):
             self._open(path)
@@ -41,12 +43,20 @@ class ResponseCache:
         """Measured time to decode one image and run the source on it."""
         return self.seconds / max(len(self), 1)
 
+    def seconds_of(self, examples: Sequence[Example]) -> float:
+        """Measured time to read these images, each by the part that it was read in."""
+        return sum(self._rates[self._place[example.name][0]] for example in examples)
+
+    def missing(self, examples: Sequence[Example]) -> list[Example]:
+        """The images that are not cached yet, each once."""
+        return list({example.name: example for example in examples if example.name not in self._place}.values())
+
     def read(self, examples: Sequence[Example], pipeline: Pipeline, loading: Loading, *, progress: bool) -> int:
         """Read the responses of images that are not cached yet, and return their number.
 
         An unreadable image is an error: a result without it would be a result on other data.
         """
-        missing = list({example.name: example for example in examples if example.name not in self._place}.values())
+        missing = self.missing(examples)
         for start in range(0, len(missing), self._rows):
             part = missing[start : start + self._rows]
             began = time.perf_counter()
@@ -80,8 +90,8 @@ class ResponseCache:
 
     def _keep(self, batches: Sequence[ResponseBatch], seconds: float) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / f"{len(self._responses):05d}.npz"
         names = [name for batch in batches for name in batch.names]
+        path = self.folder / f"{digest_of(names)}.npz"  # whoever reads these images writes this file
         digests = b"".join(digest for batch in batches for digest in batch.digests)
         with drafted_file(path) as draft, draft.open("wb") as file:
             np.savez(
@@ -106,4 +116,5 @@ class ResponseCache:
             self._place[name] = len(self._responses), row
         self._responses.append(responses)
         self._digests.append(digests)
+        self._rates.append(seconds / max(len(names), 1))
         self.seconds += seconds

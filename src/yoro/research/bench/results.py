@@ -27,11 +27,13 @@ class CellFigures:
     correct: int  # test images classified correctly
     fitted: int  # training images
     seconds: float  # to fit or train; validation and test are not counted
-    passes: int  # traversals of the training images
+    passes: int  # over the training images, as the paper counts them
     validation: tuple[int, int] | None = None  # correct answers and images, of the chosen predictor
     depth: int | None = None  # chosen epoch of a refinement, 0 for the predictor before it; None without refinement
     shrinkage: float | None = None
     retained: float | None = None  # share of the coordinates of a response that is kept, where some may be left out
+    traversals: int | None = None  # of the training images as they were, where that is not the number of passes
+    widths: tuple[int, int] | None = None  # of the second moment that is held, and of the whole response
     selected_on: Literal["validation", "test"] | None = None  # the images that chose the epoch
     epochs: tuple[EpochRecord, ...] = ()
     notes: tuple[str, ...] = ()
@@ -45,8 +47,10 @@ class Result(CellFigures):
     depends: Mapping[str, str]  # digests of the data, of the source's weights, of the sentences
     tested: int
     draw: str = ""  # the images used: `draws/DRAW.json`
+    transform: Mapping[str, object] = field(default_factory=dict)  # how images became pixels, as a geometry's config
     image_seconds: float = 0.0  # to decode one image and run the source, as measured
     machine: Mapping[str, str] = field(default_factory=dict)
+    memory: Mapping[str, int] = field(default_factory=dict)  # peak bytes of the process, and of a graphics card
     finished: str = ""  # ISO 8601, UTC
 
     @property
@@ -63,6 +67,7 @@ class Result(CellFigures):
             given = {f.name: value[f.name] for f in fields(cls) if f.name in value}  # type: ignore[index,operator]
             given["cell"] = BenchCell.from_key(given["cell"])
             given["epochs"] = tuple(EpochRecord(**epoch) for epoch in given.get("epochs", ()))
+            given["widths"] = given.get("widths") and tuple(map(int, given["widths"]))
             given["notes"] = tuple(given.get("notes", ()))
             given["validation"] = given["validation"] and (int(given["validation"][0]), int(given["validation"][1]))
             result = cls(**given)
@@ -101,12 +106,18 @@ class Results:
         return self._found.get(cell.name, [])
 
     def finished(self, cell: BenchCell, depends: Mapping[str, str]) -> Result | None:
-        """The result of a cell with exactly these dependencies, if there is one."""
-        return next((result for result in self.of(cell) if dict(result.depends) == dict(depends)), None)
+        """The result of a cell with exactly these dependencies, if there is one, perhaps by another worker just now."""
+        known = next((result for result in self.of(cell) if dict(result.depends) == dict(depends)), None)
+        path = self.folder / "cells" / f"{name_of(cell, depends)}.json"
+        if known is None and path.is_file() and (fresh := self._read_file(path)) is not None:
+            assert self._found is not None
+            self._found.setdefault(cell.name, []).insert(0, fresh)
+            return fresh
+        return known
 
     def write(self, result: Result) -> None:
         """Save a result, and remove the record of an earlier failure."""
-        name = digest_of({"cell": result.cell.key(), "depends": dict(result.depends), "edition": EDITION})
+        name = name_of(result.cell, result.depends)
         content = json.dumps(result.to_json(), indent=1, allow_nan=False).encode() + b"\n"
         _write(self.folder / "cells" / f"{name}.json", content)
         self._failure(result.cell).unlink(missing_ok=True)
@@ -118,9 +129,11 @@ class Results:
         """Record that a cell could not be computed, and why."""
         _write(self._failure(cell), json.dumps({"cell": cell.key(), "error": error}, indent=1).encode() + b"\n")
 
-    def error(self, cell: BenchCell) -> str | None:
-        """Why a cell failed last time, or None."""
+    def error(self, cell: BenchCell, since: float = 0.0) -> str | None:
+        """Why a cell failed last time, or None; `since` is the earliest time of the record that counts."""
         try:
+            if self._failure(cell).stat().st_mtime < since:
+                return None
             return str(json.loads(self._failure(cell).read_bytes())["error"])
         except FileNotFoundError:
             return None
@@ -146,18 +159,30 @@ class Results:
     def _read(self) -> dict[str, list[Result]]:
         found: dict[str, list[Result]] = {}
         for path in sorted((self.folder / "cells").glob("*.json")):
-            try:
-                value = read_json(path, limits.RESULT_BYTES)
-                if not isinstance(value, dict) or value.get("edition") != EDITION:
-                    raise StoreError("it was computed by another edition of this code and will be recomputed")
-                result = Result.from_json(value)
-            except (StoreError, ValueError) as error:
-                self.odd.append(f"{path.name} is ignored: {error}.")
-                continue
-            found.setdefault(result.cell.name, []).append(result)
+            result = self._read_file(path)
+            if result is not None:
+                found.setdefault(result.cell.name, []).append(result)
         for results in found.values():
             results.sort(key=lambda result: result.finished, reverse=True)
         return found
+
+    def _read_file(self, path: Path) -> Result | None:
+        """The result in a file; None, and a message, if it is damaged or of another edition."""
+        try:
+            value = read_json(path, limits.RESULT_BYTES)
+            if not isinstance(value, dict) or value.get("edition") != EDITION:
+                raise StoreError("it was computed by another edition of this code and will be recomputed")
+            return Result.from_json(value)
+        except (StoreError, ValueError) as error:
+            told = f"{path.name} is ignored: {error}."
+            if told not in self.odd:
+                self.odd.append(told)
+            return None
+
+
+def name_of(cell: BenchCell, depends: Mapping[str, str]) -> str:
+    """The digest that the result of a cell is stored under."""
+    return digest_of({"cell": cell.key(), "depends": dict(depends), "edition": EDITION})
 
 
 def entries(plan: Plan, results: Results) -> tuple[list[PlanEntry], list[str]]:

@@ -60,11 +60,30 @@ Measure = Callable[[BenchCell, BenchDataset, Sequence[Example], bool], Speed]  #
 Speeds = Mapping[str, Speed]  # by source
 
 
-def forecast(plan: Plan, results: Results, roots: Sequence[Path], measure: Measure | None = None) -> list[CellForecast]:
-    """Every cell of the plan in order; sources without earlier results are measured with `measure`."""
-    speeds: Speeds = measured_speeds(plan, results)
+def cpu_speed(source: str) -> Speed:
+    """The typical speed of a source on two cores."""
+    return Speed(1.0 / guessed_rate(source))
+
+
+def forecast(
+    plan: Plan,
+    results: Results,
+    roots: Sequence[Path],
+    measure: Measure | None = None,
+    *,
+    usual: Callable[[str], Speed] = cpu_speed,
+    anew: bool = False,
+) -> list[CellForecast]:
+    """Every cell of the plan in order; sources without earlier results are measured, or have their usual speed.
+
+    `anew` counts every cell, whatever is finished or missing here.
+    """
+    speeds: Speeds = {} if anew else measured_speeds(plan, results)
     data = {name: _look(name, plan, results, roots) for name in plan.datasets}
-    checked = [(entry, *_state(entry, data[entry.dataset], results, roots)) for entry in plan.entries()]
+    checked: list[tuple[PlanEntry, State, str]] = [
+        (entry, "to run", "") if anew else (entry, *_state(entry, data[entry.dataset], results, roots))
+        for entry in plan.entries()
+    ]
     if measure is not None:
         runs = [entry.cell for entry, state, _ in checked if state in ("to run", "data changed")]
         speeds = _measured_now(runs, data, speeds, measure)
@@ -74,7 +93,7 @@ def forecast(plan: Plan, results: Results, roots: Sequence[Path], measure: Measu
         seconds, seen = 0.0, data[entry.dataset].dataset
         if state != "finished" and seen is not None and seen.counts:
             source = entry.cell.source
-            counted, speed = count_images(entry.cell, seen), speeds.get(source) or Speed(1.0 / guessed_rate(source))
+            counted, speed = count_images(entry.cell, seen), speeds.get(source) or usual(source)
             seconds = training_cost(entry.cell, counted, speed) + speed.solving
             key = entry.dataset, *stage_of(entry.cell), entry.seed if entry.cell.inputs.shots else None
             if key not in read:
@@ -169,6 +188,15 @@ def measured_speeds(plan: Plan, results: Results) -> dict[str, Speed]:
     return {s: Speed(median(times), median(training[s]) if training[s] else None) for s, times in forward.items()}
 
 
+def network_name(source: str) -> str:
+    """The network of a source, without its weights and options.
+
+    >>> network_name("open_clip:ViT-B-32/openai"), network_name("embedded:lite0?side=64")
+    ('ViT-B-32', 'lite0')
+    """
+    return source.partition(":")[2].partition("?")[0].partition("/")[0].partition(".")[0]
+
+
 def guessed_rate(source: str) -> float:
     """Images per second of a source that was not measured; scaled by the area of the canvas.
 
@@ -177,8 +205,7 @@ def guessed_rate(source: str) -> float:
     >>> guessed_rate("embedded:lite0?side=112")
     640.0
     """
-    name, _, options = source.partition(":")[2].partition("?")
-    network = name.partition("/")[0].partition(".")[0]
+    options, network = source.partition("?")[2], network_name(source)
     side = dict(pair.partition("=")[::2] for pair in options.split("&")).get("side", "")
     share = max((int(side) / USUAL) ** 2, LEAST) if side.isdecimal() else 1.0
     return RATES.get(network, UNKNOWN) / share

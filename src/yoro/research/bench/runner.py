@@ -1,32 +1,39 @@
-"""Runs a plan: computes every cell without a result; a cell that fails does not stop the others."""
+"""Runs a plan: computes every cell without a result; a cell that fails does not stop the others.
+
+Any number of workers may run one plan on one folder of results: each cell, and each reading of responses, is claimed.
+"""
 
 from __future__ import annotations
 
 import datetime
-import platform
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 
 from yoro.data.examples import Example
-from yoro.environment import __version__, cores
-from yoro.errors import YoroError, counted
+from yoro.errors import InputError, YoroError, counted
 from yoro.model.metrics import percent_text
+from yoro.model.partial_pass import WHOLE, DataShare
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import STRICT, Loading
 from yoro.refining.settings import check_torch
 from yoro.research.bench import cell_loading
-from yoro.research.bench.cells import EDITION, BenchCell, CellInputs, digest_of
+from yoro.research.bench.cells import BenchCell, CellInputs, digest_of
+from yoro.research.bench.claims import Claim, Claims
 from yoro.research.bench.context import Context, Origin
 from yoro.research.bench.datasets.drawing import Drawn
+from yoro.research.bench.machine import forget_peak, machine_facts, peak_memory
 from yoro.research.bench.methods.bench_methods import find_method
 from yoro.research.bench.plan import Plan
 from yoro.research.bench.response_cache import ResponseCache
-from yoro.research.bench.results import CellFigures, PlanEntry, Result, Results
+from yoro.research.bench.results import CellFigures, PlanEntry, Result, Results, name_of
 from yoro.research.peers.method import failure
 from yoro.sources.protocol import is_dual
+
+LOOK = 1.0  # seconds between two looks at what other workers have
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,8 @@ class RunSettings:
     progress: bool = False
     tell: Callable[[str], None] = lambda _: None
     tell_done: Callable[[str], None] = lambda _: None  # for finished cells, which may be many
+    deterministic: bool = False  # the same bits every time on a graphics card, if more slowly; recorded
+    share: DataShare = WHOLE  # of the cells: every N-th, so that slow methods are spread
 
 
 @dataclass
@@ -48,13 +57,14 @@ class Progress:
     total: int
     found: int = 0  # finished before
     computed: int = 0
+    elsewhere: int = 0  # computed by other workers meanwhile
     failed: int = 0
     errors: dict[str, int] = field(default_factory=dict)  # how many cells failed for each reason
     _started: float = field(default_factory=time.perf_counter, repr=False)
 
     @property
     def dealt_with(self) -> int:
-        return self.found + self.computed + self.failed
+        return self.found + self.computed + self.elsewhere + self.failed
 
     def line(self, entry: PlanEntry, what: str) -> str:
         """The state of a cell, the progress of the run, and about how long is left."""
@@ -69,16 +79,22 @@ class Progress:
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def __str__(self) -> str:
+        others = f", {self.elsewhere} by other workers" if self.elsewhere else ""
         failed = f", {self.failed} failed" if self.failed else ""
-        return f"{self.total} cells: {self.found} finished before, {self.computed} computed{failed}"
+        return f"{self.total} cells: {self.found} finished before, {self.computed} computed{others}{failed}"
 
 
 def run_plan(plan: Plan, results: Results, settings: RunSettings) -> Progress:
     """Compute every cell that has no result yet; each result is saved at once."""
     unique = list({entry.cell.name: entry for entry in plan.entries()}.values())  # two columns may be one cell
-    run = _Run(plan, results, settings, Progress(len(unique)))
-    for mine in _grouped(unique, lambda entry: entry.cell.dataset):
-        run.dataset(mine)
+    todo = unique[settings.share.index - 1 :: settings.share.of]
+    run = _Run(plan, results, settings, Progress(len(todo)))
+    while todo:
+        for mine in _grouped(todo, lambda entry: entry.cell.dataset):
+            run.dataset(mine)
+        if len(run.busy) == len(todo):  # all that is left is in the hands of other workers
+            time.sleep(LOOK)
+        todo, run.busy, run.again = run.busy, [], True
     return run.progress
 
 
@@ -93,6 +109,10 @@ class _CellJob:
     depends: Mapping[str, str]
 
     @property
+    def name(self) -> str:
+        return name_of(self.entry.cell, self.depends)
+
+    @property
     def images(self) -> list[Example]:
         return [*self.drawn.train, *self.drawn.val, *self.drawn.test]
 
@@ -103,6 +123,10 @@ class _Run:
         self._draws: dict[tuple[int, CellInputs], tuple[Drawn, str]] = {}  # of one dataset: methods share them
         self._pipelines: dict[object, Pipeline] = {}  # open ones, which datasets share
         self._closed: dict[str, Exception] = {}  # sources that could not be opened, and are not tried again
+        self._claims = Claims(results.folder / "claims")
+        self._started = time.time()
+        self.busy: list[PlanEntry] = []  # what other workers have claimed
+        self.again = False  # whether this is not the first look: what is finished now was computed elsewhere
         self.progress = progress
 
     def dataset(self, mine: Sequence[PlanEntry]) -> None:
@@ -114,7 +138,7 @@ class _Run:
         except (YoroError, OSError) as error:
             self._cannot_open(mine, error)
             return
-        for note in opened.found.notes:
+        for note in opened.found.notes if not self.again else ():
             self._settings.tell(f"{name}: {note}")
         known = [self._results.of(entry.cell) for entry in mine]
         digest = opened.manifest.digest
@@ -138,14 +162,37 @@ class _Run:
             return
         folder = digest_of({"data": opened.manifest.digest, **pipeline.describe()})
         try:
-            cache = ResponseCache(self._results.folder / "responses" / folder)
-            needed = [image for job in waiting for image in job.images]
-            cache.read(needed, pipeline, self._settings.loading, progress=self._settings.progress)
+            cache = self._read(folder, [image for job in waiting for image in job.images], pipeline)
         except (YoroError, OSError) as error:
             self._fail([job.entry for job in waiting], error)
             return
+        if cache is None:
+            self.busy += [job.entry for job in waiting]
+            return
         for job in waiting:
-            self._compute(job, opened, pipeline, cache)
+            claim = self._claims.take(job.name)
+            if claim is None:
+                self.busy.append(job.entry)
+                continue
+            with claim:
+                if self._results.finished(job.entry.cell, job.depends) is not None:
+                    self.progress.elsewhere += 1
+                else:
+                    self._compute(job, opened, pipeline, cache, claim)
+
+    def _read(self, folder: str, images: Sequence[Example], pipeline: Pipeline) -> ResponseCache | None:
+        """The responses to the images, read now unless they are cached; None while another worker reads some."""
+        place = self._results.folder / "responses" / folder
+        cache = ResponseCache(place)
+        if not cache.missing(images):
+            return cache
+        claim = self._claims.take(f"responses-{folder}")
+        if claim is None:
+            return None
+        with claim:
+            cache = ResponseCache(place)  # again: another worker may have written in between
+            cache.read(images, pipeline, self._settings.loading, progress=self._settings.progress)
+        return cache
 
     def _pipeline(self, cell: BenchCell, opened: cell_loading.OpenedDataset) -> Pipeline:
         if cell.source in self._closed:
@@ -163,8 +210,11 @@ class _Run:
             index = cell_loading.published_index(cell, opened.about, roots)
             depends = cell_loading.digests(cell, opened, pipeline, sentences, index)
             if self._results.finished(cell, depends) is not None:
-                self.progress.found += 1
+                self.progress.found += not self.again
+                self.progress.elsewhere += self.again
                 return []
+            if self.again and (reason := self._results.error(cell, self._started)) is not None:
+                raise InputError(reason)  # another worker tried it meanwhile
             key = cell.seed, cell.inputs
             if key not in self._draws:
                 drawn = cell_loading.draw_images(cell, opened, index)
@@ -175,19 +225,26 @@ class _Run:
         return [_CellJob(entry, *self._draws[key], sentences, depends)]
 
     def _compute(
-        self, job: _CellJob, opened: cell_loading.OpenedDataset, pipeline: Pipeline, cache: ResponseCache
+        self,
+        job: _CellJob,
+        opened: cell_loading.OpenedDataset,
+        pipeline: Pipeline,
+        cache: ResponseCache,
+        claim: Claim,
     ) -> None:
         cell, drawn, settings = job.entry.cell, job.drawn, self._settings
-        made_of = {"cell": cell.key(), "depends": dict(job.depends), "edition": EDITION}
-        scratch = self._results.folder / "trainings" / digest_of(made_of)
+        scratch = self._results.folder / "trainings" / job.name
         scratch.parent.mkdir(parents=True, exist_ok=True)
         context = Context(
             cell, opened.about, drawn, pipeline, cache, job.sentences, scratch, settings.device, settings.progress
         )
         method = find_method(cell.method)
+        forget_peak()
         try:
             if method.trains:
                 check_torch(f"The method {cell.method!r}")
+            if method.trains and settings.deterministic:
+                import_module("yoro.sources.torch.card").make_deterministic()
             figures: CellFigures = method.run(context, method.make_options(dict(cell.options), cell.dataset))
         except Exception as error:  # the failure of one method must not stop the others
             if _was_interrupted(error):
@@ -197,9 +254,13 @@ class _Run:
             return
         result = Result(
             **vars(figures), cell=cell, depends=job.depends, tested=len(drawn.test), draw=job.draw,
-            image_seconds=cache.seconds_an_image, machine=_machine(settings.device),
+            transform=pipeline.geometry.config(), image_seconds=cache.seconds_an_image,
+            machine=machine_facts(settings.device), memory=peak_memory(),
             finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
         )  # fmt: skip
+        if not claim.holds():  # this worker gave no sign for so long that another one took over
+            self.busy.append(job.entry)
+            return
         self._results.write(result)
         shutil.rmtree(scratch, ignore_errors=True)
         self.progress.computed += 1
@@ -234,13 +295,6 @@ def _grouped(entries: Sequence[PlanEntry], key: Callable[[PlanEntry], object]) -
     for entry in entries:
         groups.setdefault(key(entry), []).append(entry)
     return list(groups.values())
-
-
-def _machine(device: str) -> dict[str, str]:
-    return {
-        "yoro": __version__, "python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}",
-        "cores": str(cores()), "device": device,
-    }  # fmt: skip
 
 
 def duration_text(seconds: float) -> str:

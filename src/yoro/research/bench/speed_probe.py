@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 
+from yoro import limits
 from yoro.data.examples import Example
 from yoro.environment import cores
+from yoro.errors import InputError, one_line
+from yoro.files.reading import read_json
 from yoro.model.estimator import DiscriminantMapping
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import STRICT
 from yoro.research.bench.cell_loading import open_pipeline
 from yoro.research.bench.cells import BenchCell
+from yoro.research.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.research.bench.datasets.dataset import BenchDataset
+from yoro.research.bench.machine import machine_facts
 
 WARM, MOST = 8, 96  # images before the clock starts, and at most while it runs
 PATIENCE = 2.0  # seconds that a pass may take to be measured
+SIDE = 256  # pixels of made-up images
 ROWS = 1024  # random responses that a mapping is solved for
 
 
@@ -42,6 +50,41 @@ def measure(
     rest = chosen[WARM : WARM + max(WARM, min(MOST, int(PATIENCE / first)))] or chosen
     forward = _seconds(pipeline, rest)
     return Speed(forward, _training(cell, pipeline, rest, device) if trains else None, _solving(pipeline))
+
+
+def measure_sources(cells: Iterable[BenchCell], device: str) -> tuple[dict[str, Speed], dict[str, str]]:
+    """The speed of each cell's source on made-up images, and why others could not be opened."""
+    rng = np.random.default_rng(0)
+    pictures = [rng.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8) for _ in range(WARM + MOST)]
+    examples = [Example(picture, str(i % 2), name=str(i)) for i, picture in enumerate(pictures)]
+    found, missing = dict[str, Speed](), dict[str, str]()
+    for cell in cells:
+        about = find_bench_dataset(cell.dataset)
+        try:
+            found[cell.source] = measure(cell, about, examples, trains=True, device=device)
+        except Exception as error:  # sources fail in as many ways as there are libraries
+            missing[cell.source] = one_line(error)
+    return found, missing
+
+
+def rates_json(speeds: Mapping[str, Speed], device: str) -> bytes:
+    """Speeds as a file, with the machine that they were measured on; `read_rates` takes it back."""
+    told = {"machine": machine_facts(device), "seconds_an_image": {name: asdict(one) for name, one in speeds.items()}}
+    return json.dumps(told, indent=1).encode() + b"\n"
+
+
+def read_rates(path: Path) -> dict[str, Speed]:
+    """The speeds in a file of `rates_json`."""
+    try:
+        told = read_json(path, limits.RESULT_BYTES)["seconds_an_image"]  # type: ignore[index]
+        speeds = {str(name): Speed(**one) for name, one in told.items()}
+        if not all(one.forward > 0 and (one.training or 1.0) > 0 for one in speeds.values()):
+            raise ValueError("a time that is not positive")
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"'{path}' is not a file of rates ({one_line(error)}); make one with `yoro bench measure`."
+        ) from None
+    return speeds
 
 
 def _seconds(pipeline: Pipeline, examples: Sequence[Example]) -> float:

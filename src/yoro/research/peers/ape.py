@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from yoro.errors import InputError
-from yoro.mappings.batches import Codes
-from yoro.research.peers.method import Array, FitTask, Method, Scorer, held, one_hot, unit
+from yoro.mappings.batches import Array, Codes
+from yoro.research.peers.method import FitTask, Method, Scorer, held, one_hot, unit
 from yoro.research.peers.tip_adapter import Cache, TipAdapterSettings, kernel
 
 GAMMAS = 20  # steps of the grid

@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import solve
 
-from yoro.mappings.batches import Codes
-from yoro.research.peers.method import Array, FitTask, LinearScores, Method, Scorer
+from yoro.mappings.batches import Array, Codes
+from yoro.research.peers.method import FitTask, LinearScores, Method, Scorer
 
 SHRINKAGE = 1e-4
 

@@ -32,8 +32,8 @@ from scipy.special import softmax
 
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import SelectionError
+from yoro.mappings.batches import Array
 from yoro.research.peers.method import (
-    Array,
     FitTask,
     LinearScores,
     Method,

@@ -24,7 +24,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import softmax
 
-from yoro.research.peers.method import Array, FitTask, LinearScores, Method, Scorer, class_means, correct, held, one_hot
+from yoro.mappings.batches import Array
+from yoro.research.peers.method import FitTask, LinearScores, Method, Scorer, class_means, correct, held, one_hot
 
 EPOCHS = 300
 EVERY = 10  # epochs between two steps of the blend

@@ -15,9 +15,8 @@ from yoro.discriminant.descriptions import Descriptions
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, SelectionError, YoroError, one_line
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.batches import Codes, check_batch, class_codes, refuse_non_finite
+from yoro.mappings.batches import Array, Codes, check_batch, class_codes, refuse_non_finite
 
-Array = NDArray[np.float64]
 Scorer = Callable[[Array], Array]  # responses (n, width) -> scores (n, classes)
 T = TypeVar("T")
 

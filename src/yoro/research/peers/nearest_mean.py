@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.mappings.batches import Codes
+from yoro.mappings.batches import Array, Codes
 from yoro.research.peers.method import (
     ROWS,
-    Array,
     FitTask,
     LinearScores,
     Method,

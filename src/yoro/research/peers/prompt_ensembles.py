@@ -21,7 +21,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import softmax
 
-from yoro.research.peers.method import Array, FitTask, LinearScores, Method, Scorer
+from yoro.mappings.batches import Array
+from yoro.research.peers.method import FitTask, LinearScores, Method, Scorer
 
 TEMPERATURE = 1.0
 

@@ -27,19 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from yoro.mappings.batches import Codes
-from yoro.research.peers.method import (
-    ROWS,
-    Array,
-    FitTask,
-    LinearScores,
-    Method,
-    Scorer,
-    held,
-    in_blocks,
-    most_right,
-    one_hot,
-)
+from yoro.mappings.batches import Array, Codes
+from yoro.research.peers.method import ROWS, FitTask, LinearScores, Method, Scorer, held, in_blocks, most_right, one_hot
 from yoro.research.peers.tip_adapter import Cache, kernel
 
 PENALTIES = tuple(10.0 ** (i / 2) for i in range(-12, 13))  # times the mean squared singular value

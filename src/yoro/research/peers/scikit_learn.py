@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from yoro.errors import InputError
-from yoro.research.peers.method import Array, FitTask, LinearScores, Method, Scorer
+from yoro.mappings.batches import Array
+from yoro.research.peers.method import FitTask, LinearScores, Method, Scorer
 
 if TYPE_CHECKING:
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis

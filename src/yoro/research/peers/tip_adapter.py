@@ -29,7 +29,8 @@ import numpy as np
 
 from yoro.environment import install
 from yoro.errors import InputError
-from yoro.research.peers.method import Array, FitTask, Method, Scorer, held, in_blocks, most_right, one_hot, unit
+from yoro.mappings.batches import Array
+from yoro.research.peers.method import FitTask, Method, Scorer, held, in_blocks, most_right, one_hot, unit
 
 LEAST = 0.1  # beta and alpha
 BETAS, ALPHAS = 200, 20  # steps of the grid

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yoro.data.examples import Dataset, Example
@@ -37,7 +37,6 @@ def by_class(examples) -> Counter[str]:
 classes = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 40), min_size=1)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     train=classes,
     test=classes,
@@ -63,7 +62,6 @@ def test_draws_are_disjoint_and_do_not_depend_on_order(train, test, own, seed, s
         assert held.isdisjoint(example.group for example in drawn.train)
 
 
-@settings(max_examples=30, deadline=None)
 @given(train=classes, seed=st.integers(0, 5))
 def test_a_tenth_of_each_class_is_held_out_and_the_rest_is_fitted(train, seed):
     drawn = draw(make(train, {}, {"a": 1}), seed=seed)

@@ -220,7 +220,7 @@ def test_the_paper_stands_beside_only_where_a_plan_asks(tmp_path):
     found = cell(table, "dtd", "yoro")
     assert found.paper == (59.0,)
     assert found.paper_deviation == 0.0
-    assert found.difference == pytest.approx(2.0)
+    assert found.differences == pytest.approx((2.0,))
     assert table.columns[0].mark
     assert {mark for column in table.columns for mark in column.mark} == {mark for mark, _ in table.marks}
     assert "| paper" in markdown([table])
@@ -246,7 +246,7 @@ def test_the_average_of_the_same_datasets_is_compared(tmp_path):
     (table,) = tables(plan, tmp_path, lambda entry: result(entry, 70))
     average = cell(table, "Average", "yoro")
     assert average.paper == (68.6,)
-    assert average.difference == pytest.approx(1.4)
+    assert average.differences == pytest.approx((1.4,))
 
 
 def test_few_shot_settings_together_meet_the_paper_s(tmp_path):

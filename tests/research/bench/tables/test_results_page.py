@@ -66,7 +66,7 @@ def trained(entry):
 def test_the_page_of_a_plan_needs_nothing_besides_itself(tmp_path):
     plan = read_plan(SMALL)
     page = bench_html(plan, *filled(plan, tmp_path, plausible))
-    assert checked(page).seen.count("svg") == 1 + 2 * 6 + 2  # shares; six pairs of panels; a cost plot for each setting
+    assert checked(page).seen.count("svg") == 1 + 2 * 6 + 2 * 2  # shares; six pairs of panels; cost plots, twice
     assert "108 of 108 finished, 0 failed, 0 missing" in page
     assert "digits-0" in page
 

@@ -68,11 +68,12 @@ def find_at(dataset: BenchDataset, path: Path) -> Found:
 
 
 def _own(path: Path) -> BenchDataset:
-    """A user's folder or list, with whatever counts it has."""
+    """A user's folder or list, with whatever counts it has; here, or under a data root."""
 
     def look(roots: Sequence[Path]) -> Found:
-        dataset = find(path)
-        return Found(dataset, shown(path), dataset.notes)
+        place = next((there for there in (path, *(root / path for root in roots)) if there.exists()), path)
+        dataset = find(place)
+        return Found(dataset, shown(place), dataset.notes)
 
     title = path.stem if path.suffix.lower() in LISTS else path.name
     return BenchDataset(shown(path), title or shown(path), 0, {}, look)

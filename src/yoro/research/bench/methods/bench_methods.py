@@ -73,6 +73,7 @@ class FewPassOptions:
     # Whether the predictor before training is a candidate, as the paper says; if not, the best trained epoch is
     # always kept, which is probably how the paper's legacy column was made.
     epoch_zero: bool = RefineSettings.epoch_zero
+    flip: bool | None = None  # random mirroring; None: as is right for the dataset, always for a user's own
 
     def __post_init__(self) -> None:
         check(self.epochs, self.batch_size)
@@ -175,6 +176,7 @@ def run_one_pass(context: Context, _: object) -> CellFigures:
     return CellFigures(
         context.right(model, test), len(train), context.pass_seconds + seconds, 1,
         (context.right(model, held), len(held)), shrinkage=model.choice.shrinkage,
+        widths=(model.statistics.width, model.statistics.width if model.words is None else len(model.words.vectors)),
     )  # fmt: skip
 
 

@@ -39,7 +39,8 @@ SHIFTS = Shifts()  # of published watermarks, mirrored on every dataset
 def run_few_pass(context: Context, options: FewPassOptions) -> CellFigures:
     """YORO-FP: the one-pass predictor, refined for a few epochs and kept only if validation says so."""
     model, seconds = fit_one_pass(context)
-    settings = RefineSettings(**vars(options), flip=context.dataset.flip, seed=context.cell.seed)
+    flip = context.dataset.flip if options.flip is None else options.flip
+    settings = RefineSettings(**{**vars(options), "flip": flip}, seed=context.cell.seed)
     drawn = context.drawn
     run = RefineRun(device=context.device, checkpoint=context.scratch, resume=True, progress=context.progress)
     given = OpenModel(model, pipeline=context.pipeline)
@@ -58,6 +59,7 @@ def run_few_pass(context: Context, options: FewPassOptions) -> CellFigures:
         depth=depth,
         shrinkage=model.choice.shrinkage,
         selected_on="validation",
+        traversals=options.epochs + 2 + refinement.kept,  # one to prepare, and one more for a model that is kept
         epochs=tuple(refinement.records),
     )
 

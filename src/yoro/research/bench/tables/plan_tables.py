@@ -10,6 +10,7 @@ from functools import cached_property
 from yoro.research.bench.plan import Plan, Setting
 from yoro.research.bench.results import PlanEntry, Result
 from yoro.research.bench.tables import summary
+from yoro.research.bench.tables.claims import claims
 from yoro.research.bench.tables.paper import PaperNumbers, printed_cell
 from yoro.research.bench.tables.run_grid import RunGrid, comparable, dataset_title, groups, methods_of, setting_title
 from yoro.research.bench.tables.table import Heading, Kind, ResultsTable, TableCell, TableRow, with_best
@@ -289,5 +290,5 @@ def _group(plan: Plan, setting: Setting) -> str:
 
 LAYOUTS: dict[str, Callable[[RunGrid, PaperNumbers], ResultsTable]] = {
     "datasets": by_dataset, "settings": by_setting, "methods": by_method,
-    "diagnostics": diagnostics, "efficiency": efficiency, "timing": timing,
+    "diagnostics": diagnostics, "efficiency": efficiency, "timing": timing, "claims": claims,
 }  # fmt: skip

@@ -9,8 +9,8 @@ from typing import Literal
 from yoro.research.bench.tables.summary import best
 
 # percent: an accuracy; share: of runs, in percent; points: a difference of accuracies; interval: its two ends in
-# points; counts: wins, ties, losses; epochs, seconds; times: relative to the baseline; number: a plain count
-Kind = Literal["percent", "share", "points", "interval", "counts", "epochs", "seconds", "times", "number"]
+# points; counts: wins, ties, losses; epochs, seconds, mebibytes; times: relative to the baseline; number: a plain count
+Kind = Literal["percent", "share", "points", "interval", "counts", "epochs", "seconds", "times", "number", "mebibytes"]
 MOST_COLUMNS = 8  # of a table whose groups of columns stand side by side
 
 
@@ -26,11 +26,11 @@ class TableCell:
     paper_deviation: float | None = None
 
     @property
-    def difference(self) -> float | None:
-        """Ours less the paper's in points; None where either is missing or they are no accuracies or shares."""
-        if self.kind not in ("percent", "share", "points") or not self.values or not self.paper:
-            return None
-        return self.values[0] - self.paper[0]
+    def differences(self) -> tuple[float, ...]:
+        """Ours less the paper's, one by one; none where either is missing, or for wins, ties and losses."""
+        if self.kind == "counts" or not self.values or not self.paper:
+            return ()
+        return tuple(ours - theirs for ours, theirs in zip(self.values, self.paper, strict=True))
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def paper_text(cell: TableCell | None, markup: Markup) -> str:
         return ""
     shown = numbers_text(cell.kind, cell.paper, markup)
     shown += _deviation(cell.kind, cell.paper_deviation, cell.paper, markup)
-    return shown if cell.difference is None else f"{shown} ({_signed(cell.difference, markup)})"
+    return f"{shown} ({', '.join(_signed(more, markup) for more in cell.differences)})" if cell.differences else shown
 
 
 def numbers_text(kind: Kind, values: Sequence[float], markup: Markup) -> str:
@@ -60,7 +60,7 @@ def numbers_text(kind: Kind, values: Sequence[float], markup: Markup) -> str:
         return f"{value:,.{_places(value)}f}"
     if kind == "number":
         return f"{round(value, 1):g}"
-    return f"{value:.1f}" + {"share": markup.percent, "times": markup.times}.get(kind, "")
+    return f"{value:.1f}" + {"share": markup.percent, "times": markup.times, "mebibytes": " MiB"}.get(kind, "")
 
 
 def _deviation(kind: Kind, deviation: float | None, values: Sequence[float], markup: Markup) -> str:

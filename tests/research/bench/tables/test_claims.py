@@ -1,0 +1,60 @@
+"""The claims of the paper's text, from the cells and from the tables that it prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from research.bench.bench_cases import filled, plan_of, result, setting
+from yoro.research.bench.plan import read_plan
+from yoro.research.bench.results import Results, entries
+from yoro.research.bench.tables.plan_tables import bench_tables
+from yoro.research.bench.tables.table import TableCell
+
+CONFIGS = Path(__file__).parents[4] / "configs"
+
+
+def claims_of(name: str, folder: Path, variant: str = "published") -> dict[tuple[str, str], TableCell]:
+    plan = read_plan(CONFIGS / f"{name}.toml", variant)
+    (table,) = (one for one in bench_tables(plan, entries(plan, Results(folder))[0]) if one.name == "claims")
+    return {(row.head.group, row.head.title): row.cells[0] for row in table.rows}
+
+
+def test_the_ranges_of_the_abstract_follow_from_the_papers_tables(tmp_path: Path) -> None:
+    found = [*claims_of("padding", tmp_path).items(), *claims_of("watermark", tmp_path).items()]
+    for words, low, high in (("the best gradient-free mapping", 18.4, 24.4), ("the learned linear mapping", 6.3, 12.3)):
+        gains = [cell.paper[0] for (_, title), cell in found if title == f"YORO over {words}"]
+        assert len(gains) == 3
+        assert (min(gains), max(gains)) == pytest.approx((low, high), abs=0.051), "averages are printed with a decimal"
+
+
+def test_the_gains_over_dvp_follow_from_the_papers_tables(tmp_path: Path) -> None:
+    found = claims_of("clip-summary", tmp_path)
+    gains = [cell.paper[0] for (_, title), cell in found.items() if title == "YORO over DVP"]
+    assert gains == pytest.approx([8.4, 8.0, 5.2, 1.5], abs=0.11)
+
+
+def test_all_seven_refinement_shares_are_rows(tmp_path: Path) -> None:
+    found = claims_of("refinement-shares", tmp_path, "protocol")
+    shares = [cell.paper for (_, title), cell in found.items() if title == "Runs that keep epoch 0"]
+    assert len(shares) == 7
+    assert sorted(share[0] for share in shares if share) == [54.8, 72.7, 78.6], "the text prints three of them"
+
+
+def test_claims_are_computed_from_the_cells(tmp_path: Path) -> None:
+    plan = plan_of(
+        show=["claims"],
+        methods=["yoro", "blm", "flm", "deep"],
+        method={},
+        settings=[setting("one"), setting("two", datasets=["dtd"])],
+    )
+    right = {"yoro": 70, "blm": 50, "flm": 55, "deep": 61}
+    found, _ = filled(plan, tmp_path, lambda entry: result(entry, right[entry.method], widths=(1000, 7940)))
+    (table,) = bench_tables(plan, found)
+    first = {row.head.title: row.cells[0] for row in table.rows if row.head.group == "ONE"}
+    assert first["YORO over the best gradient-free mapping"].values == pytest.approx((15.0,))
+    assert first["YORO over the learned linear mapping"].values == pytest.approx((9.0,))
+    held, whole = first["Second moment held"], first["Second moment of the whole response"]
+    assert (held.values[0], whole.values[0]) == pytest.approx((7.6, 481.0), abs=0.05)
+    assert (held.paper, whole.paper) == ((7.6,), (481.0,))
