@@ -29,7 +29,7 @@ def test_a_cat_is_a_cat_and_a_coffee_an_espresso(variant, photos):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("variant", LITE)
+@pytest.mark.parametrize("variant", ["lite0", *(pytest.param(name, marks=pytest.mark.long) for name in LITE[1:])])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_matches_the_torch_network(variant, photos):
     import torch
@@ -80,7 +80,7 @@ def test_mobilenet_matches_torchvision(photos):
 
 @pytest.mark.parametrize("variant", ["lite0", "mobilenet-v2"])
 @pytest.mark.parametrize("read", ["logits", "features"])
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [2, pytest.param(1, marks=pytest.mark.long)])
 def test_batch_mates_do_not_matter(variant, read, threads, photos):
     source = open_source(f"embedded:{variant}", read=read, threads=threads)
     images = photos(source.side)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from contextlib import chdir
@@ -113,6 +114,29 @@ def test_what_the_file_and_the_options_do_not_say_is_assumed(tmp_path):
     with pytest.raises(SourceError, match="no output 'z'"):
         add_network(bare, "third", {"output": "z"})
     assert added_names() == ["bare", "given", "told"]
+
+
+@pytest.mark.parametrize("folder", ["", "onnx"])
+def test_a_preprocessing_file_beside_the_network_is_read(tmp_path, folder):
+    (tmp_path / folder).mkdir(exist_ok=True)
+    network = write_network(tmp_path / folder / "net.onnx")
+    said = {
+        "size": SIDE,
+        "image_mean": [0.5, 0.25, 0.125],
+        "image_std": [0.5, 0.5, 0.25],
+        "do_flip_channel_order": False,
+    }
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(said))
+    found = add_network(network, "mine")
+    assert (found.mean, found.std, found.assumed) == ((0.5, 0.25, 0.125), (0.5, 0.5, 0.25), ())
+    assert found.preprocessing == str(tmp_path / "preprocessor_config.json")
+    assert open_source("mine").mean == found.mean
+    given = add_network(network, "other", {"mean": "0,0,0"})
+    assert (given.mean, given.std) == ((0, 0, 0), found.std)  # an option wins
+    (tmp_path / "preprocessor_config.json").write_text("{")
+    with pytest.raises(SourceError, match="--mean, --std and --side"):
+        add_network(network, "third")
+    assert add_network(network, "third", {"mean": "0,0,0", "std": "1,1,1", "side": str(SIDE)}).preprocessing is None
 
 
 def test_what_looks_wrong_is_said(tmp_path):

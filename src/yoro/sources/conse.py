@@ -8,7 +8,6 @@ can say of it. It is not CLIP.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +20,7 @@ from yoro.errors import SourceError
 from yoro.sources.cache import cached_vectors
 from yoro.sources.embedded import imagenet_names, read_embedded
 from yoro.sources.minilm import PACKAGE, TextEncoder, model_folder
-from yoro.sources.names import SourceName, check_options
+from yoro.sources.names import SourceName, check_options, parse_number
 from yoro.sources.protocol import Identity, Images, Reading, Responses
 from yoro.sources.runtime import GraphSource
 from yoro.sources.torch_file import Weights
@@ -82,7 +81,8 @@ class ConseParts:
 def read_conse(name: SourceName) -> ConseParts:
     """The parts of the source; an error says which package is missing."""
     check_options(name, ("temperature",))
-    temperature, folder = _temperature(name), model_folder()
+    wanted, folder = name.options.get("temperature", "1"), model_folder()
+    temperature = parse_number(wanted, f"{name.text!r}: the temperature", 0.01, 100)
     if folder is None:
         raise SourceError(f"{name.text!r} needs the package {PACKAGE}: {install('clip')}.")
     weights, classifier = read_embedded(SourceName(name.text, "embedded", BACKBONE), "logits")
@@ -90,17 +90,6 @@ def read_conse(name: SourceName) -> ConseParts:
     vectors = cached_vectors(texts.digest, imagenet_names(), texts.dimension, texts.encode)
     digest = hashlib.sha256(f"{classifier.digest} {texts.digest} {temperature!r}".encode()).hexdigest()
     return ConseParts(weights, texts, vectors, temperature, replace(classifier, digest=digest))
-
-
-def _temperature(name: SourceName) -> float:
-    text = name.options.get("temperature", "1")
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0.01 <= value <= 100:
-        raise SourceError(f"{name.text!r}: the temperature must be a number from 0.01 to 100; got {text!r}.")
-    return value
 
 
 def _with_vectors(classifier: onnx.ModelProto, vectors: Responses, temperature: float) -> onnx.ModelProto:

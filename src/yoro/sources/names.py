@@ -117,6 +117,17 @@ def side_option(name: SourceName, default: int) -> int:
     return parse_side(name.options["side"], f"{name.text!r}: option 'side'") if "side" in name.options else default
 
 
+def parse_number(text: str, where: str, low: float, high: float) -> float:
+    """A number between two others, as an option of a source name or a graph's metadata has it."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:
+        raise SourceError(f"{where} must be a number from {low} to {high}; got {text[:40]!r}.")
+    return value
+
+
 def with_side(text: str, side: int) -> str:
     """The source name with another input size.
 

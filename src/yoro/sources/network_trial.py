@@ -12,6 +12,7 @@ import numpy as np
 from yoro.errors import SourceError
 from yoro.sources.added import AddedNetwork, check_new, write_added
 from yoro.sources.onnx_file import open_onnx, own_white
+from yoro.sources.preprocessing_file import FILE, Preprocessing, read_preprocessing
 from yoro.sources.protocol import Colour, Images, Responses, layout_of
 from yoro.sources.sample_photos import real_photos
 
@@ -37,7 +38,8 @@ class NetworkTrial:
     photos: int
     milliseconds: float  # an image
     white: int | None  # 1 or 255 in a graph that normalises its input itself
-    assumed: tuple[str, ...]  # of side, mean and std: what neither the file nor an option says
+    preprocessing: str | None  # the file beside the network's that says how images are prepared
+    assumed: tuple[str, ...]  # of side, mean and std: what neither a file nor an option says
     warnings: tuple[str, ...]
 
 
@@ -51,11 +53,16 @@ def add_network(
 ) -> NetworkTrial:
     """Look into an ONNX file, try it on photos and record it under a name, which names a source from then on.
 
-    `options` are those of `onnx:PATH`, for what the file does not say: side, mean, std, layout, output. `photos` gives
-    images (n, side, side, 3) of a side. A name that is taken is an error, unless `force` replaces it.
+    `options` are those of `onnx:PATH`, for what neither the file nor a `preprocessor_config.json` beside it says: side,
+    mean, std, layout, output. `photos` gives images (n, side, side, 3) of a side. A name that is taken is an error,
+    unless `force` replaces it.
     """
     check_new(name, force=force)
-    network = AddedNetwork(name, str(Path(file).expanduser().absolute()), dict(options or {}))
+    path, given = Path(file).expanduser().absolute(), dict(options or {})
+    beside = None if {"side", "mean", "std"} <= set(given) else _preprocessing_beside(path)
+    if beside is not None:
+        given = {**beside[1].options, **given}
+    network = AddedNetwork(name, str(path), given)
     source = open_onnx(network.source, "logits", None)
     white = own_white(source.inner, source.form.tensor) if {"mean", "std"} <= set(source.assumed) else None
     if white is not None:
@@ -82,9 +89,19 @@ def add_network(
         len(images),
         1000 * seconds,
         white,
+        str(beside[0]) if beside is not None else None,
         source.assumed,
         warnings,
     )
+
+
+def _preprocessing_beside(path: Path) -> tuple[Path, Preprocessing] | None:
+    """What the folder of an ONNX file says of its images, or the one above, as in a copy of a hub's repository."""
+    file = path.with_name(FILE)
+    if not file.is_file() and path.parent.name == "onnx":
+        file = path.parent.with_name(FILE)
+    said = read_preprocessing(file) if file.is_file() else None
+    return None if said is None else (file, said)
 
 
 def _odd(responses: Responses, alone: Responses, network: AddedNetwork) -> tuple[str, ...]:

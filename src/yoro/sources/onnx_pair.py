@@ -26,7 +26,7 @@ from yoro.errors import InputError, SourceError, one_line
 from yoro.files.reading import read_bounded, read_json
 from yoro.sources.graph_builder import GraphBuilder, rename_output, set_output
 from yoro.sources.hub_onnx import CONFIG, TEXT, TOKENIZER, VISION
-from yoro.sources.names import SourceName, check_options
+from yoro.sources.names import SourceName, check_options, parse_number
 from yoro.sources.onnx_file import OnnxFile, OnnxFileSource, load_graph, open_onnx
 from yoro.sources.preprocessing_file import FILE, read_preprocessing
 from yoro.sources.protocol import IdentifiedSource, Identity, Images, Reading, Responses, check_responses
@@ -256,13 +256,7 @@ def _logit_scale(name: SourceName, config: Table, graphs: Sequence[onnx.ModelPro
     metadata = [item.value for graph in graphs for item in graph.metadata_props if item.key == "yoro.logit_scale"]
     for where, text in [("option 'scale'", name.options.get("scale")), *(("metadata", value) for value in metadata)]:
         if text is not None:
-            try:
-                value = float(text)
-            except ValueError:
-                value = math.nan
-            if not 0.01 <= value <= 1000:
-                raise SourceError(f"{name.text!r}: {where} must be a number from 0.01 to 1000; got {text[:40]!r}.")
-            return value, ()
+            return parse_number(text, f"{name.text!r}: {where}", 0.01, 1000), ()
     said = config.get("logit_scale_init_value")
     if isinstance(said, int | float) and abs(said) < 20 and abs(said - UNTRAINED_SCALE) > 1e-3:
         return min(math.exp(said), MOST_SCALE), ()

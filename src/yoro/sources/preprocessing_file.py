@@ -28,6 +28,12 @@ class Preprocessing:
     interpolation: str = "bilinear"
     channels: str = "rgb"
 
+    @property
+    def options(self) -> dict[str, str]:
+        """Side, mean, std and channels as the options of a source name."""
+        mean, std = (",".join(map(repr, colour)) for colour in (self.mean, self.std))
+        return {"side": str(self.side), "mean": mean, "std": std, "channels": self.channels}
+
 
 def read_preprocessing(file: Path) -> Preprocessing | None:
     """What one of the two files says; None for a `config.json` that says nothing of images. Odd values are an error.
@@ -45,7 +51,7 @@ def read_preprocessing(file: Path) -> Preprocessing | None:
     except ValueError as error:
         raise SourceError(
             f"{str(file)!r} does not say how images are prepared: {error}. Give it with the name, as in "
-            "hf:OWNER/NAME?mean=0.5,0.5,0.5&std=0.5,0.5,0.5&side=224."
+            "hf:OWNER/NAME?mean=0.5,0.5,0.5&std=0.5,0.5,0.5&side=224, or by --mean, --std and --side."
         ) from None
 
 

@@ -67,8 +67,10 @@ class GraphSource(IdentifiedSource):
         class_names: list[str] | None = None,
         threads: int | None = None,
         batch: int | None = None,
+        grids: str = "",
     ) -> None:
         super().__init__(identity, class_names)
+        self._grids = grids
         self.width = width
         self.layout = Layout.of(width, identity.read)
         self._build = build
@@ -99,17 +101,23 @@ class GraphSource(IdentifiedSource):
         return self._build(np.float32)
 
     def read_all(self) -> Self:
-        """Read logits, features and layers side by side from now on."""
+        """Read logits, features and layers side by side from now on, and grids where they are wanted."""
+        from yoro.sources.grid_outputs import with_grid_outputs
         from yoro.sources.layer_outputs import with_layer_outputs
 
         plain, first = self._build, self._identity.read
-        graph, self.layout = with_layer_outputs(plain(np.uint8), first, self._batch)
+
+        def read(pixels: type[np.generic]) -> tuple[onnx.ModelProto, Layout]:
+            graph, layout = with_layer_outputs(plain(pixels), first, self._batch)
+            return with_grid_outputs(graph, layout, instead=self._grids == "only") if self._grids else (graph, layout)
+
+        graph, self.layout = read(np.uint8)
         self.width = self.layout.width
         self._identity = replace(self._identity, read="all")
         made: dict[type[np.generic], onnx.ModelProto] = {np.uint8: graph}  # given away once, not built again for it
 
         def build(pixels: type[np.generic]) -> onnx.ModelProto:
-            return made.pop(pixels) if pixels in made else with_layer_outputs(plain(pixels), first, self._batch)[0]
+            return made.pop(pixels) if pixels in made else read(pixels)[0]
 
         self._build = build
         self._sessions.clear()

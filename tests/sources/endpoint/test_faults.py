@@ -17,6 +17,7 @@ from command_line import invoke, run
 from hostile_endpoint import describe, hostile
 from photos import write_folder
 from yoro.errors import AnswerError, SourceError
+from yoro.sources import open_source
 from yoro.sources.endpoint.journal import Journal
 
 PASSING = ["reset before", "reset after", "429", "500", "slow"]
@@ -208,6 +209,68 @@ def test_a_dry_run_asks_nothing_and_counts_what_is_there(tmp_path, few):
         assert endpoint.lines == before
 
 
+def test_a_dry_run_of_a_model_counts_what_its_verbs_would_ask(tmp_path, few):
+    with hostile(tmp_path) as endpoint:
+        source = describe(tmp_path, endpoint.url, price=0.5)
+        run("fit", few, "--out", tmp_path / "m.yoro", "--source", source)
+        write_folder(tmp_path / "new", count=3, seed=5)
+        before, saved = endpoint.lines, (tmp_path / "m.yoro" / "config.json").read_bytes()
+        for verb in ("predict", "evaluate", "update"):
+            words = [verb, tmp_path / "m.yoro", tmp_path / "new", "--source", source, "--dry-run"]
+            assert "12 images, 0 answered before: 12 calls" in run(*words).stdout
+        words = ["evaluate", tmp_path / "m.yoro", few, "--source", source, "--dry-run"]
+        assert "32 images, 32 answered before: 0 calls" in run(*words).stdout
+        assert endpoint.lines == before
+        assert (tmp_path / "m.yoro" / "config.json").read_bytes() == saved
+
+
+def test_several_images_go_into_a_request_and_give_the_same_model(tmp_path, few, undisturbed):
+    with hostile(tmp_path, faults=["reset before", "429", "500"], share=0.3) as endpoint:
+        source = describe(tmp_path, endpoint.url, answer="data[].embedding", images=5, width=64)
+        words = ["fit", few, "--out", tmp_path / "m.yoro", "--source", source]
+        assert "32 images, 0 answered before: 7 calls" in run(*words, "--dry-run").stdout
+        run(*words)
+        assert len(endpoint.noted("delivered")) == 7
+        same(yoro.load(tmp_path / "m.yoro").model, undisturbed)
+        one = describe(tmp_path, endpoint.url, name="one.toml", width=64)  # the same answers, one at a time
+        run("fit", few, "--out", tmp_path / "again.yoro", "--source", one, "--budget", 0)
+
+
+def test_one_bad_vector_of_several_names_its_image(tmp_path, few):
+    with hostile(tmp_path, faults=["short"]) as endpoint:
+        source = describe(tmp_path, endpoint.url, answer="data[].embedding", images=4, width=64)
+        ended = invoke("fit", few, "--out", tmp_path / "m.yoro", "--source", source)
+        assert "the vector has 63 numbers; expected 64" in ended.stderr
+        assert ".jpg" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"images": 4}, "answer must say where the vector of each image is"),
+        ({"images": 4, "answer": "data[].embedding", "body": '[body]\ninput = "{{image_base64}}"\n'}, "item of a list"),
+        ({"images": 0}, "expected 1 to 256"),
+        ({"answer": "data[][].embedding"}, "is not a JSON path"),
+    ],
+)
+def test_a_file_that_cannot_take_several_images_says_why(tmp_path, more, said):
+    with pytest.raises(SourceError, match=said):
+        open_source(describe(tmp_path, "http://127.0.0.1:9/embed", **more))
+
+
+def test_two_processes_that_want_the_same_images_ask_once(tmp_path, few):
+    with hostile(tmp_path, delay=0.2) as endpoint:
+        source = describe(tmp_path, endpoint.url, concurrency=4, width=64)
+        words = ["-m", "yoro", "respond", few, "--source", source, "--out"]
+        children = [start(*words, tmp_path / f"{i}.npz", stderr=subprocess.PIPE) for i in range(2)]
+        said = [child.communicate(timeout=BOUND)[1] for child in children]
+        assert [child.returncode for child in children] == [0, 0], said
+        asked = [line["key"] for line in endpoint.noted("asked")]
+        assert len(asked) == len(set(asked)) == 32
+        one, two = (np.load(tmp_path / f"{i}.npz")["responses"] for i in range(2))
+        np.testing.assert_array_equal(one, two)
+
+
 def test_after_ctrl_c_what_was_on_its_way_is_kept(tmp_path, few):
     with hostile(tmp_path, delay=0.5) as endpoint:
         source = describe(tmp_path, endpoint.url, concurrency=2)
@@ -220,12 +283,14 @@ def test_after_ctrl_c_what_was_on_its_way_is_kept(tmp_path, few):
         assert child.returncode == 130, said
         assert answered(tmp_path / "answers.sqlite") == {line["key"] for line in endpoint.noted("delivered")}
         assert 2 <= len(endpoint.noted("delivered")) < 33
+        assert f"{len(endpoint.noted('delivered'))} answers in the journal" in said
+        assert "Nothing was written" not in said
 
 
 def test_a_full_disk_stops_the_run_and_loses_no_answer(tmp_path, few, undisturbed):
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "none", disk], capture_output=True).returncode:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "none", disk], capture_output=True).returncode:
         pytest.skip("no file system can be mounted here")
     try:
         with hostile(tmp_path) as endpoint:

@@ -4,7 +4,7 @@ import signal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from child import BOUND, start, wait_until
@@ -58,7 +58,6 @@ EVENTS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["sent", "failed"
 
 
 @given(EVENTS)
-@settings(max_examples=40)
 def test_totals_are_those_of_counting_by_hand(tmp_path_factory, events):
     """Each attempt is sent, and then fails, is answered, or is never heard of again."""
     path = tmp_path_factory.mktemp("journal") / "j.sqlite"

@@ -9,7 +9,11 @@ from yoro.sources import open_source
 pytestmark = pytest.mark.torch
 
 
-NAMES = ["embedded:lite0", "embedded:lite0?side=128", "embedded:lite1", "embedded:lite2", "embedded:mobilenet-v2"]
+NAMES = [
+    "embedded:lite0?side=128",
+    "embedded:mobilenet-v2",
+    *(pytest.param(f"embedded:{name}", marks=pytest.mark.long) for name in ("lite0", "lite1", "lite2")),
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

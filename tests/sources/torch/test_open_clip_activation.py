@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import warnings
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,16 +17,22 @@ from clip_models import CONFIG, write_clip
 from yoro.sources import open_source
 from yoro.sources.open import torch_network
 
-open_clip = pytest.importorskip("open_clip")
-torch = pytest.importorskip("torch")
+if TYPE_CHECKING:
+    import torch
 
-pytestmark = pytest.mark.torch
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(find_spec("open_clip") is None, reason="the extra clip is not installed"),
+]
 SMALL = "ViT-S-32-alt"  # the smallest architecture that open_clip lists
 SIZES = {"input_resolution": 224, "context_length": 77, "vocab_size": 49408}
 
 
 def by_hand(architecture: str, quick: bool, seed: int = 0) -> torch.nn.Module:
     """The network with random weights and the activation that is asked for."""
+    import open_clip
+    import torch
+
     torch.manual_seed(seed)
     config = {**open_clip.get_model_config(architecture), "quick_gelu": quick}
     model = open_clip.CLIP(**config).eval().requires_grad_(False)
@@ -36,14 +44,19 @@ def by_hand(architecture: str, quick: bool, seed: int = 0) -> torch.nn.Module:
 
 def answers(model: torch.nn.Module, side: int = 224) -> tuple[torch.Tensor, torch.Tensor]:
     """Vectors of an image and of a sentence."""
+    import open_clip
+    import torch
+
     pixels = torch.linspace(-1, 1, 3 * side * side).reshape(1, 3, side, side)
     tokens = open_clip.get_tokenizer(SMALL)(["a photo of a pug"])
     with torch.inference_mode():
         return model.encode_image(pixels), model.encode_text(tokens)
 
 
-@pytest.mark.parametrize("form", ["state", "archive"])
+@pytest.mark.parametrize("form", ["state", pytest.param("archive", marks=pytest.mark.long)])
 def test_a_file_of_openai_is_recognised(form, tmp_path):
+    import torch
+
     right, wrong = by_hand(SMALL, quick=True), by_hand(SMALL, quick=False)
     file = tmp_path / "ViT.pt"
     if form == "state":
@@ -66,6 +79,8 @@ def test_a_file_of_openai_is_recognised(form, tmp_path):
 
 
 def test_other_files_keep_the_activation_of_their_architecture(tmp_path):
+    import torch
+
     model = by_hand(SMALL, quick=False)
     torch.save(model.state_dict(), tmp_path / "mine.pt")
     _, network = torch_network(f"open_clip:{SMALL}?weights={tmp_path / 'mine.pt'}", "logits")

@@ -48,7 +48,7 @@ def request_lines(source: EndpointSource, images: Iterable[NDArray[np.uint8]]) -
         for key, pixels in fresh:
             written.add(key)
             values = encoded(pixels, config.encoding, config.quality).values
-            body = filled(config.body, values)
+            body = filled(config.body, [values])
             line = {"custom_id": key.hex(), "method": config.method, "url": url, "body": body}
             yield json.dumps(line).encode() + b"\n"
 

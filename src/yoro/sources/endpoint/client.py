@@ -29,6 +29,8 @@ from yoro.sources.endpoint.template import Encoded
 from yoro.sources.protocol import Responses
 
 GRACE = 3.0  # seconds that pending responses may take after Ctrl-C
+CLAIM_SPARE = 5.0  # seconds beyond the time limit of a request for which its images are claimed
+TAKEN_WAIT = 0.1  # seconds until it is looked again whether another process has an answer
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)  # nothing left this machine
 BROKEN = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
 
@@ -79,6 +81,10 @@ class _RetryableError(Exception):
         self.wait, self.lost = wait, lost
 
 
+class _TakenError(Exception):
+    """Another process has claimed all images of a request and is waiting for their answers."""
+
+
 class EndpointClient:
     """Connections to an endpoint, and an event loop for them in a thread of its own."""
 
@@ -96,7 +102,7 @@ class EndpointClient:
         self._writer, self._batch, self._random = JournalWriter(journal), _RequestBatch(), random.Random()
         self._next = 0.0  # when the next request may start, by the loop's clock
         self._loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=self._loop.run_forever, name="yoro-endpoint", daemon=True)
+        thread = threading.Thread(target=_run, args=(self._loop,), name="yoro-endpoint", daemon=True)
         thread.start()
         weakref.finalize(self, _end, self._loop, thread, clients)
 
@@ -121,7 +127,9 @@ class EndpointClient:
 
     async def _ask_all(self, requests: list[ImageRequest]) -> dict[bytes, Responses]:
         batch = self._batch = _RequestBatch()
-        tasks = [asyncio.create_task(self._ask_one(request, batch)) for request in requests]
+        size = self.config.images
+        parts = [requests[start : start + size] for start in range(0, len(requests), size)]
+        tasks = [asyncio.create_task(self._ask_some(part, batch)) for part in parts]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -131,14 +139,16 @@ class EndpointClient:
             raise batch.error
         return batch.answers
 
-    async def _ask_one(self, request: ImageRequest, batch: _RequestBatch) -> None:
-        """Ask about one image, with retries; any other failure stops the batch."""
+    async def _ask_some(self, requests: list[ImageRequest], batch: _RequestBatch) -> None:
+        """Ask about the images of one request, with retries; any other failure stops the batch."""
+        rest = requests
         try:
-            vector = await self._retried(partial(self._call, request), batch, metered=True)
-            if vector is not None:
-                batch.answers[request.key] = vector
+            while rest and not batch.halt.is_set():
+                await self._retried(partial(self._call, rest, batch), batch)
+                rest = [request for request in rest if request.key not in batch.answers]
         except AnswerError as error:
-            batch.stop(AnswerError(f"{self.config.shown}: {scrubbed(str(error), self._secrets)}.", request.row))
+            row = requests[0].row if error.row is None else error.row
+            batch.stop(AnswerError(f"{self.config.shown}: {scrubbed(str(error), self._secrets)}.", row))
         except Exception as error:
             batch.stop(error)
 
@@ -146,23 +156,24 @@ class EndpointClient:
         self,
         attempt: Callable[[httpx.AsyncClient], Awaitable[Received]],
         batch: _RequestBatch,
-        *,
-        metered: bool = False,
     ) -> Received | None:
         """The result of the first attempt that succeeds; None if the batch is stopped before."""
-        attempts = self.config.retries + 1
-        for i in range(attempts):
+        attempts, failed = self.config.retries + 1, 0
+        while failed < attempts:
             client = await self._free.get()
             try:
-                if metered and not await self._may_start(batch):
-                    return None
                 return await attempt(client)
+            except _TakenError:
+                last = None
             except _RetryableError as error:
                 last = error
+                failed += 1
             finally:
                 self._free.put_nowait(client)
-            if i + 1 < attempts:
-                await self._back_off(backoff(i, self._random), last, batch)
+            if last is None:
+                await _sleep(TAKEN_WAIT, batch.halt)
+            elif failed < attempts:
+                await self._back_off(backoff(failed - 1, self._random), last, batch)
             if batch.halt.is_set():
                 return None
         raise SourceError(f"{self.config.shown} {last}, {counted(attempts, 'time')} in a row.")
@@ -188,19 +199,42 @@ class EndpointClient:
             self._next = max(self._next, asyncio.get_running_loop().time() + failed.wait)
         await _sleep(seconds, batch.halt)
 
-    async def _call(self, request: ImageRequest, client: httpx.AsyncClient) -> Responses:
-        """One call, written to the journal before it is sent and after it was answered."""
-        key = request.key
-        fields = request_fields(self.config, key, await asyncio.to_thread(request.encode))
-        await self._writer.write(self.request, CallEvent(key))
+    async def _call(self, requests: list[ImageRequest], batch: _RequestBatch, client: httpx.AsyncClient) -> None:
+        """One call for images that no other process asks about, in the journal before it is sent and once answered."""
+        if not await self._may_start(batch):
+            return
+        mine = await self._claimed(requests, batch)
+        if not mine:
+            self.budget.calls -= 1  # nothing is sent
+            if all(request.key in batch.answers for request in requests):
+                return
+            raise _TakenError
+        images = [await asyncio.to_thread(request.encode) for request in mine]
+        fields = request_fields(self.config, [request.key for request in mine], images)
         try:
-            vector = self._vector(await self._send(client, self.config.method, self.config.address, fields))
+            response = await self._send(client, self.config.method, self.config.address, fields)
+            vectors = self._vectors(response, mine)
         except (_RetryableError, SourceError) as error:
             if not (isinstance(error, _RetryableError) and error.lost):
-                await self._writer.write(self.request, CallEvent(key, failed=True))
+                await asyncio.gather(
+                    *(self._writer.write(self.request, CallEvent(request.key, failed=True)) for request in mine)
+                )
             raise
-        await self._writer.write(self.request, CallEvent(key, vector=vector))
-        return vector
+        answers = {request.key: vector for request, vector in zip(mine, vectors, strict=True)}
+        await asyncio.gather(
+            *(self._writer.write(self.request, CallEvent(key, vector=vector)) for key, vector in answers.items())
+        )
+        batch.answers |= answers
+
+    async def _claimed(self, requests: list[ImageRequest], batch: _RequestBatch) -> list[ImageRequest]:
+        """The images that this process is to send now; answers that another has are taken from the journal."""
+        seconds = self.config.timeout + CLAIM_SPARE
+        events = [CallEvent(request.key, seconds=seconds) for request in requests]
+        outcomes = await asyncio.gather(*(self._writer.write(self.request, event) for event in events))
+        for request, outcome in zip(requests, outcomes, strict=True):
+            if outcome is not None and outcome.vector is not None:
+                batch.answers[request.key] = outcome.vector
+        return [request for request, outcome in zip(requests, outcomes, strict=True) if outcome is None]
 
     async def _send(
         self, client: httpx.AsyncClient, method: str, url: str, fields: Mapping[str, object]
@@ -219,8 +253,8 @@ class EndpointClient:
             raise _RetryableError(said, retry_after(response.headers))
         return response
 
-    def _vector(self, response: HttpResponse) -> Responses:
-        """The vector in a response; redirects and other statuses than 2xx are errors."""
+    def _vectors(self, response: HttpResponse, requests: list[ImageRequest]) -> list[Responses]:
+        """The vectors in a response, one an image; redirects and other statuses than 2xx are errors."""
         if 300 <= response.status < 400:
             to = scrubbed(response.headers.get("location", "nowhere"), self._secrets).partition("?")[0][:200]
             raise SourceError(
@@ -230,9 +264,14 @@ class EndpointClient:
         if not 200 <= response.status < 300:
             said = excerpt(response.content, self._secrets)
             raise SourceError(f"{self.config.shown} answered {response.status}: {said}.")
-        vector = vector_in(response.content, self.config.place, self.width)
-        self.width = len(vector)
-        return vector
+        vectors = list[Responses]()
+        for number, request in enumerate(requests):
+            try:
+                vectors.append(vector_in(response.content, self.config.place_of(number), self.width))
+            except AnswerError as error:
+                raise AnswerError(str(error), request.row) from None
+            self.width = len(vectors[-1])
+        return vectors
 
     def _why(self, error: Exception) -> str:
         return scrubbed(" ".join(str(error).split())[:200], self._secrets) or type(error).__name__
@@ -252,8 +291,18 @@ def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, clients: lis
             await client.aclose()
 
     with suppress(LateError, CancelledError, RuntimeError):
-        asyncio.run_coroutine_threadsafe(close(), loop).result(GRACE)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(GRACE)
-    if not thread.is_alive():
+        closing = asyncio.run_coroutine_threadsafe(close(), loop)
+        if threading.current_thread() is not thread:  # which collects garbage, too, and cannot wait for itself
+            closing.result(GRACE)
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(loop.stop)
+    if threading.current_thread() is not thread:
+        thread.join(GRACE)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped; whoever stops it may be gone before it ends, so it is closed here."""
+    try:
+        loop.run_forever()
+    finally:
         loop.close()

@@ -18,7 +18,7 @@ from yoro import limits
 from yoro.errors import SourceError, did_you_mean
 from yoro.files.reading import read_bounded
 from yoro.sources.endpoint import answer_parsing as answers
-from yoro.sources.endpoint.template import check_template
+from yoro.sources.endpoint.template import check_template, is_repeatable
 
 NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")  # of a header
 VARIABLE = re.compile(r"[A-Za-z_]\w{0,99}")
@@ -26,7 +26,7 @@ RATE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)/(s|min)")
 SECRET = ("authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-goog-api-key", "x-auth-token")
 OWN = ("content-type", "content-length", "host", "idempotency-key", "accept-encoding", "transfer-encoding")
 RESPONSES = "/v1/responses"  # of `yoro serve --responses`
-OURS = "responses[0].response"  # where its vector is
+OURS = "responses[].response"  # where its vector is
 
 Check = Callable[[str, object], object]  # the checked value of a setting, from its name and value
 
@@ -58,6 +58,7 @@ class EndpointConfig:
     body: Mapping[str, object] | None = None  # JSON with placeholders for the image
     form: str | None = None  # the field of a form; with neither body nor form, the image is the body
     answer: str | None = None  # path of the vector in the JSON that comes back
+    images: int = 1  # in a request: the item of a list in the body that holds the image is repeated for each
     side: int = 224  # of the square that is sent
     encoding: str = "png"  # or "jpeg"
     quality: int = 95  # of a JPEG
@@ -86,8 +87,12 @@ class EndpointConfig:
 
     @property
     def place(self) -> answers.Path:
-        """Path of the vector in an answer."""
-        return answers.parse_path(self.answer or OURS)
+        """Path of the vector in an answer to one image."""
+        return self.place_of(0)
+
+    def place_of(self, number: int) -> answers.Path:
+        """Path of the vector of one of several images."""
+        return answers.parse_path((self.answer or OURS).replace("[]", f"[{number}]"))
 
     @property
     def shown(self) -> str:
@@ -97,7 +102,8 @@ class EndpointConfig:
     def digest(self) -> str:
         """Of everything that determines an answer; credentials, rates and prices do not."""
         plain = {name: header.text for name, header in self.headers.items() if not header.env}
-        sent = [self.address, self.method, plain, self.body, self.form, self.answer]
+        answer = self.answer and self.answer.replace("[]", "[0]")  # the same answer, however many images are sent
+        sent = [self.address, self.method, plain, self.body, self.form, answer]
         image = [self.side, self.encoding, self.quality if self.encoding == "jpeg" else None]
         return hashlib.sha256(json.dumps([sent, image], sort_keys=True).encode()).hexdigest()
 
@@ -135,6 +141,15 @@ def make_config(table: Mapping[str, object]) -> EndpointConfig:
     if config.answer is None and made.keys() & {"body", "form", "side", "encoding", "quality", "method", "batch_url"}:
         raise SourceError(
             "answer is missing: the path of the vector in the JSON that comes back, such as data[0].embedding."
+        )
+    if config.images > 1 and not config.ours and (config.answer or "").count("[]") != 1:
+        raise SourceError(
+            "images is more than 1, so answer must say where the vector of each image is, such as data[].embedding."
+        )
+    if config.images > 1 and config.form is None and not config.ours and not is_repeatable(config.body):
+        raise SourceError(
+            "images is more than 1, so the image in the body must be the only item of a list, such as "
+            "input = ['{{image_data_url}}'], or form must name a field."
         )
     if config.body is not None and config.form is not None:
         raise SourceError("body and form are both set; keep one of them.")
@@ -238,7 +253,7 @@ def _header(name: str, value: object) -> Header:
 
 def _place(name: str, value: object) -> str:
     text = _text(name, value)
-    answers.parse_path(text)
+    answers.parse_path(text.replace("[]", "[0]", 1))
     return text
 
 
@@ -256,6 +271,7 @@ _CHECKS: dict[str, Check] = {
     "body": check_template,
     "form": _text,
     "answer": _place,
+    "images": number_check(1, limits.ENDPOINT_IMAGES, whole=True),
     "side": number_check(1, limits.CANVAS_SIDE, whole=True),
     "encoding": choice_check("png", "jpeg"),
     "quality": number_check(1, 100, whole=True),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,14 +43,16 @@ def make_clients(config: EndpointConfig, credentials: Mapping[str, str]) -> list
     ]  # fmt: skip
 
 
-def request_fields(config: EndpointConfig, key: bytes, image: Encoded) -> dict[str, object]:
-    """The keyword arguments of an httpx request that sends the image: headers and a body."""
-    named = {"idempotency-key": key.hex()}
+def request_fields(config: EndpointConfig, keys: Sequence[bytes], images: Sequence[Encoded]) -> dict[str, object]:
+    """The keyword arguments of an httpx request that sends the images: headers and a body."""
+    image, several = images[0], hashlib.sha256(b"".join(keys)).digest()
+    named = {"idempotency-key": (keys[0] if len(keys) == 1 else several).hex()}
     if config.body is not None:
-        return {"json": filled(config.body, image.values), "headers": named}
-    if config.form is not None:
+        return {"json": filled(config.body, [one.values for one in images]), "headers": named}
+    if config.form is not None or len(images) > 1:
         ending = image.media_type.partition("/")[2]
-        return {"files": {config.form: (f"image.{ending}", image.content, image.media_type)}, "headers": named}
+        parts = [(config.form or "images", (f"image.{ending}", one.content, one.media_type)) for one in images]
+        return {"files": parts, "headers": named}
     return {"content": image.content, "headers": named | {"content-type": image.media_type}}
 
 

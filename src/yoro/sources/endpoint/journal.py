@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
+import platform
+import secrets
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +34,7 @@ TABLES = (
     f"CREATE TABLE IF NOT EXISTS calls ({CALLS})",
     "CREATE INDEX IF NOT EXISTS requests ON calls (request)",
     "CREATE TABLE IF NOT EXISTS told (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS claims (key BLOB PRIMARY KEY, holder TEXT NOT NULL, until REAL NOT NULL)",
 )
 SETTINGS = ("trusted_schema = OFF", "journal_mode = WAL", "synchronous = FULL")
 PATIENCE = 60.0  # seconds that one process waits for another to write
@@ -72,6 +77,14 @@ class CallEvent:
     failed: bool = False
     noted: bool = False
     vector: Responses | None = None
+    seconds: float = 0.0  # for which an image that is sent is claimed
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Why an image is not to be sent: another process has its answer, or is waiting for one."""
+
+    vector: Responses | None = None
 
 
 def call_key(request: bytes, pixels: NDArray[np.uint8]) -> bytes:
@@ -87,6 +100,7 @@ class Journal:
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
+        self._holder = f"{platform.node()} {os.getpid()} {secrets.token_hex(8)}"
         self._lock = threading.Lock()
         with self._checked("opened"):
             if create:
@@ -108,9 +122,9 @@ class Journal:
         """The answers there are, by key; damaged ones are left out."""
         found: dict[bytes, Responses] = {}
         for key, blob in self._read_keys("SELECT key, vector FROM calls WHERE vector IS NOT NULL", keys):
-            vector = np.frombuffer(blob, "<f4") if isinstance(blob, bytes) and len(blob) % 4 == 0 else None
-            if vector is not None and len(vector) == (width or len(vector)) > 0 and np.isfinite(vector).all():
-                found[bytes(key)] = vector.astype(np.float32)
+            vector = _vector(blob)
+            if vector is not None and len(vector) == (width or len(vector)):
+                found[bytes(key)] = vector
         return found
 
     def known(self, request: bytes, keys: Sequence[bytes]) -> set[bytes]:
@@ -127,13 +141,23 @@ class Journal:
         answered, sent, lost = self._read(TOTALS, [request])[0]
         return Totals(int(answered), int(sent), int(lost))
 
-    def write(self, request: bytes, events: Iterable[CallEvent]) -> None:
-        """Write events in one transaction; they are on disk when this returns."""
-        now = time.time()
+    def write(self, request: bytes, events: Iterable[CallEvent]) -> list[Taken | None]:
+        """Write events in one transaction; they are on disk when this returns.
+
+        An image that is to be sent is claimed until it is answered or has failed. If another process has claimed or
+        answered it, nothing is written, and that is returned.
+        """
+        now, taken = time.time(), list[Taken | None]()
         with self._lock, self._checked("written"):
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 for event in events:
+                    asked = event.vector is None and not event.noted and not event.failed
+                    taken.append(self._claim(event, now) if asked else None)
+                    if taken[-1] is not None:
+                        continue
+                    if event.vector is not None or event.failed:
+                        self._database.execute("DELETE FROM claims WHERE key = ?", (event.key,))
                     if event.vector is not None:
                         blob = np.asarray(event.vector, "<f4").tobytes()
                         self._database.execute(ANSWERED, (event.key, request, blob, now))
@@ -148,6 +172,21 @@ class Journal:
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
                 raise
+        return taken
+
+    def _claim(self, event: CallEvent, now: float) -> Taken | None:
+        """Claim an image for this process, within a transaction; if another has it, say so."""
+        found = self._database.execute("SELECT vector FROM calls WHERE key = ?", (event.key,)).fetchone()
+        vector = _vector(found[0]) if found else None
+        if vector is not None:
+            return Taken(vector)
+        query = "SELECT holder, until FROM claims WHERE key = ?"
+        held = self._database.execute(query, (event.key,)).fetchone()
+        if held and held[0] != self._holder and held[1] > now and _lives(str(held[0])):
+            return Taken()
+        row = event.key, self._holder, now + event.seconds
+        self._database.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", row)
+        return None
 
     def store_fact(self, name: str, value: str) -> None:
         """Keep something that the server said of itself."""
@@ -185,33 +224,54 @@ class JournalWriter:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._pending: list[tuple[bytes, CallEvent, asyncio.Future[None]]] = []
+        self._pending: list[tuple[bytes, CallEvent, asyncio.Future[Taken | None]]] = []
         self._writing: asyncio.Task[None] | None = None
 
-    async def write(self, request: bytes, event: CallEvent) -> None:
+    async def write(self, request: bytes, event: CallEvent) -> Taken | None:
         """Return once the event is on disk; it is written even if the caller is cancelled meanwhile."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
         self._pending.append((request, event, done))
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_pending())
-        await asyncio.shield(done)
+        return await asyncio.shield(done)
 
     async def _write_pending(self) -> None:
         while self._pending:
             request = self._pending[0][0]
             taken = [item for item in self._pending if item[0] == request]
             self._pending = [item for item in self._pending if item[0] != request]
-            failed = None
+            failed: Exception | None = None
+            found: list[Taken | None] = [None] * len(taken)
             try:
-                await asyncio.to_thread(self._journal.write, request, [event for _, event, _ in taken])
+                found = await asyncio.to_thread(self._journal.write, request, [event for _, event, _ in taken])
             except Exception as error:
                 failed = error
-            for _, _, done in taken:
+            for (_, _, done), outcome in zip(taken, found, strict=True):
                 if failed is not None:
                     done.set_exception(failed)
                     done.exception()  # seen, though nobody may wait for it any more
                 elif not done.done():
-                    done.set_result(None)
+                    done.set_result(outcome)
+
+
+def _vector(blob: object) -> Responses | None:
+    """A stored answer; None if it is damaged."""
+    vector = np.frombuffer(blob, "<f4") if isinstance(blob, bytes) and len(blob) % 4 == 0 else None
+    return vector.astype(np.float32) if vector is not None and len(vector) and np.isfinite(vector).all() else None
+
+
+def _lives(holder: str) -> bool:
+    """Whether the process that holds a claim may still be running; one of another machine may be."""
+    node, number, *_ = [*holder.split(" "), "", ""]
+    if node != platform.node() or not number.isdecimal() or sys.platform == "win32":
+        return True
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def default_journal(digest: str) -> Path:

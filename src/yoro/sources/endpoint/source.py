@@ -59,6 +59,7 @@ class EndpointSource(IdentifiedSource):
         self.known_width: int | None = None
         self._lock = threading.Lock()
         self._client: EndpointClient | None = None
+        self._confirmed = False  # whether the server was asked in this run what it serves
         if not calls.dry:
             self._client = EndpointClient(config, self.journal, self.calls)
         described = self._description()
@@ -121,6 +122,7 @@ class EndpointSource(IdentifiedSource):
     def _asked(self, pixels: NDArray[np.uint8], rows: dict[bytes, int]) -> dict[bytes, Responses]:
         if self._client is None:
             raise SourceError(f"{self.name!r} was opened for a dry run, which makes no calls.")
+        self._confirm(self._client)
         form = self.config.encoding, self.config.quality
         requests = [ImageRequest(key, row, partial(encoded, pixels[row], *form)) for key, row in rows.items()]
         requests.sort(key=lambda request: request.row)
@@ -129,6 +131,8 @@ class EndpointSource(IdentifiedSource):
         except (SourceError, StoreError) as error:
             error.args = (f"{error} {self._kept()}",)
             raise
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(self._kept()) from None
 
     def _kept(self) -> str:
         try:
@@ -141,10 +145,14 @@ class EndpointSource(IdentifiedSource):
         """What a `yoro serve --responses` says of its source; in a dry run what it said last."""
         if not self.config.ours:
             return None
-        if self._client is None:
-            known = self.journal.fact(DESCRIPTION)
-            return None if known is None else parse_description(known.encode(), self.config.shown)
-        response = self._client.describe(source_url(self.config.address))
+        known = self.journal.fact(DESCRIPTION)
+        if known is not None:  # nobody is asked until an image is sent
+            return parse_description(known.encode(), self.config.shown)
+        return None if self._client is None else self._described(self._client)
+
+    def _described(self, client: EndpointClient) -> SourceDescription:
+        """What the server says of its source now; the journal keeps it."""
+        response = client.describe(source_url(self.config.address))
         if response.status != 200:
             raise SourceError(
                 f"{self.config.shown} answered {response.status} when asked to describe itself; expected a `yoro serve "
@@ -152,7 +160,20 @@ class EndpointSource(IdentifiedSource):
             )
         description = parse_description(response.content, self.config.shown)
         self.journal.store_fact(DESCRIPTION, response.content.decode())
+        self._confirmed = True
         return description
+
+    def _confirm(self, client: EndpointClient) -> None:
+        """Before the first image is sent: the server must serve what the journal says it served last."""
+        before = self.journal.fact(DESCRIPTION)
+        if not self.config.ours or self._confirmed or before is None:
+            return
+        old = parse_description(before.encode(), self.config.shown)
+        if self._described(client).digest() != old.digest():
+            raise SourceError(
+                f"{self.config.shown} serves another model than when it was last asked. Answers of both would not fit "
+                "together; run the command again to use the new one for all images."
+            )
 
     def _width(self, described: int | None) -> int:
         """The width as described, configured or seen before; otherwise that of the answer to a grey image: one call."""

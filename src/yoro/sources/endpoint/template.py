@@ -6,7 +6,7 @@ import base64
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -47,15 +47,28 @@ def encoded(pixels: NDArray[np.uint8], encoding: str, quality: int) -> Encoded:
     return Encoded(buffer.getvalue(), f"image/{encoding}")
 
 
-def filled(template: object, values: Mapping[str, str]) -> object:
-    """The template with the placeholders in its strings replaced."""
+def filled(template: object, images: Sequence[Mapping[str, str]]) -> object:
+    """The template with the placeholders in its strings replaced; a list of one that holds an image, for each image."""
     if isinstance(template, Mapping):
-        return {name: filled(value, values) for name, value in template.items()}
+        return {name: filled(value, images) for name, value in template.items()}
     if isinstance(template, list):
-        return [filled(value, values) for value in template]
+        if len(template) == 1 and _holds_image(template):
+            return [filled(template[0], [values]) for values in images]
+        return [filled(value, images) for value in template]
     if isinstance(template, str):
-        return PLACEHOLDER.sub(lambda found: values[found[1]], template)
+        return PLACEHOLDER.sub(lambda found: images[0][found[1]], template)
     return template
+
+
+def is_repeatable(template: object) -> bool:
+    """Whether all images of a request have a place in the template: a list of one that is repeated for each."""
+    if isinstance(template, list):
+        return (len(template) == 1 and _holds_image(template)) or any(map(is_repeatable, template))
+    return isinstance(template, Mapping) and any(map(is_repeatable, template.values()))
+
+
+def _holds_image(template: object) -> bool:
+    return bool(set(PLACEHOLDER.findall(json.dumps(template))) & set(IMAGE))
 
 
 def check_template(name: str, value: object) -> dict[str, object]:

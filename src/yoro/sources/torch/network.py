@@ -49,6 +49,7 @@ class TorchSource(IdentifiedSource):
     def __init__(self, network: Network, device: str) -> None:
         super().__init__(network.identity, network.class_names)
         self.device = torch.device(device)
+        whole_float32(self.device)
         self._network = network
         self._module = network.module.eval().requires_grad_(False).to(self.device, memory_format=self.memory_format)
         self._mean = torch.tensor(self.mean, device=self.device).view(1, 3, 1, 1)
@@ -86,6 +87,12 @@ def open_network(
     in_torch = TorchSource(network, device)
     source = as_graph(in_torch, threads=threads) if device == "cpu" else in_torch
     return source if network.with_texts is None else network.with_texts(source, device)
+
+
+def whole_float32(device: torch.device) -> None:
+    """Switch TF32 off, with which a card's convolutions have 10 bits of mantissa, by torch's own default."""
+    if device.type == "cuda":
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
 
 
 def choose_device(device: str) -> str:
