@@ -67,7 +67,7 @@ def test_products_between_the_nodes_are_exact(rank, low, ratio, seed):
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(seed=st.integers(0, 1000), rho=st.sampled_from([0.02, 0.4, 0.95, 1.0]), width=st.sampled_from([4, 60]))
 def test_refits_are_discriminants_fitted_again(seed, rho, width):
     layout = Layout.of(width)
@@ -86,14 +86,20 @@ def test_refits_are_discriminants_fitted_again(seed, rho, width):
             np.testing.assert_allclose(mine - mine[0], wanted - wanted[0], atol=1e-9, rtol=1e-9)
 
 
-@settings(max_examples=10)
-@given(seed=st.integers(0, 1000), wide=st.booleans(), nearest=st.booleans())
+@pytest.mark.parametrize(
+    ("seed", "wide", "nearest"),
+    [
+        (0, False, True),
+        (1, True, False),
+        *(pytest.param(i, i % 2, i // 2 % 2, marks=pytest.mark.long) for i in range(2, 20)),
+    ],
+)
 def test_ranks_are_those_of_brute_force(seed, wide, nearest):
     layout = Layout((Reading("one", 3), Reading("two", 50 if wide else 5)))
-    responses, labels = draw(seed, layout, each=4)
+    responses, labels = draw(seed, layout, each=3 + seed % 2)
     choice = chosen((0.2, 1.0 if nearest else 0.6), layout.names)
     mixture = mixture_of(responses, labels, layout)
-    new = np.random.default_rng(seed + 1).normal(size=(3, layout.width))
+    new = np.random.default_rng(seed + 1).normal(size=(2, layout.width))
     logs = answers(mixture, choice, new)
     n, truth = len(labels), np.searchsorted(CLASSES, labels)
 

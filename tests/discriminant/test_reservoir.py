@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yoro.discriminant.reservoir import Reservoir
@@ -33,7 +33,6 @@ def same(one: Reservoir, two: Reservoir) -> None:
     assert a.groups.tolist() == b.groups.tolist()
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.permutations(range(200)), st.integers(1, 64))
 def test_what_is_kept_depends_on_contents_alone(order, batch):
     reservoir = filled(order, batch=batch)
@@ -41,7 +40,6 @@ def test_what_is_kept_depends_on_contents_alone(order, batch):
     same(reservoir, filled(range(200)))
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=200, max_size=200), st.booleans())
 def test_reservoirs_merge_into_that_of_the_union(owners, grouped):
     groups = [f"g{i // 6}" for i in range(200)] if grouped else None

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf_shrinkage
 
@@ -230,7 +230,6 @@ def test_unknown_rules_and_validation_classes_are_errors(digits):
         select_shrinkage("validation", evidence)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.05, 20))
 def test_fitted_temperature_is_where_the_loss_is_least(seed, sharpness):
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from yoro.discriminant.readings import Layout, Reading
-from yoro.discriminant.semi_supervised import learn_from_pile, typical_rows
+from yoro.discriminant.semi_supervised import learn_from_pile
 from yoro.discriminant.solve import solve_mapping
 from yoro.discriminant.statistics import ResponseStatistics
 
@@ -62,15 +62,6 @@ def test_a_pile_of_strangers_is_left_out_and_changes_nothing():
     plain = refit_of(known, truth)(np.arange(len(truth)))
     assert (found.choice.weight, found.choice.used, found.choice.unlike) == (0, 0, 200)
     np.testing.assert_array_equal(found.mapping.weights, plain.weights)
-
-
-def test_strangers_among_the_pile_are_left_out():
-    rng = np.random.default_rng(1)
-    known, truth = drawn(rng, 4)
-    pile, _ = drawn(rng, 50)
-    typical = typical_rows(known, truth, np.vstack([pile, 30 + rng.normal(size=(90, 52))]), 4)
-    assert typical[:200].mean() > 0.8
-    assert not typical[200:].any()
 
 
 def test_a_pile_without_the_classes_in_it_is_not_used():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
@@ -75,7 +75,6 @@ def test_low_rank_equals_dense(texts, dimension, rho):
     np.testing.assert_allclose(low.bias, dense.bias, rtol=1e-10)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 60), st.integers(2, 20), st.sampled_from(PAPER_GRID))
 def test_low_rank_scores_equal_dense_scores(seed, texts, dimension, rho):
     t, v, labels = low_rank_case(seed, texts, dimension)

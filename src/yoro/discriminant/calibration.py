@@ -8,7 +8,6 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from yoro.discriminant.rules import check_prior
 from yoro.environment import cores
@@ -62,9 +61,17 @@ def log_sums(scores: Array) -> Array:
     step = max(MIN_ROWS, BLOCK // max(scores.shape[1], 1))
     blocks = [scores[i : i + step] for i in range(0, len(scores), step)]
     if len(blocks) < 2:
-        return logsumexp(scores, axis=1, keepdims=True)  # type: ignore[no-any-return]
+        return _log_sums(scores)
     with ThreadPoolExecutor(min(cores(), len(blocks))) as pool:
-        return np.concatenate(list(pool.map(lambda block: logsumexp(block, axis=1, keepdims=True), blocks)))
+        return np.concatenate(list(pool.map(_log_sums, blocks)))
+
+
+def _log_sums(scores: Array) -> Array:
+    """The same of one block; scipy's logsumexp takes twice as long, and a third of a second to import."""
+    top = scores.max(axis=1, keepdims=True)
+    top[~np.isfinite(top)] = 0.0
+    with np.errstate(divide="ignore", over="ignore"):
+        return top + np.log(np.exp(scores - top).sum(axis=1, keepdims=True))  # type: ignore[no-any-return]
 
 
 def doubtful_loss(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +12,13 @@ from numpy.typing import NDArray
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.descriptions import Descriptions, blend
 from yoro.discriminant.reservoir import Members
-from yoro.discriminant.semi_supervised import PileChoice
 from yoro.discriminant.shrinkage import Spectrum, dense_spectrum
 from yoro.discriminant.solve import solve_once, solve_path
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
+
+if TYPE_CHECKING:
+    from yoro.discriminant.semi_supervised import PileChoice
 
 Validation = tuple[NDArray[np.floating], NDArray[np.str_]]  # responses and labels
 Decompose = Callable[[ResponseStatistics], Spectrum]

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dtrtri
 
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
@@ -41,9 +40,12 @@ class FixedTargetLeaveOneOut(LeaveOneOut):
         return np.where(sound, (1.0 - rho) / left, 0.0), scale, np.repeat(scale[:, None], len(self._spectrum.values), 1)
 
 
-def whitened(statistics: ResponseStatistics, rho: float) -> Spectrum | None:
-    """A basis in which the covariance at this shrinkage is the identity; None if it cannot be factorised."""
-    degrees, width, factor = statistics.degrees, statistics.width, statistics.factor
+def whitened(statistics: ResponseStatistics, rho: float, *, whole: bool = False) -> Spectrum | None:
+    """A basis in which the covariance at this shrinkage is the identity; None if it cannot be factorised.
+
+    Of few responses it spans these alone, unless the `whole` space is wanted.
+    """
+    degrees, width, factor = statistics.degrees, statistics.width, None if whole else statistics.factor
     few = factor is not None and len(factor) + len(statistics.classes) < NARROW * width
     span = _span(statistics, factor) if few and factor is not None else None
     scatter = statistics.scatter if span is None else span[2]
@@ -70,6 +72,8 @@ def _span(statistics: ResponseStatistics, factor: Array) -> tuple[Array, Array, 
     rows = np.concatenate([factor, between, alike * centre[None]])
     products = rows @ rows.T
     products[np.diag_indices_from(products)] += JITTER * np.trace(products) / len(products)
+    from scipy.linalg.lapack import dpotrf, dtrtri
+
     lower, failed = dpotrf(products.T, lower=1, clean=1, overwrite_a=1)
     if failed:
         return None
@@ -80,6 +84,8 @@ def _span(statistics: ResponseStatistics, factor: Array) -> tuple[Array, Array, 
 
 def _inverse_factor(matrix: Array) -> Array | None:
     """`L^-1` of a symmetric `L L'`; None if it is not positive definite."""
+    from scipy.linalg.lapack import dpotrf, dtrtri
+
     factor, failed = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
     if failed:
         return None

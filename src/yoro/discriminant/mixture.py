@@ -115,32 +115,36 @@ class Mixture:
         """
         share, networks = counted / counted.sum(), self.layout.networks
 
-        def weighed(kept: Sequence[str]) -> tuple[Array, Array]:
-            """The loss of every image, and the weights."""
+        def weighed(kept: Sequence[str]) -> Array:
             heads = [i for i, reading in enumerate(self.layout.readings) if reading.network in kept]
             mine, weights = [scores[i] for i in heads], np.zeros(len(scores))
             equal = np.full(len(mine), 1.0 / fit_temperature(np.sum(mine, axis=0), truth, counted))
             weights[heads] = fit_weights(mine, truth, counted, equal, strength=STRENGTH)
-            logs = log_probabilities(np.tensordot(weights[heads], np.stack(mine), 1), 1.0)
-            return -logs[np.arange(len(truth)), truth], weights
+            return weights
 
-        losses, weights = weighed(networks)
+        def losses(weights: Array) -> Array:
+            """The loss of every image."""
+            used = np.flatnonzero(weights).tolist()
+            logs = log_probabilities(np.tensordot(weights[used], np.stack([scores[i] for i in used]), 1), 1.0)
+            return -logs[np.arange(len(truth)), truth]
+
+        weights = weighed(networks)
         if len(networks) == 1:
             return weights
-        alone, own = weighed(networks[:1])
-        gain = alone - losses
+        own, together = weighed(networks[:1]), losses(weights)
+        gain = losses(own) - together
         mean = float(share @ gain)
         if mean <= max(WORTH * np.sqrt(float(share**2 @ (gain - mean) ** 2)), LEAST_GAIN):
             return own
-        kept, loss = networks, float(share @ losses)
+        kept, loss = networks, float(share @ together)
         while len(kept) > 1:
             fewer = [tuple(name for name in kept if name != without) for without in kept]
             tried = [weighed(some) for some in fewer]
-            means = [float(share @ one) for one, _ in tried]
+            means = [float(share @ losses(one)) for one in tried]
             best = int(np.argmin(means))
             if means[best] > loss + LEAST_GAIN:
                 break
-            kept, loss, weights = fewer[best], means[best], tried[best][1]
+            kept, loss, weights = fewer[best], means[best], tried[best]
         return weights
 
     def _few(self) -> bool:

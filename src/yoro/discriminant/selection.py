@@ -14,6 +14,7 @@ from yoro.discriminant.leave_one_out import LeaveOneOut, Scored, sample_size
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.rules import MEMBERS, VALIDATION, check_rule, check_shrinkage, rule_unavailable, working_rules
 from yoro.discriminant.shrinkage import ledoit_wolf, oas, rblw
+from yoro.discriminant.simulated import simulated_members
 from yoro.discriminant.solve import solve_path
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, SelectionError
@@ -278,13 +279,26 @@ def _closed_formula(rule: str, evidence: Evidence) -> float:
 
 
 def _at_shrinkage(rule: str, rho: float, evidence: Evidence, left_out: LeaveOneOut | None = None) -> Choice:
-    """Temperature and head at a shrinkage that was not chosen by likelihood: from members if kept."""
+    """Temperature and head at a shrinkage that was not chosen by likelihood: from members, or as sums alone allow."""
     left_out = left_out or leave_one_out(evidence)
     if left_out is None:
-        return Choice(rule, rho)
+        return Choice(rule, rho, _simulated_temperature(rho, evidence))
     left_out = left_out.sampled(sample_size(len(evidence.statistics.classes)))
     chosen = _best(rule, [rho], [left_out.scores(rho)], opinion_of(evidence, left_out))
     return replace(chosen, candidates=(), scores=())
+
+
+def _simulated_temperature(rho: float, evidence: Evidence) -> float:
+    """The temperature of members that are invented from the sums, where none are kept."""
+    plain = evidence.head is None and evidence.spectrum.target == "identity"
+    if evidence.members or not plain or evidence.spectrum.degenerate:
+        return 1.0
+    invented = simulated_members(evidence.statistics, evidence.spectrum)
+    left_out = None if invented is None else leave_one_out(replace(evidence, members=invented))
+    if left_out is None:
+        return 1.0
+    scored = left_out.sampled(sample_size(len(evidence.statistics.classes))).scores(rho)
+    return fit_temperature(scored.scores, scored.truth, scored.weights)
 
 
 def _deal(members: Members, folds: int) -> list[NDArray[np.intp]]:

@@ -23,6 +23,7 @@ from scipy.optimize import least_squares
 
 from yoro.discriminant.calibration import TOLERANCE, fit_temperature, log_probabilities, spread
 from yoro.discriminant.leave_one_out import Scored
+from yoro.discriminant.pile_guard import belonging
 from yoro.discriminant.readings import Layout
 from yoro.mappings.affine import AffineMapping
 
@@ -33,7 +34,7 @@ Refit = Callable[[Rows], AffineMapping]  # the mapping of the labels in these ro
 RANK = 128  # principal directions of a reading
 PRINCIPAL_ROWS = 2048  # responses that they are found from, at most
 FIRST_SHRINKAGE = 0.9  # of the covariance of all responses, before there is one within classes
-SHARPNESS = 4.0  # spread of the scores that responsibilities are made of
+SPREAD = 4.0  # of the scores of the answer
 BALANCE = 0.75  # how far the classes' shares are held to equal ones: 0 not at all, 1 wholly
 ROUNDS = 10
 CONVERGED = 2e-3  # mean change of a responsibility that ends the rounds
@@ -41,12 +42,10 @@ AGREEMENT_POWER = 6  # of an estimated accuracy, relative to the best reading's,
 LEAST_WEIGHT = 0.1  # of the largest: a reading with less is left out
 FOLDS = 4
 FOLD_SCORES = 100_000  # scores of unlabelled responses in a fold, at most
+PAIR = 2  # labels of a class from which on the mapping of the labels alone has a share in the answer
 FEW = 3  # labels of a class below which the mapping of the labels alone has no say in the responsibilities
-SAMPLED_DISTANCES = 4096  # labelled responses that tell how far one may lie from its class
-TYPICAL = 0.95  # share of labelled responses that lie as near to their class as an unlabelled one must
-LONE_TYPICAL = 0.9  # the same share of classes' distances from each other, where each has one label
-LONE_INNER = 0.25  # least share of these that lies within the median of such distances
 STANDARD_ERRORS = 2.0  # by which another choice must be better than the usual one
+UNSURE = 0.3  # accuracy of the labels alone below which it is the pile that must be better by a standard error
 ENOUGH = 6  # labels of a class from which on the labels alone answer if they are better at all, not by an error
 
 
@@ -82,10 +81,13 @@ class _Way:
     weight: float
     shrinkage: float
     say: float  # of the mapping of the labels in the responsibilities
+    sharpness: float  # spread of the scores that responsibilities are made of
 
 
-ALONE = _Way(weight=0.5, shrinkage=0.6, say=0.0)
-TOGETHER = _Way(weight=0.3, shrinkage=0.4, say=0.5)
+ONE_LABEL = _Way(weight=0.5, shrinkage=0.6, say=0.0, sharpness=4.0)
+ALONE = replace(ONE_LABEL, sharpness=6.0)
+TOGETHER = replace(ALONE, say=0.3)
+BY_WORDS = _Way(weight=0.3, shrinkage=0.4, say=0.5, sharpness=4.0)  # where there are sentences and no label
 SHARES = (0.0, 0.3, 0.6, 0.8)  # of the mapping of the labels in the answer
 
 
@@ -103,12 +105,13 @@ def learn_from_pile(
     """
     base = refit(np.arange(len(truth)))
     classes = len(base.classes)
-    typical = typical_rows(labelled[:, layout.compared], truth, pile[:, layout.compared], classes)
-    unlike, pile = len(pile) - int(typical.sum()), pile[typical]
+    space = _Space.of(layout, labelled, pile)
+    kept = np.flatnonzero(belonging(space.labelled, truth, space.pile))
+    unlike, pile = len(pile) - len(kept), pile[kept]
     nothing = PileOutcome(PileChoice(0.0, 1.0, (), 0, unlike, 0), base)
     if len(pile) < max(classes, 10):
         return nothing
-    space = _Space.of(layout, labelled, pile)
+    space = _Space.of(layout, labelled, pile) if unlike else space  # without the directions of strangers
     whole = _Task(space, truth, base(pile), classes)
     weights = agreement_weights(whole)
     usual = _usual(whole.labels)
@@ -131,46 +134,11 @@ def learn_from_pile(
 
 def _usual(labels: float) -> tuple[_Way, float]:
     """The way and the share of the labels' mapping that do well with so many labels a class."""
-    if 0 < labels < FEW:
-        return ALONE, 0.0
+    if not labels:
+        return BY_WORDS, 0.3
+    if labels < FEW:
+        return (ONE_LABEL, 0.0) if labels < PAIR else (ALONE, 0.3)
     return TOGETHER, 0.3 if labels < ENOUGH else 0.6
-
-
-def typical_rows(
-    labelled: NDArray[np.floating], truth: Rows, pile: NDArray[np.floating], classes: int
-) -> NDArray[np.bool_]:
-    """Which unlabelled responses lie no farther from some class than labelled ones do from theirs.
-
-    Where every class has one label, no farther than classes lie from each other.
-    """
-    if not len(truth):
-        return np.ones(len(pile), dtype=bool)
-    counts = np.bincount(truth, minlength=classes).astype(np.float64)
-    known = counts > 0
-    means = np.zeros((classes, labelled.shape[1]))
-    np.add.at(means, truth, labelled)
-    means[known] /= counts[known, None]
-    near = _distances(pile, means)[:, known].min(axis=1)
-    several = np.flatnonzero(counts[truth] > 1)[:SAMPLED_DISTANCES]
-    if len(several) >= classes:
-        own = truth[several]
-        distances = _distances(labelled[several], means)
-        residual = ((labelled[several] - means[own]) ** 2).sum(axis=1)
-        distances[np.arange(len(own)), own] = residual * (counts[own] / (counts[own] - 1)) ** 2
-        limit = float(np.quantile(distances[:, known].min(axis=1), TYPICAL))
-    else:
-        between = _distances(means[known], means[known])
-        np.fill_diagonal(between, np.inf)
-        inner, limit = np.quantile(between.min(axis=1), (0.5, LONE_TYPICAL)).tolist()
-        if (near <= inner).sum() < LONE_INNER * (near <= limit).sum():
-            limit = inner  # those within reach are strangers, who lie nowhere near
-    return near <= limit  # type: ignore[no-any-return]
-
-
-def _distances(rows: NDArray[np.floating], means: Array) -> Array:
-    squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    found = squares[:, None] - 2 * rows @ means.T + np.einsum("ij,ij->i", means, means)
-    return np.maximum(found, 0.0)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -252,7 +220,7 @@ class _Task:
         products = {i: (labelled[i].T @ labelled[i], pile[i].T @ pile[i]) for i in used}
         moments = {i: near + way.weight * far for i, (near, far) in products.items()}
         counts, total = hard.sum(axis=0), len(self.truth) + way.weight * len(pile[0])
-        say = way.say if (counts > 0).all() else max(way.say, TOGETHER.say)
+        say = way.say if (counts > 0).all() else max(way.say, BY_WORDS.say)
         opinion = _levelled(self.said, spread(self.said))
         heads: dict[int, tuple[Array, Array]] = {}
         if not say:
@@ -263,7 +231,7 @@ class _Task:
         for done in range(1, ROUNDS + 1):  # noqa: B007
             scores, heads = self._scores(heads, weights)
             scores = opinion if scores is None else say * opinion + (1 - say) * scores
-            scores = scores * (SHARPNESS / spread(scores))
+            scores = scores * (way.sharpness / spread(scores))
             now = _responsibilities(scores)
             change, before = float(np.abs(now - before).sum(axis=1).mean()), now
             soft = way.weight * now
@@ -328,7 +296,7 @@ def agreement_weights(task: _Task) -> Array:
     if count < 3:
         return np.full(count, 1.0 / count)
     single = np.eye(count)
-    way = ALONE if len(task.truth) else TOGETHER
+    way = ONE_LABEL if len(task.truth) else BY_WORDS
     answers = [task.run(way, single[i]).responsibilities.argmax(axis=1) for i in range(count)]
     one, two = np.triu_indices(count, 1)
     agree = np.array([(answers[i] == answers[j]).mean() for i, j in zip(one, two, strict=True)])
@@ -351,7 +319,7 @@ def _blended(base: AffineMapping, mixture: _Mixture, task: _Task, share: float) 
         lifted = (1 - share) * (task.space.bases[i] @ head)
         weights[task.space.parts[i]] += lifted
         bias = bias + (1 - share) * constant - task.space.centres[i] @ lifted
-    return AffineMapping(SHARPNESS * weights, SHARPNESS * bias, base.classes)
+    return AffineMapping(SPREAD * weights, SPREAD * bias, base.classes)
 
 
 @dataclass(frozen=True)
@@ -366,8 +334,8 @@ class _Tried:
 
     def answer(self, way: tuple[_Way, float] | None) -> Array:
         if way is None:
-            return SHARPNESS * self.alone
-        return SHARPNESS * (way[1] * self.alone + (1 - way[1]) * self.mixtures[way[0]])
+            return SPREAD * self.alone
+        return SPREAD * (way[1] * self.alone + (1 - way[1]) * self.mixtures[way[0]])
 
     def accuracy(self, way: tuple[_Way, float] | None) -> float:
         return float((self.answer(way).argmax(axis=1) == self.truth).mean())
@@ -385,6 +353,8 @@ class _Tried:
             best = usual
         alone = self._losses(None)
         errors = STANDARD_ERRORS if self.labels < FEW else 1.0 if self.labels < ENOUGH else 0.0
+        if self.accuracy(None) < UNSURE:
+            errors = -1.0
         return None if _better(alone, losses[best], errors) else best
 
     def _losses(self, way: tuple[_Way, float] | None) -> Array:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh
 
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
@@ -125,6 +124,8 @@ def low_rank_spectrum(statistics: ResponseStatistics, texts: ArrayLike, scale: f
         raise InputError(f"Texts of shape {t.shape} do not fit vectors of dimension {statistics.width}.")
     if not np.isfinite(t).all() or not scale > 0:
         raise InputError(f"Text vectors must be finite and the scale positive; the scale is {scale}.")
+    from scipy.linalg import eigh
+
     strengths, directions = eigh(t.T @ t)
     seen = strengths > EPSILON * max(t.shape) * strengths[-1]
     if not seen.any():
@@ -133,6 +134,8 @@ def low_rank_spectrum(statistics: ResponseStatistics, texts: ArrayLike, scale: f
 
 
 def _spectrum(statistics: ResponseStatistics, lift: Array, width: int, target: str = "identity") -> Spectrum:
+    from scipy.linalg import eigh
+
     scatter = statistics.scatter
     if lift.size:
         scatter = lift.T @ scatter @ lift

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dposv
 
 from yoro.discriminant.calibration import Prior, log_prior
 from yoro.discriminant.rules import check_shrinkage
@@ -38,6 +37,8 @@ def solve_once(statistics: ResponseStatistics, rho: float, *, prior: Prior = "em
         return solve_mapping(statistics, rho, prior=prior)
     covariance = np.asfortranarray((1.0 - rho) / statistics.degrees * scatter)
     covariance[np.diag_indices_from(covariance)] += rho * trace / statistics.degrees / statistics.width
+    from scipy.linalg.lapack import dposv
+
     _, weights, failed = dposv(covariance, statistics.means.T, overwrite_a=1)
     if failed:
         return solve_mapping(statistics, rho, prior=prior)

@@ -14,9 +14,6 @@ from typing import Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpotrf
-from scipy.sparse import csr_array
 
 from yoro import limits
 from yoro.errors import InputError, NonFiniteError, PrecisionWarning, StatisticsError, WidthError
@@ -28,6 +25,7 @@ BLOCK = 1024  # responses that enter the scatter at once, unless there are many 
 ROWS_A_CLASS = 8  # ... since each class of a block adds a row of its own
 PIECE = 128  # rows centred at a time
 ROUNDING = 1e-8  # relative size of a negative left over by removal that is still rounding
+LARGEST = 1e10 * limits.RESPONSE_SIZE  # row of a scatter: the deviations of very many responses added up
 LOST = 1e-6  # relative error of a scatter after removal that is worth a warning
 
 
@@ -237,13 +235,18 @@ class ResponseStatistics:
             )
         if names != tuple(sorted(set(names))):
             raise InputError("Class names of statistics must be sorted and without repeats.")
-        sound = all(np.isfinite(part).all() for part in (counts, means, scatter)) and bool((counts >= 0).all())
+        most = (LARGEST, limits.RESPONSE_SIZE, LARGEST if form == "rows" else LARGEST**2)
+        within = all((np.abs(part) <= top).all() for part, top in zip((counts, means, scatter), most, strict=True))
+        sound = within and bool((counts >= 0).all())
         if sound and form == "rows":
             result = cls()._of(names, counts.copy(), means.copy(), np.zeros((0, 0), order="F"))
             result._add(scatter.copy())
             return result
         if not sound or not np.array_equal(scatter, scatter.T) or (scatter.diagonal() < 0).any():
-            raise InputError("Statistics must be finite, with counts of zero or more and a symmetric scatter.")
+            raise InputError(
+                f"Statistics must be finite and within {limits.RESPONSE_SIZE:g}, with counts of zero or more and a "
+                "symmetric scatter."
+            )
         return cls()._of(names, counts.copy(), means.copy(), scatter.copy(order="F"))
 
     def _absorb_all(self, batch: LabelledBatch) -> None:
@@ -358,6 +361,8 @@ class ResponseStatistics:
 
     def _checked(self, upper: Array) -> Array:
         """A scatter has no negative direction; one that removal has made is a sign of foreign data."""
+        from scipy.linalg.lapack import dpotrf
+
         slack = ROUNDING * max(float(self._upper.diagonal().max(initial=0.0)), np.finfo(float).tiny)
         if dpotrf(upper + slack * np.eye(len(upper)), lower=0, overwrite_a=1)[1] > 0:
             raise StatisticsError(
@@ -370,6 +375,8 @@ class ResponseStatistics:
 
 def _class_sums(responses: Array, codes: NDArray[np.intp], weights: Array | None, classes: int) -> tuple[Array, Array]:
     """Counts (classes,) and sums (classes, width) of a block; a sparse product reads each response once."""
+    from scipy.sparse import csr_array  # here: a prediction needs no scipy, which takes long to import
+
     ones = np.ones(len(codes)) if weights is None else weights
     member = csr_array((ones, codes, np.arange(len(codes) + 1)), shape=(len(codes), classes))
     return np.bincount(codes, ones, classes).astype(np.float64), member.T @ responses
@@ -377,6 +384,8 @@ def _class_sums(responses: Array, codes: NDArray[np.intp], weights: Array | None
 
 def _add_rows(upper: Array, rows: Array, sign: float = 1.0) -> Array:
     """`upper + sign * rows' rows` on the upper triangle, in place: half the work of a product, and no copy."""
+    from scipy.linalg.blas import dsyrk
+
     return dsyrk(sign, rows.T, beta=1.0, c=upper, trans=0, lower=0, overwrite_c=1)  # type: ignore[no-any-return]
 
 
