@@ -49,6 +49,15 @@ def test_the_embedded_network_with_mirror_images_gives_the_same_as_one_machine(r
 
 
 @pytest.mark.long
+def test_several_networks_give_the_same_as_on_one_machine(ray, work):
+    options = {"source": ["embedded:lite0?side=64", "embedded:lite0?side=32"], "shots": 8}
+    spread = yoro.fit("photos", **options, ray="local", ray_block=16)
+    alone = yoro.fit("photos", **options)
+    assert spread.model.statistics.layout.networks == ("lite0-64", "lite0-32")
+    assert_same(spread.model, alone.model)
+
+
+@pytest.mark.long
 def test_a_worker_killed_in_the_middle_changes_nothing(ray, alone, unseen):
     (unseen / "die").touch()
     fitted = yoro.fit("photos", **SPREAD)

@@ -37,6 +37,26 @@ def test_its_address_is_of_this_machine_alone_and_it_reports_to_nobody(ray):
     assert not any(b"dashboard/dashboard.py" in words for words in commands())
 
 
+def test_a_new_ray_still_has_what_is_replaced_to_keep_it_to_itself():
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    from ray._private import node, ray_constants
+
+    for name in session.LEFT_OUT:
+        assert callable(getattr(node.Node, name, None)), f"this Ray has no Node.{name}: see what talks to others now"
+    assert isinstance(ray_constants.ENABLE_RAY_CLUSTER, bool)
+
+
+def test_more_actors_than_there_is_room_for_are_refused_before_ray_starts(monkeypatch):
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    monkeypatch.setattr(session, "_start", None)  # is not reached
+    monkeypatch.setattr(session, "cores", lambda: 2)
+    with (
+        pytest.raises(YoroError, match="room for 2"),
+        session.ray_session(ClusterSettings(ray="local", ray_actors=3)),
+    ):
+        pass
+
+
 def commands() -> list[bytes]:
     """The command lines of our children."""
     found = []

@@ -41,3 +41,20 @@ def test_a_place_that_cannot_be_written_is_an_error_of_ours(tmp_path, scheme):
 def test_a_scheme_that_nobody_knows_is_an_error_that_names_it():
     with pytest.raises(StoreError, match="nowhere"):
         Storage("nowhere://bucket/x").write("a.stats", b"x")
+
+
+def test_finished_blocks_of_the_same_run_are_not_thrown_away_unasked(tmp_path):
+    from yoro.cluster.engine import begin
+
+    storage, note = Storage(str(tmp_path / "shards")), tmp_path / ".m.yoro.part"
+    begin(storage, note, "this run", resume=False)
+    begin(storage, note, "this run", resume=False)  # nothing was finished
+    storage.write(A, b"one")
+    with pytest.raises(StoreError, match=r"1 finished file.* --resume"):
+        begin(storage, note, "this run", resume=False)
+    begin(storage, note, "this run", resume=True)
+    assert storage.names() == {A}
+    with pytest.raises(StoreError, match="another run"):
+        begin(storage, note, "another", resume=True)
+    begin(storage, note, "another", resume=False)
+    assert storage.names() == set()

@@ -92,7 +92,7 @@ def _write(blocks: list[Block], task: BlockOutput, opening: Opening, work: Block
     finished_before(len(blocks) - len(todo), len(blocks), task.tell)
     total = sum(len(block.examples) for block in todo) or None
     shown = tqdm(total=total, desc="reading", unit="img", disable=None if task.progress else True, leave=False)
-    with shown as bar, ray_session(task.cluster, opening.settings.source) as actors:
+    with shown as bar, ray_session(task.cluster, opening.settings.source, task.tell) as actors:
         crew = Crew(actors, task.cluster.ray_threads, opening, work, storage, decoding)
         for done in run_blocks(todo, crew):
             bar.update(done.images)

@@ -62,8 +62,10 @@ class RayEngine:
             geometry = dict(read_by.geometry.config())
         work = GatherWork(origin_of(read_by), read_by.layout, solving.reservoir, solving.seed, settings.ledger)
         decoding = Decoding(geometry, settings.loading.strict)
-        with ray_session(settings.cluster, settings.pipeline.source) as actors, kept_in(settings) as storage:
-            return gather_blocks(blocks, Crew(actors, threads, opening, work, storage, decoding), settings)
+        with kept_in(settings) as storage:
+            run = RunBlocks(blocks, storage, settings)  # refuses what cannot be done before Ray is started
+            with ray_session(settings.cluster, settings.pipeline.source, settings.tell) as actors:
+                return run.gather(Crew(actors, threads, opening, work, storage, decoding))
 
 
 def whole_batches(settings: FitSettings) -> int:
@@ -107,22 +109,26 @@ def kept_in(settings: FitSettings) -> Iterator[Storage]:
 def begin(storage: Storage, note: Path | None, run: str, *, resume: bool) -> None:
     """Note beside the output which run the place belongs to.
 
-    What another run left there is removed; with `resume` it is an error.
+    What another run left there is removed; with `resume` it is an error. Blocks that this run finished before are
+    never thrown away without a word: without `resume` they are an error.
     """
-    if resume and note is not None and (note / PLAN).is_file():
-        try:
-            known = json.loads(read_bounded(note / PLAN, limits.MODEL_CONFIG_BYTES))["run"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{note} is damaged. Start over without --resume.") from error
-        if known != run:
+    if note is not None and note.exists():
+        known = _known_run(note)
+        if resume and known is None:
+            raise StoreError(
+                f"{note} belongs to a run without --ray, or is damaged. Resume it without --ray, or start over without "
+                "--resume."
+            )
+        if resume and known != run:
             raise StoreError(
                 f"{note} belongs to another run: other images, settings or backbone. Start over without --resume."
             )
-    elif resume and note is not None and note.exists():
-        raise StoreError(
-            f"{note} belongs to a run without --ray. Resume it without --ray, or start over without --resume."
-        )
-    elif not resume:
+        if not resume and known == run and (done := len(storage.names())):
+            raise StoreError(
+                f"An interrupted run of this command left {counted(done, 'finished file')} behind. Add --resume to "
+                f"keep them, or remove {note} to start over."
+            )
+    if not resume:
         if note is not None:
             remove_folder(note)
         storage.clear()
@@ -131,30 +137,45 @@ def begin(storage: Storage, note: Path | None, run: str, *, resume: bool) -> Non
         write_file(note / PLAN, json.dumps({"kind": "yoro-cluster", "run": run}).encode())
 
 
+def _known_run(note: Path) -> object:
+    """The run that a folder belongs to; None if it is not of Ray, or damaged."""
+    try:
+        return json.loads(read_bounded(note / PLAN, limits.MODEL_CONFIG_BYTES))["run"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def finished_before(done: int, of: int, tell: Tell) -> None:
     """Report the blocks that are not read again."""
     if done:
         tell(f"{counted(done, 'block')} of {of:,} already finished; only the rest is read.")
 
 
-def gather_blocks(blocks: Sequence[Block], crew: Crew, settings: FitSettings) -> Gathered:
-    """What was gathered of all blocks, added up in their order."""
-    levels, storage = grow([block.digest for block in blocks]), crew.storage
-    root = levels[-1][0]
-    begin(storage, settings.checkpoint, root.digest, resume=settings.resume)
-    names = storage.names()
-    storage.remove(left_over(root, names))
-    names -= left_over(root, names)
-    todo = missing(root, names)
-    finished_before(len(blocks) - len(todo), len(blocks), settings.tell)
-    merging = Merging(levels, storage, names)
-    total = sum(len(blocks[i].examples) for i in todo) or None
-    with tqdm(total=total, desc="fitting", unit="img", disable=None if settings.progress else True, leave=False) as bar:
-        for finished in run_blocks([blocks[i] for i in todo], crew):
-            bar.update(finished.images)
-            merging.finished(levels[0][finished.index])
-    merging.complete()
-    return Shard.from_bytes(storage.read(root.name), root.name).gathered
+class RunBlocks:
+    """The blocks of one run: which of them are finished, and what is gathered of all."""
+
+    def __init__(self, blocks: Sequence[Block], storage: Storage, settings: FitSettings) -> None:
+        self._blocks, self._storage, self._settings = blocks, storage, settings
+        self._levels = grow([block.digest for block in blocks])
+        self._root = self._levels[-1][0]
+        begin(storage, settings.checkpoint, self._root.digest, resume=settings.resume)
+        names = storage.names()
+        storage.remove(left_over(self._root, names))
+        self._names = names - left_over(self._root, names)
+        self._todo = missing(self._root, self._names)
+        finished_before(len(blocks) - len(self._todo), len(blocks), settings.tell)
+
+    def gather(self, crew: Crew) -> Gathered:
+        """What was gathered of all blocks, added up in their order."""
+        merging = Merging(self._levels, self._storage, self._names)
+        todo = [self._blocks[i] for i in self._todo]
+        total, hidden = sum(len(block.examples) for block in todo) or None, None if self._settings.progress else True
+        with tqdm(total=total, desc="fitting", unit="img", disable=hidden, leave=False) as bar:
+            for finished in run_blocks(todo, crew):
+                bar.update(finished.images)
+                merging.finished(self._levels[0][finished.index])
+        merging.complete()
+        return Shard.from_bytes(self._storage.read(self._root.name), self._root.name).gathered
 
 
 class Merging:

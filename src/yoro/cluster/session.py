@@ -14,14 +14,12 @@ import warnings
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from yoro.environment import cores, install, refuse_telemetry
 from yoro.errors import InputError, YoroError, one_line
+from yoro.model.settings import ClusterSettings, Tell, silence
 from yoro.sources.open import member_names
-
-if TYPE_CHECKING:
-    from yoro.model.settings import ClusterSettings
 
 LOCAL = "local"
 STORE_BYTES = 2_000_000_000  # of a local object store, which holds pixels on their way; less where memory is small
@@ -33,6 +31,7 @@ QUIET = {  # without these Ray writes to the terminal and shows a bar for every 
     "RAY_BACKEND_LOG_LEVEL": "fatal",
 }
 ASKED = ("http:", "https:", "endpoint:")  # sources that are not run here
+LEFT_OUT = ("start_api_server", "start_monitor")  # methods of Ray's Node that talk to hosts outside this machine
 PATIENCE = 10.0  # seconds for the machine at an address to answer
 READ_SHARE = 0.25  # of a core for a task that reads or merges; the rest is the source's, so that neither waits for ever
 
@@ -54,7 +53,7 @@ def refuse_endpoint(source: str) -> None:
 
 
 @contextmanager
-def ray_session(settings: ClusterSettings, source: str = "") -> Iterator[int]:
+def ray_session(settings: ClusterSettings, source: str = "", tell: Tell = silence) -> Iterator[int]:
     """A Ray for the time of the block; gives the number of actors that it has room for.
 
     One that the program is connected to already is used and left as it is. For a source that is a Python function the
@@ -71,6 +70,11 @@ def ray_session(settings: ClusterSettings, source: str = "") -> Iterator[int]:
     if ray.is_initialized():
         yield _room(settings)
         return
+    if settings.ray == LOCAL:
+        _actors(settings, cores())
+        tell("Starting Ray on this machine, which takes 10 to 20 seconds ...")
+    else:
+        tell(f"Connecting to Ray at {settings.ray} ...")
     place = _own_folder()
     empty = place / "empty"
     empty.mkdir()
@@ -155,12 +159,11 @@ def _by_itself() -> Iterator[None]:
     from ray._private import node, ray_constants
 
     loopback = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # what "0" does there does it everywhere: 127.0.0.1 is its address
-    absent = [name for name in ("start_api_server", "start_monitor") if hasattr(node.Node, name)]
-    before = {name: getattr(node.Node, name) for name in absent}
+    before = {name: getattr(node.Node, name) for name in LEFT_OUT}
     joins, told = ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(loopback)
     os.environ[loopback], ray_constants.ENABLE_RAY_CLUSTER = "0", False
     try:
-        for name in absent:
+        for name in LEFT_OUT:
             setattr(node.Node, name, lambda *_, **__: None)
         yield
     finally:
@@ -182,7 +185,11 @@ def _room(settings: ClusterSettings) -> int:
     """The number of actors requested, or as many as the cluster's cores have room for."""
     import ray
 
-    found = int(ray.cluster_resources().get("CPU", 1))
+    return _actors(settings, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def _actors(settings: ClusterSettings, found: int) -> int:
+    """The number of actors for so many cores."""
     room = max(1, found // settings.ray_threads)
     if settings.ray_actors is not None and settings.ray_actors > room:
         raise YoroError(

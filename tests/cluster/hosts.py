@@ -1,0 +1,163 @@
+"""Several hosts on one machine: network namespaces on a switch, each with folders of its own, and one that serves S3.
+
+Needs root, `ip`, `tc` and `unshare`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from child import wait_until
+
+NETWORK = "10.77.0"
+PORT = 6379
+STORE = 100_000_000  # bytes of each node's object store
+BUCKET = "yoro"
+FIXED = (  # ports of a node's agents: it waits 15 s for those that are not fixed, and a busy machine takes longer
+    "--metrics-export-port=7001", "--dashboard-agent-grpc-port=7002", "--dashboard-agent-listen-port=7003",
+    "--runtime-env-agent-port=7004",
+)  # fmt: skip
+TOKEN = {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
+STORAGE = ("moto[s3]", "flask", "flask-cors", "s3fs")  # not in our environment, where they would make Ray start slowly
+
+
+def lacking() -> str:
+    """What is not here of what hosts need, or nothing."""
+    tools = [name for name in ("ip", "tc", "unshare") if shutil.which(name) is None]
+    if tools:
+        return f"{tools[0]} is not installed"
+    if os.getuid() != 0:
+        return "network namespaces need root"
+    made = subprocess.run(["ip", "netns", "add", "yoro-try"], capture_output=True)
+    subprocess.run(["ip", "netns", "del", "yoro-try"], capture_output=True)
+    return "" if made.returncode == 0 else "network namespaces cannot be made here"
+
+
+def install_storage(folder: Path) -> str:
+    """Install an S3 server and its client into a folder; gives what went wrong, if anything did."""
+    words = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), *STORAGE]
+    done = subprocess.run(words, capture_output=True, text=True)
+    return "" if done.returncode == 0 else done.stderr.strip()[-300:]
+
+
+def ip(*words: object) -> None:
+    subprocess.run(["ip", *map(str, words)], check=True, capture_output=True)
+
+
+@dataclass
+class Host:
+    """One host: its namespace, address and folder, and what runs there."""
+
+    name: str
+    address: str
+    folder: Path
+    packages: Path  # beside those of this environment
+    running: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, *words: object, log: str = "log") -> subprocess.Popen[str]:
+        """A process of this host, in a group of its own; what it says goes to a file of the host's folder."""
+        inside = 'mkdir -p /tmp/ray && mount --bind "$1" /tmp/ray && shift && exec "$@"'  # where Ray keeps its sockets
+        shell = ["unshare", "--mount", "sh", "-c", inside, "sh", self.folder / "tmp"]
+        command = ["ip", "netns", "exec", self.name, *shell, *words]
+        own = {
+            "HOME": str(self.folder / "home"), "PYTHONPATH": str(self.packages),
+            "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b",
+            "AWS_ENDPOINT_URL": f"http://{NETWORK}.100:9000", "AWS_DEFAULT_REGION": "us-east-1", "OMP_NUM_THREADS": "1",
+        }  # fmt: skip
+        with (self.folder / log).open("a") as file:
+            process = subprocess.Popen(
+                [str(word) for word in command], cwd=self.folder, text=True, stdout=file, stderr=subprocess.STDOUT,
+                env={**os.environ, **TOKEN, **own}, start_new_session=True,
+            )  # fmt: skip
+        self.running.append(process)
+        return process
+
+    def said(self, log: str = "log") -> str:
+        return (self.folder / log).read_text()
+
+    def ray(self, *words: object) -> None:
+        """Start a Ray node and wait until it is part of the cluster."""
+        begun = self.start(
+            Path(sys.executable).with_name("ray"), "start", *words, f"--node-ip-address={self.address}", "--num-cpus=1",
+            f"--object-store-memory={STORE}", "--disable-usage-stats", "--include-dashboard=false", *FIXED, log="ray",
+        )  # fmt: skip
+        assert begun.wait() == 0, self.said("ray")
+
+    def kill(self) -> None:
+        """Kill everything that runs on this host."""
+        listed = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True)
+        for number in listed.stdout.split():
+            with suppress(ProcessLookupError):
+                os.kill(int(number), signal.SIGKILL)
+        for process in self.running:
+            process.wait()
+
+    def cable(self, state: str) -> None:
+        """Pull the cable ("down") or plug it in again ("up")."""
+        mark, number = self.name.rsplit("-", 1)
+        ip("-n", f"{mark}-switch", "link", "set", f"p{number}", state)
+
+    def slow(self, delay: str, rate: str) -> None:
+        """Make the line slow, such as 20ms and 10mbit."""
+        words = f"tc qdisc add dev eth0 root netem delay {delay} rate {rate}".split()
+        ip("netns", "exec", self.name, *words)
+
+
+@contextmanager
+def network(folder: Path, count: int, packages: Path) -> Iterator[list[Host]]:
+    """`count` hosts that reach each other and nothing else; the last one serves S3."""
+    mark = f"yoro{secrets.token_hex(2)}"
+    switch, hosts = f"{mark}-switch", list[Host]()
+    try:
+        ip("netns", "add", switch)
+        ip("-n", switch, "link", "add", "br0", "type", "bridge")
+        ip("-n", switch, "link", "set", "br0", "up")
+        for number in [*range(1, count + 1), 100]:
+            host = Host(f"{mark}-{number}", f"{NETWORK}.{number}", folder / f"host-{number}", packages)
+            for part in ("tmp", "home"):
+                (host.folder / part).mkdir(parents=True)
+            ip("netns", "add", host.name)
+            hosts.append(host)
+            ip("-n", host.name, "link", "add", "eth0", "type", "veth", "peer", "name", f"p{number}", "netns", switch)
+            ip("-n", host.name, "addr", "add", f"{host.address}/24", "dev", "eth0")
+            for device in ("lo", "eth0"):
+                ip("-n", host.name, "link", "set", device, "up")
+            ip("-n", switch, "link", "set", f"p{number}", "master", "br0", "up")
+        yield hosts
+    finally:
+        for host in hosts:
+            host.kill()
+        for name in [*(host.name for host in hosts), switch]:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+
+SERVER = """
+import sys
+from moto.server import main
+main(["-H", "0.0.0.0", "-p", "9000"])
+"""
+UPLOAD = """
+import sys
+import s3fs
+s3 = s3fs.S3FileSystem()
+s3.mkdir(sys.argv[1])
+for place in sys.argv[2:]:
+    s3.put(place, f"{sys.argv[1]}/", recursive=True)
+"""
+
+
+def serve_s3(host: Host, *places: Path) -> None:
+    """Start an S3 server on a host, with these files and folders in its bucket."""
+    server = host.start(sys.executable, "-c", SERVER, log="s3")
+    wait_until(lambda: "Running on" in host.said("s3"), server)
+    upload = host.start(sys.executable, "-c", UPLOAD, BUCKET, *places, log="upload")
+    assert upload.wait() == 0, host.said("upload")
