@@ -167,7 +167,24 @@ def test_a_key_masks_one_message_and_confirms_one_set(tmp_path, three):
     confirm(session, key(session.folder, "east"))
     (session.folder / "west.masked").unlink()
     with pytest.raises(InputError, match="Two different sums"):
+        confirm(session, key(session.folder, "east"), ["west"])
+
+
+def test_a_slow_party_is_left_out_only_if_it_is_named(tmp_path, three):
+    session = begin(tmp_path / "s", THREE, three["east"].classes, three["east"].layout)
+    for party in ("east", "north"):
+        send(session, three[party], key(session.folder, party))
+    with pytest.raises(InputError, match=r"No message of west .* --without west"):
         confirm(session, key(session.folder, "east"))
+    with pytest.raises(InputError, match="north has sent a message"):
+        confirm(session, key(session.folder, "east"), ["north", "west"])
+    with pytest.raises(InputError, match="'wets' is not a party"):
+        confirm(session, key(session.folder, "east"), ["wets"])
+    assert not session.confirmations()
+    send(session, three["west"], key(session.folder, "west"))
+    for party in THREE:
+        confirm(session, key(session.folder, party))
+    assert total(session)[1].lost == ()
 
 
 def test_too_few_parties_are_refused_and_two_are_warned(tmp_path, three):
@@ -243,8 +260,13 @@ def test_a_public_key_put_in_anothers_place_is_noticed(tmp_path, three):
 
 def test_who_has_joined_cannot_join_again(tmp_path, three):
     session = begin(tmp_path / "s", THREE, three["east"].classes, three["east"].layout)
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="east has joined already"):
         join(session, "east", tmp_path / "new.key")
+    (session.folder / "north.public").unlink()
+    with pytest.raises(StoreError, match=r"has the keys of east; give north a file of its own"):
+        join(session, "north", key(session.folder, "east"))
+    again = join(session, "north", key(session.folder, "north"))  # as after a kill in between
+    assert again == session.joined()["north"]
     with pytest.raises(InputError, match="not a party"):
         join(session, "south", tmp_path / "new.key")
 

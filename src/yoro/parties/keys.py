@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from yoro import limits
 from yoro.environment import install
-from yoro.errors import InputError, StoreError
+from yoro.errors import InputError, StoreError, YoroError
 from yoro.files.atomic import drafted_file, write_file
 from yoro.files.reading import json_digest, read_table, refuse_damaged
 from yoro.model.model import Json
@@ -150,6 +150,14 @@ def read_secret(path: Path, agreement: Agreement) -> PrivateKeys:
             f"{path} is a key for another agreement. Join this one first; or was the agreement changed since?"
         )
     return secret
+
+
+def owner(path: Path) -> str:
+    """The party whose private keys a file holds; empty if it is another kind of file."""
+    try:
+        return str(read_table(path, SECRET, FORMAT, limits.AGREEMENT_BYTES)["party"])
+    except (KeyError, YoroError):
+        return ""
 
 
 def write_signed(table: Json, path: Path, secret: PrivateKeys) -> None:

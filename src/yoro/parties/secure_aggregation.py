@@ -32,6 +32,7 @@ from yoro.parties.messages import Confirmation, Message
 from yoro.parties.moments import from_vector, to_vector
 
 PARTIES = "parties"  # key of a shard's facts: whose sums it holds
+SEEN_BY_TWO = "each can subtract its own sums from the total and learn the other's."
 AGAIN = "Start a new session: `yoro parties agree` in another folder."
 
 
@@ -45,11 +46,7 @@ class Participants:
     @property
     def notes(self) -> list[str]:
         notes = [f"Without {', '.join(self.lost)}, who sent no message."] if self.lost else []
-        if len(self.added) <= FEW:
-            notes.append(
-                "Only two parties remain: each can subtract its own sums from the total and learn the other's."
-            )
-        return notes
+        return [*notes, f"Only two parties remain: {SEEN_BY_TWO}"] if len(self.added) <= FEW else notes
 
 
 class Session:
@@ -101,10 +98,16 @@ class Session:
 def join(session: Session, party: str, key: Path) -> PublicKeys:
     """Generate a party's keys: the private ones into its own file, the public ones into the folder."""
     secret, place = keys.make_secret(session.agreement, party), session.place(party, "public")
-    for path in (key, place):
-        if path.exists():
-            raise StoreError(f"{path} exists already: {party} has joined. A second key would not match the first.")
-    keys.write_secret(secret, key)
+    whose = keys.owner(key) if key.exists() else None
+    if place.exists():
+        raise StoreError(f"{party} has joined already: {place} exists, and a second key would not match it.")
+    if whose not in (None, party):
+        holds = f"has the keys of {whose}" if whose else "is not a file of keys"
+        raise StoreError(f"{key} exists already and {holds}; give {party} a file of its own.")
+    if whose == party:  # it was killed in between
+        secret = keys.read_secret(key, session.agreement)
+    else:
+        keys.write_secret(secret, key)
     keys.write_signed(secret.public.to_json(), place, secret)
     return secret.public
 
@@ -140,10 +143,14 @@ def send(session: Session, statistics: JointStatistics, key: Path) -> Message:
     return message
 
 
-def confirm(session: Session, key: Path) -> Participants:
-    """Confirm whose messages arrived, and reveal the mask keys needed to add them up, but no single party's sums."""
+def confirm(session: Session, key: Path, without: Sequence[str] = ()) -> Participants:
+    """Confirm whose messages arrived, and reveal the mask keys needed to add them up, but no single party's sums.
+
+    A party that sent none must be named in `without`: it stays out for good, because its masks are revealed.
+    """
     secret = _own(session, key)
     participants = _participants(session, session.have("masked"))
+    _check_without(session, participants.lost, without)
     if secret.party not in participants.added:
         raise InputError(
             f"{secret.party} has sent no message yet; run `yoro parties mask {session.folder} DATA` first."
@@ -162,6 +169,20 @@ def confirm(session: Session, key: Path) -> Participants:
     keys.write_secret(replace(secret, confirmed=participants.added), key)
     keys.write_signed(made.facts(), session.place(secret.party, "confirmed"), secret)
     return participants
+
+
+def _check_without(session: Session, lost: Sequence[str], without: Sequence[str]) -> None:
+    """Raise unless the parties without a message are those that are to be left out."""
+    if stray := sorted(set(without) - set(session.agreement.parties)):
+        raise InputError(f"{stray[0]!r:.60} is not a party of the agreement.")
+    if early := sorted(set(without) - set(lost)):
+        raise InputError(f"{early[0]} has sent a message; remove --without {early[0]}.")
+    if waited := sorted(set(lost) - set(without)):
+        names = " ".join(f"--without {name}" for name in waited)
+        raise InputError(
+            f"No message of {', '.join(waited)} is in {session.folder}. Wait for it; or, if it is not to come, "
+            f"leave it out for good with {names}."
+        )
 
 
 def total(session: Session) -> tuple[Shard, Participants]:
