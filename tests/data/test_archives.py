@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yoro import limits
@@ -191,7 +191,6 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return {suffix: packed(root / "f", suffix).read_bytes() for suffix in KINDS}
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(sorted(KINDS)),
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=6),
@@ -217,7 +216,6 @@ def test_damaged_archives_end_in_errors_of_ours(
         pass
 
 
-@settings(max_examples=60, deadline=None)
 @given(content=st.binary(max_size=300), packing=st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]))
 def test_a_member_has_the_bytes_that_zipfile_reads(
     content: bytes, packing: int, tmp_path_factory: pytest.TempPathFactory

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from yoro.data.decoding import decode, digest
-from yoro.data.geometry import Geometry
+from yoro.data.geometry import Geometry, View
 from yoro.errors import ImageError, InputError
 
 SQUARE = Geometry(32, reduced=False)
@@ -290,6 +290,55 @@ def test_geometry_survives_its_config_and_refuses_any_other() -> None:
             Geometry.from_config({**geometry.config(), **change})
     with pytest.raises(InputError, match="keys"):
         Geometry.from_config({"side": 192})
+    published = Geometry(192, **PUBLISHED)
+    assert Geometry.from_config(published.config()) == published
+    assert "published" not in geometry.config(), "so that models of earlier versions and ours say the same"
+    with pytest.raises(InputError, match="both true"):
+        Geometry(192, published=True)
+
+
+PUBLISHED = {"reduced": False, "published": True}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("side", [256, 770, 4000])
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_published_pixels_are_torchvisions(photos: Path, tmp_path: Path, side: int, orientation: int) -> None:
+    from torchvision.datasets.folder import default_loader
+    from torchvision.transforms import CenterCrop, Compose, InterpolationMode, Resize
+
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = tmp_path / "photo.jpg"
+    photo(photos).resize((side, side * 3 // 4 if side > 1000 else side)).save(path, quality=95, exif=exif)
+    image = default_loader(str(path))
+    bicubic = Compose([Resize(224, InterpolationMode.BICUBIC), CenterCrop(224)])
+    for geometry, transform in [
+        (Geometry(192, **PUBLISHED), Resize((192, 192))),
+        (Geometry(224, "crop", "bicubic", **PUBLISHED), bicubic),
+    ]:
+        assert np.array_equal(decode(path, geometry), np.asarray(transform(image)))
+    usual = decode(path, Geometry(192))
+    assert np.array_equal(usual, decode(path, Geometry(192, **PUBLISHED))) == (side == 256 and orientation == 1)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "P", "L", "LA", "1", "CMYK"])
+def test_published_pixels_of_any_mode_are_pillows_own(mode: str) -> None:
+    image = four_corners().convert(mode)
+    if mode == "RGBA":
+        image.putalpha(100)
+    expected = np.asarray(image.convert("RGB").resize((32, 32), Image.Resampling.BILINEAR))
+    kind = "TIFF" if mode == "CMYK" else "PNG"
+    assert np.array_equal(decode(encoded(image, kind), Geometry(32, **PUBLISHED)), expected)
+    assert np.array_equal(decode(image, Geometry(32, **PUBLISHED)), expected)
+
+
+def test_a_view_of_published_pixels_is_cut_out_as_torchvision_cuts(photos: Path) -> None:
+    content = encoded(photo(photos).resize((1203, 905)), "JPEG")
+    with Image.open(io.BytesIO(content)) as image:
+        part = image.convert("RGB").crop((100, 50, 700, 650)).resize((64, 64), Image.Resampling.BILINEAR)
+    seen = decode(content, Geometry(64, **PUBLISHED), look=lambda size, geometry: View(100, 50, 600, 600))
+    assert np.array_equal(seen, np.asarray(part))
 
 
 def test_importing_the_data_room_brings_nothing_heavy() -> None:

@@ -79,7 +79,10 @@ def test_half_of_the_views_are_mirrored_if_any():
 
 @pytest.mark.torch
 @pytest.mark.parametrize("size", SHAPES)
-@pytest.mark.parametrize("augmentation", [Augmentation(), STRONG], ids=["paper", "published"])
+@pytest.mark.parametrize(
+    "augmentation",
+    [pytest.param(STRONG, id="published"), pytest.param(Augmentation(), id="paper", marks=pytest.mark.long)],
+)
 def test_views_are_distributed_as_those_of_torchvision(augmentation, size):
     """Two samples of 4,000: distances of their distributions above 0.05 would come once in 10,000 times."""
     torch = pytest.importorskip("torch")

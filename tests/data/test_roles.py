@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
 from PIL import Image
 
+import command_line
 import yoro
-from yoro.cli.app import main
 from yoro.data.decoding import digest
 from yoro.data.find import find
 from yoro.data.roles import ROLES, Rows, find_roles, to_change, to_fit, to_measure
@@ -76,18 +75,11 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture
-def run(place, tmp_path, monkeypatch, capsys):
+def run(place, tmp_path, monkeypatch):
     """The command line in an empty folder; what it said."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(place))
-
-    def call(*words, code=0):
-        with pytest.raises(SystemExit) if code else nullcontext() as ended:
-            main([str(word) for word in words])
-        assert code == (ended.value.code if code else 0)
-        return capsys.readouterr().err
-
-    yield call
+    yield lambda *words, code=0: command_line.run(*words, code=code).stderr
     sys.modules.pop("colours", None)
 
 
@@ -155,12 +147,11 @@ def test_what_is_added_and_taken_out_is_what_a_fit_would_take(place, run, tmp_pa
     + [(name, 12, "12 test images") for name in ("wrapped", "beside", "whole.zip", "wrapped.tar.gz")]
     + [("plain.tar", 12, "")],
 )
-def test_evaluate_measures_on_the_test_split(place, run, tmp_path, capsys, given, n, word):
+def test_evaluate_measures_on_the_test_split(place, run, given, n, word):
     run("fit", place / "plain", "--out", "m.yoro", *CALLABLE)
-    main(["evaluate", "m.yoro", str(place / given), "--json", *CALLABLE])
-    shown = capsys.readouterr()
-    assert json.loads(shown.out)["n"] == n
-    assert word in shown.err
+    shown = command_line.run("evaluate", "m.yoro", place / given, "--json", *CALLABLE)
+    assert json.loads(shown.stdout)["n"] == n
+    assert word in shown.stderr
     parts, _ = to_measure(place / given)
     if given in ("whole", "tests"):
         assert {digest(example.image) for example in parts} == contents(place / given / "test")

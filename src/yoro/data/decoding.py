@@ -75,8 +75,8 @@ def decode(
     """The image as (side, side, 3) uint8 RGB, upright; with a look, the part that it chooses in the same size.
 
     EXIF rotation is applied; transparency is laid on white; 16-bit grey is divided by 257; of an animation the first
-    frame counts; colour profiles are not applied. Anything that cannot be read in full is an ImageError that names
-    the image (by `name`, or its path) and the cause.
+    frame counts; colour profiles are not applied. A published geometry does none of the first three. Anything that
+    cannot be read in full is an ImageError that names the image (by `name`, or its path) and the cause.
     """
     with _naming(image, name):
         return _square(_content(image), geometry, look)
@@ -162,10 +162,10 @@ def _upright(
 ) -> tuple[Image.Image, Box | None, Size | None]:
     """Upright RGB; of a JPEG decoded at reduced scale also the part to use, and the full size."""
     if isinstance(content, np.ndarray):
-        return _from_array(content), None, None
+        return _from_array(content, published=geometry.published), None, None
     if isinstance(content, Image.Image):
         _check_pixels(content.size)
-        return _turned(content, None, None)
+        return (content.convert("RGB") if geometry.published else _turned(content, None, None)[0]), None, None
     if not content:
         raise ImageError("there are no bytes")
     _check_webp(content)
@@ -176,6 +176,8 @@ def _upright(
         asked = MARGIN * geometry.side
         drafted = image.draft(None, (asked, asked)) if geometry.reduced else None
         _check_memory(image)
+        if geometry.published:
+            return image.convert("RGB"), None, None
         if drafted is None or image.size == size:
             return _turned(image, None, None)
         return _turned(image, drafted[1], size)
@@ -322,7 +324,7 @@ def _from_deep(values: NDArray[np.generic]) -> Image.Image:
     return Image.fromarray(((wide + 128) // 257).astype(np.uint8)).convert("RGB")
 
 
-def _from_array(values: NDArray[np.generic]) -> Image.Image:
+def _from_array(values: NDArray[np.generic], *, published: bool = False) -> Image.Image:
     """RGB of an array (height, width[, 1, 3 or 4]) of uint8 or of floats in [0, 1]."""
     if values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[2] not in (1, 3, 4)):
         raise ImageError(f"an array of shape {values.shape} came, expected (height, width) or (height, width, 1|3|4)")
@@ -339,7 +341,8 @@ def _from_array(values: NDArray[np.generic]) -> Image.Image:
     if values.dtype != np.uint8:
         raise ImageError(f"an array of {values.dtype} came, expected uint8, or floats in [0, 1]")
     flat = values[:, :, 0] if values.ndim == 3 and values.shape[2] == 1 else values
-    return _to_rgb(Image.fromarray(np.ascontiguousarray(flat)))
+    image = Image.fromarray(np.ascontiguousarray(flat))
+    return image.convert("RGB") if published else _to_rgb(image)
 
 
 def _resize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -171,3 +172,13 @@ def checked_label(text: str) -> str:
     if not label or len(label) > limits.TAUGHT_LABEL:
         raise InputError(f"The label has {len(label):,} visible characters; expected 1 to {limits.TAUGHT_LABEL}.")
     return label
+
+
+def natural_order(name: str) -> list[tuple[int, str]]:
+    """A sort key for names as people count.
+
+    >>> sorted(["10", "9", "img 2", "img 12", "Img 3"], key=natural_order)
+    ['9', '10', 'img 2', 'Img 3', 'img 12']
+    """
+    parts = re.split(r"([0-9]+)", name.casefold())
+    return [(len(part.lstrip("0")) if i % 2 else 0, part) for i, part in enumerate(parts)]

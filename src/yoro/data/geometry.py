@@ -25,6 +25,8 @@ class Geometry:
         `side` and keeps the centre, as Resize(side) and CenterCrop(side).
     interpolation : "bilinear" or "bicubic", both antialiased.
     reduced : decode large JPEGs at reduced scale, see decoding.MARGIN; False decodes every pixel.
+    published : pixels as published transforms see them (torchvision on PIL images): every pixel is decoded, no EXIF
+        rotation is applied, and Pillow's own conversion to RGB drops transparency.
 
     >>> Geometry(224).config()
     {'side': 224, 'fit': 'squash', 'interpolation': 'bilinear', 'reduced': True}
@@ -34,6 +36,7 @@ class Geometry:
     fit: Literal["squash", "crop"] = "squash"
     interpolation: Literal["bilinear", "bicubic"] = "bilinear"
     reduced: bool = True
+    published: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.side, bool) or not isinstance(self.side, int) or not 1 <= self.side <= limits.CANVAS_SIDE:
@@ -42,19 +45,22 @@ class Geometry:
             raise InputError(f"fit is {self.fit!r}, expected 'squash' or 'crop'.")
         if self.interpolation not in FILTERS:
             raise InputError(f"interpolation is {self.interpolation!r}, expected 'bilinear' or 'bicubic'.")
-        if not isinstance(self.reduced, bool):
-            raise InputError(f"reduced is {self.reduced!r}, expected true or false.")
+        for name, value in (("reduced", self.reduced), ("published", self.published)):
+            if not isinstance(value, bool):
+                raise InputError(f"{name} is {value!r}, expected true or false.")
+        if self.published and self.reduced:
+            raise InputError("reduced and published are both true; published pixels are decoded at full scale.")
 
     def config(self) -> dict[str, int | str | bool]:
-        """The geometry as plain values; `from_config` gives it back."""
-        return asdict(self)
+        """The geometry as plain values, `published` only where it is true; `from_config` gives it back."""
+        return {name: value for name, value in asdict(self).items() if name != "published" or value}
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Geometry:
-        """The geometry that `config` describes; every key must be there and no other."""
+        """The geometry that `config` describes; every key but `published` must be there and no other."""
         expected = {field.name for field in fields(cls)}
-        if not isinstance(config, Mapping) or set(config) != expected:
-            raise InputError(f"A geometry has the keys {sorted(expected)}; got {config!r}.")
+        if not isinstance(config, Mapping) or {*config, "published"} != expected:
+            raise InputError(f"A geometry has the keys {sorted(expected - {'published'})}; got {config!r}.")
         return cls(**config)  # type: ignore[arg-type]
 
 

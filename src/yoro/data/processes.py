@@ -4,8 +4,7 @@ They are started as plain processes, not by `multiprocessing`: they need nothing
 so a script without an `if __name__ == "__main__"` guard works, and threads of ONNX Runtime in the parent are no danger.
 A request is a line of JSON (geometry, names, and for each image its address or its number of bytes), followed by these
 bytes. The answer is a line of JSON per image, followed by its pixels. An image over which the process dies, or that
-takes too long, is reported as broken; a new process goes on with the next. This module imports numpy and Pillow only,
-unless images are in Parquet files or at URLs.
+takes too long, is reported as broken; a new process goes on with the next. The process itself is `decoding_worker`.
 """
 
 from __future__ import annotations
@@ -21,19 +20,20 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cache
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yoro import limits
-from yoro.data.decoding import decode_and_digest
-from yoro.data.examples import Later, Picture, address_of, picture_at
+from yoro.data.decoding import decode, decode_and_digest
+from yoro.data.decoding_worker import READY
+from yoro.data.examples import Picture, address_of
 from yoro.data.geometry import Geometry
-from yoro.environment import peak_memory
 from yoro.errors import ImageError, YoroError
 
 # Run isolated (-I), so that nothing in the working directory is imported; what the parent can import comes after the
@@ -48,14 +48,13 @@ home, load = sys.argv[1], importlib.util.spec_from_file_location
 spec = load("yoro", os.path.join(home, "__init__.py"), submodule_search_locations=[home])
 sys.modules["yoro"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules["yoro"])
-from yoro.data.processes import main
+from yoro.data.decoding_worker import main
 main()
 """
 _PIPE_BYTES = 1 << 20  # Linux: at 64 kB, the default, moving a batch takes twice the time
 _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ
 
 
-READY = b"ready\n"
 RECYCLED_MEGABYTES = 256  # a process that has taken more is replaced, so that the memory returns
 Sent = str | tuple[str | int, ...] | bytes  # an image as it is sent: its address, or the bytes of its file
 
@@ -313,11 +312,11 @@ class DecoderPool:
         for _ in range(size):
             self._free.put(DecodingProcess())
 
-    def decode(self, content: bytes, name: str, geometry: Geometry, small: Geometry | None = None) -> Decoded:
-        """The image of a file's bytes; an ImageError if it cannot be read. Waits while all processes are busy."""
+    def decode(self, image: Sent, name: str, geometry: Geometry, small: Geometry | None = None) -> Decoded:
+        """The image of a file; an ImageError if it cannot be read. Waits while all processes are busy."""
         process = self._free.get()
         try:
-            process.request([content], [name], geometry, small)
+            process.request([image], [name], geometry, small)
             decoded = process.answer()
         finally:
             self._free.put(process)
@@ -332,72 +331,16 @@ class DecoderPool:
                 self._free.get_nowait().close()
 
 
-def main() -> None:
-    """Answer requests until stdin closes."""
-    requests: queue.SimpleQueue[tuple[dict[str, Any], list[bytes]]] = queue.SimpleQueue()
-    source = open(0, "rb", closefd=False)  # noqa: SIM115
-    sink = open(1, "wb", closefd=False)  # noqa: SIM115
-    threading.Thread(target=_receive, args=(source, requests), daemon=True).start()
-    sink.write(READY)
-    sink.flush()
-    while True:
-        request, contents = requests.get()
-        wanted = [Geometry.from_config(request[key]) for key in ("geometry", "small") if request[key]]
-        given = iter(contents)
-        for place, name in zip(request["images"], request["names"], strict=True):
-            image = next(given) if isinstance(place, int) else picture_at(place)
-            content, error, squares = "", "", list[NDArray[np.uint8]]()
-            try:
-                image = _fetched(image, name)
-                with _limits():
-                    squares, content = decode_and_digest(image, *wanted, name=name)
-            except ImageError as problem:
-                error = str(problem)
-            size = sum(square.nbytes for square in squares)
-            header = {"digest": content, "error": error, "bytes": size, "peak": round(peak_memory())}
-            sink.write(json.dumps(header).encode() + b"\n")
-            for square in squares:
-                sink.write(np.ascontiguousarray(square).data)
-            sink.flush()
+@cache
+def _pool(_: int) -> DecoderPool:
+    """One process for single images, for each process that wants some; a fork of it has its own."""
+    return DecoderPool(1)
 
 
-def _fetched(image: Picture, name: str) -> Picture:
-    """The bytes of what lies elsewhere, before limits are set; what cannot be fetched is an ImageError."""
-    if not isinstance(image, Later):
-        return image
-    try:
-        return image.fetch()
-    except Exception as error:  # a stranger's file or host can raise anything
-        raise ImageError(f"'{name}' cannot be read: {type(error).__name__}: {error}.") from error
-
-
-@contextlib.contextmanager
-def _limits() -> Iterator[None]:
-    """Limits by the kernel for decoding one image: on memory beyond what is taken now, and on processor time."""
-    if sys.platform == "win32":
-        yield
-        return
-    import resource
-
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = {resource.RLIMIT_CPU: int(used.ru_utime + used.ru_stime) + 1 + limits.DECODING_SECONDS}
-    if sys.platform == "linux":  # elsewhere the limit does not count what is mapped
-        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        soft[resource.RLIMIT_AS] = taken + limits.DECODING_MEMORY
-    before = {kind: resource.getrlimit(kind) for kind in soft}
-    for kind, most in soft.items():
-        hard = before[kind][1]
-        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-    try:
-        yield
-    finally:
-        for kind, limit in before.items():
-            resource.setrlimit(kind, limit)
-
-
-def _receive(source: BinaryIO, requests: queue.SimpleQueue[tuple[dict[str, Any], list[bytes]]]) -> None:
-    """Keep stdin drained, so that the parent never waits to write; its end is the end of this process, at once."""
-    while line := source.readline():
-        request = json.loads(line)
-        requests.put((request, [source.read(place) for place in request["images"] if isinstance(place, int)]))
-    os._exit(0)
+def decode_fenced(image: Picture, geometry: Geometry, name: str) -> NDArray[np.uint8]:
+    """`decode` in a helper process; pixels that are in memory already are taken here."""
+    sent = sendable(image)
+    if sent is None:
+        return decode(image, geometry, name=name)
+    pixels: NDArray[np.uint8] = _pool(os.getpid()).decode(sent, name, geometry).pixels[0]
+    return pixels

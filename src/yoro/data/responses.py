@@ -52,6 +52,10 @@ class ResponseBatch:
         splits: Sequence[str] = self.splits or [""] * len(self)
         return self.take([i for i, split in enumerate(splits) if split in marks])
 
+    def of_classes(self, classes: Collection[str]) -> ResponseBatch:
+        """Those whose label is one of some classes."""
+        return self.take([i for i, label in enumerate(self.labels or []) if label in classes])
+
 
 @contextmanager
 def _reading(path: Path, what: str) -> Iterator[None]:
@@ -301,4 +305,4 @@ def write_responses(
 def _add(archive: zipfile.ZipFile, name: str, column: NDArray[np.str_]) -> None:
     content = io.BytesIO()
     npy.write_array(content, column, allow_pickle=False)
-    archive.writestr(f"{name}.npy", content.getvalue())
+    archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content.getvalue())  # without the time: equal data, equal bytes

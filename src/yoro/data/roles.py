@@ -44,12 +44,13 @@ CALLED = {"train": "training", "val": "validation", "test": "test"}
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of response data: all of them, or those with some marks, or some of these."""
+    """Rows of response data: all of them, or those with some marks, or some of these; or those of some classes."""
 
     data: ResponseData
     count: int
     marks: frozenset[str] | None = None
     between: range | None = None
+    classes: frozenset[str] | None = None  # `count` does not tell these apart
 
     def __len__(self) -> int:
         return self.count
@@ -66,6 +67,8 @@ class Rows:
             found = (batch.marked(marks) for batch in found)
         if rows is not None:
             found = _between(found, rows)
+        if (classes := self.classes) is not None:
+            found = (batch.of_classes(classes) for batch in found)
         return whole if found is whole else ResponseStream(lambda _: iter(found), self.count)
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from yoro.data.decoding import decode
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
+from yoro.data.processes import decode_fenced
 from yoro.errors import ImageError, InputError
 
 SIDE = 112  # pixels of a thumbnail
@@ -34,6 +34,6 @@ def thumbnail_of(example: Example | None, geometry: Geometry = CROPPED, side: in
     if example is None:
         return None
     try:
-        return thumbnail(decode(example.image, geometry), side)
+        return thumbnail(decode_fenced(example.image, geometry, example.name), side)
     except ImageError:
         return None
