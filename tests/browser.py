@@ -24,6 +24,7 @@ from child import wait_until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 INSECURE = "plain.test"  # a name for this machine that the browser does not trust as it trusts 127.0.0.1
+NEAR = "EXCLUDE 127.0.0.1"  # the only address that a browser reaches, unless another is named
 SWITCHES = (
     "--headless",
     "--no-sandbox",
@@ -37,7 +38,7 @@ SWITCHES = (
     "--disable-sync",
     "--use-fake-device-for-media-stream",
     "--use-fake-ui-for-media-stream",
-    f"--host-resolver-rules=MAP {INSECURE} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    f"--host-resolver-rules=MAP {INSECURE} 127.0.0.1, MAP * ~NOTFOUND, {NEAR}",
     "--remote-debugging-pipe",
 )
 KEYS = {"delete": ("Delete", 46), "enter": ("Enter", 13), "tab": ("Tab", 9), "right": ("ArrowRight", 39)}  # name, code
@@ -76,6 +77,7 @@ class Page:
         self._replies: dict[int, dict[str, object]] = {}
         self._session: str | None = None
         self._loads = 0
+        self._line: dict[str, object] | None = None  # how fast every session's network is
         self.requests: list[str] = []
         self.faults: list[str] = []  # exceptions, and lines of the console that are errors
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -163,6 +165,11 @@ class Page:
         feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[feature])
 
+    def throttle(self, line: dict[str, object]) -> None:
+        """From now on, the page and its workers have a network as slow as `Network.emulateNetworkConditions` says."""
+        self._line = line
+        self.call("Network.emulateNetworkConditions", **line)
+
     def photograph(self, file: Path, *, whole: bool = True) -> None:
         """The whole page, or the part of it in the window, as a PNG."""
         shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
@@ -211,6 +218,8 @@ class Page:
         """Hear of requests and errors of a page or a worker, and of the workers that it starts."""
         for domain in ("Network", "Runtime", "Log"):
             self._send(f"{domain}.enable", {}, session)
+        if self._line is not None:
+            self._send("Network.emulateNetworkConditions", self._line, session)
         further = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
         self._send("Target.setAutoAttach", further, session)
         self._send("Runtime.runIfWaitingForDebugger", {}, session)
@@ -242,12 +251,13 @@ class Page:
 
 
 @contextmanager
-def browser(downloads: Path | None = None) -> Iterator[Page]:
-    """A page in a browser of its own, which ends with it; it may download into a folder."""
+def browser(downloads: Path | None = None, reach: str | None = None) -> Iterator[Page]:
+    """A page in a browser of its own, which ends with it; it may download, and reach one more address."""
+    switches = [one.replace(NEAR, f"{NEAR}, EXCLUDE {reach}" if reach else NEAR) for one in SWITCHES]
     command_out, command_in = os.pipe()
     answer_out, answer_in = os.pipe()
     with TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        words = [str(command_out), str(answer_in), chromium(), *SWITCHES, f"--user-data-dir={profile}"]
+        words = [str(command_out), str(answer_in), chromium(), *switches, f"--user-data-dir={profile}"]
         running = subprocess.Popen(
             [sys.executable, "-c", PIPES, *words],
             pass_fds=(command_out, answer_in),

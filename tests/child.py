@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 BOUND = 1800.0  # seconds; only a hang takes so long: a test of 45 s took 212 s and more at the lowest priority
-LOOK = 0.01  # seconds between two looks
+LOOK = 0.03  # seconds between two looks, each of which may be a request
 HEEDING = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
     "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import chdir, contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 from yoro.cli.app import main
 
@@ -24,10 +25,15 @@ class Ended:
 
 
 def invoke(*words: object, cwd: Path | None = None) -> Ended:
-    """Run `yoro WORDS`, in a folder if one is given."""
+    """Run `yoro WORDS`, in a folder if one is given; images are decoded here, unless --workers says otherwise.
+
+    The processes that decode, and the fence they are, have tests of their own: starting them takes longer than most
+    commands.
+    """
     out, err = io.StringIO(), io.StringIO()
     code = 0
-    with _within(cwd) if cwd else nullcontext(), redirect_stdout(out), redirect_stderr(err):
+    here = patch("yoro.data.loading.default_workers", return_value=0)
+    with here, _within(cwd) if cwd else nullcontext(), redirect_stdout(out), redirect_stderr(err):
         try:
             main([str(word) for word in words])
         except SystemExit as ended:

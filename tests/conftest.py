@@ -6,30 +6,41 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from sklearn.datasets import load_digits
 
 from child import wait_until
-from yoro.research.bench.datasets.packaged import FASHION_HOME
+from remembered_responses import COMPUTED, Remembered
 
 if sys.platform == "win32":  # these need a pseudo-terminal
     collect_ignore = ["cli/test_output.py", "cli/test_streams.py", "model/test_progress.py"]
 
 SHARING = ("cluster", "serve", "studio")  # rooms whose tests share one Ray, one service, one studio
+FIRST = (*SHARING, "web", "desk", "refining", "research", "sources")  # rooms that take long: none is left for the end
 
 # The tests keep the cores busy by themselves, process beside process: threads of numpy and torch within each would
 # wait for each other. Processes that the tests start take this over.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-# No test fails for being slow: the machine may be busy.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+# No test fails for being slow: the machine may be busy. `make test-all` tries more examples of every property.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("short", _PATIENT, max_examples=25)
+settings.register_profile("thorough", _PATIENT, max_examples=150)
+settings.load_profile("short")
+
+REMEMBERED = Remembered()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def remembered() -> Iterator[None]:
+    """Embedded networks that are asked once about the same pixels."""
+    with REMEMBERED.in_place():
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -37,13 +48,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Tests of a file, and of a room with a server of its own, run in one process: what they share is made once."""
     if not config.pluginmanager.hasplugin("xdist"):
         return
+    here = Path(__file__).parent
     for item in items:
-        room, *rest = item.path.relative_to(Path(__file__).parent).parts
+        room, *rest = item.path.relative_to(here).parts
         item.add_marker(pytest.mark.xdist_group(room if room in SHARING else "/".join((room, *rest))))
+    rooms = [*FIRST, *(path.name for path in sorted(here.glob("*.py")))]
+    order = {room: place for place, room in enumerate(rooms)}
+    items.sort(key=lambda item: order.get(item.path.relative_to(here).parts[0], len(rooms)))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """The one guard for the torch extra: `make test` installs it, so there these tests run."""
+    """Where responses may be remembered; and the one guard for the torch extra, which `make test` installs."""
+    REMEMBERED.on = item.path.relative_to(Path(__file__).parent).parts[0] not in COMPUTED
     if item.get_closest_marker("torch") is not None and importlib.util.find_spec("torch") is None:
         pytest.skip("the torch extra is not installed: pip install '.[torch]'")
 
@@ -51,6 +67,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def digits() -> tuple[np.ndarray, np.ndarray]:
     """Real responses with string labels: the 64 pixels of scikit-learn's 1,797 digits."""
+    from sklearn.datasets import load_digits
+
     responses, labels = load_digits(return_X_y=True)
     return responses, labels.astype(str)
 
@@ -68,6 +86,8 @@ def sheets_root(tmp_path_factory) -> Path:
 
 
 def fetch_fashion(root: Path) -> None:
+    from yoro.research.bench.datasets.packaged import FASHION_HOME
+
     if FASHION_HOME.is_dir():
         (root / "fashion-mnist").symlink_to(FASHION_HOME)
         return

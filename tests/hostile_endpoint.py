@@ -87,12 +87,13 @@ class Hostile:
             return reset(writer)
         if fate == "slow":
             await asyncio.sleep(SLOW)
-        content = body
+        contents = [body]
         if headers.get("content-type", "").startswith("application/json"):
-            content = base64.b64decode(json.loads(body)["input"][0]["image"].partition(",")[2])
+            sent = [one["image"].partition(",")[2] for one in json.loads(body)["input"]]
+            contents = [base64.b64decode(one) for one in sent]
         elif "multipart" in headers.get("content-type", ""):
-            content = body[body.index(b"\r\n\r\n") + 4 : body.rindex(b"\r\n--")]
-        numbers: list = vector(content)
+            contents = [body[body.index(b"\r\n\r\n") + 4 : body.rindex(b"\r\n--")]]
+        numbers, *others = [vector(content) for content in contents]
         status, more = 200, ""
         if fate in ("429", "500", "503", "408", "400", "401"):
             status, more = int(fate), "retry-after: 0\r\n" if fate == "429" else ""
@@ -106,7 +107,7 @@ class Hostile:
             numbers[3] = float("nan")
         if fate == "words":
             numbers[3] = "3"
-        told = {"data": [{"embedding": numbers}]}
+        told = {"data": [{"embedding": one} for one in (numbers, *others)]}
         if fate == "missing":
             told = {"data": []}
         text = json.dumps(told).encode()

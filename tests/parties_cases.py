@@ -63,7 +63,7 @@ def play(
     for party in sending or parties:
         send(session, data[party], key(folder, party))
     for party in sending or parties:
-        confirm(session, key(folder, party))
+        confirm(session, key(folder, party), [name for name in parties if name not in (sending or parties)])
     return session
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,15 @@ from skimage import data
 PHOTOS = {"astronaut": data.astronaut, "cat": data.chelsea, "coffee": data.coffee, "rocket": data.rocket}
 
 
+@cache
+def photograph(name: str) -> np.ndarray:
+    """One photograph, decoded once."""
+    return PHOTOS[name]()
+
+
 def crops(name: str, count: int, side: int = 120, seed: int = 0) -> list[np.ndarray]:
     """Square crops of one photograph, uint8 (side, side, 3)."""
-    photo = PHOTOS[name]()
+    photo = photograph(name)
     rng = np.random.default_rng([seed, len(name)])
     tops = rng.integers(0, photo.shape[0] - side, count)
     lefts = rng.integers(0, photo.shape[1] - side, count)

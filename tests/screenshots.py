@@ -1,7 +1,7 @@
 """Pictures of the studio, to be looked at: `python tests/screenshots.py FOLDER PHOTOS [IMAGE]`.
 
 Empty, while it reads, with a folder of labelled photos, with an image that is unknown, with an error, and begun with a
-model; on a desk and on a phone, in light and in dark.
+model; on a desk and on a phone, in light and in dark. Suspicious labels, the test set and groups on a small laptop.
 """
 
 from __future__ import annotations
@@ -37,7 +37,31 @@ def tried(page: Page, image: Path) -> None:
     page.until("return document.querySelectorAll('#answer .bars li').length > 0")
     page.run("document.querySelector('#confusion').open = true")
     page.until("return document.querySelectorAll('#matrix td').length > 0")
-    page.run("document.querySelector('#gallery li:nth-child(2)')?.click(); scrollTo(0, 0)")
+    page.run("document.querySelector('#gallery li:nth-child(2)')?.click()")
+    page.run("document.getElementById('tab-trial').click(); document.getElementById('trial').scrollTop = 0")
+
+
+def lists(page: Page, studio: Studio, folder: Path) -> None:
+    """Suspicious labels, the test set and groups of unsorted photos, on a small laptop."""
+    first, second = (one["id"] for one in studio.get("state")["classes"][:2])
+    studio.post("move", photos=[one["digest"] for one in studio.photos(first)[:2]], to=second)
+    studio.post("aside-share", share=0.2)
+    studio.post("move", photos=[one["digest"] for one in studio.photos(first)[:3]], to=0)
+    studio.settled()
+    page.resize(1024, 768)
+    page.open(f"{studio.client.base_url}/studio/")
+    for title, there in (
+        ("Suspicious labels", ".review, #empty"),
+        ("Test set", "[role=option]"),
+        ("Unsorted", "#group"),
+    ):
+        opened = "[...document.querySelectorAll('#lists button')].find((one) => one.innerText.includes(arguments[0]))"
+        page.until(f"const list = {opened}; list?.click(); return Boolean(list)", title)
+        page.until("return document.querySelector(arguments[0])?.checkVisibility()", there)
+        if title == "Unsorted":
+            page.click("#group")
+            page.until("return document.querySelector('#tray .group') !== null")
+        shot(page, folder / f"{title.lower().replace(' ', '-')}-laptop.png")
 
 
 def shot(page: Page, file: Path, *, whole: bool = True) -> None:
@@ -75,6 +99,7 @@ def main(folder: Path, photos: Path, image: Path | None = None) -> None:
                 page.give("#files", [text])
                 page.until("return !document.getElementById('message').hidden")
                 shot(page, folder / f"unknown-{view}.png")
+            lists(page, studio, folder)
         yoro.fit(photos, read="logits").save(place / "m.yoro")
         with studio_at(place / "begun", place / "m.yoro") as studio:
             studio.settled()

@@ -76,10 +76,10 @@ class Studio:
 
 
 @contextmanager
-def studio_at(work: Path, *words: object) -> Iterator[Studio]:
-    """`yoro studio` on a free port, from when it says so to the end of the block."""
+def studio_at(work: Path, *words: object, port: int = 0) -> Iterator[Studio]:
+    """`yoro studio` on a port, or a free one, from when it says so to the end of the block."""
     log = work.with_suffix(".log")
-    options = ["--work", work, "--port", "0", "--read", "logits", *words]
+    options = ["--work", work, "--port", str(port), "--read", "logits", "--no-browser", *words]
     with log.open("w") as sink:
         process = start("-m", "yoro", "studio", *options, stderr=sink, cwd=work.parent)
     try:

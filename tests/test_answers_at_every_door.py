@@ -19,7 +19,7 @@ from services import running
 from yoro.errors import InputError
 from yoro.model.question import Question
 from yoro.reports.gallery import Gallery
-from yoro.studio.page_data import STRANGE, answer_of
+from yoro.studio.answer_data import STRANGE, answer_of
 from yoro.studio.solving import Judgement, Learned
 
 SURE = 0.97  # a threshold that some of the answers reach
@@ -135,7 +135,7 @@ def by_studio(work, question):
     beside = SimpleNamespace(lock=threading.Lock(), state=SimpleNamespace(photos={}))
     for batch in work.classifier.answers(work.files):
         for response in batch.responses:
-            one, top = answer_of(beside, learned, "", response), question.get("top", 1)
+            one, top = answer_of(beside, learned, response), question.get("top", 1)
             bars, asked = one["bars"][:top], "unknown" in question
             label = None if asked and one["unknown"] else one["label"]
             best, shares = [bar["name"] for bar in bars[1:]], [bar["probability"] for bar in bars]

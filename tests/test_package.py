@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import importlib.util
@@ -171,3 +172,19 @@ def test_the_pages_of_the_python_interface_and_of_the_options_are_current():
     spec.loader.exec_module(maker)
     for path, make in maker.PAGES.items():
         assert path.read_text() == make(), "run `make api`"
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many parameters a function has, `self` and `cls` aside."""
+    taken = function.args
+    named = [*taken.posonlyargs, *taken.args, *taken.kwonlyargs, *filter(None, (taken.vararg, taken.kwarg))]
+    return sum(one.arg not in ("self", "cls") for one in named)
+
+
+def test_no_function_has_more_than_seven_parameters_and_no_method_hides_another_signature():
+    for file in PACKAGE.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        assert "ignore[override" not in text, file
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert parameters(node) <= 7, (file, node.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -95,6 +96,18 @@ def test_update_forget_and_merge_equal_a_fresh_fit(work, tmp_path):
     np.testing.assert_allclose(merged.predict_proba(work.new), whole, atol=1e-9)
     grown.forget(*data(range(5, 9)))
     np.testing.assert_allclose(grown.predict_proba(work.new), first.predict_proba(work.new), atol=1e-9)
+
+
+def test_a_receipt_of_what_was_forgotten_holds(work, tmp_path):
+    shutil.copytree(work.folder / "photos", tmp_path / "photos")
+    gone = sorted((tmp_path / "photos").rglob("*.*"))[:3]
+    (tmp_path / "gone" / gone[0].parent.name).mkdir(parents=True)
+    for path in gone:
+        path.rename(tmp_path / "gone" / path.parent.name / path.name)
+    left, receipt = tmp_path / "left.yoro", tmp_path / "r.json"
+    run("forget", work.model, tmp_path / "gone", "--out", left, "--receipt", receipt)
+    run("forget", left, tmp_path / "photos", "--verify", receipt)  # fits again without them, and compares
+    assert not work.classifier.verify(receipt).holds  # it still has them
 
 
 def test_every_door_answers_alike(work, tmp_path):

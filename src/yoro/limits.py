@@ -60,6 +60,7 @@ ENDPOINT_FILE_BYTES = 1 * MB  # of the TOML file of an endpoint
 ENDPOINT_TEXT = 4096  # characters of one of its texts
 ENDPOINT_HEADERS = 50
 ENDPOINT_DEPTH = 32  # of a body that is sent, and steps to the vector in an answer
+ENDPOINT_IMAGES = 256  # in one request
 ENDPOINT_CONCURRENCY = 256  # requests at once
 ENDPOINT_ANSWER_BYTES = 4 * MB  # of one answer
 BATCH_LINE_BYTES = 16 * MB  # of a line of batched answers

@@ -8,7 +8,6 @@ import pickle
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -118,6 +117,8 @@ def test_reports_are_pages_that_can_be_looked_at_and_saved(fitted, new, tmp_path
 
 
 def test_plots_are_figures_of_matplotlib(fitted, new):
+    from matplotlib.figure import Figure
+
     figures = [
         fitted.plot.confusion(),
         fitted.plot.confusion(*new),

@@ -142,3 +142,9 @@ def test_issues_of_photos_have_thumbnails(tmp_path) -> None:
     page = yoro.fit(folder, source="embedded:lite0?side=64", read="logits").issues(folder)._repr_html_()
     assert "data:image/jpeg;base64," in page
     assert "http" not in page
+
+
+def test_a_change_says_how_many_examples_there_are_and_which_classes_are_new():
+    data, labels = np.eye(6), np.array(["a", "a", "b", "b", "a", "b"])
+    change = yoro.fit((data, labels)).update((data[:2] + 9, np.array(["c", "c"])))
+    assert "6 -> 8 examples, 3 classes, 'c' new." in repr(change)

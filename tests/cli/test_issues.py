@@ -107,3 +107,10 @@ def test_earlier_spellings_work_and_name_the_new_ones(work):
     assert new.stdout == old.stdout
     assert "is now `yoro forget M.yoro --verify FILE.json`" in old.stderr
     assert "is now" not in new.stderr
+
+
+def test_a_broken_file_does_not_hide_how_to_go_on(work):
+    (work / "photos" / "cat" / "broken.jpg").write_text("no image")
+    said = run("issues", "photos", "--model", "m.yoro", "--fix", cwd=work, code=1).stderr
+    assert "yoro issues --fix issues.csv" in said
+    assert "broken.jpg" in said

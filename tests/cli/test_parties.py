@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -53,11 +54,43 @@ def test_the_whole_exchange_is_one_fit(work):
     assert largest_difference(yoro.load(work / "t.yoro").model, whole) < 1e-9
 
 
+def test_every_step_names_the_next_and_two_parties_know_at_the_start_what_they_see(work):
+    (work / "s").mkdir()  # a folder that is shared already
+    words = ["--parties", "north,south", "--classes", ",".join("0123456789"), "--like", "all.npz"]
+    said = run("parties", "agree", "s", *words, cwd=work).stderr
+    assert "of two parties, each can subtract its own sums from the total and learn the other's" in said
+    assert "Next, each party: yoro parties join s --party NAME --key NAME.key" in said
+    said = [run("parties", "join", "s", "--party", n, "--key", f"{n}.key", cwd=work).stderr for n in NAMES[:2]]
+    assert "compare the fingerprints with the other parties over another channel" in said[0]
+    assert "yoro parties mask s DATA --key north.key" in said[0]
+    assert "Compare the fingerprints" in run("parties", "show", "s", cwd=work).stdout
+    said = [run("parties", "mask", "s", f"{n}.npz", "--key", f"{n}.key", cwd=work).stderr for n in NAMES[:2]]
+    assert "Next, when south has masked too: yoro parties confirm s --key north.key" in said[0]
+    assert "Next, now: yoro parties confirm s --key south.key" in said[1]
+    said = [run("parties", "confirm", "s", "--key", f"{n}.key", cwd=work).stderr for n in NAMES[:2]]
+    assert "Next, when south has confirmed too: yoro parties sum s --out TOTAL.stats" in said[0]
+    said = run("parties", "sum", "s", "--out", "t.stats", cwd=work).stderr
+    assert "Next: yoro merge t.stats --out MODEL.yoro" in said
+    said = run("merge", "t.stats", "--out", "t.yoro", cwd=work).stderr
+    assert "calibrated on responses simulated from the sums" in said
+
+
+def test_a_slow_party_is_not_dropped_without_a_word(work):
+    joined(work)
+    for name in NAMES[:2]:
+        run("parties", "mask", "s", f"{name}.npz", "--key", f"{name}.key", cwd=work)
+    refused = invoke("parties", "confirm", "s", "--key", "north.key", cwd=work)
+    assert refused.code == 1
+    assert "--without west" in refused.stderr
+    said = run("parties", "confirm", "s", "--key", "north.key", "--without", "west", cwd=work).stderr
+    assert "Without west, who sent no message." in said
+
+
 def test_fingerprints_are_the_same_for_all_who_look(work):
     agree(work)
     said = run("parties", "join", "s", "--party", "west", "--key", "w.key", cwd=work).stderr
     shown = run("parties", "show", "s", cwd=work).stdout
-    mark = said.split("Fingerprint: ")[1].strip()
+    mark = said.split("Fingerprint: ")[1].splitlines()[0].strip()
     assert len(mark.split()) == 8
     assert f"west   {mark}" in shown
     assert "north  has not joined" in shown
@@ -66,7 +99,7 @@ def test_fingerprints_are_the_same_for_all_who_look(work):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["agree", "s", "--parties", "a,b", "--classes", "x,y", "--like", "all.npz"], 1, "exists already|is a folder"),
+        (["agree", "s", "--parties", "a,b", "--classes", "x,y", "--like", "all.npz"], 1, "s is not empty"),
         (["agree", "t", "--parties", "a", "--classes", "x,y", "--like", "all.npz"], 1, "expected at least 2"),
         (["agree", "t", "--parties", "a,b,a", "--classes", "x,y", "--like", "all.npz"], 1, "'a' is given twice"),
         (["agree", "t", "--parties", "a,../b", "--classes", "x,y", "--like", "all.npz"], 1, "letters, digits"),
@@ -86,12 +119,15 @@ def test_fingerprints_are_the_same_for_all_who_look(work):
         (["mask", "s", "odd.npz", "--key", "north.key"], 1, "'eleven' is not in the agreement"),
         (["mask", "s", "narrow.npz", "--key", "north.key"], 1, "width 5; the agreement has width 64"),
         (["confirm", "s", "--key", "north.key"], 1, "0 of 3 parties"),
+        (["join", "u", "--party", "west", "--key", "north.key"], 1, "has the keys of north"),
         (["sum", "s", "--out", "t.yoro"], 2, "ending in .stats"),
         (["sum", "s", "--out", "t.stats"], 1, "0 of 3 parties"),
     ],
 )
 def test_what_goes_wrong_is_one_line_and_nothing_is_written(work, digits, words, code, said):
     joined(work)
+    shutil.copytree(work / "s", work / "u")
+    (work / "u" / "west.public").unlink()
     np.savez(work / "odd.npz", responses=digits[0][:2], labels=["1", "eleven"])
     np.savez(work / "narrow.npz", responses=digits[0][:2, :5], labels=["1", "2"])
     before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}

@@ -9,13 +9,17 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image, ImageChops
 
 import yoro
 from command_line import run
 from photos import write_folder
 from yoro.data.sorting import UNSURE
 from yoro.errors import InputError
+from yoro.model.pipeline import make_pipeline
+from yoro.model.settings import PipelineSettings
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +183,19 @@ def test_unknown_classes_are_listed_and_the_others_measured_if_asked(work):
     assert "knows none of the classes" in run("evaluate", "m.yoro", "new", "--known", cwd=work, code=1).stderr
 
 
+def test_responses_of_known_classes_are_measured_as_if_the_others_were_not_there(digits, tmp_path):
+    responses, labels = digits[0][:400], digits[1][:400]
+    few = np.isin(labels, ["0", "1", "2"])
+    yoro.fit((responses[:200][few[:200]], labels[:200][few[:200]])).save(tmp_path / "m.yoro")
+    np.savez(tmp_path / "test.npz", responses=responses[200:], labels=labels[200:])
+    assert "--known" in run("evaluate", "m.yoro", "test.npz", cwd=tmp_path, code=1).stderr
+    done = run("evaluate", "m.yoro", "test.npz", "--known", "--json", "--html", "r.html", cwd=tmp_path)
+    expected = yoro.load(tmp_path / "m.yoro").evaluate((responses[200:][few[200:]], labels[200:][few[200:]]))
+    found = json.loads(done.stdout)
+    assert (found["n"], found["accuracy"]) == (int(few[200:].sum()), expected.accuracy)
+    assert "are left out" in done.stderr
+
+
 def test_new_classes_are_named_and_wanted_where_all_are_new(work):
     (work / "new" / "cat").rename(work / "new" / "dog")
     assert "New class: 'dog'." in run("update", "m.yoro", "new", "--out", "n.yoro", cwd=work).stderr
@@ -200,3 +217,27 @@ def test_a_graph_is_written_where_its_name_is_given(work):
 def test_predict_says_what_it_takes(work):
     with pytest.raises(InputError, match="NoneType; expected images: a path or several, a folder"):
         yoro.load(work / "m.yoro").predict(None)
+
+
+def test_responses_of_the_papers_protocol_are_of_published_pixels(tmp_path):
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    for label, colour in (("red", (200, 30, 30)), ("blue", (30, 30, 200))):
+        (tmp_path / "data" / label).mkdir(parents=True)
+        picture = Image.linear_gradient("L").convert("RGB")
+        ImageChops.multiply(picture, Image.new("RGB", picture.size, colour)).save(
+            tmp_path / "data" / label / "a.jpg", exif=turned
+        )
+    settings = {"source": "embedded:lite0?side=32", "read": "logits"}
+    for protocol in ("paper", "default"):
+        words = ["--protocol", protocol, "--source", settings["source"], "--read", "logits", "--out", f"{protocol}.npz"]
+        run("respond", "data", *words, cwd=tmp_path)
+    found = {}
+    for protocol in ("paper", "default"):
+        with np.load(tmp_path / f"{protocol}.npz") as archive:
+            found[protocol] = archive["responses"]
+    pipeline = make_pipeline(PipelineSettings(**settings, published=True))
+    paths = [tmp_path / "data" / label / "a.jpg" for label in ("blue", "red")]
+    pixels = [np.asarray(Image.open(path).convert("RGB").resize((32, 32), Image.Resampling.BILINEAR)) for path in paths]
+    np.testing.assert_allclose(found["paper"], pipeline.respond(np.stack(pixels)), atol=1e-5)
+    assert np.abs(found["paper"] - found["default"]).max() > 0.1, "turned or not is another image"

@@ -17,7 +17,10 @@ from yoro import DiscriminantMapping
 from yoro.errors import InputError, SelectionError
 
 
-@pytest.mark.parametrize("shrinkage", ["loo", "k-fold", "oas", "rblw", "ledoit-wolf", 0.3])
+@pytest.mark.parametrize(
+    "shrinkage",
+    ["loo", 0.3, *(pytest.param(rule, marks=pytest.mark.long) for rule in ("k-fold", "oas", "rblw", "ledoit-wolf"))],
+)
 def test_passes_every_check_of_scikit_learn(shrinkage):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the checks fit tiny and odd data, which we warn about

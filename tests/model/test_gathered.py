@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 import yoro
 from yoro.data.responses import ResponseBatch
@@ -215,8 +222,13 @@ class Changes(RuleBasedStateMachine):
 
 TestChanges = Changes.TestCase
 TestChanges.settings = settings(
-    max_examples=20, stateful_step_count=8, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate]
+    max_examples=6, stateful_step_count=8, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate]
 )  # a sequence is short enough to be read as it is
+
+
+@pytest.mark.long
+def test_many_changes_give_what_a_fit_afresh_gives():
+    run_state_machine_as_test(Changes, settings=settings(TestChanges.settings, max_examples=60))
 
 
 def test_a_copy_changes_alone():

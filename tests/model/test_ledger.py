@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yoro.errors import InputError, StatisticsError
@@ -31,7 +31,6 @@ def pairs(entries):
 
 
 @given(ENTRIES, ENTRIES)
-@settings(max_examples=100)
 def test_it_is_a_list_of_entries_under_every_change(one, two):
     first, second = ledger_of(one), ledger_of(two)
     assert first.entries() == pairs(one)

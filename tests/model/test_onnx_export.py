@@ -26,6 +26,7 @@ from yoro.prompts.prompt import make_prompt
 from yoro.sources import open_source
 from yoro.sources.protocol import layout_of
 
+LITE0 = "embedded:lite0?side=96"  # a fifth of the work of its usual side
 # What a stranger would write who has the file and its metadata, and nothing of this package.
 READER = """
 import json, sys
@@ -109,7 +110,7 @@ def odd_files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lite0():
-    return open_source("embedded:lite0")
+    return open_source(LITE0)
 
 
 def squares(paths, side, **form):
@@ -154,7 +155,7 @@ def read_by_a_stranger(model, folder, paths):
 
 def make_source(kind, folder, lite0):
     if kind == "features":
-        return open_source("embedded:lite0", read="features")
+        return open_source(LITE0, read="features")
     if kind == "onnx file":
         onnx.save(lite0.onnx_model(), folder / "source.onnx")
         return open_source(f"onnx:{folder / 'source.onnx'}?mean=0,0,0&std=1,1,1")
@@ -165,11 +166,11 @@ def make_case(kind, source):
     if kind == "grey frame":
         return plain(source, "padding")
     if kind == "black frame":
-        return plain(source, "legacy-padding", frame="black")
+        return plain(source, "legacy-padding", frame="black", image_side=55)
     if kind == "trained watermark":
         return trained(plain(source))
     if kind == "trained frame":
-        return trained(plain(source, "padding", image_side=151))
+        return trained(plain(source, "padding", image_side=65))
     return plain(source)
 
 
@@ -266,7 +267,7 @@ def test_nodes_that_do_nothing_are_left_out(tmp_path):
 
 def test_an_offset_of_the_responses_costs_no_accuracy(lite0, files):
     # The same classifier with responses shifted by 1e4: weights are kept, the bias takes the shift back.
-    prompt, images = plain(lite0), squares(list(files)[::3], 224)
+    prompt, images = plain(lite0), squares(list(files)[::3], lite0.side)
     mapping, temperature = fitted(lite0, prompt, files, rho=0.01)
     shift = 1e4 * np.random.default_rng(4).normal(size=lite0.width).round()
     shifted = AffineMapping(mapping.weights, mapping.bias - shift @ mapping.weights, mapping.classes)

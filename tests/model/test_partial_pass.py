@@ -15,7 +15,7 @@ from yoro.model.merging import shard_of, solve_shards
 from yoro.model.model import Model
 from yoro.model.partial_pass import DataShare, gather_shard
 from yoro.model.settings import FitSettings, PipelineSettings, SolveSettings
-from yoro.model.shards import Shard, merged, missing_shares, read_shard, write_shard
+from yoro.model.shards import Shard, merged, missing_shares, read_shard, told_parts, write_shard
 from yoro.trust.unlearning import largest_difference, verify
 
 SUMS = {"sums_only": True}
@@ -136,7 +136,7 @@ def test_sums_alone_are_solved_by_a_closed_formula_and_that_is_said(rows):
     assert "Shrinkage by oas" in " ".join(made.notes)
     assert largest_difference(made.model, yoro.fit(rows, shrinkage="oas", reservoir=0).model) < 1e-9
     fixed = solve_shards(shards_of(rows, 4, **SUMS), 0.1, "uniform")
-    assert fixed.notes == ()
+    assert [note.partition(":")[0] for note in fixed.notes] == ["Overlap cannot be checked"]
     whole = yoro.fit(rows, shrinkage=0.1, reservoir=0, prior="uniform").model
     assert largest_difference(fixed.model, whole) < 1e-9
 
@@ -162,6 +162,25 @@ def test_shares_that_are_lost_are_named_until_they_come(rows):
     assert lost.gathered.statistics.total == same_rows
 
 
+def test_classes_that_vanish_with_a_lost_part_are_named(tmp_path):
+    responses = np.random.default_rng(0).normal(size=(40, 3))
+    np.savez(tmp_path / "z.npz", responses=responses, labels=np.repeat(["a", "b", "c", "d"], 10))
+    shards = shards_of(tmp_path / "z.npz", 4)
+    said = missing_shares(merged([shards[0], shards[1], shards[3]]))
+    assert said == ["1 of 4 parts of the same data is missing: 3. Without it these classes have no image: 'c'."]
+    assert told_parts(merged([shards[0], shards[3]])) == "1, 4 of 4"
+    assert told_parts(gather_shard(tmp_path / "z.npz", FitSettings(), **SUMS).shard) == "1"
+
+
+def test_a_total_beside_a_part_of_it_is_warned_of_where_there_are_no_hashes(rows):
+    part, other = shards_of(rows, 2, **SUMS)
+    total = replace(merged([part, other]), parts=("a-session",))  # as secure aggregation names it
+    for both in ([total, part], [total, shards_of(rows, 2)[0]]):
+        notes = solve_shards(both, None, "empirical").notes
+        assert any("Overlap cannot be checked" in note and "count twice" in note for note in notes)
+    assert not any("Overlap" in note for note in solve_shards([total], None, "empirical").notes)
+
+
 def test_shares_cut_differently_overlap_and_that_is_said(rows):
     halves, thirds = shards_of(rows, 2), shards_of(rows, 3)
     made = solve_shards([halves[0], thirds[0]], None, "empirical")
@@ -172,6 +191,7 @@ def test_facts_of_a_stranger_are_no_reason_to_fall(rows):
     shard = shards_of(rows, 2)[0]
     for odd in ([], {"a": 1}, {"a": {"of": "9", "have": 3}}, {"a": {"of": 10**12, "have": ["x", None]}}):
         missing_shares(replace(shard, facts={"shares": odd}))
+        told_parts(replace(shard, facts={"shares": odd}))
 
 
 def test_a_model_without_a_list_says_so_and_stays_as_it_was(rows):

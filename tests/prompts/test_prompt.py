@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yoro.errors import InputError, StoreError
@@ -103,7 +103,6 @@ def test_a_watermark_adds_theta_after_normalisation():
     np.testing.assert_allclose((prompt.compose(images) - mean) / std, wanted, atol=1e-5)
 
 
-@settings(max_examples=80, deadline=None)
 @given(prompts(), st.integers(0, 4))
 def test_compose_is_the_padded_image_plus_the_addend(prompt, n):
     images = random_images(prompt, n)
@@ -116,7 +115,6 @@ def test_compose_is_the_padded_image_plus_the_addend(prompt, n):
     np.testing.assert_allclose(composed / unit, wanted, atol=1e-6)
 
 
-@settings(max_examples=80, deadline=None)
 @given(prompts())
 def test_the_addend_lies_on_the_mask(prompt):
     assert not prompt.addend()[~np.broadcast_to(prompt.mask(), prompt.addend().shape)].any()
@@ -125,7 +123,6 @@ def test_the_addend_lies_on_the_mask(prompt):
         assert prompt.addend().max() <= 1
 
 
-@settings(max_examples=80, deadline=None)
 @given(prompts())
 def test_a_stored_prompt_comes_back_the_same(prompt):
     config = json.loads(json.dumps(prompt.config()))

@@ -212,41 +212,95 @@ def test_clients_that_send_nothing_keep_nobody_out(fitted, tmp_path, cat, sent):
 BUSY = HEAD + b"Content-Type: image/jpeg\r\nContent-Length: 100000\r\n\r\n"  # a body that never comes
 
 
+CROWD = f"""
+import random, resource, socket, sys, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (2000, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+kinds = {{"idle": b"", "half": {HEAD!r}, "slow": {BUSY!r}, "cut": {BUSY!r} + bytes(50_000), "junk": bytes(5000),
+         "large": {HEAD!r} + b"Content-Type: image/jpeg\\r\\nContent-Length: 30000000\\r\\n\\r\\n"}}
+crowd = []
+while True:
+    while len(crowd) < 1000:
+        one, kind = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=BOUND), random.choice(list(kinds))
+        one.setblocking(False)
+        crowd.append((one, kind))
+        try:
+            one.send(kinds[kind])
+        except OSError:
+            pass
+        if len(crowd) == 1000: print("full", flush=True)
+    for one, kind in random.sample(crowd, 100):
+        try:
+            ended = one.recv(100) == b"" or kind in ("cut", "junk")
+        except BlockingIOError:
+            ended = kind in ("cut", "junk")
+        except OSError:
+            ended = True
+        try:
+            one.send({{"half": b"X-a: b\\r\\n", "slow": b"x", "large": bytes(200_000)}}.get(kind, b""))
+        except BlockingIOError:
+            pass
+        except OSError:
+            ended = True
+        if ended:
+            crowd.remove((one, kind))
+            one.close()
+    time.sleep(0.02)
+""".replace("BOUND", str(BOUND))
+
+
 @pytest.mark.long
-def test_among_a_thousand_bad_clients_a_good_one_is_answered_within_two_seconds(fitted, tmp_path, cat):
-    code = (
-        "import random, resource, socket, sys, time\n"
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (2000, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\n"
-        "crowd = []\n"
-        f"kinds = [b'', {HEAD!r}, {BUSY!r}, b'GET / HTTP/9\\r\\n\\r\\n', bytes(5000), {BUSY!r} + bytes(50_000)]\n"
-        "while True:\n"
-        "    while len(crowd) > 1000:\n"
-        "        crowd.pop(random.randrange(len(crowd))).close()\n"
-        "    try:\n"
-        "        one = socket.create_connection(('127.0.0.1', int(sys.argv[1])), timeout=5)\n"
-        "        crowd.append(one)\n"
-        "        one.sendall(random.choice(kinds))\n"
-        "    except OSError:\n"
-        "        continue\n"
-        "    if len(crowd) == 1000: print('full', flush=True)\n"
-        "    time.sleep(0.002)\n"  # a few hundred new ones a second
-    )
+def test_among_a_thousand_bad_clients_every_good_one_is_answered_within_two_seconds(fitted, tmp_path, cat):
+    """They come again as soon as they are closed. On a busy machine a round may take longer: one of three must not."""
     with running(fitted, log=tmp_path / "log") as service:
         assert still_answers(service, cat)
-        with start("-c", code, service.port, stdout=subprocess.PIPE) as bad:
+        with start("-c", CROWD, service.port, stdout=subprocess.PIPE) as bad:
             try:
                 assert bad.stdout.readline() == "full\n"
-                took = []
-                for _ in range(30):
-                    began = time.monotonic()
-                    assert service.client.get("/healthz").status_code == 200
-                    assert still_answers(service, cat)
-                    took.append(time.monotonic() - began)
+                rounds = [max(seconds_of_answers(service, cat))]
+                while min(rounds) >= 2 and len(rounds) < 3:
+                    rounds.append(max(seconds_of_answers(service, cat)))
             finally:
                 bad.kill()
-        assert sorted(took)[len(took) // 2] < 2, took  # seconds; single ones wait for other processes of the machine
+        assert min(rounds) < 2, rounds
         assert "Traceback" not in service.log.read_text()
         assert service.memory() < 1024 * MB
+
+
+def seconds_of_answers(service, cat) -> list[float]:
+    took = []
+    for _ in range(20):
+        began = time.monotonic()
+        assert service.client.get("/healthz").status_code == 200
+        between = time.monotonic()
+        assert still_answers(service, cat)
+        took += [between - began, time.monotonic() - between]
+    return took
+
+
+def test_bodies_that_never_end_keep_no_body_out(fitted, tmp_path, cat):
+    """Eight megabytes are taken at most: the largest body that has not arrived whole makes room."""
+    options = ["--most-megabytes", 4, "--held-megabytes", 8]
+    with running(fitted, *options, log=tmp_path / "log") as service:
+        crowd = []
+        for _ in range(12):
+            crowd.append(one := socket.create_connection(("127.0.0.1", service.port)))
+            with suppress(OSError):
+                one.sendall(HEAD + b"Content-Type: image/jpeg\r\nContent-Length: 4000000\r\n\r\n" + bytes(1_500_000))
+            assert still_answers(service, cat)
+        wait_until(lambda: " 429 " in service.log.read_text(), service.process)
+        assert b"Too many bytes" in max((one.recv(1000) for one in crowd[:8] if not is_waiting(one)), key=len)
+        for one in crowd:
+            one.close()
+
+
+def is_waiting(sock: socket.socket) -> bool:
+    """Whether a connection is open and nothing has come on it."""
+    sock.setblocking(False)
+    try:
+        sock.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    return False
 
 
 def own_address() -> str:
@@ -297,14 +351,14 @@ def test_a_full_table_of_descriptors_is_one_line(fitted, tmp_path, cat):
 
 
 def test_a_client_that_leaves_is_one_line_and_no_error_of_the_server(service, cat):
-    before = service.counted('yoro_requests_total{path="/v1/predict",status="500"}')
+    before = service.counted('yoro_requests_total{route="/v1/predict",status="500"}')
     size = service.log.stat().st_size
     for _ in range(5):
         with socket.create_connection(("127.0.0.1", service.port)) as leaving:
             leaving.sendall(HEAD + b"Content-Type: image/jpeg\r\nContent-Length: 100000\r\n\r\n" + cat[:1000])
     wait_until(lambda: service.log.read_text()[size:].count(" 499 ") == 5, service.process)
     assert "Traceback" not in service.log.read_text()[size:]
-    assert service.counted('yoro_requests_total{path="/v1/predict",status="500"}') == before
+    assert service.counted('yoro_requests_total{route="/v1/predict",status="500"}') == before
 
 
 def test_a_body_without_a_length_is_cut_at_the_limit(fitted, tmp_path, cat):

@@ -159,3 +159,19 @@ def test_whatever_its_description_allows_is_answered_as_it_says(tmp_path):
         done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == 0, done.stdout[-5000:]
         assert "Traceback" not in service.log.read_text()
+
+
+def test_a_fit_that_is_wholly_in_the_journal_asks_nobody_and_another_model_is_noticed(photos, tmp_path):
+    file = tmp_path / "mine.toml"
+    with running("--responses=embedded:lite0?side=96", log=tmp_path / "log") as service:
+        file.write_text(f'url = "{url(service)}"\njournal = "answers.sqlite"\nimages = 3\nretries = 0\n')
+        first = yoro.fit(photos, source=f"endpoint:{file}").model
+    again = yoro.fit(photos, source=f"endpoint:{file}").model  # nobody is there any more
+    np.testing.assert_array_equal(again.mapping.weights, first.mapping.weights)
+    with running("--responses=embedded:lite0?side=64", log=tmp_path / "log") as other:
+        file.write_text(file.read_text().replace(url(service), url(other)))
+        noise = np.random.default_rng(0).integers(0, 255, (8, 96, 96, 3), np.uint8)
+        more = [(image, ("cat", "coffee")[i % 2]) for i, image in enumerate(noise)]
+        with pytest.raises(SourceError, match="serves another model than when it was last asked"):
+            yoro.fit(more, source=f"endpoint:{file}")
+        assert yoro.fit(more, source=f"endpoint:{file}").model.origin.source["side"] == 64

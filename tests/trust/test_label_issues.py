@@ -6,12 +6,13 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.special import log_softmax
 
 import yoro
 from command_line import run
 from photos import PHOTOS, write_folder
 from yoro.discriminant.calibration import margins
-from yoro.trust.label_issues import DUPLICATE, LABEL, NEAR, OUTLIER, near_pairs
+from yoro.trust.label_issues import DUPLICATE, HARD, LABEL, NEAR, OUTLIER, expected_wrong_labels, near_pairs
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +30,37 @@ def flipped(digits):
 def test_flipped_labels_come_first_and_the_right_class_is_proposed(flipped):
     responses, labels, right, which = flipped
     issues = yoro.fit((responses, labels)).issues((responses, labels))
-    first = issues.of(LABEL)[:60]
+    first = [*issues.of(LABEL), *issues.of(HARD)][:60]
     rows = [int(issue.name.split()[-1]) for issue in first]
     found = which & set(rows)
     assert len(found) >= 28
     proposed = {row: issue.proposed for row, issue in zip(rows, first, strict=True)}
     assert sum(proposed[row] == right[row] for row in found) >= 27
     assert [issue.score for issue in first] == sorted((issue.score for issue in first), reverse=True)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.04, 0.1])
+def test_the_number_of_wrong_labels_is_expected_about_right(share):
+    """Answers of known calibration, made too hot as a fit to wrong labels makes them."""
+    rng, n, classes = np.random.default_rng(0), 2000, 12
+    logs = log_softmax(rng.normal(0, 4, (n, classes)), axis=1)
+    right = np.array([rng.choice(classes, p=np.exp(row)) for row in logs])
+    wrong = rng.random(n) < share
+    labels = np.where(wrong, (right + rng.integers(1, classes, n)) % classes, right)
+    found = expected_wrong_labels(log_softmax(logs / 1.5, axis=1), labels)
+    assert abs(found - wrong.sum()) <= max(8, 0.25 * wrong.sum())
+    assert expected_wrong_labels(logs[:0], labels[:0]) == 0.0
+
+
+def test_hard_photos_are_not_called_wrong_labels(flipped):
+    responses, labels, _, which = flipped
+    issues = yoro.fit((responses, labels)).issues((responses, labels))
+    strong, hard = ([int(issue.name.split()[-1]) for issue in issues.of(kind)] for kind in (LABEL, HARD))
+    assert 22 <= len(strong) <= 38
+    assert len(which & set(strong)) >= 0.8 * len(strong)
+    assert not set(strong) & set(hard)
+    assert min(i.score for i in issues.of(LABEL)) >= max((i.score for i in issues.of(HARD)), default=0.0) > 0
+    assert f"About {len(strong)} wrong labels" in repr(issues)
 
 
 def test_cleanlab_takes_what_it_is_given_and_agrees(flipped):
@@ -84,6 +109,11 @@ def test_pairs_are_found_over_blocks(monkeypatch):
     contents[44] = contents[3]  # the same file: no near duplicate
     monkeypatch.setattr("yoro.trust.label_issues.BLOCK", 7)
     assert [pair[1:] for pair in near_pairs(rows, contents)] == [(3, 41), (41, 44)]
+
+
+def test_examples_that_are_each_alone_in_a_class_have_no_issues_and_no_warning(tmp_path):
+    np.savez(tmp_path / "z.npz", responses=np.eye(6), labels=np.array([f"c{i}" for i in range(6)]))
+    assert "No clearly wrong label in 0 examples." in run("issues", tmp_path / "z.npz").stderr
 
 
 def test_a_list_a_page_and_json_of_the_command(tmp_path):

@@ -6,19 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from yoro.cli.options import (
-    LABEL_FROM,
-    Images,
-    JsonOptions,
-    LoadingOptions,
-    PipelineOptions,
-    UsageError,
-    given,
-    list_format,
-    parse_names,
-    shown,
-)
-from yoro.cli.output import duration, print_json, print_text, say, spoken_warnings, tell_skipped
+from yoro.cli.arguments import Images, given, list_format, parse_names
+from yoro.cli.options import LABEL_FROM, JsonOptions, LoadingOptions, PipelineOptions, shown
+from yoro.cli.output import UsageError, duration, print_json, print_text, say, spoken_warnings, tell_skipped
 from yoro.errors import counted
 from yoro.model.settings import FitSettings, silence
 from yoro.option import Option

@@ -19,74 +19,48 @@ PLACES = "One model from several places"
 FURTHER = "More"
 ABOUT = "Turn labelled images and a frozen pretrained model into a classifier: one pass, no training."
 VERBS = {  # module of `cli`, which is imported when it is called; what it takes; its group; the first line of its help
-    "fit": ("fit", "DATA... --out M.yoro [OPTIONS]", DAILY, "Fit a classifier in one pass and save it."),
-    "predict": (
-        "predict", "M.yoro IMAGES... [OPTIONS]", DAILY,
-        "Predict classes, sort images by class, or show them on a page.",
-    ),
-    "evaluate": (
-        "predict", "M.yoro DATA... [OPTIONS]", DAILY, "Measure accuracy, calibration and confusions on labelled data.",
-    ),
-    "issues": (
-        "issues", "DATA... [--model M.yoro] [--fix [LIST]] [OPTIONS]", DAILY,
-        "Find wrong labels, outliers and duplicates; --fix mends them.",
-    ),
-    "label": (
-        "label", "PILE --into FOLDER|--list FILE.csv|--groups FOLDER [OPTIONS]", DAILY,
-        "Label a pile of photos: name groups, check what is proposed.",
-    ),
-    "update": (
-        "change", "M.yoro DATA... [--out N.yoro] [OPTIONS]", DAILY,
-        "Add labelled images to a model, exactly; new classes are allowed.",
-    ),
-    "export": (
-        "inspect", "M.yoro [FILE.onnx] [--web FOLDER] [OPTIONS]", DAILY,
-        "Export a model as an ONNX graph or a web page, verified first.",
-    ),
-    "serve": ("serve", "M.yoro|--responses SOURCE [--port N] [OPTIONS]", DAILY, "Serve a model over HTTP."),
-    "studio": (
-        "studio", "[DATA...] [--work FOLDER] [--open] [OPTIONS]", DAILY,
-        "Build a classifier interactively, in a local web app.",
-    ),
-    "demo": ("demo", "[--out FOLDER]", LOOKING, "Fit photographs and digits, compare with logistic regression."),
-    "inspect": (
-        "inspect", "M.yoro [OPTIONS]", LOOKING, "Show classes, counts, backbone, shrinkage and history of a model.",
-    ),
-    "explain": ("explain", "M.yoro [IMAGES...] [OPTIONS]", LOOKING, "Explain a class or a prediction."),
-    "advise": (
-        "advise", "DATA... [--more IMAGES] [OPTIONS]", LOOKING,
-        "Estimate what more images would gain, and which to label next.",
-    ),
-    "compare": (
-        "compare", "DATA... [OPTIONS]", LOOKING, "Compare yoro fit with other methods on your images.",
-    ),
-    "forget": (
-        "change", "M.yoro DATA... [--out N.yoro] [--receipt FILE.json] [--verify FILE.json] [OPTIONS]", CHANGES,
-        "Remove labelled images from a model exactly (machine unlearning).",
-    ),
-    "relabel": (
-        "change", "M.yoro OLD=NEW... [--out N.yoro] [OPTIONS]", CHANGES,
-        "Rename classes; classes with the same new name are merged exactly.",
-    ),
-    "refine": (
-        "refine", "M.yoro DATA... --out N.yoro [--val DATA] [OPTIONS]", CHANGES,
-        "Train a visual prompt for a few epochs; kept only if it helps.",
-    ),
-    "stats": (
-        "stats", "DATA... --out S.stats [--part I/N] [--sums-only] [OPTIONS]", PLACES,
-        "Compute the statistics of labelled data, to be merged later.",
-    ),
-    "merge": (
-        "stats", "A.yoro|A.stats B... --out C.yoro|C.stats [OPTIONS]", PLACES,
-        "Merge models or statistics exactly, as if fitted together.",
-    ),
-    "respond": (
-        "predict", "DATA... --out Z.npz [OPTIONS]", FURTHER,
-        "Save a backbone's responses; every verb accepts them as data.",
-    ),
-    "completion": (
-        "parser", "bash|zsh|fish", FURTHER, "Print a script that completes commands in bash, zsh or fish.",
-    ),
+    "fit": ("fit", "DATA... --out M.yoro [OPTIONS]", DAILY,
+        "Fit a classifier in one pass and save it."),
+    "predict": ("predict", "M.yoro IMAGES... [OPTIONS]", DAILY,
+        "Predict classes, sort images by class, or show them on a page."),
+    "evaluate": ("predict", "M.yoro DATA... [OPTIONS]", DAILY,
+        "Measure accuracy, calibration and confusions on labelled data."),
+    "issues": ("issues", "DATA... [--model M.yoro] [--fix [LIST]] [OPTIONS]", DAILY,
+        "Find wrong labels, outliers and duplicates; --fix mends them."),
+    "label": ("label", "PILE --into FOLDER|--list FILE.csv|--groups FOLDER [OPTIONS]", DAILY,
+        "Label a pile of photos: name groups, check what is proposed."),
+    "update": ("change", "M.yoro DATA... [--out N.yoro] [OPTIONS]", DAILY,
+        "Add labelled images to a model, exactly; new classes are allowed."),
+    "export": ("inspect", "M.yoro [FILE.onnx] [--web FOLDER] [OPTIONS]", DAILY,
+        "Export a model as an ONNX graph or a web page, verified first."),
+    "serve": ("serve", "M.yoro|--responses SOURCE [--port N] [OPTIONS]", DAILY,
+        "Serve a model over HTTP."),
+    "studio": ("studio", "[DATA...] [--work FOLDER] [--open] [OPTIONS]", DAILY,
+        "Build a classifier interactively, in a local web app."),
+    "demo": ("demo", "[--out FOLDER]", LOOKING,
+        "Fit photographs and digits, compare with logistic regression."),
+    "inspect": ("inspect", "M.yoro [OPTIONS]", LOOKING,
+        "Show classes, counts, backbone, shrinkage and history of a model."),
+    "explain": ("explain", "M.yoro [IMAGES...] [OPTIONS]", LOOKING,
+        "Explain a class or a prediction."),
+    "advise": ("advise", "DATA... [--more IMAGES] [OPTIONS]", LOOKING,
+        "Estimate what more images would gain, and which to label next."),
+    "compare": ("compare", "DATA... [OPTIONS]", LOOKING,
+        "Compare yoro fit with other methods on your images."),
+    "forget": ("change", "M.yoro DATA... [--out N.yoro] [--receipt FILE.json] [--verify FILE.json] [OPTIONS]", CHANGES,
+        "Remove labelled images from a model exactly (machine unlearning)."),
+    "relabel": ("change", "M.yoro OLD=NEW... [--out N.yoro] [OPTIONS]", CHANGES,
+        "Rename classes; classes with the same new name are merged exactly."),
+    "refine": ("refine", "M.yoro DATA... --out N.yoro [--val DATA] [OPTIONS]", CHANGES,
+        "Train a visual prompt for a few epochs; kept only if it helps."),
+    "stats": ("stats", "DATA... --out S.stats [--part I/N] [--sums-only] [OPTIONS]", PLACES,
+        "Compute the statistics of labelled data, to be merged later."),
+    "merge": ("stats", "A.yoro|A.stats B... --out C.yoro|C.stats [OPTIONS]", PLACES,
+        "Merge models or statistics exactly, as if fitted together."),
+    "respond": ("predict", "DATA... --out Z.npz [OPTIONS]", FURTHER,
+        "Save a backbone's responses; every verb accepts them as data."),
+    "completion": ("parser", "bash|zsh|fish", FURTHER,
+        "Print a script that completes commands in bash, zsh or fish."),
 }  # fmt: skip
 GROUPS = {  # of verbs, each an app in a module of its own
     "models": (LOOKING, "List backbones: which are here, how to get others, what to take."),

@@ -10,8 +10,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from yoro.cli.options import OPTIONS, UsageError, WriteOptions, shown
-from yoro.cli.output import print_text, say
+from yoro.cli.options import OPTIONS, WriteOptions, shown
+from yoro.cli.output import UsageError, print_text, say
 from yoro.errors import counted
 from yoro.model.settings import SolveSettings
 from yoro.option import Option

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from yoro.cli.options import OPTIONS, SHARED, JsonOption, JsonOptions, LoadingOptions, ReportOptions, parse_names, shown
+from yoro.cli.arguments import parse_names
+from yoro.cli.options import OPTIONS, SHARED, JsonOption, JsonOptions, LoadingOptions, ReportOptions, shown
 from yoro.cli.output import passing, print_json, print_text, say, write_page
 from yoro.model.settings import PipelineSettings
 from yoro.option import Option
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from yoro.data.examples import Example
     from yoro.research.bench.cells import BenchCell
     from yoro.research.bench.datasets.dataset import BenchDataset
+    from yoro.research.bench.plan import Plan
     from yoro.research.bench.results import PlanEntry
     from yoro.research.bench.run_forecast import Measure
     from yoro.research.bench.speed_probe import Speed
@@ -45,16 +47,37 @@ class RootOption:
     data: Annotated[tuple[str, ...], ROOTS] = ()
 
 
+@shown()
+@dataclass(frozen=True)
+class VariantOptions:
+    """Which cells a plan has."""
+
+    variant: Annotated[
+        Literal["protocol", "published"],
+        Option("One protocol for all methods, or each as its paper has it.", flags=("--as",)),
+    ] = "protocol"
+    all_methods: Annotated[bool, Option("Also methods without a number in the paper.", flags=("--all",))] = False
+
+    def read(self, file: Path, *parts: str | None) -> Plan:
+        """The plan, or its parts by settings, datasets and methods; those named are there whatever their kind."""
+        from yoro.research.bench.plan import read_plan
+
+        plan = read_plan(file, self.variant).only(*map(parse_names, parts))
+        return plan if self.all_methods or any(parts[2:]) else plan.of_counterparts("own", "cited")
+
+
 @shown("strict")
 @dataclass(frozen=True)
-class RunOptions(LoadingOptions, RootOption):
+class RunOptions(LoadingOptions, RootOption, VariantOptions):
     """Which part of a plan is run, and how; an image that cannot be read fails its cells."""
 
     settings: Annotated[str | None, Option("Only these settings of the plan.", metavar="A,B")] = None
     datasets: Annotated[str | None, Option("Only these datasets.", metavar="A,B")] = None
     methods: Annotated[str | None, Option("Only these methods.", metavar="A,B")] = None
+    shard: Annotated[str | None, Option("Only part I of N of the cells, for job I of N.", metavar="I/N")] = None
     dry_run: Annotated[bool, Option("List what would run, with an estimate of the time.")] = False
     device: Annotated[str, SHARED["device"]] = PipelineSettings.device
+    deterministic: Annotated[bool, Option("Train with operations that give the same bits every time.")] = False
     strict: bool = True
 
 
@@ -69,11 +92,10 @@ def run(
 ) -> None:
     """Compute every cell of a plan that has no result yet. After an interruption, repeat the command to resume."""
     from yoro.research.bench.datasets import data_roots
-    from yoro.research.bench.plan import read_plan
     from yoro.research.bench.results import Results
 
     quiet = output.quiet
-    chosen = read_plan(plan).only(*map(parse_names, (options.settings, options.datasets, options.methods)))
+    chosen = options.read(plan, options.settings, options.datasets, options.methods)
     kept, roots = Results(results), data_roots(list(options.data))
     if options.dry_run:
         from yoro.research.bench.run_forecast import forecast, forecast_lines, forecast_values
@@ -84,9 +106,12 @@ def run(
         else:
             print_text("\n".join(forecast_lines(listed)))
         return
+    from yoro.model.partial_pass import WHOLE, DataShare
     from yoro.research.bench.runner import RunSettings, run_plan
 
-    settings = RunSettings(roots, options.device, options, not quiet, _noted(quiet), _done(quiet))
+    share = WHOLE if options.shard is None else DataShare.parse(options.shard)
+    told = _noted(quiet), _done(quiet)
+    settings = RunSettings(roots, options.device, options, not quiet, *told, options.deterministic, share)
     try:
         progress = run_plan(chosen, kept, settings)
     except KeyboardInterrupt:
@@ -139,6 +164,7 @@ def table(
         Literal["markdown", "latex", "csv"], Parameter(name="--format", help="Format of the tables.")
     ] = "markdown",
     out: Annotated[Path | None, Parameter(metavar="FILE", help="Write to a file instead of stdout.")] = None,
+    cells: VariantOptions = VariantOptions(),
     output: ReportOptions = ReportOptions(),
 ) -> None:
     """Make the tables of a plan from the results so far; missing ones are marked.
@@ -147,7 +173,6 @@ def table(
     """
     from yoro.files.atomic import write_file
     from yoro.files.rows import write_rows
-    from yoro.research.bench.plan import read_plan
     from yoro.research.bench.results import Results, entries
     from yoro.research.bench.tables.long_form import long_rows
     from yoro.research.bench.tables.plan_tables import bench_tables
@@ -155,7 +180,7 @@ def table(
     from yoro.research.bench.tables.table_writers import latex, markdown
 
     output.check(out, output.html)
-    made = read_plan(plan)
+    made = cells.read(plan)
     found, sentences = entries(made, Results(results))
     if output.html is not None:
         write_page(output.html, bench_html(made, found, sentences), output.quiet)
@@ -171,6 +196,55 @@ def table(
             write_file(out, shown.encode())
     for sentence in [*sentences, *_counts(found)]:
         say(sentence, output.quiet)
+
+
+@app.command
+def cost(
+    *plans: Annotated[Path, Parameter(name="PLANS", help="Plans, such as configs/*.toml.")],
+    on: Annotated[str, Parameter(metavar="DEVICE", help="a100, h100, v100, rtx4090 or t4.")] = "a100",
+    price: Annotated[float | None, Parameter(help="Dollars an hour, instead of a typical price.")] = None,
+    rates: Annotated[Path | None, Parameter(metavar="FILE", help="Rates that `yoro bench measure` wrote.")] = None,
+    variant: Annotated[Literal["protocol", "published"], Parameter(name="--as", help="As in `run`.")] = "published",
+    output: JsonOption = JsonOption(),
+) -> None:
+    """Estimate hours and money for the paper: all of it, and the tables in the text only."""
+    from dataclasses import asdict
+
+    from yoro.research.bench.cost import cost_lines, cost_parts, device_speed, find_device
+    from yoro.research.bench.plan import read_plan
+    from yoro.research.bench.speed_probe import read_rates
+
+    device = find_device(on)
+    speed = device_speed(device, {} if rates is None else read_rates(rates))
+    parts = cost_parts([read_plan(plan, variant, fall_back=True) for plan in plans], speed)
+    if output.as_json:
+        print_json([asdict(part) for part in parts])
+    else:
+        print_text("\n".join(cost_lines(parts, device, price)))
+
+
+@app.command
+def measure(
+    *plans: Annotated[Path, Parameter(name="PLANS", help="Plans whose backbones are measured.")],
+    out: Annotated[Path, Parameter(metavar="FILE", help="Where to write the rates.")] = Path("rates.json"),
+    device: Annotated[str, Parameter(help="auto, cpu, cuda or mps.")] = PipelineSettings.device,
+    output: JsonOptions = JsonOptions(),
+) -> None:
+    """Measure how fast this machine runs the backbones of plans, for `yoro bench cost --rates`."""
+    from yoro.files.atomic import write_file
+    from yoro.research.bench.plan import read_plan
+    from yoro.research.bench.speed_probe import measure_sources, rates_json
+
+    cells = {entry.cell.source: entry.cell for plan in plans for entry in read_plan(plan).entries()}
+    found, missing = measure_sources(cells.values(), device)
+    write_file(out, rates_json(found, device))
+    for name, speed in found.items():
+        print_text(
+            f"{name}: {1 / speed.forward:,.0f} images a second forward, {1 / (speed.training or 1):,.0f} trained"
+        )
+    for name, why in missing.items():
+        say(f"{name} was not measured: {why}", output.quiet)
+    say(f"{out}: the rates of {len(found)} of {len(cells)} backbones.", output.quiet)
 
 
 @app.command

@@ -8,24 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.options import (
-    LABEL_FROM,
-    Elsewhere,
-    Images,
-    JsonOptions,
-    ModelPath,
-    MovedOptions,
-    ReadingOptions,
-    UsageError,
-    WriteOptions,
-    given,
-    shown,
-)
-from yoro.cli.output import change_model, say
+from yoro.cli.arguments import Elsewhere, Images, ModelPath, given
+from yoro.cli.options import DRY_RUN, LABEL_FROM, JsonOptions, MovedOptions, ReadingOptions, WriteOptions, shown
+from yoro.cli.output import UsageError, change_model, print_text
 from yoro.errors import InputError
 from yoro.option import Option
 
 if TYPE_CHECKING:
+    from yoro.model.model import Model
     from yoro.model.open_model import Change, OpenModel
 
 
@@ -53,6 +43,7 @@ class UpdateOptions:
         str | None,
         Option("Descriptions of new classes, for an image-text backbone.", metavar="BANK", expert=True),
     ] = None
+    dry_run: Annotated[bool, DRY_RUN] = False
 
 
 def update(
@@ -70,6 +61,9 @@ def update(
     if not (data or wanted.unlabelled or wanted.drop_unlabelled):
         raise UsageError("DATA is missing: give labelled data, or --unlabelled DATA.")
     found = given(data, wanted.label_from) if data else None
+    if wanted.dry_run:
+        print_text(_forecast(model, found, wanted, reading))
+        return
 
     def change(classifier: OpenModel) -> Change:
         if wanted.drop_unlabelled:
@@ -82,6 +76,20 @@ def update(
         )  # fmt: skip
 
     change_model(model, out, change, reading, output)
+
+
+def _forecast(path: Path, data: object, wanted: UpdateOptions, reading: ReadingOptions) -> str:
+    """What an update would cost."""
+    from yoro.data.find import find
+    from yoro.data.roles import Part, to_change
+    from yoro.model.call_forecast import model_forecast
+
+    def parts(model: Model) -> list[Part]:
+        known = model.mapping.classes
+        added = to_change("update", data, model.choice.asked, known)[0] if data is not None else []
+        return [*added, list(find(wanted.unlabelled, labelled=False))] if wanted.unlabelled is not None else added
+
+    return model_forecast(path, reading.source, parts, reading)
 
 
 def _tell_new_classes(classifier: OpenModel, data: object, wanted: UpdateOptions, output: WriteOptions) -> None:
@@ -106,7 +114,7 @@ def forget(
     *data: Images,
     out: Elsewhere = None,
     receipt: Annotated[
-        Path | None, Parameter(metavar="FILE.json", help="Also write an unlearning receipt for `yoro verify`.")
+        Path | None, Parameter(metavar="FILE.json", help="Also write an unlearning receipt, for --verify.")
     ] = None,
     verify: Annotated[
         Path | None, Parameter(metavar="FILE.json", help="Change nothing: check that a receipt holds, by DATA too.")
@@ -143,15 +151,17 @@ def forget(
             changed.receipt.save(receipt, force=output.force or again)
         return changed
 
-    def saved(changed: Change) -> None:
-        if changed.receipt is None:
-            return
-        for sentence in changed.receipt.uncertain:
-            output.tell(f"Not certain: {sentence}")
-        if receipt is not None:
-            say(f"Receipt written to {receipt}", output.quiet)
+    change_model(model, out, change, reading, output, saved=lambda changed: _tell_receipt(changed, receipt, output))
 
-    change_model(model, out, change, reading, output, saved=saved)
+
+def _tell_receipt(changed: Change, written: Path | None, output: ForgetOutput) -> None:
+    """Say what the receipt of a change cannot promise, and where it was written."""
+    if changed.receipt is None:
+        return
+    for sentence in changed.receipt.uncertain:
+        output.tell(f"Not certain: {sentence}")
+    if written is not None:
+        output.tell(f"Receipt written to {written}")
 
 
 def relabel(

@@ -6,20 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from yoro.cli.options import (
-    LABEL_FROM,
-    Images,
-    LoadingOptions,
-    ReportOptions,
-    SentenceOptions,
-    SourceOptions,
-    UsageError,
-    given,
-    given_for,
-    parse_names,
-    shown,
-)
-from yoro.cli.output import passing, print_json, print_text, say, tell_skipped, write_page
+from yoro.cli.arguments import Images, given, given_for, parse_names
+from yoro.cli.options import LABEL_FROM, LoadingOptions, ReportOptions, SentenceOptions, SourceOptions, shown
+from yoro.cli.output import UsageError, passing, print_json, print_text, say, tell_skipped, write_page
 from yoro.option import Option
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from yoro.cli.options import LABEL_FROM, OPTIONS, Data, LoadingOptions, QuietOption, WriteOptions, given, shown
+from yoro.cli.arguments import Data, given
+from yoro.cli.options import LABEL_FROM, OPTIONS, LoadingOptions, QuietOption, WriteOptions, shown
 from yoro.cli.output import print_text, say
 from yoro.errors import InputError, counted
 from yoro.model.settings import PipelineSettings
@@ -56,11 +57,11 @@ def check(
 
 def _ask(settings: PipelineSettings, image: str) -> None:
     """Send one image, and show the beginning of the answer."""
-    from yoro.data.decoding import decode
+    from yoro.data.processes import decode_fenced
     from yoro.model.pipeline import make_pipeline
 
     pipeline = make_pipeline(replace(settings, budget=2))  # it may have to be asked for its width
-    response = pipeline.respond(decode(Path(image), pipeline.geometry)[None])[0]
+    response = pipeline.respond(decode_fenced(Path(image), pipeline.geometry, str(image))[None])[0]
     print_text(f"{image}: {len(response):,} numbers, {', '.join(f'{number:.6g}' for number in response[:SHOWN])} ...")
     for sentence in pipeline.asked_of():
         say(sentence)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from yoro.cli.options import ModelPath, Pictures, ReadingOptions, ReportOptions, UsageError, given, shown
-from yoro.cli.output import print_json, print_text, say, tell_skipped, write_page
+from yoro.cli.arguments import ModelPath, Pictures, given
+from yoro.cli.options import ReadingOptions, ReportOptions, shown
+from yoro.cli.output import UsageError, print_json, print_text, say, tell_skipped, write_page
 from yoro.option import Option
 
 if TYPE_CHECKING:
@@ -127,8 +128,9 @@ def image_text(one: Explanation, top: int) -> str:
         if reasons:
             lines += [f"evidence for {label}", *(f"{value:+10.4f}    {name}" for name, value in reasons)]
     if one.nearest:
-        alike = [f"{n.similarity:10.4f}    {n.label}  {n.name or n.digest}" for n in one.nearest]
-        lines += ["most similar training images", *alike]
+        alike = [f"{n.similarity:10.4f}    {n.label}  {n.name}".rstrip() for n in one.nearest]
+        named = "" if any(n.name for n in one.nearest) else " (--data FOLDER names their files)"
+        lines += [f"most similar training images{named}", *alike]
     if one.occlusion is not None:
         lines += ["drop of the log odds when a part is covered"]
         lines += ["  " + "".join(f"{value:+8.2f}" for value in row) for row in one.occlusion]

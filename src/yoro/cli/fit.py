@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from yoro.cli.arguments import KINDS, Out, called, given, given_for
 from yoro.cli.fit_summary import closing_lines, figures, result_lines
-from yoro.cli.options import (
-    DRY_RUN,
-    KINDS,
-    LABEL_FROM,
-    FitOptions,
-    Out,
-    ReportOptions,
+from yoro.cli.options import DRY_RUN, LABEL_FROM, FitOptions, ReportOptions, shown
+from yoro.cli.output import (
     UsageError,
-    called,
-    given,
-    given_for,
-    shown,
+    duration,
+    print_json,
+    print_text,
+    resumable,
+    say,
+    spoken_warnings,
+    tell_skipped,
+    write_page,
 )
-from yoro.cli.output import duration, print_json, print_text, resumable, say, spoken_warnings, tell_skipped, write_page
 from yoro.errors import counted
 from yoro.option import Option
 

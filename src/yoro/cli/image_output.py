@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from yoro.cli.options import UsageError, shown
-from yoro.cli.output import say, write_page
+from yoro.cli.options import shown
+from yoro.cli.output import UsageError, say, write_page
 from yoro.errors import InputError, counted
 from yoro.option import Option
 

@@ -9,19 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from yoro.cli.arguments import Images, ModelPath, given
 from yoro.cli.issues import IssueFiles, list_issues
-from yoro.cli.options import (
-    Images,
-    JsonOptions,
-    ModelPath,
-    MovedOptions,
-    ReadingOptions,
-    UsageError,
-    WriteOptions,
-    given,
-    shown,
-)
-from yoro.cli.output import print_json, print_text, say
+from yoro.cli.options import JsonOptions, MovedOptions, ReadingOptions, WriteOptions, shown
+from yoro.cli.output import UsageError, print_json, print_text, say, tell_skipped
 from yoro.cli.stats import STATS, show_shard
 from yoro.errors import counted
 from yoro.option import Option
@@ -62,7 +53,7 @@ class ExportOptions:
     ] = None
     runtime: Annotated[
         Path | None,
-        Option("With --web: location of onnxruntime-web (default: the nearest node_modules).", metavar="FOLDER"),
+        Option("With --web: location of another onnxruntime-web than the one that yoro brings.", metavar="FOLDER"),
     ] = None
 
 
@@ -84,7 +75,8 @@ def inspect(
     if issues.issues:
         say("Note: `yoro inspect --issues` is now `yoro issues DATA --model M.yoro`.", output.quiet)
         output.check(issues.out, issues.html)
-        list_issues(reading.load(model), given(data), IssueFiles(issues.out, issues.html), reading, output)
+        files = IssueFiles(issues.out, issues.html)
+        tell_skipped(list_issues(reading.load(model), given(data), files, reading, output))
         return
     if data or issues.out or issues.html:
         raise UsageError("DATA, --out and --html need --issues.")

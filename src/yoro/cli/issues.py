@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.options import (
-    LABEL_FROM,
-    Elsewhere,
-    Images,
-    JsonOptions,
-    ModelPath,
-    ReadingOptions,
+from yoro.cli.arguments import Elsewhere, Images, ModelPath, given, list_format
+from yoro.cli.options import LABEL_FROM, JsonOptions, ReadingOptions, WriteOptions, shown
+from yoro.cli.output import (
     UsageError,
-    WriteOptions,
-    given,
-    list_format,
-    shown,
+    change_model,
+    has_browser,
+    name_skipped,
+    say,
+    say_tracebacks,
+    spoken_warnings,
+    tell_skipped,
+    write_page,
 )
-from yoro.cli.output import change_model, say, spoken_warnings, tell_skipped, write_page
-from yoro.errors import counted
+from yoro.environment import install
+from yoro.errors import InputError, counted
 from yoro.option import Option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from yoro.model.open_model import Change, OpenModel
 
 MOVED = ".moved"  # suffix of the journal of what a list moved
+REVIEW = "review"  # what --fix means without a list
 
 
 @shown()
@@ -52,7 +54,15 @@ class IssueOptions(IssueFiles):
     model: Annotated[Path | None, Option("Judge by a saved model instead of fitting one.", metavar="M.yoro")] = None
     fix: Annotated[
         str | None,
-        Option("Write a list and a page to review; with the reviewed LIST: move the files.", metavar="[LIST]"),
+        Option("Review the issues on a page; with a reviewed LIST: move the files.", metavar="[LIST]"),
+    ] = None
+    port: Annotated[
+        int | None,
+        Option(
+            "With --fix: port of the page, which is then served even if no browser opens; 0 picks one.",
+            metavar="N",
+            expert=True,
+        ),
     ] = None
     undo: Annotated[bool, Option("With --fix LIST: move the files back.")] = False
     label_from: Annotated[str | None, LABEL_FROM] = None
@@ -68,24 +78,80 @@ def issues(
 
     Each image is judged by a model without it: one that is fitted for this, or that of --model.
 
-    In the list that --fix writes, enter relabel or remove in the column 'action'; given that list, --fix moves each
-    file to the folder of its new class, or aside into .yoro-removed, and changes the model of --model exactly so.
+    --fix opens a page on which you accept or keep what is proposed; every decision is saved in issues.csv. Applied,
+    files move to the folder of their new class, or aside into .yoro-removed, and the model of --model changes alike.
+    Without a browser, enter relabel or remove in the column 'action' and give that list: --fix issues.csv.
     """
-    if wanted.undo and wanted.fix in (None, "review"):
+    if wanted.undo and wanted.fix in (None, REVIEW):
         raise UsageError("--undo goes with --fix LIST.")
-    if wanted.fix in (None, "review"):
-        if wanted.fix:
-            wanted = replace(wanted, out=wanted.out or Path("issues.csv"), html=wanted.html or Path("issues.html"))
+    if wanted.fix not in (None, REVIEW):
+        told = (_undo if wanted.undo else _fix)(Path(wanted.fix), wanted.model, reading, output)
+        say(told, output.quiet)
+        return
+    page = wanted.fix is not None and _is_interactive(wanted, output)
+    if wanted.fix:
+        wanted = replace(wanted, out=wanted.out or Path("issues.csv"))
+    if wanted.fix and not page:
+        wanted = replace(wanted, html=wanted.html or Path("issues.html"))
+    skipped: Sequence[tuple[str, str]] = ()
+    if page and wanted.out is not None and wanted.out.is_file() and not output.force:
+        say(f"Going on with {wanted.out}; --force looks for the issues again.", output.quiet)
+    else:
         output.check(wanted.out, wanted.html)
         look = given(data, wanted.label_from)
         classifier = reading.load(wanted.model) if wanted.model else _fitted(look, reading, output)
-        list_issues(classifier, look, wanted, reading, output, review=wanted.fix is not None)
+        skipped = list_issues(classifier, look, wanted, reading, output)
+    if page and wanted.out is not None:
+        name_skipped(skipped)
+        _review(wanted.out, wanted, reading, output)
         return
-    reviewed, journal = Path(wanted.fix), Path(f"{wanted.fix}{MOVED}")
-    if wanted.undo:
-        _undo(reviewed, journal, wanted.model, reading, output)
-    else:
-        _fix(reviewed, journal, wanted.model, reading, output)
+    if wanted.fix and wanted.html is not None:
+        if has_browser():
+            import webbrowser
+
+            webbrowser.open(wanted.html.absolute().as_uri())
+        how = f"Look at {wanted.html}, enter relabel or remove in the column 'action' of {wanted.out}, then"
+        say(f"{how}: yoro issues --fix {shlex.quote(str(wanted.out))}", output.quiet)
+    tell_skipped(skipped)
+
+
+def _is_interactive(wanted: IssueOptions, output: WriteOptions) -> bool:
+    """Whether the issues are reviewed on a page that is served; otherwise in the list."""
+    if wanted.port is None and not has_browser():
+        return False
+    try:
+        import fastapi  # noqa: F401
+    except ModuleNotFoundError as error:
+        told = f"The interactive page needs {error.name}: {install('serve')}."
+        if wanted.port is not None:
+            raise InputError(told) from None
+        say(f"Note: {told}", output.quiet)
+        return False
+    return True
+
+
+def _review(path: Path, wanted: IssueOptions, reading: ReadingOptions, output: WriteOptions) -> None:
+    """Serve the page of a list; what is applied there is what `--fix LIST` applies."""
+    from yoro.desk.review import Outcome
+    from yoro.desk.review_app import open_review
+
+    if not path.stat().st_size:
+        say("There is nothing to review.", output.quiet)
+        return
+
+    def told(change: Callable[[Path, Path | None, ReadingOptions, WriteOptions], str]) -> str:
+        said = change(path, wanted.model, reading, output)
+        say(said, output.quiet)
+        return said
+
+    outcome = Outcome(lambda: told(_fix), lambda: told(_undo), _journal(path).is_file)
+    port, browse = (8324 if wanted.port is None else wanted.port), has_browser()
+    open_review(path, outcome, port=port, browse=browse, tell=output.tell, log=say_tracebacks)
+
+
+def _journal(reviewed: Path) -> Path:
+    """Where it stands which files a list moved."""
+    return reviewed.with_name(f"{reviewed.name}{MOVED}")
 
 
 def _fitted(data: object, reading: ReadingOptions, output: WriteOptions) -> OpenModel:
@@ -101,14 +167,13 @@ def _fitted(data: object, reading: ReadingOptions, output: WriteOptions) -> Open
 
 
 def list_issues(
-    classifier: OpenModel, data: object, files: IssueFiles, reading: ReadingOptions, output: JsonOptions,
-    *, review: bool = False,
-) -> None:  # fmt: skip
-    """Print the issues of labelled data as rows, and write them as a page."""
+    classifier: OpenModel, data: object, files: IssueFiles, reading: ReadingOptions, output: JsonOptions
+) -> Sequence[tuple[str, str]]:
+    """Print the issues of labelled data as rows, and write them as a page; returns what could not be read."""
     from yoro.data.find import find
     from yoro.data.response_streams import is_response_data
     from yoro.files.rows import write_rows
-    from yoro.trust.label_issues import KINDS, find_issues
+    from yoro.trust.label_issues import find_issues
 
     kind = "json" if output.as_json else list_format(files.out)
     found = None if is_response_data(data) else find(data, known=classifier.names)
@@ -117,20 +182,12 @@ def list_issues(
         say(note, output.quiet)
     rows = (_row(issue.row(), found.before if found else "") for issue in listed)
     write_rows(rows, kind, files.out)
-    told = ", ".join(counted(len(listed.of(kind)), kind) for kind in KINDS)
-    say(f"Found in {counted(len(listed.names), 'example')}: {told}.", output.quiet)
+    say(listed.headline(), output.quiet)
     if files.html is not None:
         from yoro.reports.issues_page import issues_html
 
         write_page(files.html, issues_html(listed, classifier.model.origin.name), output.quiet)
-    if review and files.out is not None and files.html is not None:
-        if sys.stderr.isatty():
-            import webbrowser
-
-            webbrowser.open(files.html.absolute().as_uri())
-        how = f"Look at {files.html}, enter relabel or remove in the column 'action' of {files.out}, then"
-        say(f"{how}: yoro issues --fix {shlex.quote(str(files.out))}", output.quiet)
-    tell_skipped(listed.left_out.skipped)
+    return listed.left_out.skipped
 
 
 def _row(row: dict[str, object], before: str) -> dict[str, object]:
@@ -139,13 +196,13 @@ def _row(row: dict[str, object], before: str) -> dict[str, object]:
     return {**row, **{key: name if Path(name).is_absolute() else before + name for key, name in paths.items()}}
 
 
-def _fix(reviewed: Path, journal: Path, model: Path | None, reading: ReadingOptions, output: WriteOptions) -> None:
+def _fix(reviewed: Path, model: Path | None, reading: ReadingOptions, output: WriteOptions) -> str:
     """Apply a reviewed list to the files and, if one is given, to a model; first to the model, which may refuse."""
     from yoro.data.moved_files import move_files, plan_moves, write_journal
     from yoro.trust.label_cleaning import read_corrections
 
-    wanted = read_corrections(reviewed)
-    moves = plan_moves((one.file(reviewed.parent), one.label, one.new) for one in wanted)
+    wanted, journal = read_corrections(reviewed), _journal(reviewed)
+    moves = plan_moves((one.file(reviewed), one.label, one.new) for one in wanted)
     output.check(journal)
     with_model = f" --model {shlex.quote(str(model))}" if model else ""
     back = f"To undo this: yoro issues --fix {shlex.quote(str(reviewed))} --undo{with_model}"
@@ -159,10 +216,10 @@ def _fix(reviewed: Path, journal: Path, model: Path | None, reading: ReadingOpti
     move_files(moves)
     gone = sum(one.new is None for one in wanted)
     kept = f", {counted(gone, 'file')} set aside in .yoro-removed" if gone else ""
-    say(f"{counted(len(moves) - gone, 'file')} moved to another class{kept}. {back}", output.quiet)
+    return f"{counted(len(moves) - gone, 'file')} moved to another class{kept}. {back}"
 
 
-def _undo(reviewed: Path, journal: Path, model: Path | None, reading: ReadingOptions, output: WriteOptions) -> None:
+def _undo(reviewed: Path, model: Path | None, reading: ReadingOptions, output: WriteOptions) -> str:
     """Undo what a list changed."""
     from yoro.data.moved_files import undo_moves
     from yoro.trust.label_cleaning import SUFFIX
@@ -173,10 +230,10 @@ def _undo(reviewed: Path, journal: Path, model: Path | None, reading: ReadingOpt
         changed.unlink()
     elif changed.is_file():
         say(f"Note: a model was changed too; undo that with `yoro clean M.yoro {changed}`.", output.quiet)
-    count, left = undo_moves(journal)
+    count, left = undo_moves(_journal(reviewed))
     for name in left:
         say(f"Not found, so not moved back: {name}", output.quiet)
-    say(f"{counted(count, 'file')} moved back.", output.quiet)
+    return f"{counted(count, 'file')} moved back."
 
 
 def clean(

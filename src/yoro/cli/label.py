@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.options import LoadingOptions, PipelineOptions, QuietOption, UsageError, shown
-from yoro.cli.output import say_tracebacks
+from yoro.cli.options import LoadingOptions, PipelineOptions, QuietOption, shown
+from yoro.cli.output import UsageError, say_tracebacks
 from yoro.environment import install
 from yoro.errors import InputError
 from yoro.option import Option

@@ -158,6 +158,8 @@ def _text(trial: NetworkTrial) -> str:
     normalised = f"mean {mean}, std {std}"
     if trial.element == "uint8":
         normalised = "none: it takes bytes"
+    elif trial.preprocessing is not None:
+        normalised += f", by {trial.preprocessing}"
     elif {"mean", "std"} & set(trial.assumed):
         normalised += f": {assumed}; or give --mean and --std"
     elif trial.white is not None:

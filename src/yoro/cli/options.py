@@ -1,12 +1,10 @@
-"""The arguments and options that verbs share.
+"""The options that verbs share.
 
 Options are declared on the fields of a settings class (see `yoro.option`). A verb takes such a class as one parameter,
 and the command line shows its fields.
 """
 
-import re
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import UnionType
@@ -14,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, Union, get_args, get_origi
 
 from cyclopts import Group, Parameter
 
-from yoro.cli.output import UsageError as UsageError
-from yoro.cli.output import say
+from yoro.cli.output import UsageError, say
 from yoro.model.question import Question
 from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineSettings, SolveSettings
 from yoro.option import Declared, Option, declared
@@ -30,18 +27,7 @@ Settings = TypeVar("Settings")
 OPTIONS = Group("Options", sort_key=10)
 EXPERT_OPTIONS = Group("Expert options", sort_key=50)
 
-KINDS = "Folders, archives (.zip, .tar), lists (.csv, .jsonl), Parquet, WebDataset or URLs of images"
-Data = Annotated[str, Parameter(name="DATA", help=f"{KINDS}.")]
-Images = Annotated[str, Parameter(name="DATA", help=f"{KINDS}, or responses (.npz).")]
-Pictures = Annotated[str, Parameter(name="IMAGES", help=f"Images; {KINDS[0].lower()}{KINDS[1:]}, or responses (.npz).")]
-ModelPath = Annotated[Path, Parameter(help="A saved model.", name="M.yoro")]
-Out = Annotated[Path, Parameter(metavar="M.yoro", help="Where to write the model.")]
-Elsewhere = Annotated[
-    Path | None, Parameter(metavar="N.yoro", help="Write the changed model here instead of in place.")
-]
-Statistics = Annotated[Path, Parameter(metavar="S.stats", help="Where to write the statistics.")]
 LABEL_FROM = Option("Take labels from file names, e.g. '{label}_{n}.jpg'; or folders, subfolders.", metavar="PATTERN")
-LabelFrom = Annotated[str | None, Parameter(help=LABEL_FROM.help, metavar=LABEL_FROM.metavar)]
 DRY_RUN = Option("Estimate the cost of the API calls without making any.", expert=True)
 OTHER_PRIOR = next(one.option for one in declared(Question) if one.name == "prior")
 NOISE = Option("Differential privacy: add noise, and keep sums only.", metavar="EPSILON,DELTA", expert=True)
@@ -129,6 +115,11 @@ class SeedOption(SolveOptions):
     """The seed alone."""
 
 
+@shown("shrinkage", "prior")
+class ProtocolOption(SolveOptions):
+    """The seed and the protocol, which decides how images are decoded."""
+
+
 @shown()
 class VotingOptions(SentenceSettings):
     """The sentences of classes."""
@@ -144,8 +135,8 @@ class SentenceOptions(VotingOptions):
 class PresetFlags:
     """A preset by two switches."""
 
-    fast: Annotated[bool, Option("Faster, less accurate: one layer, smaller input.")] = False
-    best: Annotated[bool, Option("More accurate, slower: two views, larger network or input.")] = False
+    fast: Annotated[bool, Option("Faster, less accurate: fewer layers, smaller input.")] = False
+    best: Annotated[bool, Option("More accurate, slower: several networks, as far as they help.")] = False
 
     @property
     def chosen(self) -> str:
@@ -211,7 +202,6 @@ class QuietOption:
 
     def tell(self, message: str) -> None:
         """Print a message on stderr, unless told to be quiet."""
-        from yoro.cli.output import say
 
         say(message, self.quiet)
 
@@ -252,82 +242,3 @@ class ReportOptions(JsonOptions):
     """For verbs that may also write a page."""
 
     html: Annotated[Path | None, Option("Also write a report as a web page.", metavar="REPORT")] = None
-
-
-def given(paths: Sequence[str], label_from: str | None = None) -> object:
-    """The data of a verb: a path, several of them, or images with labels by a pattern."""
-    if not paths:
-        raise UsageError("No data given; expected a folder, an archive, a list, a Parquet file, a URL or responses.")
-    data: object = paths[0] if len(paths) == 1 else list(paths)
-    label_from = label_from or _answered(data)
-    if label_from is None:
-        return data
-    from yoro.data.filename_labels import find_named
-
-    return find_named(data, label_from)
-
-
-def _answered(data: object) -> str | None:
-    """What a person at a terminal says of folders that look like splits: where the labels are."""
-    if not (isinstance(data, str) and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
-        return None
-    if not Path(data).is_dir():
-        return None
-    from yoro.data.examples import listed
-    from yoro.data.file_trees import on_disk
-    from yoro.data.folders import like_splits
-
-    names = like_splits(on_disk(Path(data)))
-    while names:
-        say(f"The folders {listed(names)} look like splits. Are they [s]plits, each with class folders, or [c]lasses?")
-        answer = sys.stdin.readline()
-        if not answer or answer.strip().lower()[:1] in ("s", "c"):
-            return {"s": "subfolders", "c": "folders"}.get(answer.strip().lower()[:1])
-    return None
-
-
-def given_for(path: str | None, label_from: str | None) -> object | None:
-    """The same for data of one purpose, such as --val."""
-    return None if path is None else given([path], label_from)
-
-
-def called(paths: Sequence[str]) -> str:
-    """The name of data on a page; a folder given as a dot has a name."""
-    paths = [path if Path(path).name.strip(".") else Path(path).resolve().name for path in paths]
-    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
-
-
-ADDRESS = re.compile(r"auto|local|ray://\S+|[\w.-]+:\d+")  # of a Ray
-BARE = {  # options whose value may be left out: what a value looks like, and what its absence means
-    "--ray": (ADDRESS, "local"),
-    "--fix": (re.compile(r".*\.(csv|tsv|jsonl|ndjson)"), "review"),
-}
-
-
-def spelled_out(words: list[str]) -> list[str]:
-    """The words of a command, with the value of a --ray or --fix that is not followed by one, and -o as --out.
-
-    >>> spelled_out(["fit", "--ray", "photos"]), spelled_out(["fit", "photos", "--ray", "10.0.0.7:6379"])
-    (['fit', '--ray=local', 'photos'], ['fit', 'photos', '--ray', '10.0.0.7:6379'])
-    """
-    found = []
-    for at, word in enumerate(words):
-        looks, usual = BARE.get(word, (None, ""))
-        bare = looks is not None and not looks.fullmatch("".join(words[at + 1 : at + 2]))
-        found.append(f"{word}={usual}" if bare else "--out" if word == "-o" else word)
-    return found
-
-
-def list_format(out: Path | None, usual: str = "csv") -> str:
-    """The format of a list by the suffix of its file."""
-    from yoro.files.rows import FORMATS
-
-    found = out.suffix.removeprefix(".").lower() if out else usual
-    if found not in FORMATS:
-        raise UsageError(f"Unknown format {found!r}; choose one of {', '.join(FORMATS)}.")
-    return found
-
-
-def parse_names(text: str | None) -> list[str]:
-    """Names with commas between."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]

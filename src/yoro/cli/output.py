@@ -174,6 +174,19 @@ def change_model(
     tell_skipped(changed.skipped)
 
 
+def has_browser() -> bool:
+    """Whether a person sits at a terminal of a machine that can show a page."""
+    import webbrowser
+
+    if not sys.stderr.isatty() or (sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
+        return False
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return True
+
+
 def say_tracebacks(line: str) -> None:
     """The log of a page's server: a page polls all the time, so only errors are worth a line."""
     if line.startswith("Traceback"):
@@ -185,6 +198,6 @@ def resumable(unfinished: Path) -> Iterator[None]:
     """On Ctrl-C, report whether the run can be resumed."""
     try:
         yield
-    except KeyboardInterrupt:
-        kept = "Resume with --resume." if unfinished.exists() else "Nothing was written."
+    except KeyboardInterrupt as interrupt:  # a source on the network says which answers are kept
+        kept = "Resume with --resume." if unfinished.exists() else str(interrupt) or "Nothing was written."
         raise KeyboardInterrupt(f"interrupted. {kept}") from None

@@ -13,8 +13,9 @@ from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 from cyclopts.help import PlainFormatter
 
 from yoro.cli.app import EARLIER, GROUPS, VERBS, check_address_space
-from yoro.cli.options import EXPERT_OPTIONS, OPTIONS, UsageError, spelled_out
-from yoro.cli.output import print_text, say
+from yoro.cli.arguments import spelled_out
+from yoro.cli.options import EXPERT_OPTIONS, OPTIONS
+from yoro.cli.output import UsageError, print_text, say
 from yoro.errors import YoroError, did_you_mean, one_line
 
 if TYPE_CHECKING:

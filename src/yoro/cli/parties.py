@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from yoro.cli.arguments import Images, LabelFrom, Statistics, given, parse_names
 from yoro.cli.options import (
     CLIP,
     NOISE,
     OPTIONS,
-    Images,
-    LabelFrom,
     MovedOptions,
     PipelineOptions,
     QuietOption,
     ReadingOptions,
-    Statistics,
-    UsageError,
     WriteOptions,
-    given,
-    parse_names,
     shown,
 )
-from yoro.cli.output import print_text, say, spoken_warnings, tell_skipped
+from yoro.cli.output import UsageError, print_text, say, spoken_warnings, tell_skipped
 from yoro.cli.stats import STATS, check_stats
 from yoro.errors import InputError, counted
 from yoro.model.settings import FitSettings
@@ -36,6 +32,7 @@ if TYPE_CHECKING:
     from yoro.model.model import Origin
     from yoro.model.partial_pass import ShardPass
     from yoro.parties.agreement import Agreement
+    from yoro.parties.secure_aggregation import Session
 
 app = App(
     "parties",
@@ -89,7 +86,10 @@ def agree(
     from yoro.parties.keys import need_cryptography
 
     need_cryptography()
-    check_output(folder, force=folder.is_dir() and not any(folder.iterdir()))
+    if not folder.is_dir():
+        check_output(folder, force=False)
+    elif any(not path.name.startswith(".") for path in folder.iterdir()):  # a draft is left by a kill
+        raise InputError(f"{folder} is not empty; give a new or an empty folder, a session has one of its own.")
     origin, layout = _read_by(options.like, pipeline)
     shift = None if options.shift is None else _mean(options.shift)
     more: dict[str, object] = {"bits": options.bits, "least": options.least, "shift": shift}
@@ -102,7 +102,8 @@ def agree(
     made = agreement_of(parse_names(parties), _classes(classes), origin, layout, **given_more)
     write_agreement(made, folder)
     say(f"{folder / FILE}: {_told(made)}", output.quiet)
-    say(f"Each party now runs: yoro parties join {folder} --party NAME --key NAME.key", output.quiet)
+    _tell_two(made, output)
+    say(f"Next, each party: yoro parties join {folder} --party NAME --key NAME.key", output.quiet)
 
 
 @app.command
@@ -121,6 +122,13 @@ def join(
     public = join(session, party, key)
     say(f"{key}: the secret keys of {party}. Never share this file.", output.quiet)
     say(f"{session.place(party, 'public')}: the public ones. Fingerprint: {public.fingerprint}", output.quiet)
+    _tell_two(session.agreement, output)
+    say(
+        f"Next, when all have joined: yoro parties show {folder}, and compare the fingerprints with the other parties "
+        "over another channel, such as the telephone; whoever can replace a key in the folder can read your sums. "
+        f"Then: yoro parties mask {folder} DATA --key {key}",
+        output.quiet,
+    )
 
 
 @app.command
@@ -148,19 +156,30 @@ def mask(
     place = session.place(message.party, "masked")
     examples = counted(passed.shard.gathered.statistics.total, "example")
     say(f"{place}: masked sums of {examples}, {message.limbs.nbytes / 1e6:.1f} MB.", output.quiet)
+    say(f"Next, {_when(session, 'masked')}: yoro parties confirm {folder} --key {key}", output.quiet)
     tell_skipped(passed.skipped)
 
 
 @app.command
-def confirm(folder: Folder, /, *, key: Key, output: QuietOption = QuietOption()) -> None:
+def confirm(
+    folder: Folder,
+    /,
+    *,
+    key: Key,
+    without: Annotated[
+        tuple[str, ...], Parameter(metavar="NAME", help="Leave out a party that sent no message, for good.")
+    ] = (),
+    output: QuietOption = QuietOption(),
+) -> None:
     """Confirm which messages arrived, so that they can be summed."""
     from yoro.parties.secure_aggregation import Session, confirm
 
     session = Session(folder)
-    agreed = confirm(session, key)
+    agreed = confirm(session, key, without)
     for note in agreed.notes:
         say(f"Note: {note}", output.quiet)
     say(f"Confirmed: {', '.join(agreed.added)}.", output.quiet)
+    say(f"Next, {_when(session, 'confirmed', agreed.added)}: yoro parties sum {folder} --out TOTAL.stats", output.quiet)
 
 
 @app.command(name="sum")
@@ -185,6 +204,7 @@ def add_up(
     say(f"{out}: {examples} of {classes} from {len(agreed.added)} parties.", output.quiet)
     if lacking := sorted(set(Session(folder).agreement.classes) - set(statistics.classes)):
         say(f"No party has images of {', '.join(map(repr, lacking))}.", output.quiet)
+    say(f"Next: yoro merge {out} --out MODEL.yoro", output.quiet)
 
 
 @app.command
@@ -199,6 +219,26 @@ def show(folder: Folder, /) -> None:
         done = [what for what in ("masked", "confirmed") if session.place(party, what).is_file()]
         key = keys[party].fingerprint if party in keys else "has not joined"
         print_text(f"{party:<{width}}  {key}  {', '.join(done)}".rstrip())
+    if len(keys) == len(session.agreement.parties):
+        print_text("Compare the fingerprints with the other parties over another channel, such as the telephone.")
+
+
+def _tell_two(agreement: Agreement, output: QuietOption) -> None:
+    """Say at the start what two parties learn of each other."""
+    from yoro.parties.agreement import FEW
+    from yoro.parties.secure_aggregation import SEEN_BY_TWO
+
+    if len(agreement.parties) == FEW:
+        say(f"Note: of two parties, {SEEN_BY_TWO} A third party prevents that.", output.quiet)
+    elif agreement.least == FEW:
+        say(f"Note: if only two parties remain, {SEEN_BY_TWO} --least 3 prevents that.", output.quiet)
+
+
+def _when(session: Session, what: str, parties: Sequence[str] | None = None) -> str:
+    """When the next step can be taken, by whose files are there."""
+    wanted = session.agreement.parties if parties is None else parties
+    missing = sorted(set(wanted) - set(session.have(what)))
+    return f"when {', '.join(missing)} {'has' if len(missing) == 1 else 'have'} {what} too" if missing else "now"
 
 
 def _read_by(like: Path | None, pipeline: PipelineOptions) -> tuple[Origin, Layout]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -10,28 +10,23 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from yoro.cli.arguments import Data, Images, ModelPath, Pictures, given
 from yoro.cli.image_output import PictureOptions, attended, find_pictures, undo
 from yoro.cli.options import (
     DRY_RUN,
     LABEL_FROM,
     OTHER_PRIOR,
-    Data,
     FitOptions,
-    Images,
     LoadingOptions,
-    ModelPath,
-    Pictures,
+    ProtocolOption,
     RayOptions,
     ReadingOptions,
     ReportOptions,
-    SeedOption,
     SentenceOptions,
-    UsageError,
     WriteOptions,
-    given,
     shown,
 )
-from yoro.cli.output import print_json, print_text, say, tell_calls, tell_skipped, write_page
+from yoro.cli.output import UsageError, print_json, print_text, say, tell_calls, tell_skipped, write_page
 from yoro.errors import InputError, counted
 from yoro.model.question import Question
 from yoro.option import Option
@@ -40,8 +35,10 @@ if TYPE_CHECKING:
     from yoro.cluster.block_output import BlockOutput
     from yoro.data.examples import Dataset
     from yoro.data.responses import ResponseBatch
+    from yoro.data.roles import Rows
     from yoro.model.answers import ImageAnswer
     from yoro.model.metrics import Evaluation
+    from yoro.model.open_model import OpenModel
     from yoro.text.encoded_bank import EncodedBank
 
 
@@ -55,6 +52,7 @@ class RowOptions(Question):
         str | None,
         Option("File format; by default that of --out, or csv.", metavar="csv|json|jsonl|parquet", flags=("--format",)),
     ] = None
+    dry_run: Annotated[bool, DRY_RUN] = False
 
     @property
     def format(self) -> str:
@@ -85,6 +83,13 @@ def predict(
         return
     if model is None:
         raise UsageError("M.yoro is missing.")
+    if rows.dry_run:
+        from yoro.data.find import find
+        from yoro.model.call_forecast import model_forecast
+
+        data = given(images)
+        print_text(model_forecast(model, reading.source, lambda _: [list(find(data, labelled=False))], reading))
+        return
     if cluster.ray is not None:
         _predict_on_ray(model, given(images), rows, pictures, reading, _task(rows.out, cluster, reading, output))
         return
@@ -174,7 +179,7 @@ def _check_outputs(rows: RowOptions, pictures: PictureOptions, output: WriteOpti
 class RespondSettings(FitOptions):
     """How images are read."""
 
-    solve: SeedOption = field(default_factory=SeedOption)
+    solve: ProtocolOption = field(default_factory=ProtocolOption)
     sentences: SentenceOptions = field(default_factory=SentenceOptions)
     resume: Annotated[bool, Option("With --ray: resume an interrupted run.")] = False
 
@@ -273,6 +278,7 @@ class EvaluateOptions:
         Option("Out-of-distribution images: measure how well they are told apart from DATA.", metavar="IMAGES"),
     ] = None
     known: Annotated[bool, Option("Leave out images of classes that the model does not know.")] = False
+    dry_run: Annotated[bool, DRY_RUN] = False
     prior: Annotated[str | None, OTHER_PRIOR] = None
 
 
@@ -290,9 +296,18 @@ def evaluate(
     """
     output.check(output.html)
     measured = given(data, wanted.label_from)
+    if wanted.dry_run:
+        from yoro.data.roles import to_measure
+        from yoro.model.call_forecast import model_forecast
+
+        found = measured
+        print_text(
+            model_forecast(model, reading.source, lambda known: [to_measure(found, known.mapping.classes)[0]], reading)
+        )
+        return
     classifier = reading.load(model)
     if wanted.known:
-        measured = _of_known_classes(measured, classifier.names, output)
+        measured = _of_known_classes(measured, classifier, output)
     if output.html is None:
         evaluation = classifier.evaluate(measured, prior=wanted.prior, loading=reading, progress=not output.quiet)
     else:
@@ -320,14 +335,20 @@ def evaluate(
     tell_skipped(evaluation.skipped)
 
 
-def _of_known_classes(data: object, names: Sequence[str], output: WriteOptions) -> Dataset:
-    """The labelled images of these classes."""
+def _of_known_classes(data: object, classifier: OpenModel, output: WriteOptions) -> Dataset | Rows:
+    """The labelled images, or responses, of the classes that a model knows."""
     from yoro.data.examples import listed
     from yoro.data.find import find
     from yoro.data.response_streams import is_response_data
+    from yoro.data.roles import Rows
 
+    names = classifier.names
     if is_response_data(data):
-        raise UsageError("--known needs images, not responses.")
+        part, notes = classifier.to_measure(data)
+        assert isinstance(part, Rows)
+        for note in [*notes, "Responses of classes that the model does not know are left out."]:
+            output.tell(note)
+        return replace(part, classes=frozenset(names))
     found = find(data, known=names)
     kept = tuple(example for example in found if example.label in names)
     if not kept:
@@ -367,8 +388,11 @@ def _accuracy(what: str, evaluation: Evaluation) -> str:
 
 
 def _classes(evaluation: Evaluation) -> list[str]:
+    from yoro.data.examples import natural_order
+
     worst = sorted(evaluation.per_class, key=lambda figures: (figures.f1, figures.name))
-    shown = evaluation.per_class if len(worst) <= MOST_CLASSES else worst[:MOST_CLASSES]
+    listed = sorted(evaluation.per_class, key=lambda figures: natural_order(figures.name))
+    shown = listed if len(worst) <= MOST_CLASSES else worst[:MOST_CLASSES]
     width = max(len("class"), *(len(figures.name) for figures in shown))
     rows = [
         f"{f.name:<{width}}  {f.n:>6}  {_percent(f.precision):>9}  {_percent(f.recall):>9}  {_percent(f.f1):>9}"

@@ -6,18 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from yoro.cli.options import (
-    LABEL_FROM,
-    SHARED,
-    Images,
-    ModelPath,
-    Out,
-    ReadingOptions,
-    ReportOptions,
-    given,
-    given_for,
-    shown,
-)
+from yoro.cli.arguments import Images, ModelPath, Out, given, given_for
+from yoro.cli.options import LABEL_FROM, SHARED, ReadingOptions, ReportOptions, shown
 from yoro.cli.output import print_json, say, spoken_warnings, tell_skipped, write_page
 from yoro.option import Option
 from yoro.refining.settings import RefineRun, RefineSettings

@@ -9,7 +9,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.options import MovedOptions, QuietOption, UsageError, shown
+from yoro.cli.options import MovedOptions, QuietOption, shown
+from yoro.cli.output import UsageError
 from yoro.environment import install
 from yoro.errors import InputError
 from yoro.files.reading import read_bounded

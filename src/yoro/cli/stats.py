@@ -9,22 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from yoro.cli.arguments import Images, Statistics, given
 from yoro.cli.fit_summary import closing_lines
-from yoro.cli.options import (
-    CLIP,
-    LABEL_FROM,
-    NOISE,
-    FitOptions,
-    Images,
-    JsonOptions,
-    SeedOption,
-    Statistics,
-    UsageError,
-    WriteOptions,
-    given,
-    shown,
-)
-from yoro.cli.output import print_json, print_text, resumable, say, spoken_warnings, tell_skipped
+from yoro.cli.options import CLIP, LABEL_FROM, NOISE, FitOptions, JsonOptions, SeedOption, WriteOptions, shown
+from yoro.cli.output import UsageError, print_json, print_text, resumable, say, spoken_warnings, tell_skipped
 from yoro.errors import InputError, counted
 from yoro.model.settings import FitSettings, SolveSettings
 from yoro.option import Option
@@ -177,12 +165,14 @@ def shard_facts(shard: Shard) -> Json:
 
 def shard_text(shard: Shard) -> str:
     """A shard as text."""
+    from yoro.model.shards import told_parts
+
     statistics = shard.gathered.statistics
     lines = [
         f"source       {shard.origin.name}, responses of width {statistics.width}",
         f"layers       {', '.join(statistics.layout.names)}",
         f"examples     {statistics.total:,.0f} of {counted(len(statistics.classes), 'class')}",
-        f"parts        {', '.join(shard.parts[:3])}{', ...' * (len(shard.parts) > 3)}",
+        f"parts        {told_parts(shard)}",
         "",
         "what it reveals",
         *(f"  {line}" for line in revealed(shard)),
@@ -275,7 +265,7 @@ def _merge_sums(files: Sequence[Path], out: Path, quiet: bool) -> None:
 def _read(files: Sequence[Path]) -> tuple[list[Shard], list[Json]]:
     """The shards of files, and the history of the first model among them."""
     from yoro.model.merging import shard_of
-    from yoro.model.shards import read_shard
+    from yoro.model.shards import SHARES, read_shard, told_parts
     from yoro.model.store import read_model
 
     shards: list[Shard] = []
@@ -290,6 +280,7 @@ def _read(files: Sequence[Path]) -> tuple[list[Shard], list[Json]]:
             shards.append(shard_of(model))
         for part in shards[-1].parts:
             if part in held:
-                raise InputError(f"{path} and {held[part]} contain the same part of the data, {part}; remove one.")
+                which = f" ({told_parts(shards[-1])})" if shards[-1].facts.get(SHARES) else ""
+                raise InputError(f"{path} and {held[part]} contain the same part of the data{which}; remove one.")
             held[part] = path
     return shards, before

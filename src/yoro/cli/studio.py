@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from yoro.cli.options import PipelineOptions, QuietOption, shown
-from yoro.cli.output import say_tracebacks
+from yoro.cli.output import UsageError, say_tracebacks
 from yoro.environment import install
 from yoro.errors import InputError
 from yoro.option import Option
@@ -24,8 +24,15 @@ class StudioOptions:
         Path, Option("Folder where the work is saved and resumed.", flags=("--work", "--folder"), metavar="FOLDER")
     ] = Path("studio.yoro-work")
     port: Annotated[int, Option("Port; 0 picks a free one.", metavar="N")] = 8322
-    browse: Annotated[bool, Option("Open the page in a browser.", flags=("--open",))] = False
+    browse: Annotated[bool, Option("Open the page in a browser.", flags=("--browser", "--open"))] = True
     tidy: Annotated[bool, Option("Delete removed photos for good; earlier steps can then not be undone.")] = False
+    phone: Annotated[bool, Option("Let a phone in the same network send photos, by a QR code.")] = False
+    phone_address: Annotated[
+        str | None, Option("With --phone: address of this machine in that network.", metavar="IP", expert=True)
+    ] = None
+    shortcut: Annotated[
+        bool | None, Option("Put a launcher on the desktop instead of starting; --no-shortcut removes it.")
+    ] = None
 
 
 def studio(
@@ -40,10 +47,28 @@ def studio(
 
     Drop photos, watch it learn, try it, correct it. Everything stays on this machine, and every step is saved.
     """
+    if options.shortcut is not None:
+        _change_shortcut(options, data, output)
+        return
     try:
         from yoro.studio.studio_server import StudioSettings, open_studio
     except ModuleNotFoundError as error:
         raise InputError(f"The studio needs {error.name}: {install('serve')}.") from None
 
-    settings = StudioSettings(options.work, data, options.port, options.browse, options.tidy)
+    settings = StudioSettings(
+        options.work, data, options.port, options.browse, options.tidy, options.phone, options.phone_address
+    )
     open_studio(settings, source, tell=output.tell, log=say_tracebacks)
+
+
+def _change_shortcut(options: StudioOptions, data: tuple[Path, ...], output: QuietOption) -> None:
+    """Put the launcher on the desktop, or remove it."""
+    from yoro.studio.shortcut import put_shortcut, remove_shortcut
+
+    if data:
+        raise UsageError("--shortcut opens the work folder; add photos to it first, or on the page.")
+    if options.shortcut:
+        output.tell(f"{put_shortcut(options.work)} opens the studio; `yoro studio --no-shortcut` removes it.")
+    else:
+        removed = remove_shortcut()
+        output.tell("There is no launcher on the desktop." if removed is None else f"{removed} removed.")

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.options import Images, JsonOptions, LabelFrom, ModelPath, ReadingOptions, given
+from yoro.cli.arguments import Images, LabelFrom, ModelPath, given
+from yoro.cli.options import JsonOptions, ReadingOptions
 from yoro.cli.output import name_skipped, print_json, print_text, say
 
 

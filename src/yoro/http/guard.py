@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import math
 import re
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -41,18 +44,23 @@ Log = Callable[[str], None]
 class Access:
     """Who may ask, beside the limits that the settings declare.
 
-    token : that every request except `/healthz` must carry; None if there is none.
+    token : that every request must carry; None if there is none.
     private : prefix of paths that pages of other sites may not even read.
+    open : paths that need no token.
     headers : added to every response.
     """
 
     token: str | None = None
     private: str | None = None
+    open: frozenset[str] = WITHOUT_TOKEN
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Guard:
-    """An ASGI application in front of another. It stores no request, but counts the bytes all of them hold.
+    """An ASGI application in front of another, which sees a request once its body has arrived.
+
+    The bodies of all requests together are bounded; where they are too many bytes, the largest that has not arrived
+    whole makes room.
 
     record : called with path, status and seconds of every request that has ended.
     shut_down : called as soon as a graceful shutdown begins, so that long polls can return.
@@ -65,34 +73,56 @@ class Guard:
         self._app, self._settings, self._access, self.log, self._record = app, settings, access, log, record
         self.shut_down = shut_down
         self._held = 0  # bytes of bodies
+        self._arriving: dict[_Body, None] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange, body = _Exchange(send, {**SAFE_HEADERS, **self._access.headers}), _Body(self, receive)
+        exchange, body = _Exchange(send, {**SAFE_HEADERS, **self._access.headers}), _Body(receive)
         try:
             self._check(scope)
-            await self._app(scope, body.receive, exchange.send)
+            if await self._collect(body):
+                await self._app(scope, body.receive, exchange.send)
         except RefusedError as refusal:
             await refusal.response()(scope, receive, exchange.send)
         except Exception:  # it was answered with 500, or the answer had begun
             self.log(plain(traceback.format_exc(), keep="\n"))
         finally:
-            self._held -= body.size
+            self._held -= body.held
             self._note(scope, exchange, body)
 
-    def hold(self, more: int, size: int) -> None:
-        """Make room for more bytes of a body of `size` bytes so far; a RefusedError if there is none."""
-        self._check_size(size)
-        if self._held + more > self._settings.held_bytes:
+    async def _collect(self, body: _Body) -> bool:
+        """Take in a whole body within its limits of size and time; False if the client has left."""
+        self._arriving[body] = None
+        try:
+            async with asyncio.timeout(self._settings.read_seconds) as body.timeout:
+                while not body.whole:
+                    more = await body.take()
+                    if more is None:
+                        return False
+                    self._check_size(body.size)
+                    self._hold(body, more)
+        except TimeoutError:
+            if not body.dropped:
+                said = f"The body did not arrive within {self._settings.read_seconds:g} s."
+                raise RefusedError(408, said, {"connection": "close"}) from None
+        finally:
+            del self._arriving[body]
+        if body.dropped:
             raise busy("Too many bytes are being read from other clients", 1)
-        self._held += more
+        return True
 
-    @property
-    def read_seconds(self) -> float:
-        """That a client may take to send a body."""
-        return self._settings.read_seconds
+    def _hold(self, body: _Body, more: int) -> None:
+        """Make room for more bytes of a body, if need be by dropping the largest that is arriving."""
+        self._held += more
+        body.held += more
+        while self._held > self._settings.held_bytes:
+            largest = max(self._arriving, key=lambda one: one.held)
+            if not largest.held or largest is body:
+                raise busy("Too many bytes are being read from other clients", 1)
+            self._held -= largest.held
+            largest.drop()
 
     def _check(self, scope: Scope) -> None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
@@ -103,7 +133,7 @@ class Guard:
         private = self._access.private is not None and scope["path"].startswith(self._access.private)
         if (private or scope["method"] not in SAFE_METHODS) and _is_cross_site(headers, host):
             raise RefusedError(403, "Cross-site request: pages of other sites may not use this server.")
-        if self._access.token is not None and scope["path"] not in WITHOUT_TOKEN:
+        if self._access.token is not None and scope["path"] not in self._access.open:
             scheme, _, token = _only(headers, b"authorization").partition(" ")
             known = hmac.compare_digest(token.strip().encode(), self._access.token.encode())
             if scheme.lower() != "bearer" or not known:
@@ -144,28 +174,36 @@ class _Exchange:
 
 
 class _Body:
-    """Receives a body within its limits of size and time."""
+    """The body of a request, as far as it has arrived."""
 
-    def __init__(self, guard: Guard, receive: Receive) -> None:
-        self.size = 0
-        self._guard, self._receive = guard, receive
-        self._until = asyncio.get_running_loop().time() + guard.read_seconds
-        self._whole = False
+    def __init__(self, receive: Receive) -> None:
+        self.size, self.held = 0, 0  # bytes that have come, and that are kept
+        self.whole, self.dropped = False, False
+        self.timeout = asyncio.timeout(None)
+        self._receive = receive
+        self._messages: deque[Message] = deque()
+
+    async def take(self) -> int | None:
+        """Wait for the next piece, and say how large it is; None if the client has left."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            return None
+        self._messages.append(message)
+        self.whole = not message.get("more_body", False)
+        more = len(message.get("body", b""))
+        self.size += more
+        return more
+
+    def drop(self) -> None:
+        """Forget what has come, and end the wait for the rest."""
+        self.dropped, self.held = True, 0
+        self._messages.clear()
+        with suppress(RuntimeError):  # it is expiring anyway
+            self.timeout.reschedule(-math.inf)
 
     async def receive(self) -> Message:
-        if self._whole:  # all that can come now is that the client has gone
-            return await self._receive()
-        try:
-            async with asyncio.timeout_at(self._until):
-                message = await self._receive()
-        except TimeoutError:
-            said = f"The body did not arrive within {self._guard.read_seconds:g} s."
-            raise RefusedError(408, said, {"connection": "close"}) from None
-        more = len(message.get("body", b""))
-        self._guard.hold(more, self.size + more)
-        self.size += more
-        self._whole = not message.get("more_body", False)
-        return message
+        """What has arrived, piece by piece; after that, that the client has left."""
+        return self._messages.popleft() if self._messages else await self._receive()
 
 
 def _is_cross_site(headers: Iterable[tuple[bytes, bytes]], host: str) -> bool:

@@ -6,15 +6,17 @@ import asyncio
 import ipaddress
 import logging
 import math
+import os
 import signal
 import socket
+import ssl
 import sys
 import threading
 import webbrowser
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from types import FrameType
 from typing import TypeVar, cast
 
@@ -29,69 +31,93 @@ from yoro.http.settings import ServeSettings
 SPARE_CONNECTIONS = 32  # beyond the limit, for `/healthz` while all others are being answered
 ADDRESS_SHARE = 0.5  # of the connections that one client address may hold
 SPARE_FILES = 256  # that a server needs beside its connections
+ACCEPTED_AT_ONCE = 16  # new connections; then those that are open have their turn
+LISTEN_AGAIN = 2.0  # seconds: without descriptors, asyncio stops accepting for one, and sets a backlog of its own
+BACKLOG = 4096  # connections that the system keeps until they are accepted; a client beyond it waits a second
 SECONDS_BETWEEN_WARNINGS = 60.0
 SPARE_SECONDS = 5.0  # that a graceful shutdown waits beyond the longest request
 Loaded = TypeVar("Loaded")
 
 
-class Connection(H11Protocol):
-    """One connection; it is closed after a while without a request, or with a response that nobody reads.
+class _Room:
+    """The open connections of a server, and which of them wait for their clients to send a whole request.
 
     When there are too many, one that has been waited for longest, of the client that has most of them, makes room for a
     new one, so that clients which open connections and never send a whole request keep nobody out. No address may hold
     more than its share of them, except this machine's own, which is that of a reverse proxy.
     """
 
-    most: int
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: Counter[str] = Counter()
+        self._waiting: dict[str, dict[Connection, None]] = {}  # by address, the longest waited for first
+
+    def enter(self, one: Connection) -> None:
+        """Take a new connection in, if need be for another, or close it."""
+        held, mine = self._open.total(), self._open[one.address]
+        self._open[one.address] += 1
+        self._waiting.setdefault(one.address, {})
+        if mine >= ADDRESS_SHARE * self._most and not _is_own(one.address):
+            if not self._close_one(one.address):
+                one.transport.abort()
+        elif held >= self._most and not self._close_one() and held >= self._most + SPARE_CONNECTIONS:
+            one.transport.abort()
+        self.wait_for(one)
+
+    def leave(self, one: Connection) -> None:
+        """A connection has been closed."""
+        self.wait_for(one, False)
+        self._open[one.address] -= 1
+        if not self._open[one.address]:
+            del self._open[one.address], self._waiting[one.address]
+
+    def wait_for(self, one: Connection, waits: bool = True) -> None:
+        """Whether a connection waits for its client from now on; otherwise a request of it is being answered."""
+        waiting = self._waiting.get(one.address, {})  # none of an address that has left
+        if waits:
+            waiting.setdefault(one)
+        else:
+            waiting.pop(one, None)
+
+    def _close_one(self, address: str | None = None) -> bool:
+        """Close the connection that has been waited for longest, of one address or of that with most; False if none."""
+        waiting = max(self._waiting.values(), key=len, default={}) if address is None else self._waiting[address]
+        one = next(iter(waiting), None)
+        if one is not None:
+            del waiting[one]
+            one.transport.abort()
+        return one is not None
+
+
+class Connection(H11Protocol):
+    """One connection; it is closed after a while without a request, or with a response that nobody reads."""
+
+    room: _Room
     header_seconds: float
+    address = ""
     _idle: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
     _asked = False  # whether the head of a request has arrived
-    _since = 0.0  # the loop's time when it began to wait for a request
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast("asyncio.Transport", transport))
-        self._since = self.loop.time()
+        self.address = self.client[0] if self.client else ""
         self._watch_idle()
-        others = [
-            one
-            for one in self.connections
-            if isinstance(one, Connection) and one is not self and not one.transport.is_closing()
-        ]
-        mine = [one for one in others if one._address == self._address]
-        if len(mine) >= ADDRESS_SHARE * self.most and not _is_own(self._address):
-            self._make_room(mine, 0)
-        elif len(others) >= self.most:
-            self._make_room(others, SPARE_CONNECTIONS)
-
-    def _make_room(self, others: list[Connection], spare: int) -> None:
-        waiting = [one for one in others if one._waits]
-        if waiting:
-            counts = Counter(one._address for one in waiting)
-            min(waiting, key=lambda one: (-counts[one._address], one._since)).transport.abort()
-        elif not spare or len(others) >= self.most + spare:
-            self.transport.abort()
-
-    @property
-    def _waits(self) -> bool:
-        """Whether it waits for its client to send a whole request; otherwise one is being answered."""
-        return self._idle is not None or (self.cycle is not None and bool(self.cycle.more_body))
-
-    @property
-    def _address(self) -> str:
-        return self.client[0] if self.client else ""
+        self.room.enter(self)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         self._watch_idle()
+        self.room.wait_for(self, self._idle is not None or bool(self.cycle.more_body))
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._since = self.loop.time()
         self._watch_idle()
+        self.room.wait_for(self, not self.transport.is_closing())
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self.room.leave(self)
         for timer in (self._idle, self._stuck):
             if timer is not None:
                 timer.cancel()
@@ -135,6 +161,11 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._shut_down = shut_down
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for sock in sockets or ():
+            sock.listen(BACKLOG)  # asyncio took what it accepts at once for that
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -150,9 +181,45 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+class SecondServer(uvicorn.Server):
+    """A server beside another in one process, which alone hears signals."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def second_server(
+    app: Guard, sock: socket.socket, settings: ServeSettings, context: ssl.SSLContext
+) -> AsyncIterator[None]:
+    """Serve a second application, by TLS, on the running event loop."""
+    config = _config(app, settings)
+    config.lifespan = "off"
+    config.load()
+    config.ssl = context
+    server = SecondServer(config)
+    task = asyncio.create_task(server.serve(sockets=[sock]))
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await task
+
+
 def open_browser(page: str) -> None:
-    """Open a page in the user's browser, which may take its time."""
-    threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+    """Open a page in the user's browser, which may take its time; without a screen, nothing happens."""
+    if _has_screen():
+        threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+
+
+def _has_screen() -> bool:
+    """Whether somebody may sit before this machine."""
+    if os.environ.get("CI"):
+        return False
+    if sys.platform in ("win32", "darwin"):
+        return not os.environ.get("SSH_CONNECTION")
+    return any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
 
 
 def run_server(settings: ServeSettings, load: Callable[[], Loaded], build: Callable[[Loaded, str], Guard]) -> None:
@@ -169,19 +236,22 @@ def run_server(settings: ServeSettings, load: Callable[[], Loaded], build: Calla
         _serve(build(loaded, f"http://{f'[{host}]' if ':' in host else host}:{port}"), sock, settings)
 
 
-def _serve(app: Guard, sock: socket.socket, settings: ServeSettings) -> None:
+def _config(app: Guard, settings: ServeSettings) -> uvicorn.Config:
     _allow_files(settings.connections)
-    limits = {"most": settings.connections, "header_seconds": settings.header_seconds}
+    limits = {"room": _Room(settings.connections), "header_seconds": settings.header_seconds}
     connection = type("LimitedConnection", (Connection,), limits)
-    config = uvicorn.Config(
+    return uvicorn.Config(
         app, http=connection, ws="none", loop="asyncio", lifespan="on", interface="asgi3",
         log_config=None, access_log=False, server_header=False, proxy_headers=False,
-        backlog=settings.connections,
+        backlog=ACCEPTED_AT_ONCE,
         timeout_keep_alive=settings.idle_seconds,  # type: ignore[arg-type]  # passed on to call_later
         timeout_graceful_shutdown=int(settings.read_seconds + settings.answer_seconds + SPARE_SECONDS),
     )  # fmt: skip
+
+
+def _serve(app: Guard, sock: socket.socket, settings: ServeSettings) -> None:
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
-    server = Server(config, app.shut_down)
+    server = Server(_config(app, settings), app.shut_down)
     asyncio.run(_run(server, sock, app.log))
     if server.interrupted:
         raise KeyboardInterrupt
@@ -196,6 +266,7 @@ async def _run(server: Server, sock: socket.socket, log: Log) -> None:
             if loop.time() - last > SECONDS_BETWEEN_WARNINGS:
                 last = loop.time()
                 log(f"No more connections can be accepted for now: {context['exception']}.")
+            loop.call_later(LISTEN_AGAIN, sock.listen, BACKLOG)
         else:
             loop.default_exception_handler(context)
 
@@ -221,7 +292,7 @@ def listen(settings: ServeSettings) -> socket.socket:
     """A socket that clients can already connect to; they wait until the model is loaded."""
     try:
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        sock = socket.create_server((settings.host, settings.port), family=family, backlog=settings.connections)
+        sock = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
         # Connections inherit this. Without it the body of a response, written after its head, waits 40 ms for an
         # acknowledgement; asyncio sets it only where the protocol of a socket was named.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -74,7 +74,9 @@ def _weighted(z: NDArray[np.floating], y: NDArray[np.str_], weights: ArrayLike) 
 def refuse_non_finite(responses: NDArray[np.floating], names: Sequence[str] | None = None) -> None:
     """Raise if any response holds NaN, infinity or a number too large to be squared, with their count and the first."""
     wide = responses.dtype.itemsize > 4  # smaller types hold no number that large
-    if np.isfinite(responses.sum(dtype=np.float64)) and not (wide and (np.abs(responses) > RESPONSE_SIZE).any()):
+    with np.errstate(invalid="ignore", over="ignore"):  # a sum of infinities is what is looked for
+        finite = np.isfinite(responses.sum(dtype=np.float64))
+    if finite and not (wide and (np.abs(responses) > RESPONSE_SIZE).any()):
         return
     bad = np.flatnonzero(~(np.abs(responses.astype(np.float64, copy=False)) <= RESPONSE_SIZE).all(axis=1))
     if len(bad):

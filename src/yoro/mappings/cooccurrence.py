@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
-from scipy.special import softmax
 
 from yoro.errors import InputError, WidthError
 from yoro.mappings.affine import AffineMapping
@@ -105,6 +103,8 @@ def filled(table: CoOccurrence) -> Array:
 
 def top_probabilities(logits: Array, top: int) -> Array:
     """Softmax (n, width), zero but for the `top` largest of each row; among equals the first are kept."""
+    from scipy.special import softmax
+
     probabilities: Array = softmax(logits, axis=1)
     if top >= logits.shape[1]:
         return probabilities
@@ -122,6 +122,8 @@ def _block_mass(responses: NDArray[np.floating], codes: NDArray[np.intp], classe
     if top is None:
         cells = responses.argmax(axis=1) * classes + codes
         return np.bincount(cells, minlength=width * classes).reshape(width, classes).astype(np.float64)
+    from scipy.sparse import csr_array
+
     member = csr_array((np.ones(rows), codes, np.arange(rows + 1)), shape=(rows, classes))
     by_class: Array = member.T @ top_probabilities(responses.astype(np.float64), top)  # (classes, width)
     return by_class.T

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,10 +12,14 @@ from numpy.typing import NDArray
 
 from yoro.data.examples import Example
 from yoro.data.loading import load
+from yoro.data.roles import Part, Rows
 from yoro.errors import InputError
+from yoro.model.model import Model
 from yoro.model.one_pass import plan_pass
-from yoro.model.pipeline import Pipeline, make_pipeline
+from yoro.model.pipeline import Pipeline, make_pipeline, reopen_pipeline
 from yoro.model.settings import FitSettings, Loading, PipelineSettings
+from yoro.model.store import read_model
+from yoro.sources.protocol import Calls
 
 if TYPE_CHECKING:
     from yoro.sources.endpoint.source import CallForecast, EndpointSource
@@ -27,16 +33,25 @@ def fit_forecast(data: object, val: object | None, settings: FitSettings) -> str
     return forecast(pipeline, source, [*plan.examples, *kept], settings.loading).summary(source.config)
 
 
+def model_forecast(path: Path, named: str | None, parts: Callable[[Model], Iterable[Part]], loading: Loading) -> str:
+    """What a verb of a saved model would cost; `parts` are what it would read, and `named` is its source now."""
+    model = read_model(path)
+    pipeline, source = _endpoint(reopen_pipeline(model.origin, named, calls=Calls(dry=True)), model.origin.name)
+    examples = [example for part in parts(model) if not isinstance(part, Rows) for example in part]
+    return forecast(pipeline, source, examples, loading).summary(source.config)
+
+
 def unasked(settings: PipelineSettings) -> tuple[Pipeline, EndpointSource]:
     """A pipeline whose endpoint is not asked, and the endpoint."""
-    pipeline = make_pipeline(settings, dry=True)
+    return _endpoint(make_pipeline(settings, dry=True), settings.source)
+
+
+def _endpoint(pipeline: Pipeline, name: str) -> tuple[Pipeline, EndpointSource]:
     from yoro.sources.endpoint.source import endpoint_of  # what it needs is there, or it was not opened
 
     source = endpoint_of(pipeline.source)
     if source is None:
-        raise InputError(
-            f"{settings.source!r} runs here and makes no calls; expected https://... or endpoint:FILE.toml."
-        )
+        raise InputError(f"{name!r} runs here and makes no calls; expected https://... or endpoint:FILE.toml.")
     return pipeline, source
 
 
@@ -49,8 +64,9 @@ def forecast(pipeline: Pipeline, source: EndpointSource, examples: Sequence[Exam
         images += len(batch)
         keys |= {source.key(canvas) for canvas in source.sendable(batch)}
     known = len(source.journal.vectors(sorted(keys)))
-    calls = len(keys) - known
-    return CallForecast(images, images - calls, calls + int(calls > 0 and source.unknown_width))
+    asked = len(keys) - known
+    calls = math.ceil(asked / source.config.images) + int(asked > 0 and source.unknown_width)
+    return CallForecast(images, images - asked, calls)
 
 
 def canvases(

@@ -47,8 +47,13 @@ def shard_facts_of(model: Model) -> Json:
 
 def joined_notes(shards: Sequence[Shard], whole: Shard) -> list[str]:
     """Sentences on what is missing, and on what is in two of the shards."""
-    if not whole.gathered.noting:
-        return missing_shares(whole)
+    if blind := sum(not shard.gathered.noting for shard in shards) if len(shards) > 1 else 0:
+        have = "has" if blind == 1 else "have"
+        unchecked = (
+            f"Overlap cannot be checked: {blind} of the {len(shards)} files {have} no image hashes. Images that are in "
+            "two of the files, such as those of a total and of a part of it, count twice."
+        )
+        return [*missing_shares(whole), unchecked]
     twice = _repeats(whole.gathered) - sum(_repeats(shard.gathered) for shard in shards)
     again = [f"{counted(twice, 'example')} in two of the files, now counted twice."] if twice else []
     return [*missing_shares(whole), *again]
@@ -64,7 +69,10 @@ def solve_shards(shards: Sequence[Shard], rule: str | float | None, prior: str, 
     if rule is None and gathered.reservoir is None:
         rule = WITHOUT_RESPONSES
         alone = "" if len(gathered.statistics.parts) == 1 else ", and a single layer is used"
-        notes.append(f"Shrinkage by {rule}{alone}: leave-one-out needs individual responses, and none are kept.")
+        notes.append(
+            f"Shrinkage by {rule}{alone}: leave-one-out needs individual responses, and none are kept. "
+            "Probabilities are calibrated on responses simulated from the sums."
+        )
     settings = SolveSettings(SolveSettings.shrinkage if rule is None else rule, prior)
     origin, more = whole.origin, Json(passes=0)
     if origin.layout is not None and len(gathered.statistics.layout.readings) == 2 * len(origin.layout.readings):

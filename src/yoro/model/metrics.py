@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 
 MOST_CONFUSIONS = 10  # shown in a notebook
 BINS = 15  # of confidence, for the calibration error
+THRESHOLDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of confidence, below which an answer may be refused
 MATRIX_CLASSES = 2_000  # of a confusion matrix that is written out; of more classes only the confusions are listed
 ALL_FITTED = (
     "WARNING: all {} were used to fit this model, so these figures show how well it remembers, not how accurate it "
@@ -24,17 +25,6 @@ ALL_FITTED = (
 )
 SOME_FITTED = "WARNING: {} of the {} were used to fit this model; trust only the figures for the {}."
 NORMAL_95 = 1.959963984540054  # the 97.5 % point of the normal distribution
-
-
-@dataclass(frozen=True)
-class ClassFigures:
-    """Figures of one class; precision is None where the class was never answered."""
-
-    name: str
-    n: int
-    precision: float | None
-    recall: float | None
-    f1: float
 
 
 @dataclass(frozen=True)
@@ -47,12 +37,33 @@ class Confidence:
 
 
 @dataclass(frozen=True)
+class Threshold:
+    """What a threshold of confidence does: the share it refuses, and right answers among those given and among all."""
+
+    confidence: float
+    refused: float
+    precision: float | None  # None where all are refused
+    recall: float
+
+
+@dataclass(frozen=True)
 class Confusion:
     """Images of one class that were taken for another."""
 
     truth: str
     answer: str
     n: int
+
+
+@dataclass(frozen=True)
+class ClassFigures:
+    """Figures of one class; precision is None where the class was never answered."""
+
+    name: str
+    n: int
+    precision: float | None
+    recall: float | None
+    f1: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,6 +86,7 @@ class Evaluation(Result):
     fitted: int = 0  # images among them that the model was fitted on
     unseen: Evaluation | None = None  # the figures of the others alone, where some were fitted and some were not
     mistakes: tuple[Confusion, ...] = ()  # every confusion, the most frequent first
+    thresholds: tuple[Threshold, ...] = ()  # by rising confidence
 
     def to_json(self) -> dict[str, object]:
         """Plain values for a machine to read; those of the unseen images first, where they are counted apart."""
@@ -119,6 +131,7 @@ class Tally:
         self._pairs: Counter[tuple[int, int]] = Counter()  # images of each true class and answer
         self._loss = 0.0
         self._bins = np.zeros((3, BINS))  # images, correct answers and summed confidence of each bin
+        self._above = np.zeros((2, len(THRESHOLDS)), dtype=np.int64)  # answers and correct ones at each threshold
 
     def update(self, log_probabilities: Array, labels: list[str]) -> None:
         """Add answers (n, classes) with the true labels."""
@@ -133,6 +146,8 @@ class Tally:
         bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
         for row, weight in zip(self._bins, (np.ones(len(truth)), answer == truth, confidence), strict=True):
             row += np.bincount(bins, weight, BINS)
+        above = confidence[:, None] >= np.array(THRESHOLDS)
+        self._above += above.sum(axis=0), above[answer == truth].sum(axis=0)
 
     def result(self) -> Evaluation:
         """The figures of everything added."""
@@ -171,6 +186,10 @@ class Tally:
                 if n
             ),
             mistakes=tuple(sorted(wrong, key=lambda pair: (-pair.n, pair.truth, pair.answer))),
+            thresholds=tuple(
+                Threshold(at, 1.0 - given / n, right / given if given else None, right / n)
+                for at, given, right in zip(THRESHOLDS, *self._above.tolist(), strict=True)
+            ),
         )
 
     def _matrix(self) -> tuple[tuple[int, ...], ...]:

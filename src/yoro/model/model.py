@@ -7,6 +7,7 @@ import time
 import warnings
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,6 @@ from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.mixture import LeaveOneOutScores, Mixture, side_by_side
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.reservoir import Members, Reservoir
-from yoro.discriminant.semi_supervised import PileOutcome, learn_from_pile
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.environment import peak_memory
 from yoro.errors import DegenerateWarning, InputError
@@ -27,6 +27,9 @@ from yoro.mappings.batches import class_codes
 from yoro.model.gathered import Gathered
 from yoro.model.ledger import Ledger
 from yoro.text.encoded_bank import EncodedBank
+
+if TYPE_CHECKING:
+    from yoro.discriminant.semi_supervised import PileOutcome
 
 Json = dict[str, object]
 Arrays = dict[str, NDArray[np.generic]]
@@ -255,6 +258,8 @@ def with_pile(
             return evidence.mapping(evidence.judge(rule)[0])
 
     truth = class_codes(members.labels.tolist(), statistics.classes)
+    from yoro.discriminant.semi_supervised import learn_from_pile
+
     return learn_from_pile(layout, members.responses, truth, members.groups, pile, refit)
 
 

@@ -87,7 +87,9 @@ def export_onnx(
     return model
 
 
-def verify_export(model: onnx.ModelProto, images: NDArray[np.uint8], expected: NDArray[np.floating]) -> float:
+def verify_export(
+    model: onnx.ModelProto, images: NDArray[np.uint8], expected: NDArray[np.floating], tolerance: float = TOLERANCE
+) -> float:
     """Largest difference between the graph's probabilities and the `expected` ones, (n, classes).
 
     The graph is run as it is, by ONNX Runtime, on images (n, s, s, 3). A difference above the tolerance, or
@@ -97,13 +99,13 @@ def verify_export(model: onnx.ModelProto, images: NDArray[np.uint8], expected: N
     if probabilities.shape != expected.shape:
         raise SourceError(f"The exported graph's output has shape {probabilities.shape}; expected {expected.shape}.")
     difference = float(np.abs(probabilities - expected).max())
-    if not difference <= TOLERANCE:  # so that NaN is refused too
+    if not difference <= tolerance:  # so that NaN is refused too
         raise SourceError(
             f"The exported graph's probabilities differ by {difference:.1e} from the classifier's on {len(images)} "
-            f"images; at most {TOLERANCE:.0e} was expected. The export was discarded."
+            f"images; at most {tolerance:.0e} was expected. The export was discarded."
         )
     own = np.take_along_axis(expected, labels[:, None], axis=1)[:, 0]
-    others = int((expected.max(axis=1) - own > 2 * TOLERANCE).sum())
+    others = int((expected.max(axis=1) - own > 2 * tolerance).sum())
     if others:
         raise SourceError(
             f"The exported graph names another class than the classifier for {others} of {len(images)} images. "
@@ -209,6 +211,13 @@ def _back(layout: Layout, mapping: AffineMapping, temperature: float) -> Chain:
     return chain
 
 
+UPRIGHT = (
+    "Convert to 8-bit RGB: transparency laid on the background, 16-bit grey divided by 257.",
+    "Turn upright as the EXIF orientation says.",
+)
+AS_STORED = ("Convert to 8-bit RGB as Pillow's convert('RGB') does; do not turn it, whatever EXIF says.",)
+
+
 def _preparation(geometry: Geometry) -> dict[str, object]:
     """How an image becomes the graph's input: values for programs, and the same in words."""
     side, draft = geometry.side, draft_side(geometry)
@@ -234,13 +243,12 @@ def _preparation(geometry: Geometry) -> dict[str, object]:
         "fit": geometry.fit,
         "interpolation": geometry.interpolation,
         "antialias": True,
-        "exif": "upright first",
-        "background": list(BACKGROUND),
+        "exif": "ignored" if geometry.published else "upright first",
+        "background": None if geometry.published else list(BACKGROUND),
         "jpeg_draft": draft,
         "steps": [
             decode,
-            "Convert to 8-bit RGB: transparency laid on the background, 16-bit grey divided by 257.",
-            "Turn upright as the EXIF orientation says.",
+            *(AS_STORED if geometry.published else UPRIGHT),
             f"{fit} Interpolation {geometry.interpolation}, antialiased, as Pillow's Image.resize.",
             f"Stack as uint8 (n, {side}, {side}, 3), values 0 to 255; everything else is inside the graph.",
         ],

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro import limits
-from yoro.data.examples import class_name
+from yoro.data.examples import class_name, listed
 from yoro.data.python_data import joined
 from yoro.data.response_streams import ResponseStream, identity_of, is_response_data
 from yoro.data.responses import ResponseBatch
@@ -77,11 +77,12 @@ class Change(Result):
     notes: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     receipt: Receipt | None = None  # of what was forgotten
+    told: str = "Done."  # how many examples and classes there are now
 
     def headline(self) -> str:
         forgotten = "" if self.receipt is None else f" {self.receipt.headline()}"
         unread = f" {counted(len(self.skipped), 'image')} could not be read." if self.skipped else ""
-        return f"{' '.join(self.notes) or 'Done.'}{forgotten}{unread}"
+        return f"{' '.join((self.told, *self.notes))}{forgotten}{unread}"
 
     def tables(self) -> list[Table]:
         """The notes, and what could not be read."""
@@ -205,6 +206,8 @@ class OpenModel:
 
     def to_measure(self, data: object) -> tuple[Part, list[str]]:
         """The part of labelled data that the classifier is measured on, and sentences on what is left alone."""
+        if isinstance(data, Rows):  # chosen before
+            return data, []
         notes = self._check_readable(data)
         part, more = to_measure(data, self.names)
         return part, [*notes, *more]
@@ -410,7 +413,10 @@ class OpenModel:
         settings = replace(settings, prior=prior or model.prior)
         self._model = solve(gathered, settings, model.origin, words=words or model.words, keep=keep, verb=verb)
         notes = [*notes, *pile_notes(self._model)]
-        change = Change(tuple(notes), tuple(gathered.skipped))
+        new = [name for name in self.names if name not in model.mapping.classes]
+        more = f", {listed(new)} new" if new else ""
+        now = f"{counted(self._model.statistics.total, 'example')}, {counted(len(self.names), 'class')}{more}."
+        change = Change(tuple(notes), tuple(gathered.skipped), told=f"{model.statistics.total:,.0f} -> {now}")
         self._tell(change)
         return change
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -139,7 +140,8 @@ def gather_shard(
         return ShardPass(Shard(gathered.only_sums(), origin, (secrets.token_hex(NAME // 2),)), skipped)
     facts: Json = {}
     if share.of > 1:
-        facts = {SHARES: {_whole_name(plan.train): {"of": share.of, "have": [share.index]}}}
+        name, classes = _whole_of(plan.train)
+        facts = {SHARES: {name: {"of": share.of, "have": [share.index], "classes": dict(classes)}}}
     return ShardPass(Shard(gathered, origin, (part_name(gathered),), facts), skipped)
 
 
@@ -174,14 +176,16 @@ def _refuse_sentences(pipeline: Pipeline) -> None:
         )
 
 
-def _whole_name(parts: Sequence[DataPart]) -> str:
-    """A name of all the data, by which shares of the same are known."""
-    hasher = hashlib.sha256()
+def _whole_of(parts: Sequence[DataPart]) -> tuple[str, Counter[str]]:
+    """A name of all the data, by which shares of the same are known, and how many examples each class has in them."""
+    hasher, classes = hashlib.sha256(), Counter[str]()
     for part in parts:
         if isinstance(part, Rows):
             for batch in part.stream():
                 hasher.update(b"".join(batch.digests))
+                classes.update(batch.labels or ())
         elif isinstance(part, list):
             for example in part:
                 hasher.update(f"{example.name}\0{example.label}\0".encode("utf-8", "backslashreplace"))
-    return hasher.hexdigest()[:NAME]
+                classes[example.label or ""] += 1
+    return hasher.hexdigest()[:NAME], classes

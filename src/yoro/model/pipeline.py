@@ -120,7 +120,8 @@ def make_pipeline(
         chosen.prompt, source.side, mean=source.mean, std=source.std, image_side=chosen.image_side, frame=frame
     )
     fits = cast("Mapping[str, object]", source.describe()["geometry"])
-    geometry = Geometry.from_config({"side": prompt.image_side, "reduced": True, **fits})
+    pixels = {"reduced": not chosen.published, "published": chosen.published}
+    geometry = Geometry.from_config({"side": prompt.image_side, **pixels, **fits})
     return Pipeline(source, prompt, geometry, replace(layout_of(source), views=chosen.views))
 
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
-from yoro.discriminant.calibration import Prior, log_prior
+from yoro.discriminant.calibration import Prior, log_prior, log_sums
 from yoro.discriminant.rules import check_prior
 from yoro.errors import InputError, did_you_mean
 from yoro.model.model import Model
@@ -53,7 +52,7 @@ def shifted(log_probabilities: Array, shift: Array | None) -> Array:
     if shift is None:
         return log_probabilities
     moved = log_probabilities + shift
-    return moved - logsumexp(moved, axis=1, keepdims=True)  # type: ignore[no-any-return]
+    return moved - log_sums(moved)
 
 
 def parse_prior(text: str | None) -> Prior | None:

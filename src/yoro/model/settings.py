@@ -16,8 +16,14 @@ Tell = Callable[[str], None]  # called with each sentence for the user as soon a
 PROTOCOLS = ("default", "paper")
 PRESETS = ("default", "fast", "best")
 # For "best": those whose weights are installed; and the default's network on a larger input in place of Lite2.
-BEST = ("embedded:lite0", "embedded:lite2?side=320", "embedded:pplcnet-v2", "embedded:mobilenet-v2")
-LARGER = "embedded:lite0?side=288"
+BEST = (
+    "embedded:lite0?grids=yes",
+    "embedded:lite2?side=320&grids=yes",
+    "embedded:pplcnet-v2",
+    "embedded:mobilenet-v2?grids=yes",
+)
+LARGER = "embedded:lite0?side=288&grids=yes"
+FAST = "embedded:lite0?side=160&grids=only"
 
 
 def check_range(option: str, value: int | None, least: int, most: int | None = None) -> None:
@@ -91,6 +97,7 @@ class PipelineSettings:
         int | None,
         Option("Maximum number of API calls, failures included.", "None is no limit.", metavar="N", expert=True),
     ] = None
+    published: bool = False  # pixels as torchvision's transforms see them (see Geometry); the paper's protocol sets it
 
 
 def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
@@ -119,7 +126,8 @@ class SolveSettings:
         str,
         Option(
             "'paper' follows the paper exactly.",
-            "That is: shrinkage by validation on its grid, logits, empirical priors, plain softmax.",
+            "That is: shrinkage by validation on its grid, logits, empirical priors, plain softmax; images decoded as "
+            "torchvision does, at full scale and without EXIF rotation.",
             metavar="default|paper",
             expert=True,
         ),
@@ -212,8 +220,9 @@ class FitSettings:
         str,
         Option(
             '"fast" or "best", or "default" between them.',
-            '"fast" reads the features alone, on a smaller input; "best" combines several networks, those that are '
-            "installed, and a larger input. Options given explicitly win. On the command line: --fast, --best.",
+            '"fast" reads fewer layers of a smaller input (with another source: its features); "best" combines several '
+            "networks, those that are installed, and a larger input. Options given explicitly win. As options: "
+            "--fast, --best.",
             python_only=True,
         ),
     ] = "default"
@@ -239,11 +248,7 @@ class FitSettings:
     resume: Annotated[bool, Option("Resume an interrupted run.")] = False
     checkpoint: Annotated[
         Path | None,
-        Option(
-            "Folder for checkpoints, to resume from.",
-            "Remove it yourself once the classifier is saved.",
-            python_only=True,
-        ),
+        Option("Folder for checkpoints to resume from; remove it once the classifier is saved.", python_only=True),
     ] = None
     progress: Annotated[bool, Option("Show progress bars on stderr.", python_only=True)] = False
     tell: Annotated[
@@ -272,8 +277,8 @@ class FitSettings:
             object.__setattr__(self, "pipeline", _preset(self.preset, self.pipeline))
         if self.solve.paper and (self.pipeline.read not in ("all", "logits") or self.pipeline.views != 1):
             raise InputError("The paper's protocol reads the logits of one view; remove the options read and views.")
-        if self.pipeline.read == "all" and self.solve.paper:
-            object.__setattr__(self, "pipeline", replace(self.pipeline, read="logits"))
+        if self.solve.paper:
+            object.__setattr__(self, "pipeline", replace(self.pipeline, read="logits", published=True))
         check_range("shots", self.shots, 0)
         check_range("refine", self.refine, 0)
 
@@ -318,9 +323,8 @@ def best_source() -> str:
 def _preset(name: str, chosen: PipelineSettings) -> PipelineSettings:
     """The settings with those of a preset in place of what is still at its default."""
     usual = PipelineSettings()
-    if name == "fast":
-        wanted: dict[str, object] = {"source": "embedded:lite0?side=192", "read": "features"}
-    else:
-        wanted = {"source": best_source()}
+    wanted: dict[str, object] = {"source": FAST if name == "fast" else best_source()}
+    if name == "fast" and chosen.source != usual.source:
+        wanted = {"read": "features"}
     free = {key: value for key, value in wanted.items() if getattr(chosen, key) == getattr(usual, key)}
     return replace(chosen, **free)  # type: ignore[arg-type]

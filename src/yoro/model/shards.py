@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from yoro import limits
+from yoro.data.examples import listed
 from yoro.errors import InputError, StoreError
 from yoro.files.atomic import write_file
 from yoro.files.reading import read_bounded, refuse_damaged
@@ -95,18 +96,37 @@ def parts_of(history: Sequence[Json]) -> list[str]:
 
 
 def missing_shares(shard: Shard) -> list[str]:
-    """Notes on data whose shares are only partly present."""
-    shares, notes = shard.facts.get(SHARES), []
-    for entry in shares.values() if isinstance(shares, dict) else ():
-        of, have = (entry.get("of"), entry.get("have")) if isinstance(entry, dict) else (None, None)
-        if not isinstance(of, int) or not isinstance(have, list):
-            continue
-        missing = sorted(set(range(1, min(of, limits.SHARES) + 1)) - {i for i in have if isinstance(i, int)})
+    """Notes on data whose shares are only partly present, and on the classes that vanish with the others."""
+    notes, there = [], set(shard.gathered.statistics.classes)
+    for of, have, classes in _shares(shard.facts):
+        missing = sorted(set(range(1, min(of, limits.SHARES) + 1)) - have)
         if missing:
             named = ", ".join(map(str, missing[:SHOWN])) + (", ..." if len(missing) > SHOWN else "")
             are = "is" if len(missing) == 1 else "are"
             notes.append(f"{len(missing):,} of {of:,} parts of the same data {are} missing: {named}.")
+            if gone := listed(sorted(set(classes) - there)):
+                notes[-1] += f" Without {'it' if len(missing) == 1 else 'them'} these classes have no image: {gone}."
     return notes
+
+
+def told_parts(shard: Shard) -> str:
+    """Which parts of the data a shard covers, in words.
+
+    A part of data that were shared out is known by its number; any other is only counted.
+    """
+    shares = [f"{', '.join(map(str, sorted(have)[:SHOWN]))}{', ...' * (len(have) > SHOWN)} of {of:,}"
+              for of, have, _ in _shares(shard.facts)]  # fmt: skip
+    return "; ".join(shares) or f"{len(shard.parts):,}"
+
+
+def _shares(facts: Json) -> Iterator[tuple[int, set[int], list[str]]]:
+    """Of each data of which shares are here: how many shares there are, which are here, and the classes of all."""
+    shares = facts.get(SHARES)
+    for entry in shares.values() if isinstance(shares, dict) else ():
+        of, have = (entry.get("of"), entry.get("have")) if isinstance(entry, dict) else (None, None)
+        if isinstance(of, int) and isinstance(have, list):
+            classes = entry.get("classes")
+            yield of, {i for i in have if isinstance(i, int)}, list(classes) if isinstance(classes, dict) else []
 
 
 def joined_facts(one: Json, two: Json, depth: int = DEPTH) -> Json:

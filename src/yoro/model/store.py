@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.reservoir import Reservoir
 from yoro.discriminant.rules import RULES
-from yoro.discriminant.semi_supervised import PileChoice
 from yoro.environment import __version__
 from yoro.errors import InputError, StoreError, one_line
 from yoro.files.atomic import check_writable, drafted_folder, recovered, write_file
@@ -36,7 +35,10 @@ from yoro.prompts.prompt import restore_prompt
 from yoro.text.banks import Bank, check_sentences
 from yoro.text.encoded_bank import EncodedBank
 
-FORMAT = 4  # what this version reads; a model is written in the least format that can hold it
+if TYPE_CHECKING:
+    from yoro.discriminant.semi_supervised import PileChoice
+
+FORMAT = 5  # what this version reads; a model is written in the least format that can hold it
 BANK = "bank.json"  # the sentences, readable as a bank again
 KINDS = {
     f"{kind}.safetensors": f"yoro-{kind}" for kind in ("mapping", "statistics", "reservoir", "pile", "prompt", "bank")
@@ -211,6 +213,8 @@ def _config(model: Model, digests: dict[str, str]) -> Json:
 
 def _format(model: Model) -> int:
     """The least format that can hold a model."""
+    if (model.origin.transform or {}).get("published"):
+        return 5
     if model.gathered.pile is not None:
         return 4
     if "readings" in model.origin.source or model.choice.parts:
@@ -345,6 +349,8 @@ def _choice(config: Json, layout: Layout | None) -> Choice:
 
 def _pile(table: Json) -> PileChoice:
     """How unlabelled responses are used."""
+    from yoro.discriminant.semi_supervised import PileChoice
+
     before, after = (None if table[key] is None else _number(table[key], 0, 1) for key in ("before", "after"))
     used, unlike, rounds = (int(_number(table[key], 0, 1e15)) for key in ("used", "unlike", "rounds"))
     readings = tuple(_number(weight, 0, 1) for weight in _list(table["readings"]))

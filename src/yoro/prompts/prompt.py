@@ -15,7 +15,6 @@ from reprlib import repr  # a hostile value may be very long
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from yoro import limits
 from yoro.errors import InputError, StoreError
@@ -121,6 +120,8 @@ class Prompt:
 
     @cached_property
     def _addend(self) -> Program:
+        from scipy.special import expit
+
         program = self.current_program().astype(np.float64)
         values = program * np.array(self.std) if self.name == "watermark" else expit(program)
         addend: Program = (values * self.mask()).astype(np.float32)

@@ -21,7 +21,7 @@ from yoro.data.processes import DecoderPool
 from yoro.environment import __version__, cores
 from yoro.errors import ImageError, one_line
 from yoro.http.errors import busy, handle_errors
-from yoro.http.guard import Access, Guard, Log
+from yoro.http.guard import PAGE_HEADERS, WITHOUT_TOKEN, Access, Guard, Log
 from yoro.http.priority import lower_priority
 from yoro.http.settings import ServeSettings
 from yoro.http.uploads import Upload, read_uploads
@@ -32,6 +32,7 @@ from yoro.serve.feedback import learn
 from yoro.serve.hot_reload import Current, hot_reload
 from yoro.serve.idempotency import HEADER, IdempotentResponses
 from yoro.serve.metrics import Metrics
+from yoro.serve.pages import FACTS, OPEN, add_pages, page_facts
 from yoro.serve.response_service import FixedSource, ServedSource
 from yoro.serve.schemas import Feedback, Health, ModelFacts, Predictions, Responses, SourceFacts, described
 from yoro.serve.served_model import Answered, Served
@@ -93,6 +94,12 @@ class Service:
         if question.unknown is None and question.coverage is None:
             return served.predictions(answers, question)
         return await self._run(self.slow_work, served.predictions, answers, question)
+
+    async def page_facts(self) -> Json:
+        """What the page to try the model must know of it."""
+        served = self.current.served
+        assert isinstance(served, Served)  # a backbone alone has no such page
+        return await self._run(self.slow_work, page_facts, served)
 
     async def learn(self, served: Served | ServedSource, seen: Sequence[AnsweredUpload], label: str) -> Json:
         """Add images to the model under a label."""
@@ -156,6 +163,7 @@ def make_app(service: Service, token: str | None, log: Log) -> Guard:
     if isinstance(service.current, Current):
         _add_predictions(api, service)
         _add_model(api, service.current, service.settings)
+        api.get(FACTS, include_in_schema=False)(service.page_facts)
     else:
         _add_source(api, service.current)
     if service.settings.feedback:
@@ -173,6 +181,7 @@ def make_app(service: Service, token: str | None, log: Log) -> Guard:
 
     app.include_router(api)
     handle_errors(app)
+    add_pages(app, service.settings, tryable=isinstance(service.current, Current), token=token is not None)
     description = json.dumps(app.openapi()).encode()
 
     @app.get("/openapi.json", include_in_schema=False)
@@ -180,7 +189,8 @@ def make_app(service: Service, token: str | None, log: Log) -> Guard:
         return Response(description, media_type="application/json")
 
     service.metrics.routes = frozenset(str(getattr(route, "path", "")) for route in app.routes)
-    return Guard(app, service.settings, Access(token), log, service.metrics.request)
+    access = Access(token, open=WITHOUT_TOKEN | OPEN, headers=PAGE_HEADERS)
+    return Guard(app, service.settings, access, log, service.metrics.request)
 
 
 def _add_predictions(api: APIRouter, service: Service) -> None:

@@ -38,6 +38,7 @@ def _serve(
         current.tell = tell
         app = make_app(Service(current, settings, Metrics()), token, log)
         tell(f"Serving {what} on {address}; Ctrl-C stops it.")
+        tell(f"Try it at {address}/ in a browser; its API is described at {address}/docs.")
         if not settings.local and token is None:
             tell("Anyone who can reach this machine may use it; set a token (--token-file) to restrict access.")
         return app

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
 from yoro.discriminant.readings import LOGITS, Layout, unit_rows
@@ -179,6 +178,8 @@ class _Residuals:
 
     def distances(self, slope: float, target: float) -> Array:
         """Squared distances (all, k) to the means in `(slope r'r + target I)^-1`, the kept without themselves."""
+        from scipy.linalg import cholesky, solve_triangular
+
         core = cholesky(self.products + target / slope * np.eye(len(self.kept)), lower=True)
         half = solve_triangular(core, self.with_all, lower=True)  # (n, all)
         half_means = half[:, self.kept] @ self.average.T  # (n, k)

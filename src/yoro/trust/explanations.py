@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.decoding import decode
 from yoro.data.examples import Example
 from yoro.data.find import find
+from yoro.data.processes import decode_fenced
 from yoro.data.response_streams import is_response_data
 from yoro.discriminant.evidence import mapping_at
 from yoro.errors import InputError, did_you_mean
@@ -248,7 +248,7 @@ class ExplanationStream:
         if not self._asked.occlusion:
             return one
         pipeline, classes = self._classifier.pipeline, self._classifier.names
-        image = decode(self.pictures[one.name].image, pipeline.geometry, name=one.name)
+        image = decode_fenced(self.pictures[one.name].image, pipeline.geometry, one.name)
         first, second = classes.index(one.label), classes.index(one.second)
 
         def score(responses: NDArray[np.floating]) -> Array:

@@ -36,9 +36,9 @@ class Correction:
     new: str | None  # None: it is removed
     digest: bytes = b""  # of its content, where the list tells
 
-    def file(self, folder: Path) -> Path:
-        """Its file: beside the list, which lies in `folder`, or from the working directory."""
-        return folder / self.name if (folder / self.name).is_file() else Path(self.name)
+    def file(self, list_: Path) -> Path:
+        """Its file, as the list that it stands in names it."""
+        return beside(list_, self.name)
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,11 @@ class Exchange:
         return replace(kept, labels=np.array([label for label in self.new if label is not None], dtype=np.str_))
 
 
+def beside(list_: Path, name: str) -> Path:
+    """The file that a list names: beside the list, or from the working directory."""
+    return list_.parent / name if (list_.parent / name).is_file() else Path(name)
+
+
 def clean(classifier: OpenModel, path: str | Path, *, loading: Loading = HERE) -> tuple[Change, Exchange]:
     """Apply a reviewed list or an undo file; returns the change, and the exchange for `write_undo`."""
     file = Path(path)
@@ -61,7 +66,7 @@ def clean(classifier: OpenModel, path: str | Path, *, loading: Loading = HERE) -
         done = _read_undo(file, classifier.model.statistics.width)
         change = classifier.change("clean", remove=done.after.batch(), add=done.before.batch())
     else:
-        done = _exchange(classifier, read_corrections(file), file.parent, loading)
+        done = _exchange(classifier, read_corrections(file), file, loading)
         change = classifier.change("clean", remove=done.before.batch(), add=done.after.batch())
     gone = sum(label is None for label in done.new)
     moved, away = counted(len(done.new) - gone, "example"), "put back" if file.suffix == SUFFIX else "removed"
@@ -78,7 +83,7 @@ def read_corrections(path: Path) -> list[Correction]:
                 f"{where}: no column {lacking[0]!r}. Expected path, label, action and, to relabel, proposed, "
                 "as `yoro issues DATA --out LIST` writes them."
             )
-        values = {key: _plain(row.get(key)) for key in ("path", "label", "action", "proposed", "digest")}
+        values = {key: plain_cell(row.get(key)) for key in ("path", "label", "action", "proposed", "digest")}
         action = values["action"].lower() or KEEP
         if action not in ACTIONS:
             raise InputError(f"{where}: unknown action {action!r}; use relabel, remove or keep.")
@@ -107,19 +112,19 @@ def _correction(values: dict[str, str], action: str, where: str) -> Correction:
     return Correction(values["path"], label, new, content)
 
 
-def _plain(value: object) -> str:
+def plain_cell(value: object) -> str:
     """A cell without the quote that protects spreadsheets from formulas."""
     text = "" if value is None else storable(str(value)).strip()
     return text[1:] if text[:1] == "'" and text[1:2] in FORMULA else text
 
 
-def _exchange(classifier: OpenModel, wanted: Sequence[Correction], folder: Path, loading: Loading) -> Exchange:
+def _exchange(classifier: OpenModel, wanted: Sequence[Correction], list_: Path, loading: Loading) -> Exchange:
     """The corrections with the responses of their examples; files are looked up beside the list, then here."""
     need_ledger(classifier.model, "clean")
     listed = [one for one in wanted if one.digest]
     labels, names = [one.label for one in listed], [one.name for one in listed]
     classifier.model.ledger.check([one.digest for one in listed], labels, names)
-    examples = [Example(one.file(folder), one.label, one.name) for one in wanted]
+    examples = [Example(one.file(list_), one.label, one.name) for one in wanted]
     digests = [one.digest for one in wanted]
     before, _ = responses_of(classifier, examples, replace(loading, strict=True), digests=digests)
     for one, content in zip(wanted, before.digests, strict=True):

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
 from yoro.data.thumbnails import thumbnail_of
 from yoro.discriminant.calibration import margins
@@ -22,9 +23,12 @@ from yoro.trust.out_of_distribution import left_out_scores
 
 Array = NDArray[np.float64]
 
-LABEL, OUTLIER, DUPLICATE, NEAR = "label", "outlier", "duplicate", "near duplicate"
-KINDS: Final = (LABEL, OUTLIER, DUPLICATE, NEAR)
-SHARE = 0.1  # of the examples that are ranked at least, even if their labels agree
+LABEL, HARD, OUTLIER, DUPLICATE, NEAR = "label", "hard photo", "outlier", "duplicate", "near duplicate"
+KINDS: Final = (LABEL, HARD, OUTLIER, DUPLICATE, NEAR)
+MOST_WRONG = 0.5  # share of the labels that may be wrong
+TEMPERATURES = (np.log(0.2), np.log(2.0))  # logarithms of those that are tried
+TINY = 1e-300
+LIKELY = 64  # classes of an example, by probability, that count for the expected number of wrong labels
 ALIKE = 0.35  # near duplicates are closer than this share of the usual distance to the nearest neighbour
 FAR = 3.0  # outliers score this many interquartile ranges above the upper quartile
 BLOCK = 1024  # rows compared at a time
@@ -36,7 +40,7 @@ MOST_PAIRS = 10_000  # near duplicates that are listed
 class Issue:
     """An example to review; `score` ranks the issues of one kind, the largest first.
 
-    For a label it is the margin: the log odds of the best other class against the label.
+    For a label and for a hard photo it is the margin: the log odds of the best other class against the label.
     """
 
     kind: str
@@ -97,11 +101,16 @@ class Issues(Result):
     def pred_probs(self) -> Array:
         return np.exp(self.left_out.log_probabilities)
 
+    @property
+    def wrong_labels(self) -> str:
+        """How many labels are expected to be wrong, in words; those are the issues of kind label."""
+        count = len(self.of(LABEL))
+        return f"about {counted(count, 'wrong label')}" if count else "no clearly wrong label"
+
     def headline(self) -> str:
-        counts = [f"{len(found):,} {kind}" for kind in KINDS if (found := self.of(kind))]
-        doubtful = sum(issue.score > 0 for issue in self.of(LABEL))
-        told = f"{counted(len(self.found), 'issue')} in {counted(len(self.names), 'example')}"
-        return f"{told} ({', '.join(counts) or 'none'}); another class is more probable for {doubtful:,} labels."
+        others = [counted(len(found), kind) for kind in KINDS[1:] if (found := self.of(kind))]
+        told = ", ".join([self.wrong_labels, *others])
+        return f"{told[0].upper()}{told[1:]} in {counted(len(self.names), 'example')}."
 
     def tables(self) -> list[Table]:
         """The issues, the most suspicious of each kind first."""
@@ -123,12 +132,47 @@ def find_issues(classifier: OpenModel, data: object, *, loading: Loading = HERE,
 
 
 def _labels(answers: LeftOutExamples) -> list[Issue]:
-    """The most doubtful labels: all for which another class is more probable, and at least a tenth."""
+    """Examples for which another class is more probable than the label, the largest margin first.
+
+    As many as are expected to be wrong are label issues; the others are hard photos.
+    """
     if not len(answers.examples):
         return []
     margin, best = margins(answers.log_probabilities, answers.truth)
-    many = max(int((margin > 0).sum()), round(SHARE * len(margin)))
-    return [_issue(answers, LABEL, int(i), int(best[i]), float(margin[i])) for i in np.argsort(-margin)[:many]]
+    strong = round(expected_wrong_labels(answers.log_probabilities, answers.truth))
+    order = [i for i in np.argsort(-margin).tolist() if margin[i] > 0]
+    return [
+        _issue(answers, LABEL if rank < strong else HARD, i, int(best[i]), float(margin[i]))
+        for rank, i in enumerate(order)
+    ]
+
+
+def expected_wrong_labels(log_probabilities: Array, truth: NDArray[np.intp]) -> float:
+    """How many labels are expected to be wrong, by leave-one-out log-probabilities (n, classes) and labels (n,).
+
+    A share of the labels is taken to be drawn at random from the other classes. That share, and the temperature of the
+    answers, which was fitted as if all labels were right, are those of the greatest likelihood of the labels given.
+    """
+    n, classes = log_probabilities.shape
+    if n == 0 or classes < 2:
+        return 0.0
+    own = log_probabilities[np.arange(n), truth]
+    likely = np.sort(log_probabilities, axis=1)[:, -LIKELY:]
+
+    def loss(log_temperature: float) -> tuple[float, float]:
+        """The best negative log-likelihood at a temperature, and the share of wrong labels there."""
+        scale = np.exp(-log_temperature)
+        normaliser = np.logaddexp.reduce(scale * likely, axis=1)
+        right = np.exp(np.minimum(scale * own - normaliser, 0.0))
+        random = (1.0 - right) / (classes - 1)
+        found = minimize_scalar(
+            lambda share: -np.log((1.0 - share) * right + share * random + TINY).sum(),
+            bounds=(0.0, MOST_WRONG), method="bounded",
+        )  # fmt: skip
+        return float(found.fun), float(found.x)
+
+    best = minimize_scalar(lambda value: loss(value)[0], bounds=TEMPERATURES, method="bounded")
+    return float(n * loss(float(best.x))[1])
 
 
 def _outliers(answers: LeftOutExamples, model: Model) -> list[Issue]:
@@ -173,6 +217,8 @@ def near_duplicates(
     responses: NDArray[np.floating], digests: Sequence[bytes], layout: Layout
 ) -> list[tuple[float, int, int]]:
     """`near_pairs` of responses (n, width) by their features; at most the nearest MOST_PAIRS."""
+    if not len(responses):
+        return []
     return near_pairs(_compared(responses, layout), digests)[:MOST_PAIRS]
 
 

@@ -46,11 +46,21 @@ class FittedImages:
         if self._members is None:
             return [()] * len(responses)
         cosines = unit_rows(responses[:, self._part] - self._centre) @ self._rows.T
-        order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+        order = np.argsort(-cosines, axis=1, kind="stable")
         return [
-            tuple(self._neighbour(j, float(row[j])) for j in best)
-            for row, best in zip(cosines, order.tolist(), strict=True)
+            tuple(self._neighbour(j, float(row[j])) for j in self._unlike(best, count))
+            for row, best in zip(cosines, order, strict=True)
         ]
+
+    def _unlike(self, best: NDArray[np.intp], count: int) -> list[int]:
+        """The first so many of different contents."""
+        assert self._members is not None
+        found: dict[bytes, int] = {}
+        for j in best.tolist():
+            if len(found) == count:
+                break
+            found.setdefault(self._members.digests[j], j)
+        return list(found.values())
 
     def _neighbour(self, j: int, cosine: float) -> Neighbour:
         assert self._members is not None

@@ -26,15 +26,6 @@ EQUAL = 1e-9  # of the largest number of a mapping, or of 1: two that differ by 
 MODEL, REMOVED, LEDGER, DATA, FIT = "model", "list", "contents", "data", "fit"
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One check, whether it holds, and a sentence on it."""
-
-    what: str
-    holds: bool
-    said: str
-
-
 @dataclass(frozen=True, repr=False)
 class Verification(Result):
     """Whether a receipt holds, and the checks behind it."""
@@ -62,6 +53,15 @@ class Verification(Result):
         return {
             "holds": self.holds, "findings": findings, "difference": self.difference, "uncertain": list(self.uncertain),
         }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check, whether it holds, and a sentence on it."""
+
+    what: str
+    holds: bool
+    said: str
 
 
 def verify(
