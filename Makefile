@@ -8,6 +8,9 @@ BIN := .venv/bin
 endif
 EXTRAS := torch,clip,serve,ray,endpoint,parties,bench,heif,plot
 
+# Where Python is told to keep no compiled modules, every process of the tests would compile scipy and torch anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # uv takes a quarter of pip's time. Where it cannot be had, or fails, pip installs.
 install = $(BIN)/uv pip install --quiet --python .venv $(1) || $(BIN)/python -m pip install --quiet $(1)
 
@@ -17,15 +20,16 @@ demo: .venv/base.stamp
 	$(BIN)/yoro demo --force
 
 test: .venv/dev.stamp .venv/pages.stamp
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m "not long"
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder -m "not long"
 
 test-all: .venv/dev.stamp .venv/pages.stamp
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder --hypothesis-profile thorough
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy tests/api/typed_use.py
 	$(BIN)/lint-imports
 
 bench: .venv/dev.stamp
@@ -62,7 +66,7 @@ site: .venv/dev.stamp
 	-$(BIN)/python -m pip install --quiet --constraint constraints.txt uv
 	touch $@
 
-.venv/base.stamp: .venv/made.stamp pyproject.toml constraints.txt
+.venv/base.stamp: .venv/made.stamp pyproject.toml hatch_build.py constraints.txt
 	$(call install,--constraint constraints.txt --editable .)
 	touch $@
 
@@ -72,9 +76,9 @@ site: .venv/dev.stamp
 	-$(call install,--constraint constraints.txt --no-deps paddlelabel_ml)
 	touch $@
 
-# Chromium and two npm packages for the tests of pages. Where they cannot be had, those tests are skipped and say so.
+# Chromium, two npm packages and two small programs for the tests of pages. Where they cannot be had, those tests are skipped and say so.
 .venv/pages.stamp: .venv/made.stamp tests/web/package.json
-	-wanted=$$(command -v chromium > /dev/null || echo chromium; command -v npm > /dev/null || echo nodejs npm); test -z "$$wanted" || { test "$$(id -u)" = 0 && apt-get update --quiet && \
+	-wanted=$$(command -v chromium > /dev/null || echo chromium; command -v npm > /dev/null || echo nodejs npm; command -v desktop-file-validate > /dev/null || echo desktop-file-utils; command -v curl > /dev/null || echo curl); test -z "$$wanted" || { test "$$(id -u)" = 0 && apt-get update --quiet && \
 		DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends $$wanted; }
 	-npm install --prefix tests/web --no-audit --no-fund --no-package-lock --ignore-scripts
 	touch $@

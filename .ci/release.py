@@ -21,7 +21,9 @@ NEEDED = (
     "CHANGELOG.md",
     "CITATION.cff",
     "pyproject.toml",
+    "hatch_build.py",
     "tests/conftest.py",
+    "src/yoro/web/engine/dist/ort-wasm-simd-threaded.wasm",
 )
 UNWANTED = ("node_modules", ".venv", "__pycache__", ".git/", "/dist/", "/build/")
 LARGEST = 10 * 2**20  # bytes; weights and results do not belong into a package of code
@@ -47,7 +49,9 @@ def check_contents(wheel: Path, sdist: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         installed = set(archive.namelist())
     missing = [name for name in NEEDED if name not in packed]
-    missing += [name for name in ("yoro/py.typed", "yoro/__main__.py") if name not in installed]
+    missing += [
+        name for name in ("yoro/py.typed", "yoro/__main__.py", "yoro/web/engine/package.json") if name not in installed
+    ]
     missing += [] if any(name.endswith("licenses/LICENSE") for name in installed) else ["LICENSE in the wheel"]
     unwanted = [name for name in packed | installed if any(part in f"/{name}" for part in UNWANTED)]
     unwanted += [name for name in installed if not name.startswith(("yoro/", "yoro_vr-"))]

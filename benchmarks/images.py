@@ -24,18 +24,18 @@ CLASSES = 20
 TRIALS = 200  # images by which decoding and the bare forward pass are priced
 
 
-def write_photos(folder: Path, count: int, width: int, height: int) -> Path:
-    """`count` JPEG crops of real photographs, of the given size, in CLASSES folders."""
+def write_photos(folder: Path, count: int, width: int, height: int, classes: int = CLASSES) -> Path:
+    """`count` JPEG crops of real photographs, of the given size, in a folder per class."""
     rng = np.random.default_rng(0)
     photos = [np.asarray(image) for image in load_sample_images().images]
-    for label in range(CLASSES):
+    for label in range(classes):
         (folder / f"class {label:02d}").mkdir(parents=True)
     for i in range(count):
         photo = photos[i % len(photos)]
         side = int(rng.integers(150, 400))
         top, left = rng.integers(0, photo.shape[0] - side), rng.integers(0, photo.shape[1] - side)
         crop = Image.fromarray(photo[top : top + side, left : left + side]).resize((width, height))
-        crop.save(folder / f"class {i % CLASSES:02d}" / f"{i:05d}.jpg", quality=90)
+        crop.save(folder / f"class {i % classes:02d}" / f"{i:05d}.jpg", quality=90)
     return folder
 
 

@@ -35,6 +35,11 @@ def medians(*tasks: Callable[[], object], repeats: int = 5) -> list[float]:
     return [statistics.median(times) for times in seconds]
 
 
+def processor_seconds() -> float:
+    """Seconds that this process has computed, and those of its children that have ended."""
+    return sum(os.times()[:4])
+
+
 def rounds(*tasks: Callable[[], object], repeats: int = 5) -> list[tuple[list[float], list[float]]]:
     """Seconds by the clock and of the processor, of each task in each round; each round begins with another task."""
     found: list[tuple[list[float], list[float]]] = [([], []) for _ in tasks]

@@ -1,9 +1,10 @@
 """What can be trusted: calibration, sets of labels, unknown images, wrong labels; each measured on images set aside.
 
-Run: python trust.py [FOLDER ...] [--draws 5] [--test 300] [--only unknown]
+Run: python trust.py [FOLDER ...] [--draws 5] [--test 300] [--only unknown|planted]
 
 Images as in accuracy.py. Of every draw 5 or 16 images a class are fitted, and images that were not are answered.
-Unknown: a third of the classes is hidden; the usual out-of-distribution score beside the one that is chosen.
+Planted: labels are made wrong, and their number is told. Unknown: a third of the classes is hidden; the usual
+out-of-distribution score beside the one that is chosen.
 """
 
 from __future__ import annotations
@@ -30,11 +31,14 @@ from yoro.model.settings import FitSettings, SolveSettings
 from yoro.model.solve import solve
 from yoro.trust.conformal_sets import left_out_sets
 from yoro.trust.detector_choice import auroc, choose_terms
+from yoro.trust.label_issues import expected_wrong_labels
 from yoro.trust.out_of_distribution import left_out_scores, usual_term
 
 COVERAGE = 0.9
 LOST = 0.05  # of the known images, by --unknown
 FLIPPED = 0.05  # of the labels
+PLANTED = (0.0, 0.01, 0.04, 0.1)  # shares of wrong labels whose number is to be told
+PLANTED_SHOTS = 40  # images a class, as many as there are
 FIRST, REVIEWED = 0.10, 0.07  # of the ranking
 
 
@@ -137,12 +141,65 @@ def wrong_labels(drawn: Drawn, test: np.ndarray, seed: int) -> list[float]:
     return [float(caught), float(right), *accuracies]
 
 
+def told(
+    responses: np.ndarray, labels: np.ndarray, layout: Layout, share: float, alike: bool, seed: int
+) -> list[float]:
+    """Planted wrong labels, how many are expected, listed as wrong and planted, and listed where none is cut.
+
+    alike : whether a wrong label is the class that the clean model holds most probable besides the right one.
+    """
+    rng = np.random.default_rng(seed)
+    rows = draw(labels, len(labels), PLANTED_SHOTS, seed)
+    clean, mine = labels[rows], responses[rows]
+    logs, order = left_out_logs(layout, mine, clean)
+    classes = np.unique(clean)
+    _, second = margins(logs, class_codes(clean[order].tolist(), tuple(classes)))
+    other = dict(zip(order.tolist(), second.tolist(), strict=True))
+    flipped = rng.permutation(len(rows))[: round(share * len(rows))]
+    given = clean.copy()
+    for i in flipped.tolist():
+        given[i] = classes[other[i]] if alike and i in other else rng.choice(classes[classes != clean[i]])
+    logs, order = left_out_logs(layout, mine, given)
+    truth = class_codes(given[order].tolist(), tuple(classes))
+    expected, (margin, _) = expected_wrong_labels(logs, truth), margins(logs, truth)
+    strong = order[np.argsort(-margin)[: min(round(expected), int((margin > 0).sum()))]]
+    return [len(flipped), expected, float(np.isin(strong, flipped).sum()), float((margin > 0).sum())]
+
+
+def left_out_logs(layout: Layout, responses: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Leave-one-out log-probabilities of a default fit, and the rows that they are of."""
+    model = fitted(layout, responses, labels)
+    found = model.left_out()
+    assert found is not None
+    assert model.reservoir is not None
+    members = model.reservoir.members()
+    where = {digest: i for i, digest in enumerate(row_digests(responses))}
+    order = np.array([where[members.digests[row]] for row in found.rows])
+    return log_probabilities(found.scored.scores, model.choice.temperature), order
+
+
+def print_planted(data: Sequence[tuple[Task, np.ndarray, np.ndarray]], layout: Layout, draws: int) -> None:
+    """The table of planted wrong labels."""
+    rows = []
+    for task, responses, labels in data:
+        for alike in (False, True):
+            for share in PLANTED if not alike else PLANTED[2:3]:
+                each = [told(responses, labels, layout, share, alike, seed) for seed in range(draws)]
+                planted, expected, hits, errors = np.mean(each, axis=0)
+                precision = f"{100 * hits / round(expected):.0f}" if round(expected) else "-"
+                recall = f"{100 * hits / planted:.0f}" if planted else "-"
+                how = "the likeliest other class" if alike else "any other class"
+                rows.append([task.name, how, f"{planted:.0f}", f"{expected:.1f}", precision, recall, f"{errors:.0f}"])
+    columns = ["data", "taken for", "planted", "expected", "precision (%)", "recall (%)", "another class more probable"]
+    print_table(f"Wrong labels among at most {PLANTED_SHOTS} images a class, means of {draws} draws", columns, rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--test", type=int, default=300, help="images answered a draw")
-    parser.add_argument("--only", choices=("unknown",), help="measure this alone")
+    parser.add_argument("--only", choices=("unknown", "planted"), help="measure this alone")
     options = parser.parse_args()
     warnings.simplefilter("ignore", LabelWarning)
     print_machine()
@@ -151,6 +208,10 @@ def main() -> None:
     for task in tasks(options.folders):
         found = read(task, pipeline)
         data.append((task, found.responses, np.array([e.label for e in (*task.pool, *task.test)])))
+    if options.only != "unknown":
+        print_planted(data, pipeline.layout, options.draws)
+    if options.only == "planted":
+        return
     rows: dict[str, list[list[str]]] = {name: [] for name in ("calibration", "sets", "unknown", "labels")}
     for task, responses, labels in data:
         everything = np.arange(len(labels))
