@@ -209,17 +209,17 @@ def test_a_broken_image_is_an_error_in_python_predictions(fitted, tmp_path):
 
 
 def test_a_model_cannot_make_us_run_code(tmp_path, folder, new, monkeypatch):
-    (tmp_path / "mine.py").write_text(
+    (tmp_path / "coarse_pixels.py").write_text(
         "import numpy as np\ndef respond(images):\n    return images.reshape(len(images), -1)[:, ::5000].astype('f4')\n"
         "respond.side = 64\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    classifier = yoro.fit(folder, source="callable:mine:respond")
+    classifier = yoro.fit(folder, source="callable:coarse_pixels:respond")
     classifier.save(tmp_path / "m.yoro")
     with pytest.raises(SourceError, match="runs code"):
         yoro.load(tmp_path / "m.yoro").predict(new)
-    allowed = yoro.load(tmp_path / "m.yoro", source="callable:mine:respond")
+    allowed = yoro.load(tmp_path / "m.yoro", source="callable:coarse_pixels:respond")
     assert allowed.predict(new) == classifier.predict(new)
 
 

@@ -57,3 +57,16 @@ def test_where_no_class_could_lack_an_image_nothing_is_invented():
     statistics = ResponseStatistics()
     statistics.update(np.eye(3), np.array(["a", "b", "c"]))
     assert simulated_members(statistics, dense_spectrum(statistics)) is None
+
+
+def test_a_class_that_is_renamed_keeps_its_members():
+    rng = np.random.default_rng(0)
+    responses, labels = rng.normal(size=(30, 5)), np.array(["a", "b", "c"])[rng.integers(0, 3, 30)]
+    found = []
+    for names in ({"a": "a", "b": "b", "c": "c"}, {"a": "z", "b": "b", "c": "a"}):
+        statistics = ResponseStatistics()
+        statistics.update(responses, np.array([names[label] for label in labels]))
+        members = simulated_members(statistics, dense_spectrum(statistics))
+        found.append({old: members.responses[members.labels == new] for old, new in names.items()})
+    for label in "abc":
+        np.testing.assert_allclose(found[0][label], found[1][label], atol=1e-9)

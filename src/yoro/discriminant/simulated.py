@@ -23,14 +23,16 @@ def simulated_members(statistics: ResponseStatistics, spectrum: Spectrum) -> Mem
     """Members of the classes in proportion to their counts; None if no class could lack one.
 
     They are drawn in the coordinates of the responses, so that equal sums give equal members, whatever the signs and
-    the order of eigenvectors.
+    the order of eigenvectors; and for the classes in an order that comes from their means, so that a class that is
+    renamed keeps its own.
     """
-    counts = statistics.counts
-    codes = np.repeat(np.arange(len(counts)), _shares(counts))
+    counts, generator = statistics.counts, np.random.default_rng(SEED)
+    order = np.argsort(statistics.means @ generator.standard_normal(statistics.width))
+    codes = np.repeat(order, _shares(counts)[order])
     rank = spectrum.values > EPSILON * spectrum.width * spectrum.values.max()
     if not len(codes) or not rank.any():
         return None
-    drawn = np.random.default_rng(SEED).standard_normal((len(codes), statistics.width))
+    drawn = generator.standard_normal((len(codes), statistics.width))
     directions = drawn @ spectrum.basis[:, rank]
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     leverage = np.minimum(rank.sum() / statistics.total, 1.0 - 1.0 / counts[codes])
