@@ -417,7 +417,7 @@ MOMENTS = {  # functions of the writing of checkpoints, and the call of each tha
     "some": ["_sync 8", "_exchange 2"],
     "many": [
         "_beside 1", "_beside 3", "_sync 1", "_sync 11", "_move_into_place 1", "_flush 5", "_exchange 1", "_remove 4",
-        "_take_after 9", "_clean 6",
+        "_take_after 9", "_clean 2",
     ],
 }  # fmt: skip
 
