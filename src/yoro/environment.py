@@ -37,10 +37,10 @@ def install(extra: str, prefix: str = sys.prefix) -> str:
     """What to type for an extra, in the folder that this package was installed from, by what made its environment.
 
     >>> install("torch", "/usr")
-    "pip install '.[torch]' in the folder of the sources"
+    "pip install '.[torch]' in YORO's source folder"
     """
     made = [command for left, command in INSTALLERS.items() if (Path(prefix) / left).is_file()]
-    return f"{made[0] if made else 'pip install'} '.[{extra}]' in the folder of the sources"
+    return f"{made[0] if made else 'pip install'} '.[{extra}]' in YORO's source folder"
 
 
 def cores() -> int:

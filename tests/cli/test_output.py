@@ -5,7 +5,12 @@ import pty
 import subprocess
 import sys
 
+import pytest
+
 from child import finish
+from yoro.cli.app import main
+from yoro.cli.issues import MOST_ON_SCREEN, _screen
+from yoro.cli.output import interruptible
 
 TALK = "from yoro.cli.output import passing\nfor name in ('first\\n', 'second', ''):\n    passing(name)"
 
@@ -19,3 +24,56 @@ def test_what_passes_is_one_line_on_a_terminal_and_nothing_in_a_log():
     assert "second" in shown
     assert "\n" not in shown
     assert finish("-c", TALK).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        ("", "interrupted. Nothing was written."),
+        ("3 answers are kept.", "interrupted. 3 answers are kept."),
+        ("interrupted, with 2 images in sorted.", "interrupted, with 2 images in sorted."),
+    ],
+)
+def test_an_interrupt_says_once_what_was_kept(raised, told):
+    with pytest.raises(KeyboardInterrupt) as stopped, interruptible("Nothing was written."):
+        raise KeyboardInterrupt(*filter(None, [raised]))
+    assert str(stopped.value) == told
+
+
+def test_help_and_version_are_also_words(capsys):
+    main(["help"])
+    assert capsys.readouterr().out.startswith("Usage: yoro VERB")
+    main(["version"])
+    assert capsys.readouterr().out.startswith("yoro ")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["predict", "m.yoro", "--out"], "--out needs a value."),
+        (["fit", "d", "--out", "m.yoro", "--batch-size", "x"], 'expected a whole number, got "x"'),
+    ],
+)
+def test_a_wrong_value_is_named_in_plain_words(words, told, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_help_fills_its_paragraphs(capsys):
+    main(["issues", "--help"])
+    shown = capsys.readouterr().out
+    assert (
+        "that of --model.\n\n--fix opens a page on which you accept or keep what is proposed; every decision\n" in shown
+    )
+
+
+def test_issues_fit_a_screen():
+    rows = [{"path": f"{n}.jpg", "issue": "label", "proposed": "cat", "like": ""} for n in range(40)]
+    hard = [{"path": "h.jpg", "issue": "hard photo", "proposed": "dog", "like": ""}] * 80
+    lines = _screen(rows + hard).splitlines()
+    assert lines[0] == "0.jpg  label: cat"
+    assert len(lines) == MOST_ON_SCREEN + 2
+    assert "105 more" in lines[-2]
+    assert _screen([]) == "Nothing found."

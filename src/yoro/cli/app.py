@@ -79,6 +79,7 @@ EARLIER = {  # spellings that still work, and what is said of them
         "`yoro clean` is now `yoro issues --fix LIST --model M.yoro`, which moves the files as well.",
     ),
 }  # fmt: skip
+WRITE_AT_END = ("evaluate", "issues", "export", "explain", "advise", "compare", "respond")  # or not at all
 LEAST_MEMORY = 800 * 2**20  # address space to load the libraries and run the embedded backbone
 MEMORY_PER_CORE = 128 * 2**20  # and for the threads of each core
 NEAR = 0.75  # share of a memory limit from which on an unknown error counts as a lack of memory
@@ -108,8 +109,10 @@ def main(arguments: list[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     try:
-        if words[:1] == ["--version"]:
+        if words[:1] in (["--version"], ["version"]):
             print_text(f"yoro {__version__}")
         elif words[:1] in ([], ["-h"], ["--help"], ["--help-all"]):
             print_text(overview(whole=words[:1] == ["--help-all"]))
@@ -125,13 +128,15 @@ def main(arguments: list[str] | None = None) -> None:
         abandon_stdout()
         sys.exit(1)
     except KeyboardInterrupt as interrupt:
-        _fail(str(interrupt) or "interrupted.", 130)
+        at_end = words[:1] and words[0] in WRITE_AT_END and "--fix" not in words
+        _fail(str(interrupt) or f"interrupted.{' Nothing was written.' if at_end else ''}", 130)
     except Exception as error:
         memory = _lacks_memory(error)
         if debug or not (memory or isinstance(error, YoroError | OSError)):
             raise
         abandon_stdout()
-        _fail("out of memory. A smaller --batch-size needs less." if memory else one_line(error), 1)
+        folder = f"{error.filename} is a folder, not a file." if isinstance(error, IsADirectoryError) else ""
+        _fail("out of memory. A smaller --batch-size needs less." if memory else folder or one_line(error), 1)
     if not words:
         sys.exit(2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ from yoro.cli.output import (
     change_model,
     has_browser,
     name_skipped,
+    print_text,
     say,
     say_tracebacks,
     spoken_warnings,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from yoro.model.open_model import Change, OpenModel
 
+MOST_ON_SCREEN = 15  # issues printed on a terminal
 MOVED = ".moved"  # suffix of the journal of what a list moved
 REVIEW = "review"  # what --fix means without a list
 
@@ -181,13 +184,25 @@ def list_issues(
     for note in listed.left_out.notes:
         say(note, output.quiet)
     rows = (_row(issue.row(), found.before if found else "") for issue in listed)
-    write_rows(rows, kind, files.out)
+    if files.out is None and not output.as_json and sys.stdout.isatty():
+        print_text(_screen(list(rows)))
+    else:
+        write_rows(rows, kind, files.out)
     say(listed.headline(), output.quiet)
     if files.html is not None:
         from yoro.reports.issues_page import issues_html
 
         write_page(files.html, issues_html(listed, classifier.model.origin.name), output.quiet)
     return listed.left_out.skipped
+
+
+def _screen(rows: list[dict[str, object]]) -> str:
+    """For a terminal: what is worth a look, a line each, and where the rest is."""
+    worth = [row for row in rows if row["issue"] != "hard photo"][:MOST_ON_SCREEN]
+    lines = [f"{row['path']}  {row['issue']}: {row['like'] or row['proposed'] or ''}".rstrip(": ") for row in worth]
+    if len(rows) > len(worth):
+        lines.append(f"... and {len(rows) - len(worth):,} more, mostly hard photos; --out issues.csv lists all.")
+    return "\n".join([*lines, "Review them on a page: add --fix."] if rows else ["Nothing found."])
 
 
 def _row(row: dict[str, object], before: str) -> dict[str, object]:

@@ -157,7 +157,8 @@ def change_model(
     with locked(path, output.tell) if out is None else nullcontext():
         classifier = moved.load(path)
         before = classifier.model.statistics.total
-        with spoken_warnings(quiet):
+        unchanged = f"{path} is unchanged." if out is None else "Nothing was written."
+        with spoken_warnings(quiet), interruptible(unchanged):
             changed = change(classifier)
         classifier.save(target, force=output.force or out is None)
         if saved is not None:
@@ -191,6 +192,17 @@ def say_tracebacks(line: str) -> None:
     """The log of a page's server: a page polls all the time, so only errors are worth a line."""
     if line.startswith("Traceback"):
         say(line)
+
+
+@contextmanager
+def interruptible(kept: str) -> Iterator[None]:
+    """On Ctrl-C, say what was kept, unless a source on the network or a copy of files says it already."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        told = str(interrupt)
+        whole = told if told.startswith("interrupted") else f"interrupted. {told or kept}"
+        raise KeyboardInterrupt(whole) from None
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,6 +98,9 @@ def run_verb(words: list[str], debug: bool) -> None:
     """Run the verb that the words of a command name."""
     COLUMNS.whole = "--help-all" in words
     words = spelled_out(["--help" if word == "--help-all" else word for word in words])
+    if "--help" in words and words[0] in VERBS:  # paragraphs, not the lines of the source
+        page = app[words[0]]
+        page.help = "\n\n".join(textwrap.fill(" ".join(part.split()), 79) for part in page.help.split("\n\n"))
     verb, bound = _parse(words, debug)
     if words[0] in EARLIER and not {"--help", "-h", "--quiet", "-q"} & set(words):
         say(f"Note: {EARLIER[words[0]][-1]}")
@@ -130,7 +134,7 @@ def _parse(words: list[str], debug: bool) -> tuple[Callable[..., object], BoundA
         brought = [ELSEWHERE[name].format(name=name) for word in words if (name := word.partition("=")[0]) in ELSEWHERE]
         if words[0] == "fit" and brought and "Unknown option" in str(error):
             raise UsageError(brought[0]) from None
-        raise UsageError(_missing(error) or one_line(error)) from None
+        raise UsageError(_missing(error) or _plainly(one_line(error))) from None
     return verb, bound
 
 
@@ -140,6 +144,20 @@ def _unknown(word: str) -> str:
         return f"{word!r} is called `yoro {OTHERS[word.lower()]}` here."
     near = did_you_mean(word, [*VERBS, *GROUPS], alike=0.6, else_all=False)
     return f"Unknown command {word!r}. {near or '`yoro --help-all` lists the verbs.'}"
+
+
+def _plainly(told: str) -> str:
+    """What cyclopts says of a value, in plain words.
+
+    >>> _plainly('Command "predict" parameter --out requires an argument.')
+    '--out needs a value.'
+    >>> _plainly('Invalid value for --seed: unable to convert "x" into int.')
+    'Invalid value for --seed: expected a whole number, got "x".'
+    """
+    told = re.sub(r'^Command ".*?" parameter (\S+) requires an argument', r"\1 needs a value", told)
+    for kind, name in (("int", "a whole number"), ("float", "a number")):
+        told = re.sub(rf'unable to convert (".*?") into {kind}\b', rf"expected {name}, got \1", told)
+    return told
 
 
 def _missing(error: Exception) -> str:

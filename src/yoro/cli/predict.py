@@ -26,7 +26,7 @@ from yoro.cli.options import (
     WriteOptions,
     shown,
 )
-from yoro.cli.output import UsageError, print_json, print_text, say, tell_calls, tell_skipped, write_page
+from yoro.cli.output import UsageError, interruptible, print_json, print_text, say, tell_calls, tell_skipped, write_page
 from yoro.errors import InputError, counted
 from yoro.model.question import Question
 from yoro.option import Option
@@ -106,10 +106,14 @@ def predict(
         stream = attended(stream, found, classifier.model, pictures, rows.threshold, output.quiet)
     before = found.before if found else ""
     lines = (answer.row(rows.top, before=before) for batch in stream for answer in batch)
-    if pictures.asked and rows.out is None and rows.kind is None:  # the images are the answer
-        count = sum(1 for _ in lines)
-    else:
-        count = write_rows(lines, rows.format, rows.out)
+    printed = rows.out is None and not pictures.asked
+    with interruptible(
+        "Rows printed so far are complete; the rest was not answered." if printed else "Nothing was written."
+    ):
+        if pictures.asked and rows.out is None and rows.kind is None:  # the images are the answer
+            count = sum(1 for _ in lines)
+        else:
+            count = write_rows(lines, rows.format, rows.out)
     if rows.out is not None:
         say(f"{rows.out}: {counted(count, 'prediction')}.", output.quiet)
     tell_calls(classifier, output.quiet)

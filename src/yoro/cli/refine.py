@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from yoro.cli.arguments import Images, ModelPath, Out, given, given_for
 from yoro.cli.options import LABEL_FROM, SHARED, ReadingOptions, ReportOptions, shown
-from yoro.cli.output import print_json, say, spoken_warnings, tell_skipped, write_page
+from yoro.cli.output import print_json, resumable, say, spoken_warnings, tell_skipped, write_page
 from yoro.option import Option
 from yoro.refining.settings import RefineRun, RefineSettings
 
@@ -60,11 +60,11 @@ def refine(
     quiet, unfinished = output.quiet, out.with_name(f".{out.name}.part")
     check_target(out, force=output.force)
     output.check(output.html)
-    check_torch()
-    from yoro.refining.few_pass import refine
+    with resumable(unfinished), spoken_warnings(quiet):
+        check_torch()
+        from yoro.refining.few_pass import refine
 
-    run = RefineRun(reading, reading.source, reading.device, unfinished, wanted.resume, not quiet, output.tell)
-    with spoken_warnings(quiet):
+        run = RefineRun(reading, reading.source, reading.device, unfinished, wanted.resume, not quiet, output.tell)
         classifier = reading.load(model)
         images, deciding = given(data, wanted.label_from), given_for(wanted.val, wanted.label_from)
         refined, refinement = refine(classifier, images, deciding, settings, run)

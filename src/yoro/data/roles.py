@@ -290,7 +290,7 @@ def _rows_to_fit(train: Part, held: Part, rule: str | float, notes: list[str]) -
 
 def _fitted_too(count: int, rule: str | float) -> str:
     what = f"The {counted(count, 'validation example')} {_are(count)} fitted too"
-    return f"{what}: the rule {str(rule)!r} needs none held out."
+    return f"{what}; none has to be held out."
 
 
 def _few(

@@ -122,7 +122,8 @@ def _read(folder: Path, said: Path) -> Model:
         raise StoreError(f"{said} does not exist. {hint}")
     if not (folder / "config.json").is_file():
         raise StoreError(
-            f"{said} is not a model: it has no config.json. Models are written by `yoro fit --out NAME.yoro`."
+            f"{said} is not a model: it has no config.json. The model comes first, then the data. "
+            "Models are written by `yoro fit --out NAME.yoro`."
         )
     try:
         config = _read_config(folder)

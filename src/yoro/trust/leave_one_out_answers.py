@@ -114,7 +114,7 @@ def _as_fitted(examples: Collected, ledger: Ledger) -> tuple[Collected, NDArray[
     if not len(ledger):
         notes.append("This model stores no image hashes, so nothing is left out and the answers are optimistic.")
     elif not fitted.all():
-        notes.append(f"{counted((~fitted).sum(), 'image')} not in the model: answered without leaving anything out.")
+        notes.append(f"{counted((~fitted).sum(), 'image')} not in the model: judged by the model as it is.")
     return replace(examples, labels=np.array(labels, dtype=np.str_)), fitted, notes
 
 
