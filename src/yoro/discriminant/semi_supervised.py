@@ -47,6 +47,7 @@ FOLD_SCORES = 100_000  # scores of unlabelled responses in a fold, at most
 PAIR = 2  # labels of a class from which on the mapping of the labels alone has a share in the answer
 FEW = 3  # labels of a class below which the mapping of the labels alone has no say in the responsibilities
 STANDARD_ERRORS = 2.0  # by which another choice must be better than the usual one
+UNSURE = 0.3  # accuracy of the labels alone below which few labels, too, must show what the pile is worth
 WORTH = 1.0  # standard errors by which the pile must beat the labels alone: folds have fewer labels, which flatters it
 ENOUGH = 6  # labels of a class from which on the mapping of the labels alone has the larger share
 
@@ -367,13 +368,19 @@ class _Tried:
         return Scored(scores, self.truth, counted), self.rows, fit_temperature(scores, self.truth, counted)
 
     def chosen(self, usual: tuple[_Way, float]) -> tuple[_Way, float] | None:
-        """The usual way, or one that is clearly better; None if it is not better than the labels alone."""
+        """The usual way, or one that is clearly better; None if the pile does not show that it beats the labels alone.
+
+        Of two labels a class folds keep one, and tell too little: there the labels alone must be clearly better.
+        """
         ways = [(way, share) for way in self.mixtures for share in SHARES] if self.labels >= FEW else []
         losses = {way: self._losses(way) for way in (usual, *ways)}
         best = min(losses, key=lambda way: losses[way].mean())
         if not _better(losses[best], losses[usual], STANDARD_ERRORS):
             best = usual
-        return best if _better(losses[best], self._losses(None), WORTH) else None
+        alone = self._losses(None)
+        if self.labels < FEW and self.accuracy(None) >= UNSURE:
+            return None if _better(alone, losses[best], STANDARD_ERRORS) else best
+        return best if _better(losses[best], alone, WORTH) else None
 
     def _losses(self, way: tuple[_Way, float] | None) -> Array:
         scores, counted = self.answer(way), np.ones(len(self.truth))
