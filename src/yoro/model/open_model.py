@@ -312,9 +312,9 @@ class OpenModel:
 
     def relabel(self, names: dict[str, str]) -> Change:
         """Rename classes; classes given the same name are joined, exactly."""
-        names = {old: class_name(new) for old, new in names.items()}
+        names = {old: class_name(new) if isinstance(new, str) else "" for old, new in names.items()}
         if "" in names.values():
-            raise InputError("The new name of a class is empty or invisible; choose another.")
+            raise InputError("The new name of a class is empty, invisible or no text; choose another.")
         verb, gathered = self._verb("relabel"), self._model.gathered.copy()
         gathered.rename(names)
         words = self._model.words and self._model.words.renamed(names)
