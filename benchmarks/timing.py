@@ -16,12 +16,12 @@ import numpy as np
 from yoro.data.find import find
 from yoro.data.response_streams import collect
 from yoro.model.pipeline import Pipeline
-from yoro.model.settings import HERE
+from yoro.model.settings import USUAL
 
 
 def responses_to(pipeline: Pipeline, pictures: Sequence[np.ndarray]) -> np.ndarray:
     """Responses (n, width) to pictures in memory."""
-    return collect(pipeline.stream(find(pictures, labelled=False).examples, HERE), "reading").responses
+    return collect(pipeline.stream(find(pictures, labelled=False).examples, USUAL), "reading").responses
 
 
 def medians(*tasks: Callable[[], object], repeats: int = 5) -> list[float]:

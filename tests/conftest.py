@@ -8,6 +8,7 @@ import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -40,6 +41,13 @@ REMEMBERED = Remembered()
 def remembered() -> Iterator[None]:
     """Embedded networks that are asked once about the same pixels."""
     with REMEMBERED.in_place():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def decoded_here() -> Iterator[None]:
+    """Images decoded in the tests' own process unless workers are asked for: they start more slowly than most tests."""
+    with patch("yoro.data.loading.default_workers", return_value=0):
         yield
 
 

@@ -25,7 +25,7 @@ from yoro.errors import ImageError, InputError, LabelWarning, OnePassError, Skip
 from yoro.fit import run_fit
 from yoro.model.gathered import Gathered
 from yoro.model.pipeline import make_pipeline
-from yoro.model.settings import HERE, FitSettings
+from yoro.model.settings import USUAL, FitSettings
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_iterables_of_images_and_labels_fit(new):
 
 
 def test_training_data_cannot_be_traversed_twice(folder):
-    stream = make_pipeline().stream(find(folder).examples, HERE)
+    stream = make_pipeline().stream(find(folder).examples, USUAL)
     assert sum(len(batch.names) for batch in stream) == 32
     with pytest.raises(OnePassError):
         list(stream)

@@ -20,7 +20,7 @@ from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.solve import solve_mapping
 from yoro.errors import DegenerateWarning, InputError, SourceError, StoreError
 from yoro.model.onnx_export import checked_export
-from yoro.model.settings import HERE
+from yoro.model.settings import USUAL
 from yoro.model.store import _config_digest, read_model
 from yoro.reports.evaluation import fit_report
 
@@ -50,7 +50,7 @@ def clip(tmp_path_factory):
 
 
 def vectors(classifier, folder):
-    batches = list(classifier.pipeline.stream(list(find(folder)), HERE))
+    batches = list(classifier.pipeline.stream(list(find(folder)), USUAL))
     return np.concatenate([b.responses for b in batches]), [label for b in batches for label in b.labels]
 
 

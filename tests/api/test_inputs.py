@@ -291,6 +291,11 @@ MISSING = {
     "a Series": pd.Series(["cat", "dog", None]),
     "strings of pandas": pd.array(["cat", "dog", None], dtype="string"),
     "categories": pd.Categorical(["cat", "dog", None]),
+    "masked": np.ma.array([0, 1, 2], mask=[False, False, True]),
+    "masked in a list": ["cat", "dog", np.ma.masked],
+    "dates": np.array(["2026-01-01", "2026-01-02", "NaT"], dtype="datetime64[D]"),
+    "complex": ["cat", "dog", complex("nan")],
+    "blank": ["cat", "dog", " "],
 }
 
 
@@ -302,10 +307,23 @@ def test_a_missing_label_is_an_error_and_no_class(labels, what):
     data = rng.normal(size=(3, 5)) if what == "responses" else images
     with pytest.raises(InputError, match=r"label"):
         yoro.fit(data, labels)
+    if what == "responses":
+        for take in (yoro.DiscriminantMapping().fit, yoro.ResponseStatistics().update):
+            with pytest.raises(InputError, match="labels are missing"):
+                take(data, labels)
+
+
+@pytest.mark.parametrize("name", [None, float("nan"), pd.NA, 3])
+def test_a_class_cannot_be_renamed_to_what_is_no_text(name):
+    classifier = yoro.fit(np.random.default_rng(0).normal(size=(6, 5)), ["cat", "dog"] * 3)
+    with pytest.raises(InputError, match="no text"):
+        classifier.relabel({"cat": name})
 
 
 def test_numbers_with_a_fraction_are_no_labels_and_whole_ones_of_pandas_are():
     responses = np.random.default_rng(0).normal(size=(6, 5))
     with pytest.raises(InputError, match="expected text or an integer"):
         yoro.fit(responses, np.array([0.0, 1.0] * 3))
-    assert yoro.fit(responses, pd.Series([0, 1] * 3, dtype="Int64")).classes == (0, 1)
+    whole = pd.Series([0, 1] * 3, dtype="Int64")
+    assert yoro.fit(responses, whole).classes == (0, 1)
+    assert yoro.DiscriminantMapping().fit(responses, whole).classes_.dtype.kind == "i"

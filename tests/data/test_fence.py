@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 from PIL import Image, features
 
+import yoro
 from child import BOUND
+from photos import write_folder
 from yoro import limits
 from yoro.data import decoding, processes
 from yoro.data.examples import Example
@@ -22,6 +24,7 @@ from yoro.data.geometry import Geometry
 from yoro.data.processes import DecodingProcess
 from yoro.data.thumbnails import thumbnail_of
 from yoro.environment import peak_memory
+from yoro.model.settings import Loading
 
 GEOMETRY = Geometry(32)
 
@@ -274,6 +277,23 @@ def test_memory_beyond_the_limit_is_refused_by_the_kernel_and_returns(monkeypatc
     process.request([encoded("PNG", (9, 9))], ["small"], GEOMETRY)
     assert process.answer().good == [0]
     process.close()
+
+
+def test_python_decodes_behind_the_fence_unless_it_is_asked_not_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("decoded in this process")
+
+    write_folder(tmp_path / "photos", count=3)
+    some = next((tmp_path / "photos").rglob("*.jpg"))
+    monkeypatch.setattr("yoro.data.loading.default_workers", lambda: 2)
+    monkeypatch.setattr("yoro.data.processes.decode_and_digest", refuse)
+    classifier = yoro.fit(tmp_path / "photos", source="embedded:lite0?side=32")
+    assert len(classifier.predict([some, some.read_bytes()])) == 2
+    assert yoro.Responses("embedded:lite0?side=32").fit_transform([some]).shape[0] == 1
+    with pytest.raises(AssertionError, match="in this process"):
+        classifier.predict([some], loading=Loading(workers=0))
 
 
 def test_a_thumbnail_is_decoded_behind_the_fence(tmp_path, monkeypatch):

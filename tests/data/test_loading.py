@@ -39,7 +39,9 @@ def many(tmp_path: Path) -> list[Example]:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
-    """Collects every decoding process a test starts."""
+    """Collects every decoding process a test starts; none is kept of an earlier test."""
+    if kept := processes_module._KEPT.pop(os.getpid(), None):
+        kept.close()
     collected: list[subprocess.Popen[bytes]] = []
     start = processes_module._start
 
@@ -158,6 +160,17 @@ def test_workers_end_when_the_callers_loop_raises(many: list[Example], started: 
         consume()
     gc.collect()
     assert all(process.poll() is not None for process in started)
+
+
+def test_one_worker_is_kept_for_the_next_pass(many: list[Example], started: list[subprocess.Popen[bytes]]) -> None:
+    for _ in range(3):
+        assert len(list(load(many[:4], GEOMETRY, batch_size=4, workers=2))) == 1
+    assert len(started) == 1
+    with_two = load(many, GEOMETRY, batch_size=2, workers=2)
+    next(with_two)
+    assert len(list(load(many[:4], GEOMETRY, batch_size=4, workers=1))) == 1, "a pass within a pass has its own"
+    assert len(list(with_two)) == 11
+    wait_until(lambda: sum(process.poll() is None for process in started) == 1)
 
 
 def test_a_killed_worker_is_replaced_and_nothing_is_lost(

@@ -4,7 +4,7 @@ import pytest
 
 import yoro
 from yoro.errors import InputError
-from yoro.model.settings import HERE, FitSettings, Loading, PipelineSettings, SolveSettings
+from yoro.model.settings import USUAL, FitSettings, Loading, PipelineSettings, SolveSettings
 from yoro.text.settings import SentenceSettings
 
 
@@ -15,7 +15,7 @@ def test_options_find_their_group():
     assert made.sentences == SentenceSettings(sentences=3, classes=("cat",))
     assert made.loading == Loading(4, workers=0)
     assert made.shots == 2
-    assert FitSettings.of().loading == HERE
+    assert FitSettings.of().loading == USUAL
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 import yoro
 from photos import write_folder
-from yoro.model.settings import HERE
+from yoro.model.settings import USUAL
 from yoro.reports.explanations_page import ImagesPage, bars, cells, classes_html
 from yoro.trust.explanations import ExplanationRequest, ExplanationStream
 
@@ -19,7 +19,7 @@ def explained(tmp_path_factory):
     write_folder(place / "photos", 4, names=("cat", "rocket"))
     pairs = [(path, {"cat": HOSTILE}.get(path.parent.name, "rocket")) for path in sorted(place.rglob("*.jpg"))]
     classifier = yoro.fit(pairs, source="embedded:lite0?side=64")
-    stream = ExplanationStream(classifier, [pairs[0][0], pairs[-1][0]], ExplanationRequest(2, pairs, 3), loading=HERE)
+    stream = ExplanationStream(classifier, [pairs[0][0], pairs[-1][0]], ExplanationRequest(2, pairs, 3), loading=USUAL)
     return classifier, stream, list(stream)
 
 

@@ -29,7 +29,7 @@ from yoro.model.model import Model
 from yoro.model.open_model import Change, OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.model.question import Question
-from yoro.model.settings import HERE, Loading
+from yoro.model.settings import USUAL, Loading
 from yoro.model.store import check_output, read_model
 from yoro.model.unlearning_receipt import Receipt
 from yoro.reports.evaluation import evaluation_report, fit_report
@@ -135,7 +135,7 @@ class Classifier(OpenModel):
         labels = self.model.labels
         return tuple(labels[column] for column in self._columns())
 
-    def predict(self, data: Data, *, prior: Prior | None = None, loading: Loading = HERE) -> list[Label]:
+    def predict(self, data: Data, *, prior: Prior | None = None, loading: Loading = USUAL) -> list[Label]:
         """The best class for each image or response; one that cannot be read is an error.
 
         `prior` as in `predict_proba`.
@@ -148,7 +148,7 @@ class Classifier(OpenModel):
         ]
         return _predictions([classes[i] for i in best], rows)
 
-    def predict_proba(self, data: Data, *, prior: Prior | None = None, loading: Loading = HERE) -> NDArray[np.float64]:
+    def predict_proba(self, data: Data, *, prior: Prior | None = None, loading: Loading = USUAL) -> NDArray[np.float64]:
         """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step.
 
         `prior` is one to answer by instead of that of the fit: "empirical", "uniform", or a share for each class.
@@ -160,13 +160,13 @@ class Classifier(OpenModel):
         return self.evaluate(data, labels).accuracy
 
     def verify(
-        self, receipt: Receipt | str | Path, data: object = None, labels: object = None, *, loading: Loading = HERE
+        self, receipt: Receipt | str | Path, data: object = None, labels: object = None, *, loading: Loading = USUAL
     ) -> Verification:
         """Whether what a receipt lists is forgotten; with the data that are left, a fit of them is compared too."""
         return verify(self, receipt, joined(data, labels) if data is not None else None, loading=loading)
 
     def to_frame(
-        self, data: Data, *, top: int = 1, loading: Loading = HERE, **question: Unpack[QuestionOptions]
+        self, data: Data, *, top: int = 1, loading: Loading = USUAL, **question: Unpack[QuestionOptions]
     ) -> DataFrame:
         """A row for each image: path, label and probability, and the same for the next best up to `top`.
 
@@ -192,7 +192,7 @@ class Classifier(OpenModel):
             raise InputError("No leave-one-out estimate: too few images. Give labelled data.")
         return Report(about, evaluation)
 
-    def issues(self, data: object, labels: object = None, *, loading: Loading = HERE) -> Issues:
+    def issues(self, data: object, labels: object = None, *, loading: Loading = USUAL) -> Issues:
         """Labels that look wrong, odd images and duplicates among labelled data, each judged by the model without it.
 
         `issues.labels` and `issues.pred_probs` are what cleanlab's `find_label_issues` takes.
@@ -206,7 +206,7 @@ class Classifier(OpenModel):
         """What the fitted data are worth, what more images would buy, and which classes need them; nothing is read."""
         return advise(self.model)
 
-    def choose_next(self, data: Data, count: int = COUNT, *, loading: Loading = HERE) -> NextToLabel:
+    def choose_next(self, data: Data, count: int = COUNT, *, loading: Loading = USUAL) -> NextToLabel:
         """Which of unlabelled images to label next: those in doubt, and unlike each other."""
         return choose_next(self, data, count, loading=loading)
 
@@ -218,7 +218,7 @@ class Classifier(OpenModel):
         by: str = "leave-one-out",
         calibrate: object = None,
         empty: bool = False,
-        loading: Loading = HERE,
+        loading: Loading = USUAL,
     ) -> list[list[Label]]:
         """For each image the labels that may be right, the best first; `coverage` is how often the right one is there.
 
@@ -229,13 +229,13 @@ class Classifier(OpenModel):
         found = list(self._ask(data, question, loading))
         return _predictions([list(one.labels or ()) for one in found], [one.row() for one in found])
 
-    def typicality(self, data: Data, *, loading: Loading = HERE) -> NDArray[np.float64]:
+    def typicality(self, data: Data, *, loading: Loading = USUAL) -> NDArray[np.float64]:
         """The fraction of training images at least as unusual as each image, (n,); small if out of distribution."""
         found = self._ask(data, Question(unknown=0.0), loading)
         return np.array([answer.typicality for answer in found], dtype=np.float64)
 
     def explain(
-        self, data: Data, *, near: int = NEAR, fitted: object = None, occlusion: int = 0, loading: Loading = HERE
+        self, data: Data, *, near: int = NEAR, fitted: object = None, occlusion: int = 0, loading: Loading = USUAL
     ) -> list[Explanation]:
         """Why each image was given its class and not the next best: contributions that add up to the log odds.
 
@@ -255,7 +255,7 @@ class Classifier(OpenModel):
         rows = [{"label": one.label, "layer": one.reading, **_strongest(one)} for one in found]
         return ResultList(found, counted(len({one.label for one in found}), "class"), Table(rows))
 
-    def clean(self, reviewed: str | Path, *, undo: str | Path | None = None, loading: Loading = HERE) -> Change:
+    def clean(self, reviewed: str | Path, *, undo: str | Path | None = None, loading: Loading = USUAL) -> Change:
         """Apply a reviewed list of issues, exactly; `undo` names a file, ending in .undo, that takes it back."""
         change, done = clean(self, reviewed, loading=loading)
         if undo is not None:

@@ -94,7 +94,7 @@ def measure(name: str, data: Data, test: Sequence[Example], progress: bool) -> t
 
     from yoro.data.response_streams import collect
     from yoro.fit import fit
-    from yoro.model.settings import HERE
+    from yoro.model.settings import USUAL
     from yoro.research.peers.method import make_task
     from yoro.research.peers.scikit_learn import fit_logistic
 
@@ -107,7 +107,7 @@ def measure(name: str, data: Data, test: Sequence[Example], progress: bool) -> t
     task = make_task(members.responses, members.labels)
     logistic = fit_logistic(task)
     more = time.perf_counter() - started
-    seen = collect(classifier.pipeline.stream(test, HERE), "testing")
+    seen = collect(classifier.pipeline.stream(test, USUAL), "testing")
     responses = seen.responses.astype(np.float64)
     ours = float(np.mean(classifier.model.mapping.predict(responses) == seen.labels))
     theirs = float(np.mean(np.array(task.classes)[logistic(responses).argmax(axis=1)] == seen.labels))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
-from yoro.data.processes import Decoded, DecodingProcess, decode_all, sendable
+from yoro.data.processes import Decoded, DecodingProcess, decode_all, lent, sendable
 from yoro.environment import cores
 from yoro.errors import InputError, OnePassError
 
@@ -44,7 +44,7 @@ def load(
 
     `workers` processes decode ahead of the caller (None: `default_workers()`; 0: in this process). Pixels that are in
     memory already are always taken in this process. At most `DEPTH * workers` batches are held, however many examples
-    there are. The processes end when the iteration ends, is closed, or this process is gone.
+    there are. The processes end when the iteration ends, is closed, or this process is gone; one may stay for the next.
     """
     if batch_size < 1:
         raise InputError(f"batch_size is {batch_size}, expected at least 1.")
@@ -68,10 +68,7 @@ def _ahead(
     examples: Sequence[Example], ranges: list[range], geometry: Geometry, count: int
 ) -> Generator[Batch, None, None]:
     """Batches decoded by `count` processes in turn, each with a few requests open."""
-    processes: list[DecodingProcess] = []
-    try:
-        for _ in range(count):
-            processes.append(DecodingProcess())  # noqa: PERF401  those started must be ended if one fails
+    with lent(count) as processes:
         waiting: deque[int] = deque()
         for number in range(min(DEPTH * count, len(ranges))):
             _ask(processes[number % count], examples, ranges[number], geometry)
@@ -85,9 +82,6 @@ def _ahead(
                 _ask(process, examples, ranges[later], geometry)
                 waiting.append(later)
             yield batch
-    finally:
-        for process in processes:
-            process.close()
 
 
 def _ask(process: DecodingProcess, examples: Sequence[Example], numbers: range, geometry: Geometry) -> None:

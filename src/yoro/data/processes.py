@@ -20,8 +20,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -59,6 +58,9 @@ RECYCLED_MEGABYTES = 256  # a process that has taken more is replaced, so that t
 Sent = str | tuple[str | int, ...] | bytes  # an image as it is sent: its address, or the bytes of its file
 
 _LIVE: weakref.WeakSet[DecodingProcess] = weakref.WeakSet()
+_KEPT: dict[
+    int, DecodingProcess
+] = {}  # one that waits for the next pass, by the process that started it: a fork has its own
 
 
 @atexit.register
@@ -78,6 +80,11 @@ class DecodingProcess:
         self._open: deque[_Request] = deque()  # not answered yet, the oldest first
         self._running: _Running | None = None
         _LIVE.add(self)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether batches that were asked for have not been taken."""
+        return bool(self._open)
 
     @property
     def pid(self) -> int | None:
@@ -112,6 +119,14 @@ class DecodingProcess:
         if self._running is not None and not self._open and request.peak > RECYCLED_MEGABYTES:
             self.close()  # what a large image took goes back to the system
         return request.decoded()
+
+    def decode(self, image: Sent, name: str, geometry: Geometry, small: Geometry | None = None) -> Decoded:
+        """The image of a file, alone; an ImageError if it cannot be read."""
+        self.request([image], [name], geometry, small)
+        decoded = self.answer()
+        if decoded.failures:
+            raise ImageError(decoded.failures[0][1])
+        return decoded
 
     def close(self) -> None:
         """End the process now, whatever it does; safe to call twice."""
@@ -316,13 +331,9 @@ class DecoderPool:
         """The image of a file; an ImageError if it cannot be read. Waits while all processes are busy."""
         process = self._free.get()
         try:
-            process.request([image], [name], geometry, small)
-            decoded = process.answer()
+            return process.decode(image, name, geometry, small)
         finally:
             self._free.put(process)
-        if decoded.failures:
-            raise ImageError(decoded.failures[0][1])
-        return decoded
 
     def close(self) -> None:
         """End the processes that are free; one still at work ends with this process."""
@@ -331,10 +342,17 @@ class DecoderPool:
                 self._free.get_nowait().close()
 
 
-@cache
-def _pool(_: int) -> DecoderPool:
-    """One process for single images, for each process that wants some; a fork of it has its own."""
-    return DecoderPool(1)
+@contextlib.contextmanager
+def lent(count: int) -> Iterator[list[DecodingProcess]]:
+    """Processes for one pass; one of them is kept for the next, so that a few images now and then cost no start."""
+    kept = _KEPT.pop(os.getpid(), None)
+    processes = [kept or DecodingProcess(), *(DecodingProcess() for _ in range(1, count))]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            if process.waiting or _KEPT.setdefault(os.getpid(), process) is not process:
+                process.close()
 
 
 def decode_fenced(image: Picture, geometry: Geometry, name: str) -> NDArray[np.uint8]:
@@ -342,5 +360,6 @@ def decode_fenced(image: Picture, geometry: Geometry, name: str) -> NDArray[np.u
     sent = sendable(image)
     if sent is None:
         return decode(image, geometry, name=name)
-    pixels: NDArray[np.uint8] = _pool(os.getpid()).decode(sent, name, geometry).pixels[0]
+    with lent(1) as (process,):
+        pixels: NDArray[np.uint8] = process.decode(sent, name, geometry).pixels[0]
     return pixels

@@ -37,26 +37,37 @@ def check_batch(responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | No
         if not (np.issubdtype(z.dtype, np.integer) or z.dtype == np.bool_):
             raise InputError(f"Responses have type {z.dtype}; expected real numbers.")
         z = z.astype(np.float64)
-    y = np.asarray(labels, dtype=object if isinstance(labels, list | tuple) else None)
+    y = label_array(labels)
     if y.shape != (len(z),):
         raise InputError(
             f"There are {len(z)} responses but labels of shape {y.shape}; expected one label per response."
         )
-    refuse_missing(y)
     names = y.astype(np.str_, copy=False)
     return LabelledBatch(z, names, None) if weights is None else _weighted(z, names, weights)
 
 
-def refuse_missing(labels: NDArray[np.generic]) -> None:
-    """Raise if a label is missing: None, NaN or NA in an array of objects or numbers."""
-    if labels.dtype.kind not in "fO":
-        return
-    missing = [label is None or (not isinstance(label, str) and str(label) in MISSING) for label in labels]
-    if any(missing):
+def label_array(labels: ArrayLike) -> NDArray[np.generic]:
+    """Labels as an array, lists as one of objects; an error if any is missing: None, NaN, NA, NaT, masked or blank."""
+    listed = isinstance(labels, list | tuple)
+    y: NDArray[np.generic] = np.asarray(labels, dtype=object if listed else None)
+    each: Sequence[object] = labels if listed and y.ndim == 1 else y.ravel()  # type: ignore[assignment]
+    masked = np.ma.getmaskarray(labels).ravel() if isinstance(labels, np.ma.MaskedArray) else np.zeros(y.size, bool)
+    if y.dtype.kind not in "biu":
+        masked = masked | np.array([_is_missing(label) for label in each], dtype=bool)
+    if masked.any():
         raise InputError(
-            f"{sum(missing)} of {len(missing)} labels are missing, the first at index {missing.index(True)}. "
+            f"{masked.sum()} of {len(masked)} labels are missing, the first at index {masked.argmax()}. "
             "Leave these examples out, or label them."
         )
+    return y
+
+
+def _is_missing(label: object) -> bool:
+    if isinstance(label, str):
+        return not label or label.isspace()
+    if isinstance(label, complex):
+        return label != label
+    return label is None or label is np.ma.masked or str(label) in MISSING
 
 
 def _weighted(z: NDArray[np.floating], y: NDArray[np.str_], weights: ArrayLike) -> LabelledBatch:

@@ -19,7 +19,7 @@ from yoro.discriminant.shrinkage import dense_spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, SelectionError
 from yoro.mappings.affine import AffineMapping
-from yoro.mappings.batches import row_digests
+from yoro.mappings.batches import label_array, row_digests
 from yoro.model.settings import SolveSettings
 
 Array = NDArray[np.float64]
@@ -167,6 +167,9 @@ class DiscriminantMapping(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _gather(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None, *, reset: bool
     ) -> None:
+        if y is not None:
+            given = label_array(y)
+            y = np.array(given.tolist()) if given.dtype == object else given  # whole numbers stay such
         checked = validate_data(self, X, y, reset=reset, dtype=[np.float64, np.float32, np.float16])
         responses: NDArray[np.floating] = checked[0]
         truth: NDArray[Any] = checked[1]

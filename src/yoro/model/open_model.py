@@ -26,7 +26,7 @@ from yoro.model.model import LEFT_OUT, Model, Origin, Verb, difference
 from yoro.model.one_pass import add_pile, gather, pile_notes, unlabelled_stream, waiting
 from yoro.model.pipeline import Pipeline, reopen_pipeline
 from yoro.model.priors import prior_shift
-from yoro.model.settings import HERE, Loading, SolveSettings
+from yoro.model.settings import USUAL, Loading, SolveSettings
 from yoro.model.shards import PARTS, parts_of, refuse_twice
 from yoro.model.solve import settings_of, solve
 from yoro.model.store import read_model, write_model
@@ -146,7 +146,7 @@ class OpenModel:
         return self._pipeline
 
     def answers(
-        self, data: object, *, prior: Prior | None = None, loading: Loading = HERE, progress: bool = False
+        self, data: object, *, prior: Prior | None = None, loading: Loading = USUAL, progress: bool = False
     ) -> AnswerStream:
         """Log probabilities of images without labels, or whose labels are not read."""
         notes = self._check_readable(data)
@@ -155,7 +155,7 @@ class OpenModel:
         return AnswerStream(self._model, stream, [*notes, *found], progress=progress, prior=prior)
 
     def together(
-        self, data: object, *, prior: Prior | None = None, loading: Loading = HERE, progress: bool = False
+        self, data: object, *, prior: Prior | None = None, loading: Loading = USUAL, progress: bool = False
     ) -> tuple[OpenModel, AnswerStream]:
         """Answers to images that learn from each other first, as an unlabelled pile; this model stays as it is.
 
@@ -184,7 +184,7 @@ class OpenModel:
         return taught
 
     def evaluate(
-        self, data: object, labels: object = None, *, prior: Prior | None = None, loading: Loading = HERE,
+        self, data: object, labels: object = None, *, prior: Prior | None = None, loading: Loading = USUAL,
         progress: bool = False,
     ) -> Evaluation:  # fmt: skip
         """Accuracy and other figures on labelled data; of data with splits, on the test split.
@@ -213,7 +213,7 @@ class OpenModel:
         return part, [*notes, *more]
 
     def measured(
-        self, part: Part, *, prior: Prior | None = None, loading: Loading = HERE, progress: bool = False
+        self, part: Part, *, prior: Prior | None = None, loading: Loading = USUAL, progress: bool = False
     ) -> AnswerStream:
         """Log probabilities of labelled examples or rows, with their labels."""
         if not isinstance(part, Rows):
@@ -222,7 +222,7 @@ class OpenModel:
 
     def update(
         self, data: object = None, labels: object = None, *, unlabelled: object = None, attributes: Attributes = None,
-        loading: Loading = HERE, progress: bool = False,
+        loading: Loading = USUAL, progress: bool = False,
     ) -> Change:  # fmt: skip
         """Add labelled data, and unlabelled ones; classes not seen before appear.
 
@@ -253,7 +253,9 @@ class OpenModel:
         with waiting("solving", progress):
             return self._settle(gathered, verb, notes, words=words)
 
-    def forget(self, data: object, labels: object = None, *, loading: Loading = HERE, progress: bool = False) -> Change:
+    def forget(
+        self, data: object, labels: object = None, *, loading: Loading = USUAL, progress: bool = False
+    ) -> Change:
         """Take labelled data back out, as if they had never been fitted; only what was fitted can be.
 
         Everything that was chosen with them is chosen again. `change.receipt.save("receipt.json")` keeps a receipt for
@@ -272,7 +274,7 @@ class OpenModel:
             change = self._settle(gathered, verb, [*notes, *self._lost(gathered)])
         return replace(change, receipt=make_receipt(before, self._model, removed))
 
-    def forget_unlabelled(self, data: object, *, loading: Loading = HERE, progress: bool = False) -> Change:
+    def forget_unlabelled(self, data: object, *, loading: Loading = USUAL, progress: bool = False) -> Change:
         """Take unlabelled data back out, as if they had never been there; what was not there is passed over."""
         verb, before, notes = self._verb("forget"), self._model, self._check_readable(data)
         stream, found = unlabelled_stream(data, self._read_by(data), loading)
@@ -310,9 +312,9 @@ class OpenModel:
 
     def relabel(self, names: dict[str, str]) -> Change:
         """Rename classes; classes given the same name are joined, exactly."""
-        names = {old: class_name(new) for old, new in names.items()}
+        names = {old: class_name(new) if isinstance(new, str) else "" for old, new in names.items()}
         if "" in names.values():
-            raise InputError("The new name of a class is empty or invisible; choose another.")
+            raise InputError("The new name of a class is empty, invisible or no text; choose another.")
         verb, gathered = self._verb("relabel"), self._model.gathered.copy()
         gathered.rename(names)
         words = self._model.words and self._model.words.renamed(names)

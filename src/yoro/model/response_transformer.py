@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from yoro.data.find import find
 from yoro.data.response_streams import collect
 from yoro.model.pipeline import Pipeline, make_pipeline
-from yoro.model.settings import HERE, Loading, PipelineSettings
+from yoro.model.settings import Loading, PipelineSettings
 
 
 class Responses(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -63,7 +63,7 @@ class Responses(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: object) -> NDArray[np.floating]:
         """Responses (n, width) to images of any kind that `predict` takes; one that cannot be read is an error."""
         check_is_fitted(self, "width_")
-        loading = Loading(batch_size=self.batch_size, workers=HERE.workers, strict=True)
+        loading = Loading(batch_size=self.batch_size, strict=True)
         stream = self._open().stream(find(X, labelled=False).examples, loading)
         return collect(stream, "responding", width=self.width_).responses
 

@@ -42,7 +42,7 @@ class Loading:
         int | None,
         Option(
             "Decoding processes (default: one per core).",
-            "In Python, None means one per core and the default is 0: a library starts no processes unless asked to.",
+            "0 decodes in this process, without the kernel's limits: for images that you trust.",
             expert=True,
         ),
     ] = None
@@ -53,8 +53,8 @@ class Loading:
         check_range("workers", self.workers, 0)
 
 
-HERE = Loading(workers=0)  # a library starts no process by itself
-STRICT = Loading(workers=0, strict=True)
+USUAL = Loading()
+STRICT = Loading(strict=True)
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class FitSettings:
             metavar="EPOCHS",
         ),
     ] = 0
-    loading: Loading = HERE
+    loading: Loading = USUAL
     resume: Annotated[bool, Option("Resume an interrupted run.")] = False
     checkpoint: Annotated[
         Path | None,

@@ -28,7 +28,7 @@ from yoro.model.model import Model, Verb
 from yoro.model.one_pass import gather
 from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
-from yoro.model.settings import HERE, Loading, SolveSettings
+from yoro.model.settings import USUAL, Loading, SolveSettings
 from yoro.model.solve import settings_of, solve
 from yoro.prompts.trainable import TrainablePrompt
 from yoro.refining.checkpoint import TrainingCheckpoint
@@ -249,10 +249,10 @@ def _refined_model(
     assert isinstance(head, MappingHead)
     pipeline = reopen_plain(ready.twin, ready.pipeline, prompt.to_prompt(), run.device)
     gathered = Gathered.empty(SolveSettings.reservoir, settings.seed)
-    gather(gathered, pipeline.stream(ready.train, HERE), progress=run.progress)
+    gather(gathered, pipeline.stream(ready.train, USUAL), progress=run.progress)
     temperature = 1.0
     if not settings.paper:
-        held = pipeline.stream(ready.held.examples, HERE)
+        held = pipeline.stream(ready.held.examples, USUAL)
         scores = np.concatenate([head.mapping(part.responses) for part in held])
         truth = class_codes(ready.held.labels.tolist(), head.classes)
         temperature = fit_temperature(scores, truth, np.ones(len(truth)))

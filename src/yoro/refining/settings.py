@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from yoro.environment import install
 from yoro.errors import InputError, SourceError
-from yoro.model.settings import HERE, PROTOCOLS, Loading, Tell, check_choice, silence
+from yoro.model.settings import PROTOCOLS, USUAL, Loading, Tell, check_choice, silence
 from yoro.option import Option
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class RefineRun:
         remove once the result is saved.
     """
 
-    loading: Loading = HERE
+    loading: Loading = USUAL
     source: str | None = None
     device: str = "auto"
     checkpoint: Path | None = None

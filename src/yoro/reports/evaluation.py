@@ -24,7 +24,7 @@ from yoro.model.ledger import Duplicates, find_duplicates
 from yoro.model.metrics import Evaluation, Measure, Tally
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
-from yoro.model.settings import HERE, Loading
+from yoro.model.settings import USUAL, Loading
 from yoro.reports.matrix import matrix_drawing
 from yoro.reports.page import PNG, render
 from yoro.reports.svg import curve, logarithmic_axis, reliability_diagram
@@ -115,7 +115,7 @@ def evaluation_report(
     data: object,
     *,
     prior: Prior | None = None,
-    loading: Loading = HERE,
+    loading: Loading = USUAL,
     progress: bool = False,
 ) -> tuple[Evaluation, str]:
     """The metrics on labelled data, and the report."""
@@ -129,7 +129,7 @@ def evaluation_report(
 
 
 def measured_mistakes(
-    classifier: OpenModel, data: object, *, loading: Loading = HERE, progress: bool = False
+    classifier: OpenModel, data: object, *, loading: Loading = USUAL, progress: bool = False
 ) -> tuple[Evaluation, list[Answered]]:
     """The metrics on labelled data, and the most confident mistakes."""
     evaluation, photos, pictures, _ = _measured(classifier, data, loading, progress)

@@ -17,7 +17,7 @@ from yoro.errors import InputError, counted
 from yoro.files.result_view import Result, Table
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
-from yoro.model.settings import HERE, Loading
+from yoro.model.settings import USUAL, Loading
 
 Array = NDArray[np.float64]
 
@@ -62,7 +62,7 @@ class NextToLabel(Result):
 
 
 def choose_next(
-    classifier: OpenModel, data: object, count: int = COUNT, *, loading: Loading = HERE, progress: bool = False
+    classifier: OpenModel, data: object, count: int = COUNT, *, loading: Loading = USUAL, progress: bool = False
 ) -> NextToLabel:
     """Choose `count` unlabelled images to label next, by uncertainty, density and diversity."""
     if count < 1:

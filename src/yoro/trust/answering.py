@@ -16,7 +16,7 @@ from yoro.model.model import Model
 from yoro.model.open_model import AnswerStream, OpenModel
 from yoro.model.priors import prior_shift
 from yoro.model.question import Question
-from yoro.model.settings import HERE, Loading
+from yoro.model.settings import USUAL, Loading
 from yoro.trust.conformal_sets import LabelSets, held_out_sets, left_out_sets
 from yoro.trust.out_of_distribution import OutOfDistributionScore, out_of_distribution_score
 
@@ -58,7 +58,7 @@ class Answerer:
 
 
 def ask(
-    opened: OpenModel, data: object, question: Question, *, loading: Loading = HERE, progress: bool = False
+    opened: OpenModel, data: object, question: Question, *, loading: Loading = USUAL, progress: bool = False
 ) -> tuple[Answerer, AnswerStream]:
     """Who answers a question about images, and the log-probabilities to answer by."""
     if not question.together:
@@ -68,7 +68,7 @@ def ask(
     return make_answerer(opened, question, loading=loading), answers
 
 
-def make_answerer(opened: OpenModel, question: Question, *, loading: Loading = HERE) -> Answerer:
+def make_answerer(opened: OpenModel, question: Question, *, loading: Loading = USUAL) -> Answerer:
     """The answerer of a question for a model; calibration data are read here."""
     measure = None if question.unknown is None else out_of_distribution_score(opened.model)
     sets = None

@@ -15,7 +15,7 @@ from yoro.mappings.batches import class_codes
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.question import BY_CLASS, FULL
-from yoro.model.settings import HERE, Loading
+from yoro.model.settings import USUAL, Loading
 
 Array = NDArray[np.float64]
 Ranks = Callable[[NDArray[np.floating], Array], Array]
@@ -94,7 +94,7 @@ def _pile_sets(model: Model, coverage: float, by: str, *, empty: bool) -> LabelS
 
 
 def held_out_sets(
-    classifier: OpenModel, data: object, coverage: float, *, empty: bool = False, loading: Loading = HERE
+    classifier: OpenModel, data: object, coverage: float, *, empty: bool = False, loading: Loading = USUAL
 ) -> LabelSets:
     """Sets by labelled examples that were not fitted (split conformal prediction).
 

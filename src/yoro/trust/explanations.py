@@ -24,7 +24,7 @@ from yoro.model.metrics import percent_text
 from yoro.model.model import Json, Model
 from yoro.model.open_model import OpenModel
 from yoro.model.priors import fitted_log_prior
-from yoro.model.settings import HERE, Loading
+from yoro.model.settings import USUAL, Loading
 from yoro.trust.contributions import Terms, terms_of
 from yoro.trust.nearest_neighbours import FittedImages, Neighbour, pictures_of
 from yoro.trust.occlusion import check_grid, occlusion_map
@@ -220,7 +220,7 @@ class ExplanationStream:
         data: object,
         asked: ExplanationRequest,
         *,
-        loading: Loading = HERE,
+        loading: Loading = USUAL,
         progress: bool = False,
     ) -> None:
         self._classifier, self._asked = classifier, asked

@@ -18,7 +18,7 @@ from yoro.files.rows import FORMULA
 from yoro.files.tensors import parse_tensors, write_tensors
 from yoro.mappings.batches import DIGEST
 from yoro.model.open_model import Change, OpenModel, need_ledger
-from yoro.model.settings import HERE, Loading
+from yoro.model.settings import USUAL, Loading
 from yoro.trust.kept_responses import responses_of
 
 KIND = "yoro-undo"
@@ -59,7 +59,7 @@ def beside(list_: Path, name: str) -> Path:
     return list_.parent / name if (list_.parent / name).is_file() else Path(name)
 
 
-def clean(classifier: OpenModel, path: str | Path, *, loading: Loading = HERE) -> tuple[Change, Exchange]:
+def clean(classifier: OpenModel, path: str | Path, *, loading: Loading = USUAL) -> tuple[Change, Exchange]:
     """Apply a reviewed list or an undo file; returns the change, and the exchange for `write_undo`."""
     file = Path(path)
     if file.suffix == SUFFIX:

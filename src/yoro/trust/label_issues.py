@@ -17,7 +17,7 @@ from yoro.errors import InputError, counted
 from yoro.files.result_view import Result, Table
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
-from yoro.model.settings import HERE, Loading
+from yoro.model.settings import USUAL, Loading
 from yoro.trust.leave_one_out_answers import LeftOutExamples, left_out, members_of
 from yoro.trust.out_of_distribution import left_out_scores
 
@@ -123,7 +123,7 @@ class Issues(Result):
         return [issue for issue in self.found if issue.kind == kind]
 
 
-def find_issues(classifier: OpenModel, data: object, *, loading: Loading = HERE, progress: bool = False) -> Issues:
+def find_issues(classifier: OpenModel, data: object, *, loading: Loading = USUAL, progress: bool = False) -> Issues:
     """Issues of labelled data: labels by exact leave-one-out, duplicates by content and by response."""
     answers = left_out(classifier, data, loading=loading, progress=progress)
     model = classifier.model

@@ -20,7 +20,7 @@ from yoro.mappings.batches import class_codes
 from yoro.model.ledger import Ledger
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
-from yoro.model.settings import HERE, Loading
+from yoro.model.settings import USUAL, Loading
 from yoro.trust.kept_responses import responses_of
 
 Array = NDArray[np.float64]
@@ -45,7 +45,7 @@ class LeftOutExamples:
 
 
 def left_out(
-    classifier: OpenModel, data: object, *, loading: Loading = HERE, progress: bool = False
+    classifier: OpenModel, data: object, *, loading: Loading = USUAL, progress: bool = False
 ) -> LeftOutExamples:
     """Leave-one-out answers for labelled data; what was not fitted is classified as it is.
 

@@ -17,7 +17,7 @@ from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
-from yoro.model.settings import HERE, Loading
+from yoro.model.settings import USUAL, Loading
 from yoro.trust.detector_choice import PLAIN, Term, auroc, choose_terms, transformed
 
 Array = NDArray[np.float64]
@@ -184,7 +184,7 @@ def detection_metrics(known: Array, outside: Array) -> DetectionMetrics:
 
 
 def evaluate_detection(
-    classifier: OpenModel, data: object, outside: object, *, loading: Loading = HERE, progress: bool = False
+    classifier: OpenModel, data: object, outside: object, *, loading: Loading = USUAL, progress: bool = False
 ) -> DetectionMetrics:
     """How well a classifier detects OOD images among labelled data of its classes."""
     measure = out_of_distribution_score(classifier.model)

@@ -17,7 +17,7 @@ from yoro.model.model import Model, Origin
 from yoro.model.one_pass import ThisProcess, in_views, origin_of
 from yoro.model.open_model import OpenModel, need_ledger
 from yoro.model.pipeline import Pipeline
-from yoro.model.settings import HERE, FitSettings, Loading
+from yoro.model.settings import USUAL, FitSettings, Loading
 from yoro.model.solve import settings_of, solve
 from yoro.model.store import model_digest
 from yoro.model.unlearning_receipt import Receipt, asked_views, digest_of, read_receipt
@@ -69,7 +69,7 @@ def verify(
     receipt: Receipt | str | Path,
     data: object = None,
     *,
-    loading: Loading = HERE,
+    loading: Loading = USUAL,
     progress: bool = False,
 ) -> Verification:
     """Compare a model with a receipt; with the remaining data, also with a fresh fit of them.

@@ -16,7 +16,7 @@ from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, WidthError
 from yoro.model.model import Origin, difference
 from yoro.model.pipeline import make_pipeline
-from yoro.model.settings import HERE, Loading, PipelineSettings
+from yoro.model.settings import USUAL, Loading, PipelineSettings
 from yoro.model.views import BothViews
 from yoro.text.encoded_bank import EncodedBank, encoded_bank_of
 from yoro.text.settings import SentenceSettings
@@ -92,7 +92,7 @@ class Reader:
     test: object | None = None
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     sentences: SentenceSettings = field(default_factory=SentenceSettings)
-    loading: Loading = HERE
+    loading: Loading = USUAL
     progress: bool = False
 
     def read(self, data: object) -> SharedResponses:
@@ -107,7 +107,7 @@ def read_responses(
     test: object | None = None,
     pipeline: PipelineSettings | None = None,
     sentences: SentenceSettings | None = None,
-    loading: Loading = HERE,
+    loading: Loading = USUAL,
     progress: bool = False,
 ) -> SharedResponses:
     """Read every image once; splits of `data` are used unless `val` or `test` are given.
