@@ -38,7 +38,7 @@ class LabelOptions:
     ] = None
     move: Annotated[bool, Option("Move the photos instead of copying them.")] = False
     link: Annotated[bool, Option("Link to the photos instead of copying them.")] = False
-    undo: Annotated[bool, Option("With --into: take the photos out of their folders; moved ones go back.")] = False
+    undo: Annotated[bool, Option("With --into: undo the sorting; moved photos go back.")] = False
     work: Annotated[
         Path | None, Option(f"Where the work is saved and resumed (default: beside the result, {SUFFIX}).")
     ] = None
@@ -86,7 +86,7 @@ def label(
         into, list_ = (None, options.groups) if options.groups.suffix.lower() == ".csv" else (options.groups, None)
     result = Result(into, list_, options.link, options.move)
     if result.into is not None and result.into.absolute().is_relative_to(Path(pile).absolute()):
-        raise InputError(f"'{result.into}' lies within the pile; choose a folder beside it.")
+        raise InputError(f"'{result.into}' is inside the pile; choose a folder outside it.")
     if options.groups is not None:
         result.check(find(pile, labelled=False).examples)
         _group(result, options.work, open_session, output)

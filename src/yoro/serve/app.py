@@ -207,7 +207,7 @@ def _add_predictions(api: APIRouter, service: Service) -> None:
         ] = None,
         together: Annotated[
             bool,
-            Query(description="Let the images of this request learn from each other first; nothing of them is kept."),
+            Query(description="Let the images of this request learn from each other first; none of them is kept."),
         ] = False,
     ) -> Response:
         """Classify images."""

@@ -282,5 +282,5 @@ def _link(blob: Path, place: Path) -> None:
 
 
 def _writing(repository: str) -> AbstractContextManager[None]:
-    advice = "Free some room, or set HF_HUB_CACHE to another folder."
+    advice = "Free some disk space, or set HF_HUB_CACHE to another folder."
     return writing_cache(f"the hub's cache {str(_home(repository))!r}", advice)
