@@ -149,7 +149,7 @@ def test_splits_are_found_and_the_test_split_left_alone(tmp_path, fitted):
     both = yoro.fit(tmp_path / "data", tell=told.append)
     assert both.model.statistics.total == 44
     assert any("12 validation examples are fitted too" in note for note in told)
-    assert any("12 images of the test split are left alone" in note for note in told)
+    assert any("12 images of the test split are not used" in note for note in told)
     assert both.evaluate(tmp_path / "data").n == 12
     paper = yoro.fit(tmp_path / "data", protocol="paper")
     assert paper.model.statistics.total == 32

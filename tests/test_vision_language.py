@@ -128,7 +128,7 @@ def test_a_validation_split_beside_other_validation_images_is_spoken_of(folder, 
     (tmp_path / "val").symlink_to(new)
     _, held, notes = to_fit(tmp_path, new, rule="validation", seed=0)
     assert len(held) == 16
-    assert any("16 images of the data's own validation split are left alone" in note for note in notes)
+    assert any("16 images of the data's own validation split are not used" in note for note in notes)
 
 
 def test_validation_images_beside_a_draw_are_at_most_four_a_class(folder):

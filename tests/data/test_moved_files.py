@@ -41,7 +41,7 @@ def test_undoing_half_of_the_moves_brings_back_what_was_moved(tmp_path):
 
 def test_what_moving_cannot_relabel_is_refused_before_anything_is_moved(tmp_path):
     listed = write(tmp_path / "images" / "1.jpg")
-    with pytest.raises(InputError, match="lies in no folder named 'cat'"):
+    with pytest.raises(InputError, match="is not in a folder named 'cat'"):
         plan_moves([(listed, "cat", "dog")])
     with pytest.raises(InputError, match="is not there"):
         plan_moves([(tmp_path / "cat" / "2.jpg", "cat", "dog")])

@@ -115,7 +115,7 @@ def test_fit_reads_what_it_may_and_no_test_image(place, run, tmp_path, layout):
     fitted = {d.hex() for d in yoro.load(tmp_path / "m.yoro").model.ledger.digests()}
     assert fitted == expected(place, wanted)
     assert not fitted & contents(*place.glob("*/test"))
-    assert ("left alone" in said) == (layout != "plain")
+    assert ("not used" in said) == (layout != "plain")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -133,8 +133,8 @@ def test_what_is_added_and_taken_out_is_what_a_fit_would_take(place, run, tmp_pa
     run("fit", place / "plain", "--out", "m.yoro", "--shrinkage", rule, *CALLABLE)
     before = sorted(yoro.load(tmp_path / "m.yoro").model.ledger.digests())
     said = run("update", "m.yoro", place / "whole", *CALLABLE)
-    assert "12 images of the test split are left alone" in said
-    assert ("validation split are left alone" in said) == (rule == "validation")
+    assert "12 images of the test split are not used" in said
+    assert ("validation split are not used" in said) == (rule == "validation")
     added = {d.hex() for d in yoro.load(tmp_path / "m.yoro").model.ledger.digests()} - contents(place / "plain")
     assert added == expected(place, {"whole": ("train", "val") if rule == "loo" else ("train",)})
     run("forget", "m.yoro", place / "whole", *CALLABLE)
@@ -162,7 +162,7 @@ def test_without_a_test_split_the_validation_split_is_measured_on(place, tmp_pat
         shutil.copytree(place / "whole" / split, tmp_path / "two" / split)
     part, notes = to_measure(tmp_path / "two")
     assert {digest(example.image) for example in part} == contents(place / "whole" / "val")
-    assert "left alone: 12 training images" in notes[0]
+    assert "not used: 12 training images" in notes[0]
 
 
 @pytest.mark.parametrize(
@@ -191,10 +191,10 @@ def test_refine_validates_on_the_validation_split_alone(place):
     roles = find_roles("refine", place / "plain", val=place / "other")
     assert {digest(example.image) for example in roles.val} == contents(place / "other" / "val")
     assert not roles.test
-    assert "left alone: 12 training and 12 test images" in roles.notes[-1]
+    assert "not used: 12 training and 12 test images" in roles.notes[-1]
     roles = find_roles("refine", place / "whole")
     assert {digest(example.image) for example in roles.train} == contents(place / "whole" / "train")
-    assert "The 12 images of the test split are left alone." in roles.notes
+    assert "The 12 images of the test split are not used." in roles.notes
 
 
 def test_the_bench_draws_by_the_same_marks(place):
@@ -221,7 +221,7 @@ def test_responses_remember_the_splits_of_their_images(place, run, tmp_path):
     run("respond", place / "whole", "--out", "z.npz", *CALLABLE)
     assert sorted(set(np.load(tmp_path / "z.npz")["splits"].tolist())) == ["test", "train", "val"]
     said = run("fit", "z.npz", "--out", "m.yoro")
-    assert "12 images of the test split are left alone" in said
+    assert "12 images of the test split are not used" in said
     assert yoro.load(tmp_path / "m.yoro").model.statistics.total == 24
     run("fit", "z.npz", "--out", "p.yoro", "--protocol", "paper")
     assert yoro.load(tmp_path / "p.yoro").model.statistics.total == 12

@@ -26,7 +26,7 @@ VERBS = {  # module of `cli`, which is imported when it is called; what it takes
     "evaluate": ("predict", "M.yoro DATA... [OPTIONS]", DAILY,
         "Measure accuracy, calibration and confusions on labelled data."),
     "issues": ("issues", "DATA... [--model M.yoro] [--fix [LIST]] [OPTIONS]", DAILY,
-        "Find wrong labels, outliers and duplicates; --fix mends them."),
+        "Find wrong labels, outliers and duplicates; --fix corrects them."),
     "label": ("label", "PILE --into FOLDER|--list FILE.csv|--groups FOLDER [OPTIONS]", DAILY,
         "Label a pile of photos: name groups, check what is proposed."),
     "update": ("change", "M.yoro DATA... [--out N.yoro] [OPTIONS]", DAILY,
@@ -63,7 +63,7 @@ VERBS = {  # module of `cli`, which is imported when it is called; what it takes
         "Print a script that completes commands in bash, zsh or fish."),
 }  # fmt: skip
 GROUPS = {  # of verbs, each an app in a module of its own
-    "models": (LOOKING, "List backbones: which are here, how to get others, what to take."),
+    "models": (LOOKING, "List backbones: which are installed, how to get others, which to choose."),
     "parties": (PLACES, "Combine organisations' statistics; only the total is revealed."),
     "attributes": (FURTHER, "List, validate, sample or generate class descriptions."),
     "bench": (FURTHER, "Run plans of datasets, backbones and methods; make their tables."),

@@ -54,9 +54,9 @@ class VariantOptions:
 
     variant: Annotated[
         Literal["protocol", "published"],
-        Option("One protocol for all methods, or each as its paper has it.", flags=("--as",)),
+        Option("One protocol for all methods, or each paper's own.", flags=("--as",)),
     ] = "protocol"
-    all_methods: Annotated[bool, Option("Also methods without a number in the paper.", flags=("--all",))] = False
+    all_methods: Annotated[bool, Option("Also run methods that the paper has no number for.", flags=("--all",))] = False
 
     def read(self, file: Path, *parts: str | None) -> Plan:
         """The plan, or its parts by settings, datasets and methods; those named are there whatever their kind."""
@@ -77,7 +77,7 @@ class RunOptions(LoadingOptions, RootOption, VariantOptions):
     shard: Annotated[str | None, Option("Only part I of N of the cells, for job I of N.", metavar="I/N")] = None
     dry_run: Annotated[bool, Option("List what would run, with an estimate of the time.")] = False
     device: Annotated[str, SHARED["device"]] = PipelineSettings.device
-    deterministic: Annotated[bool, Option("Train with operations that give the same bits every time.")] = False
+    deterministic: Annotated[bool, Option("Train with deterministic operations only.")] = False
     strict: bool = True
 
 
@@ -202,7 +202,7 @@ def table(
 def cost(
     *plans: Annotated[Path, Parameter(name="PLANS", help="Plans, such as configs/*.toml.")],
     on: Annotated[str, Parameter(metavar="DEVICE", help="a100, h100, v100, rtx4090 or t4.")] = "a100",
-    price: Annotated[float | None, Parameter(help="Dollars an hour, instead of a typical price.")] = None,
+    price: Annotated[float | None, Parameter(help="Dollars per hour, instead of a typical price.")] = None,
     rates: Annotated[Path | None, Parameter(metavar="FILE", help="Rates that `yoro bench measure` wrote.")] = None,
     variant: Annotated[Literal["protocol", "published"], Parameter(name="--as", help="As in `run`.")] = "published",
     output: JsonOption = JsonOption(),
@@ -240,7 +240,7 @@ def measure(
     write_file(out, rates_json(found, device))
     for name, speed in found.items():
         print_text(
-            f"{name}: {1 / speed.forward:,.0f} images a second forward, {1 / (speed.training or 1):,.0f} trained"
+            f"{name}: {1 / speed.forward:,.0f} images per second forward, {1 / (speed.training or 1):,.0f} trained"
         )
     for name, why in missing.items():
         say(f"{name} was not measured: {why}", output.quiet)

@@ -34,7 +34,7 @@ class UpdateOptions:
     """What is added."""
 
     unlabelled: Annotated[
-        str | None, Option("Unlabelled images or responses to learn from too, as far as they help.", metavar="DATA")
+        str | None, Option("Unlabelled images or responses to learn from as well, if they help.", metavar="DATA")
     ] = None
     drop_unlabelled: Annotated[bool, Option("Forget all unlabelled images.", expert=True)] = False
     new_classes: Annotated[bool, Option("Add the classes of DATA even if all of them are new.")] = False
@@ -137,7 +137,7 @@ def forget(
     if receipt is None or not receipt.exists():
         output.check(receipt)
     if bool(data) == (output.unlabelled is not None):
-        raise UsageError("Give labelled data to forget, or unlabelled ones with --unlabelled.")
+        raise UsageError("Give labelled data to forget, or unlabelled data with --unlabelled.")
     found = given(data, output.label_from) if data else None
 
     def change(classifier: OpenModel) -> Change:

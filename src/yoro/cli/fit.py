@@ -40,7 +40,7 @@ class FitData:
     val: Annotated[str | None, Option("Validation data.", metavar="DATA", expert=True)] = None
     unlabelled: Annotated[
         str | None,
-        Option("Unlabelled images or responses to learn from too, as far as they help.", metavar="DATA"),
+        Option("Unlabelled images or responses to learn from as well, if they help.", metavar="DATA"),
     ] = None
     label_from: Annotated[str | None, LABEL_FROM] = None
     classes: Annotated[

@@ -54,7 +54,7 @@ class IssueFiles:
 class IssueOptions(IssueFiles):
     """What judges the labels, and what is done about them."""
 
-    model: Annotated[Path | None, Option("Judge by a saved model instead of fitting one.", metavar="M.yoro")] = None
+    model: Annotated[Path | None, Option("Use a saved model instead of fitting one.", metavar="M.yoro")] = None
     fix: Annotated[
         str | None,
         Option("Review the issues on a page; with a reviewed LIST: move the files.", metavar="[LIST]"),
@@ -77,7 +77,7 @@ def issues(
     reading: ReadingOptions = ReadingOptions(),
     output: JsonOptions = JsonOptions(),
 ) -> None:
-    """Find wrong labels, outliers and duplicates; --fix mends them.
+    """Find wrong labels, outliers and duplicates; --fix corrects them.
 
     Each image is judged by a model without it: one that is fitted for this, or that of --model.
 
@@ -98,7 +98,7 @@ def issues(
         wanted = replace(wanted, html=wanted.html or Path("issues.html"))
     skipped: Sequence[tuple[str, str]] = ()
     if page and wanted.out is not None and wanted.out.is_file() and not output.force:
-        say(f"Going on with {wanted.out}; --force looks for the issues again.", output.quiet)
+        say(f"Resuming {wanted.out}; --force searches again.", output.quiet)
     else:
         output.check(wanted.out, wanted.html)
         look = given(data, wanted.label_from)

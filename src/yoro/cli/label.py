@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.desk.output import Result
+    from yoro.desk.session import Session
 
 SUFFIX = ".yoro-desk"  # of the folder where the work is kept, beside what comes of it
 
@@ -36,7 +38,7 @@ class LabelOptions:
     ] = None
     move: Annotated[bool, Option("Move the photos instead of copying them.")] = False
     link: Annotated[bool, Option("Link to the photos instead of copying them.")] = False
-    undo: Annotated[bool, Option("With --into: take the photos out of their folders; moved ones go back.")] = False
+    undo: Annotated[bool, Option("With --into: undo the sorting; moved photos go back.")] = False
     work: Annotated[
         Path | None, Option(f"Where the work is saved and resumed (default: beside the result, {SUFFIX}).")
     ] = None
@@ -70,42 +72,43 @@ def label(
         raise UsageError("PILE is missing.")
     goal = options.into or options.list_ or options.groups
     if goal is None or (options.groups is not None and (options.into or options.list_)):
-        raise UsageError("Say what is to come of it: --into FOLDER, --list FILE.csv, or --groups FOLDER.")
+        raise UsageError("Say where the result goes: --into FOLDER, --list FILE.csv, or --groups FOLDER.")
     from yoro.data.find import find
     from yoro.desk.output import Result
+    from yoro.desk.session import Session
+    from yoro.model.pipeline import make_pipeline
+
+    def open_session(work: Path) -> Session:
+        return Session(work, pile, make_pipeline(source), tell=output.tell, loading=loading)
 
     into, list_ = options.into, options.list_
     if options.groups is not None:
         into, list_ = (None, options.groups) if options.groups.suffix.lower() == ".csv" else (options.groups, None)
     result = Result(into, list_, options.link, options.move)
     if result.into is not None and result.into.absolute().is_relative_to(Path(pile).absolute()):
-        raise InputError(f"'{result.into}' lies within the pile; choose a folder beside it.")
+        raise InputError(f"'{result.into}' is inside the pile; choose a folder outside it.")
     if options.groups is not None:
         result.check(find(pile, labelled=False).examples)
-        _group(pile, result, options, source, loading, output)
+        _group(result, options.work, open_session, output)
         return
     try:
-        from yoro.desk.desk_server import DeskSettings, open_desk
+        from yoro.desk.app import open_desk
     except ModuleNotFoundError as error:
         raise InputError(f"The desk's page needs {error.name}: {install('serve')}. Without: --groups FOLDER.") from None
 
     work = options.work or goal.with_name(f"{goal.name}{SUFFIX}")
-    settings = DeskSettings(pile, work, result, options.port, options.browse)
-    open_desk(settings, source, loading, tell=output.tell, log=say_tracebacks)
+    if not work.exists():
+        result.check(find(pile, labelled=False).examples)
+    with closing(open_session(work)) as session:
+        open_desk(session, result, port=options.port, browse=options.browse, tell=output.tell, log=say_tracebacks)
 
 
-def _group(
-    pile: str, result: Result, options: LabelOptions, source: PipelineOptions, loading: LoadingOptions,
-    output: QuietOption,
-) -> None:  # fmt: skip
+def _group(result: Result, work: Path | None, open_session: Callable[[Path], Session], output: QuietOption) -> None:
     """Group a pile and write the groups down."""
     import tempfile
 
-    from yoro.desk.session import Session, group_name
-    from yoro.model.pipeline import make_pipeline
+    from yoro.desk.session import group_name
 
-    with tempfile.TemporaryDirectory() as folder:
-        work = options.work or Path(folder)
-        with closing(Session(work, pile, make_pipeline(source), tell=output.tell, loading=loading)) as session:
-            named = [(session.examples[row], group_name(group)) for row, group in enumerate(session.desk.first_groups)]
-            output.tell(result.write(named, "group"))
+    with tempfile.TemporaryDirectory() as folder, closing(open_session(work or Path(folder))) as session:
+        named = [(session.examples[row], group_name(group)) for row, group in enumerate(session.desk.first_groups)]
+        output.tell(result.write(named, "group"))

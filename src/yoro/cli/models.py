@@ -23,7 +23,7 @@ app = App(
     "models",
     sort_key=101,
     group_parameters=OPTIONS,
-    help="List backbones: which are here, how to get others, what to take.",
+    help="List backbones: which are installed, how to get others, which to choose.",
 )
 TRIED = 5  # photos of the user's own that a network is tried on
 
@@ -33,8 +33,8 @@ TRIED = 5  # photos of the user's own that a network is tried on
 class InputOptions:
     """What a network takes and gives, where its file does not say."""
 
-    side: Annotated[int | None, Option("Pixels of a side of its input.", metavar="N")] = None
-    mean: Annotated[str | None, Option("Mean colour that it was trained with, from 0 to 1.", metavar="R,G,B")] = None
+    side: Annotated[int | None, Option("Side of its input, in pixels.", metavar="N")] = None
+    mean: Annotated[str | None, Option("Mean colour it was trained with, from 0 to 1.", metavar="R,G,B")] = None
     std: Annotated[str | None, Option("Standard deviation of colours, from 0 to 1.", metavar="R,G,B")] = None
     channels: Annotated[str | None, Option("Order of its colours.", metavar="rgb|bgr")] = None
     layout: Annotated[str | None, Option("Order of the axes of its input.", metavar="nchw|nhwc")] = None
@@ -58,7 +58,7 @@ class SpeedOption:
 
 @app.default
 def models(*, wanted: SpeedOption = SpeedOption(), output: JsonOption = JsonOption()) -> None:
-    """List backbones: which are here, how to get others, what to take."""
+    """List backbones: which are installed, how to get others, which to choose."""
     from yoro.sources import catalogue
 
     rows = catalogue()
@@ -76,7 +76,7 @@ def models(*, wanted: SpeedOption = SpeedOption(), output: JsonOption = JsonOpti
         there = f"{here[row.installed]:<8} {here[row.weights]:<8}"
         print_text(f"{row.name:<{width}}  {there} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
         print_text(f"{'':<{width}}  {'; '.join(_model_facts(row))}")
-    print_text("\nwhat to take (hub networks by their published accuracy):")
+    print_text("\nrecommended (hub networks by published accuracy):")
     for row in rows:
         if row.purpose:
             print_text(f"{row.name:<{width}}  {row.purpose}")
@@ -103,7 +103,7 @@ def add(
     form: InputOptions = InputOptions(),
     output: JsonOptions = JsonOptions(),
 ) -> None:
-    """Look into an ONNX file, try it on photos, and give it a name.
+    """Inspect an ONNX file, try it on photos, and give it a name.
 
     `--source NAME` then reads images with it, on this machine. The file stays where it is.
     """

@@ -136,7 +136,7 @@ class PresetFlags:
     """A preset by two switches."""
 
     fast: Annotated[bool, Option("Faster, less accurate: fewer layers, smaller input.")] = False
-    best: Annotated[bool, Option("More accurate, slower: several networks, as far as they help.")] = False
+    best: Annotated[bool, Option("More accurate, slower: several networks, if they help.")] = False
 
     @property
     def chosen(self) -> str:

@@ -52,7 +52,7 @@ class AgreementOptions:
 
     like: Annotated[
         Path | None,
-        Option("For parties that hold responses: a file of such, for their backbone and width.", metavar="Z.npz"),
+        Option("For parties that hold responses: a response file, for its backbone and width.", metavar="Z.npz"),
     ] = None
     least: Annotated[int | None, Option("Minimum number of parties in a sum; at least 2.")] = None
     shift: Annotated[
@@ -89,7 +89,7 @@ def agree(
     if not folder.is_dir():
         check_output(folder, force=False)
     elif any(not path.name.startswith(".") for path in folder.iterdir()):  # a draft is left by a kill
-        raise InputError(f"{folder} is not empty; give a new or an empty folder, a session has one of its own.")
+        raise InputError(f"{folder} is not empty; give a new or empty folder: each session needs its own.")
     origin, layout = _read_by(options.like, pipeline)
     shift = None if options.shift is None else _mean(options.shift)
     more: dict[str, object] = {"bits": options.bits, "least": options.least, "shift": shift}
@@ -167,7 +167,7 @@ def confirm(
     *,
     key: Key,
     without: Annotated[
-        tuple[str, ...], Parameter(metavar="NAME", help="Leave out a party that sent no message, for good.")
+        tuple[str, ...], Parameter(metavar="NAME", help="Permanently leave out a party that sent no message.")
     ] = (),
     output: QuietOption = QuietOption(),
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,7 +25,17 @@ from yoro.cli.options import (
     WriteOptions,
     shown,
 )
-from yoro.cli.output import UsageError, interruptible, print_json, print_text, say, tell_calls, tell_skipped, write_page
+from yoro.cli.output import (
+    UsageError,
+    interruptible,
+    print_json,
+    print_text,
+    resumable,
+    say,
+    tell_calls,
+    tell_skipped,
+    write_page,
+)
 from yoro.errors import InputError, counted
 from yoro.model.question import Question
 from yoro.option import Option
@@ -152,19 +161,10 @@ def _predict_on_ray(
     answerer = make_answerer(classifier, rows, loading=task.loading)
     for note in answerer.notes:
         task.tell(note)
-    with _resumable(task):
+    with resumable(task.unfinished):
         written = predict_on_ray(classifier, data, task, answerer, reading.source)
     task.tell(f"{task.out}: {counted(written.rows, 'prediction')}.")
     tell_skipped(written.skipped)
-
-
-@contextmanager
-def _resumable(task: BlockOutput) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        kept = "Resume with --resume." if task.unfinished.exists() else ""
-        raise KeyboardInterrupt(f"interrupted. {kept}") from None
 
 
 def _check_outputs(rows: RowOptions, pictures: PictureOptions, output: WriteOptions) -> None:
@@ -254,7 +254,7 @@ def _respond_on_ray(
 ) -> None:
     from yoro.cluster.block_output import respond_on_ray
 
-    with _resumable(task):
+    with resumable(task.unfinished):
         written = respond_on_ray(data, task, settings.pipeline, labelled=labelled, split=split)
     counts = f"{counted(written.rows, 'response')} of width {written.width}"
     task.tell(f"{task.out}: {counts} from {settings.pipeline.source}.")

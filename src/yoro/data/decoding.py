@@ -320,26 +320,26 @@ def _from_deep(values: NDArray[np.generic]) -> Image.Image:
     """16-bit grey, divided by 257 so that white stays white."""
     wide = values.astype(np.int64)
     if wide.min() < 0 or wide.max() > 65535:
-        raise ImageError(f"grey values from {wide.min()} to {wide.max()} came, expected 0 to 65535")
+        raise ImageError(f"got grey values from {wide.min()} to {wide.max()}, expected 0 to 65535")
     return Image.fromarray(((wide + 128) // 257).astype(np.uint8)).convert("RGB")
 
 
 def _from_array(values: NDArray[np.generic], *, published: bool = False) -> Image.Image:
     """RGB of an array (height, width[, 1, 3 or 4]) of uint8 or of floats in [0, 1]."""
     if values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[2] not in (1, 3, 4)):
-        raise ImageError(f"an array of shape {values.shape} came, expected (height, width) or (height, width, 1|3|4)")
+        raise ImageError(f"got an array of shape {values.shape}, expected (height, width) or (height, width, 1|3|4)")
     _check_pixels((values.shape[1], values.shape[0]))
     if np.issubdtype(values.dtype, np.floating):
         real = values.astype(np.float64)
         if not (np.isfinite(real).all() and real.min() >= 0.0 and real.max() <= 1.0):
             low, high = real.min(initial=np.inf), real.max(initial=-np.inf)
             raise ImageError(
-                f"floating-point values from {low:g} to {high:g} came, expected [0, 1]; give uint8, or divide by the "
+                f"got floating-point values from {low:g} to {high:g}, expected [0, 1]; give uint8, or divide by the "
                 "largest and leave out any normalisation"
             )
         values = np.rint(real * 255.0).astype(np.uint8)
     if values.dtype != np.uint8:
-        raise ImageError(f"an array of {values.dtype} came, expected uint8, or floats in [0, 1]")
+        raise ImageError(f"got an array of {values.dtype}, expected uint8, or floats in [0, 1]")
     flat = values[:, :, 0] if values.ndim == 3 and values.shape[2] == 1 else values
     image = Image.fromarray(np.ascontiguousarray(flat))
     return image.convert("RGB") if published else _to_rgb(image)

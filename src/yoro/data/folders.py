@@ -48,7 +48,7 @@ def find_labelled(root: Node, called: str, known: Collection[str] = (), *, split
     ignored, remarks = Ignored(), list[str]()
     whole, top = root, _within_wrapper(root, known)
     if top is not root:
-        remarks.append(f"Everything lies in '{top.shown}': the folders in it are read as classes or splits.")
+        remarks.append(f"Everything is in '{top.shown}': the folders in it are read as classes or splits.")
     entries = _visible(top, ignored)
     folders = [entry for entry in entries if entry.folder]
     for entry in entries:
@@ -74,7 +74,7 @@ def find_labelled(root: Node, called: str, known: Collection[str] = (), *, split
     if not examples:
         loose = any(is_image(entry.name) for entry in entries if not entry.folder)
         hint = (
-            " Its images are not in class folders: give the folder above it, a list, or --label-from "
+            " Its images are not in class folders: give its parent folder, a list, or --label-from "
             "'{label}_{n}.jpg' if the file names contain the class."
         )
         if called.endswith(".yoro"):

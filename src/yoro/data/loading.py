@@ -135,6 +135,6 @@ class OnePass(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         if self._begun:
-            raise OnePassError(f"The {self._what} was asked for a second time, but is read once. Keep what is needed.")
+            raise OnePassError(f"The {self._what} can be read only once; keep what you need.")
         self._begun = True
         return iter(self._items)

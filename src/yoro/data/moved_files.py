@@ -41,7 +41,7 @@ def plan_moves(wanted: Iterable[tuple[Path, str, str | None]]) -> list[Move]:
         home = next((folder for folder in path.absolute().parents if class_name(folder.name) == label), None)
         if home is None:
             raise InputError(
-                f"'{shown(path)}' lies in no folder named {label!r}, so moving it would not change its label; nothing "
+                f"'{shown(path)}' is not in a folder named {label!r}, so moving it would not change its label; nothing "
                 "was moved. Correct the label where it comes from."
             )
         goal = home.parent / ASIDE / home.name if new is None else _folder_of(home.parent, new)
@@ -101,5 +101,5 @@ def _moves(journal: Path) -> Iterator[Move]:
                 entry = json.loads(line)
                 move = Move(Path(entry["from"]), Path(entry["to"]))
             except (ValueError, KeyError, TypeError, RecursionError):
-                raise InputError(f"'{shown(journal)}' is damaged: {line.strip()[:60]!r} is no move.") from None
+                raise InputError(f"'{shown(journal)}' is damaged: {line.strip()[:60]!r} is not a move.") from None
             yield move

@@ -137,7 +137,7 @@ class DecodingProcess:
     def _replace(self, request: _Request, cause: str) -> None:
         """Go on in a new process: with the next image if this one is to blame, with the same if it may not be."""
         if cause or request.tried == request.done:
-            request.fail(cause or "the decoding process died over it twice")
+            request.fail(cause or "it crashed the decoding process twice")
         request.tried = request.done
         self.close()
         self._running = _Running()

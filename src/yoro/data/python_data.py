@@ -133,7 +133,7 @@ def _pair(data: Any, labelled: bool) -> Iterator[Example]:
     images = _stack(given) if _shape(given) else list(cast("Iterable[object]", given))
     names = _values(labels)
     if len(images) != len(names):
-        raise InputError(f"There are {len(images):,} images but {len(names):,} labels; expected one label an image.")
+        raise InputError(f"There are {len(images):,} images but {len(names):,} labels; expected one label per image.")
     for number, (image, label) in enumerate(zip(images, names, strict=True)):
         yield _example(image, label, number, labelled)
 
@@ -260,7 +260,7 @@ def _one_by_one(data: Iterable[object]) -> Iterator[object]:
             continue
         images, labels = _stack(item[0]), _values(item[1])
         if len(images) != len(labels):
-            raise InputError(f"A batch has {len(images):,} images but {len(labels):,} labels; expected one an image.")
+            raise InputError(f"A batch has {len(images):,} images but {len(labels):,} labels; expected one per image.")
         yield from zip(images, labels, strict=True)
 
 

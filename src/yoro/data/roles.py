@@ -101,14 +101,14 @@ def find_roles(
         if given.get(role) is not None:
             if own:
                 notes.append(
-                    f"The {counted(own, 'image')} of the data's own {CALLED[role]} split {_are(own)} left alone: "
+                    f"The {counted(own, 'image')} of the data's own {CALLED[role]} split {_are(own)} not used: "
                     "others were given."
                 )
             parts[role], said = _serving(role, given[role], known)
             parts[role] = _renamed(parts[role], given[role], parts["train"])
             notes += said
         elif own and role not in USES[verb]:
-            notes.append(f"The {counted(own, 'image')} of the {CALLED[role]} split {_are(own)} left alone.")
+            notes.append(f"The {counted(own, 'image')} of the {CALLED[role]} split {_are(own)} not used.")
             parts[role] = []
     return Roles(parts["train"], parts["val"], parts["test"], tuple(notes))
 
@@ -123,7 +123,7 @@ def to_change(verb: str, data: object, rule: str | float, known: Collection[str]
     roles = find_roles(verb, data, known=known)
     if rule != "validation" or not len(roles.val):
         return [part for part in (roles.train, roles.val) if len(part)], list(roles.notes)
-    what = f"The {counted(len(roles.val), 'image')} of the validation split {_are(len(roles.val))} left alone"
+    what = f"The {counted(len(roles.val), 'image')} of the validation split {_are(len(roles.val))} not used"
     told = f"{what}: the model's rule validates on them."
     return [roles.train], [*roles.notes, told]
 
@@ -273,7 +273,7 @@ def _serving(role: str, data: object, known: Collection[str]) -> tuple[Part, lis
     rest = [f"{len(part):,} {CALLED[split]}" for split, part in parts.items() if split != chosen and len(part)]
     if rest:
         what = f"the {len(parts[chosen]):,} {CALLED[chosen]} images are taken to {PURPOSE[role]}"
-        notes.append(f"Of the data given, {what}; left alone: {' and '.join(rest)} images.")
+        notes.append(f"Of the data given, {what}; not used: {' and '.join(rest)} images.")
     return parts[chosen], notes
 
 

@@ -18,7 +18,7 @@ from yoro.data.archive_members import Member
 from yoro.data.decoding import file_bytes
 from yoro.data.examples import Example, Later, Picture, shown
 from yoro.data.folders import is_image
-from yoro.errors import InputError, StoreError
+from yoro.errors import ImageError, InputError, StoreError
 from yoro.files.atomic import check_writable
 
 MANIFEST = ".yoro-sorted.jsonl"
@@ -56,7 +56,7 @@ class SortedFolder:
             self._note({"file": place, "link": aim})
             target.symlink_to(aim)
         else:
-            content = _bytes(example.image)
+            content = content_of(example.image)
             if self._lies_there(group, _digest(content)):
                 return
             source = self._moved(example.image)
@@ -244,8 +244,9 @@ def free_path(folder: Path, name: str, taken: Collection[Path] = ()) -> Path:
     return target
 
 
-def _bytes(image: Picture) -> bytes:
+def content_of(image: Picture) -> bytes:
+    """The bytes of an image that is a file."""
     image = image.fetch() if isinstance(image, Later) else image
     if not isinstance(image, Path | Member | bytes):
-        raise InputError("Only images in files can be sorted.")
+        raise ImageError("Only images in files can be sorted.")
     return file_bytes(image)

@@ -49,7 +49,7 @@ def hold_out(
 def few_shot(labels: Sequence[str], k: int, seed: int, *, names: Sequence[str] | None = None) -> Indices:
     """Indices of k images of each class, ascending; all images of a class that has fewer. `names` as in `hold_out`."""
     if k < 1:
-        raise InputError(f"k is {k}, expected at least one image a class.")
+        raise InputError(f"k is {k}, expected at least one image per class.")
     _check_lengths(labels, names=names)
     drawn = [_generator(seed, label).permutation(members)[:k] for label, members in _members(labels, names).items()]
     return np.sort(np.concatenate(drawn)).astype(np.intp) if drawn else np.empty(0, dtype=np.intp)

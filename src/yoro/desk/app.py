@@ -1,4 +1,4 @@
-"""The routes of the desk."""
+"""The routes of the desk, and the server of this room's pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from fastapi import FastAPI, Query
-from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 
@@ -24,8 +24,10 @@ from yoro.errors import InputError
 from yoro.http.errors import RefusedError, handle_errors
 from yoro.http.guard import PAGE_HEADERS, Access, Guard, Log
 from yoro.http.priority import lower_priority
+from yoro.http.server import open_browser, run_server
 from yoro.http.settings import ServeSettings
 from yoro.model.model import Json
+from yoro.reports.page import render
 
 PAGE = "/desk/"
 API = "/desk/api"
@@ -100,7 +102,7 @@ def make_app(session: Session, result: Result, settings: ServeSettings, log: Log
         learner.close()
 
     app = FastAPI(title="YORO desk", lifespan=running, openapi_url=None, docs_url=None, redoc_url=None)
-    mount_page(app, PAGE, "index.html")
+    mount_page(app, PAGE, "label")
 
     @app.get(f"{API}/state")
     def state() -> Response:
@@ -133,13 +135,36 @@ def make_app(session: Session, result: Result, settings: ServeSettings, log: Log
     return Guard(app, settings, Access(private=API, headers=PAGE_HEADERS), log)
 
 
-def mount_page(app: FastAPI, address: str, name: str) -> None:
-    """Serve a page of this room at an address, and what it shares with the studio's."""
-    page = Path(str(files("yoro.desk") / "page"))
-    app.mount("/desk/page", StaticFiles(directory=page))
-    app.mount("/studio/page", StaticFiles(directory=Path(str(files("yoro.studio") / "page"))))
+def open_desk(
+    session: Session, result: Result, *, port: int, browse: bool, tell: Callable[[str], None], log: Log
+) -> None:
+    """Serve the page of a session until the process is told to stop."""
+    settings = ServeSettings(port=port, most_megabytes=4)
+    saved = f"its work in '{session.folder}'"
+    serve_page(PAGE, saved, settings, lambda: make_app(session, result, settings, log), browse, tell)
+
+
+def serve_page(
+    page: str, saved: str, settings: ServeSettings, make: Callable[[], Guard], browse: bool, tell: Callable[[str], None]
+) -> None:
+    """Serve a page until the process is told to stop, and open it if wanted; only this machine can connect."""
+
+    def build(_: None, address: str) -> Guard:
+        tell(f"The {page.strip('/')} is at {address}{page} and saves {saved}; Ctrl-C stops it.")
+        if browse:
+            open_browser(f"{address}{page}")
+        return make()
+
+    run_server(settings, lambda: None, build)
+
+
+def mount_page(app: FastAPI, address: str, verb: str) -> None:
+    """Serve a page of this room at its address, and what it shares with the studio's."""
+    page = address.strip("/")
+    for room in ("desk", "studio"):
+        app.mount(f"/{room}/page", StaticFiles(directory=Path(str(files(f"yoro.{room}") / "page"))))
     app.get("/")(lambda: RedirectResponse(address))
-    app.get(address)(lambda: FileResponse(page / name))
+    app.get(address)(lambda: HTMLResponse(render(f"{page}.html", page=page, address=address, verb=verb)))
 
 
 def state_of(desk: Desk, learning: bool) -> Json:

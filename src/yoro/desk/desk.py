@@ -216,24 +216,20 @@ class Desk:
 
     def undo(self) -> str:
         """Undo the last step; returns what it was."""
-        with self.lock:
-            if not self.done:
-                raise InputError("There is nothing to undo.")
-            self._note(UNDO)
-            step = self.done.pop()
-            self._put(step.rows, step.before)
-            self.undone.append(step)
-            return step.what
+        return self._move_step("undo", UNDO, self.done, self.undone)
 
     def redo(self) -> str:
         """Redo the step that was undone last; returns what it is."""
+        return self._move_step("redo", REDO, self.undone, self.done)
+
+    def _move_step(self, verb: str, entry: Mapping[str, object], steps: list[Step], others: list[Step]) -> str:
         with self.lock:
-            if not self.undone:
-                raise InputError("There is nothing to redo.")
-            self._note(REDO)
-            step = self.undone.pop()
-            self._put(step.rows, step.after)
-            self.done.append(step)
+            if not steps:
+                raise InputError(f"There is nothing to {verb}.")
+            self._note(entry)
+            step = steps.pop()
+            self._put(step.rows, step.before if verb == "undo" else step.after)
+            others.append(step)
             return step.what
 
     def proposals(self) -> Proposals:

@@ -39,7 +39,7 @@ class Review:
         self.rows = [{key: plain_cell(value) for key, value in row.items()} for _, row in listed_rows(path)]
         lacking = {"path", "label", "issue", "proposed", "action"} - set(self.rows[0] if self.rows else ())
         if lacking or len(self.rows) > limits.STUDIO_PHOTOS:
-            raise InputError(f"'{path}' is no list of issues that can be reviewed; `yoro issues DATA --fix` makes one.")
+            raise InputError(f"'{path}' is not a list of issues; `yoro issues DATA --fix` makes one.")
         self._decoders: DecoderPool | None = None
 
     def close(self) -> None:

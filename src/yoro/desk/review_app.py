@@ -12,12 +12,11 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
 from yoro import limits
-from yoro.desk.app import mount_page
+from yoro.desk.app import mount_page, serve_page
 from yoro.desk.review import Outcome, Review
 from yoro.errors import InputError
 from yoro.http.errors import RefusedError, handle_errors
 from yoro.http.guard import PAGE_HEADERS, Access, Guard, Log
-from yoro.http.server import open_browser, run_server
 from yoro.http.settings import ServeSettings
 
 PAGE = "/review/"
@@ -35,7 +34,7 @@ class Decision(BaseModel):
 def make_app(review: Review, outcome: Outcome, settings: ServeSettings, log: Log) -> Guard:
     """The page and its routes, behind the guard of all pages."""
     app = FastAPI(title="YORO review", openapi_url=None, docs_url=None, redoc_url=None)
-    mount_page(app, PAGE, "review.html")
+    mount_page(app, PAGE, "issues --fix")
 
     @app.get(f"{API}/state")
     def state() -> Response:
@@ -73,11 +72,5 @@ def open_review(
     """Serve the page of a list until the process is told to stop; only this machine can connect."""
     serving = ServeSettings(port=port, most_megabytes=1)
     with closing(Review(path)) as review:
-
-        def build(_: Review, address: str) -> Guard:
-            tell(f"The review is at {address}{PAGE} and saves every decision in '{path}'; Ctrl-C stops it.")
-            if browse:
-                open_browser(f"{address}{PAGE}")
-            return make_app(review, outcome, serving, log)
-
-        run_server(serving, lambda: review, build)
+        saved = f"every decision in '{path}'"
+        serve_page(PAGE, saved, serving, lambda: make_app(review, outcome, serving, log), browse, tell)

@@ -12,12 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from yoro import limits
-from yoro.data.archive_members import Member
-from yoro.data.decoding import file_bytes
 from yoro.data.examples import Dataset, Example, Later, Picture
 from yoro.data.find import find
 from yoro.data.geometry import Geometry
 from yoro.data.processes import DecoderPool
+from yoro.data.sorting import content_of
 from yoro.data.thumbnails import thumbnail
 from yoro.desk.desk import Desk, Entry
 from yoro.desk.proposals import Pile
@@ -76,7 +75,7 @@ class Session:
             return None
         example = self.examples[row]
         try:
-            pixels = self._decoders.decode(_content(example.image), example.name, THUMBNAIL).pixels[0]
+            pixels = self._decoders.decode(content_of(example.image), example.name, THUMBNAIL).pixels[0]
         except (OSError, ImageError):
             return None
         made = thumbnail(pixels, THUMBNAIL.side)
@@ -188,13 +187,6 @@ def _place(example: Example) -> bytes:
 def _gone(place: bytes, name: str) -> Example:
     """A photo that is not in the pile any more, as one that was moved."""
     return Example(Path(os.fsdecode(place)), None, name)
-
-
-def _content(image: Picture) -> bytes:
-    image = image.fetch() if isinstance(image, Later) else image
-    if not isinstance(image, Path | Member | bytes):
-        raise ImageError("not a file.")
-    return file_bytes(image)
 
 
 def group_name(group: int) -> str:

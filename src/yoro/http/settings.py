@@ -29,7 +29,7 @@ class ServeSettings:
         float,
         Option(
             "Time limit for idle connections.",
-            "Idle is a connection without a whole request, or with an answer that nobody reads.",
+            "A connection is idle if its request is incomplete or its answer is not being read.",
             expert=True,
         ),
     ] = 15.0

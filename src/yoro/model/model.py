@@ -171,7 +171,7 @@ class Model:
 
     def evidence(self) -> Mixture:
         """What is known, as leave-one-out and the rules take it."""
-        return known(self.statistics, self.reservoir, self.prior, self.words)
+        return known(self.statistics, kept_members(self.reservoir), self.prior, self.words)
 
     def members(self) -> Members | None:
         """The individual responses kept; None if there are none."""
@@ -207,22 +207,12 @@ def kept_members(reservoir: Reservoir | None) -> Members | None:
 
 def known(
     statistics: JointStatistics,
-    reservoir: Reservoir | None,
-    prior: Prior,
-    words: EncodedBank | None,
-    validation: Validation | None = None,
-) -> Mixture:
-    """The evidence of statistics, of the responses kept, and of sentences if there are any: one a reading."""
-    return _mixture(statistics, kept_members(reservoir), prior, words, validation)
-
-
-def _mixture(
-    statistics: JointStatistics,
     members: Members | None,
     prior: Prior,
     words: EncodedBank | None,
     validation: Validation | None = None,
 ) -> Mixture:
+    """The evidence of statistics, of single responses, and of sentences if there are any: one a reading."""
     layout = statistics.layout
 
     def of_reading(i: int) -> Evidence:
@@ -252,7 +242,7 @@ def with_pile(
         some = members.take(rows)
         sums = JointStatistics(layout, [ResponseStatistics(statistics.classes) for _ in layout.readings])
         sums.update(some.responses, some.labels.tolist())
-        evidence = _mixture(sums, some, prior, words)
+        evidence = known(sums, some, prior, words)
         with warnings.catch_warnings():  # the fit of all labels has said what is to be said
             warnings.simplefilter("ignore", DegenerateWarning)
             return evidence.mapping(evidence.judge(rule)[0])

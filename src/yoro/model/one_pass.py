@@ -343,10 +343,10 @@ def pile_notes(model: Model) -> list[str]:
     if not chosen.weight and chosen.after is None:
         return [f"{there} not used{unlike}: too few are left."]
     if not chosen.weight:
-        return [f"{there} not used{unlike}: on held-out labels they raise no accuracy."]
+        return [f"{there} not used{unlike}: they do not raise the accuracy on held-out labels."]
     if chosen.before is None or chosen.after is None:
         why = "With one label a class" if model.statistics.total else "Without labels"
-        return [f"{there} used{unlike}, {chosen.rounds} rounds. {why} their worth cannot be measured."]
+        return [f"{there} used{unlike}, {chosen.rounds} rounds. {why} their benefit cannot be measured."]
     worth = f"expected accuracy {chosen.before:.0%} without them, {chosen.after:.0%} with them"
     return [f"{there} used{unlike}, {chosen.rounds} rounds: {worth}."]
 
@@ -398,7 +398,7 @@ def far_responses(gathered: Gathered, names: Sequence[str]) -> list[str]:
     place = gathered.ledger.digests().index(members.digests[worst]) if len(gathered.ledger) else None
     called = repr(names[place]) if place is not None and names else "one" if place is None else f"row {place}"
     are = f"{counted(len(rows), 'response')} {'is' if len(rows) == 1 else 'are'} over {FAR:g} times the usual size"
-    cost = "Such responses decide the covariance alone and cost accuracy"
+    cost = "Such responses dominate the covariance and cost accuracy"
     return [f"{are}, the largest ({called}) {far[worst]:.1g} times. {cost}; forget them, or check the backbone."]
 
 

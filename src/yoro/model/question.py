@@ -53,8 +53,8 @@ class Question:
     together: Annotated[
         bool,
         Option(
-            "Let the images learn from each other before they are answered; an answer then depends on the others.",
-            "They are used as unlabelled images are in `fit`; nothing of them is kept.",
+            "Let the images learn from each other first; each answer then depends on the others.",
+            "They are used like unlabelled images in `fit`, and are not kept.",
         ),
     ] = False
 

@@ -15,7 +15,7 @@ from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.model.gathered import Gathered
-from yoro.model.model import LEFT_OUT, Model, Origin, Verb, held_out, known, with_pile
+from yoro.model.model import LEFT_OUT, Model, Origin, Verb, held_out, kept_members, known, with_pile
 from yoro.model.settings import SolveSettings
 from yoro.text.encoded_bank import EncodedBank
 
@@ -45,7 +45,7 @@ def solve(
         choice = Choice(rule, 1.0, alpha=1.0) if isinstance(rule, str) else Choice("fixed", rule, alpha=1.0)
     else:
         with _threads_for(statistics):
-            evidence = known(statistics, gathered.reservoir, settings.prior, words, validation)
+            evidence = known(statistics, kept_members(gathered.reservoir), settings.prior, words, validation)
             choice, left_out = (keep, None) if keep is not None else evidence.judge(settings.shrinkage)
             if settings.paper:
                 choice = replace(choice, temperature=1.0)

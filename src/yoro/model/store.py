@@ -65,7 +65,7 @@ def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
         except StoreError as error:
             raise StoreError(
                 f"The model is not saved, because it could not be loaded again: {one_line(error)} "
-                "Are its responses sound? What was saved before is unchanged."
+                "Are its responses valid? What was saved before is unchanged."
             ) from error
 
 
@@ -102,7 +102,7 @@ def read_model(path: str | Path) -> Model:
         except StoreError:
             if _identity(folder) == before:
                 raise
-    raise StoreError(f"{path} is replaced again and again; read it when its writer has ended.")
+    raise StoreError(f"{path} keeps being replaced; read it once its writer has finished.")
 
 
 def _identity(folder: Path) -> tuple[int, int, int] | None:

@@ -122,7 +122,7 @@ def uncertainties(model: Model, removed: Sequence[bytes]) -> tuple[str, ...]:
         kept, all_ = f"{len(model.reservoir):,}", counted(len(model.ledger), "example")
         reasons.append(f"Chosen again on the {kept} responses kept of {all_}; a fresh fit would keep others.")
     if any(entry.get("verb") == "refine" for entry in model.history):
-        reasons.append("The prompt may have been trained on these images; refine again to be rid of them.")
+        reasons.append("The prompt may have been trained on these images; refine again to remove their influence.")
     if asked_views(model) == 2:
         reasons.append("Whether to read mirror images was decided with these images; the other way is not kept.")
     return tuple(reasons)

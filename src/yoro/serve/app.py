@@ -28,8 +28,7 @@ from yoro.http.uploads import Upload, read_uploads
 from yoro.model.model import Json
 from yoro.model.question import Question
 from yoro.serve.batching import Batcher
-from yoro.serve.feedback import learn
-from yoro.serve.hot_reload import Current, hot_reload
+from yoro.serve.hot_reload import Current, add_feedback, hot_reload
 from yoro.serve.idempotency import HEADER, IdempotentResponses
 from yoro.serve.metrics import Metrics
 from yoro.serve.pages import FACTS, OPEN, add_pages, page_facts
@@ -106,7 +105,7 @@ class Service:
         images = [(one.name, one.digest, one.answer) for one in seen if isinstance(one.answer, Answered)]
         assert isinstance(self.current, Current)  # a backbone alone has no such route
         assert isinstance(served, Served)
-        return await self._solve("Others are changing the model", learn, self.current, served, images, label)
+        return await self._solve("Others are changing the model", add_feedback, self.current, served, images, label)
 
     async def responses(self, answers: Sequence[Answered]) -> list[str]:
         """Responses as JSON lists, with all digits of single precision."""
@@ -208,7 +207,7 @@ def _add_predictions(api: APIRouter, service: Service) -> None:
         ] = None,
         together: Annotated[
             bool,
-            Query(description="Let the images of this request learn from each other first; nothing of them is kept."),
+            Query(description="Let the images of this request learn from each other first; none of them is kept."),
         ] = False,
     ) -> Response:
         """Classify images."""

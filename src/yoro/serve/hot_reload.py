@@ -1,16 +1,21 @@
-"""Hot reload: a model directory that changes while it is served replaces the model in use, or is reported."""
+"""Hot reload of a model directory that changes while it is served, and feedback that changes it from here."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 
-from yoro.errors import one_line
+import numpy as np
+
+from yoro.data.responses import ResponseBatch
+from yoro.errors import InputError, one_line
+from yoro.files.atomic import locked
+from yoro.model.model import Json
 from yoro.model.store import OWN
-from yoro.serve.served_model import Served, open_served
+from yoro.serve.served_model import Answered, Served, open_served
 
 PERIOD = 1.0  # seconds between two checks of the directory
 
@@ -73,3 +78,27 @@ async def hot_reload(current: Current, executor: Executor) -> None:
     while True:
         await asyncio.sleep(PERIOD)
         await asyncio.get_running_loop().run_in_executor(executor, current.reload_if_changed)
+
+
+def add_feedback(current: Current, read_by: Served, images: Sequence[tuple[str, str, Answered]], label: str) -> Json:
+    """Add images (name, hex digest, answer) under a label; those already in the model under it are not added again.
+
+    The model is read, changed and written under its lock, so that beside other writers nothing is lost.
+    """
+    with locked(current.path):
+        served = current.reopened()
+        if served.classifier.pipeline is not read_by.classifier.pipeline:
+            raise InputError("The model was just replaced by one with another backbone. Send the images again.")
+        classifier = served.classifier
+        sent = {bytes.fromhex(digest): (name, answered) for name, digest, answered in images}
+        known = classifier.model.gathered.contains([(content, label) for content in sent])
+        new = {content: one for (content, one), there in zip(sent.items(), known, strict=True) if not there}
+        if new:
+            responses, names = np.stack([one.response for _, one in new.values()]), [name for name, _ in new.values()]
+            batch = ResponseBatch(responses, [label] * len(new), None, list(new), names)
+            classifier.change("feedback", add=batch, passes=1)
+            classifier.save(current.path, force=True)
+            served = Served(classifier)
+            current.saved(served)
+    counts = {"added": len(new), "known": len(images) - len(new), "examples": classifier.model.gathered.images}
+    return {**counts, "version": served.version}

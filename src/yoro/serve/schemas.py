@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from yoro.http.settings import ServeSettings
 
-Version = Annotated[str, Field(description="Which state of the model answered.")]
+Version = Annotated[str, Field(description="Version of the model that answered.")]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -63,12 +64,17 @@ def cache_directory() -> Path:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that another process sees all of it or none."""
-    try:
+    with writing_cache(f"the cache {str(path.parent)!r}", "Set YORO_CACHE to another directory."):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, data)
+
+
+@contextmanager
+def writing_cache(cache: str, advice: str) -> Iterator[None]:
+    """Turn the system's errors into one that names the cache."""
+    try:
+        yield
     except (OSError, StoreError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
         reason = cause.strerror if isinstance(cause, OSError) else error
-        raise SourceError(
-            f"Cannot write to the cache {str(path.parent)!r}: {reason}. Set YORO_CACHE to another directory."
-        ) from error
+        raise SourceError(f"Cannot write to {cache}: {reason}. {advice}") from error

@@ -11,8 +11,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -21,8 +21,9 @@ from urllib.parse import quote
 from tqdm import tqdm
 
 from yoro import limits
-from yoro.errors import SourceError, StoreError, one_line, plain
+from yoro.errors import SourceError, one_line, plain
 from yoro.files.atomic import locked, write_file
+from yoro.sources.cache import writing_cache
 from yoro.sources.hub_requests import HubAwayError, HubRefusalError, ask, hub_address, hub_host, read_some
 from yoro.sources.weight_caches import hub_cache
 
@@ -225,7 +226,9 @@ def _download(url: str, blob: Path, size: int, what: str) -> None:
         file.seek(0)
         right = _hash(blob.name, size, file) == blob.name
     if came < size:
-        raise SourceError(f"The download of {what} stopped at {came:,} of {size:,} bytes. Run again: it goes on there.")
+        raise SourceError(
+            f"The download of {what} stopped at {came:,} of {size:,} bytes. Run the command again to resume it."
+        )
     if not right:
         part.unlink()
         raise SourceError(
@@ -278,15 +281,6 @@ def _link(blob: Path, place: Path) -> None:
     beside.replace(place)
 
 
-@contextmanager
-def _writing(repository: str) -> Iterator[None]:
-    """Turn the system's errors into one that names the cache."""
-    try:
-        yield
-    except (OSError, StoreError) as error:
-        cause = error if isinstance(error, OSError) else error.__cause__
-        reason = cause.strerror if isinstance(cause, OSError) else error
-        raise SourceError(
-            f"Cannot write to the hub's cache {str(_home(repository))!r}: {reason}. "
-            "Free some room, or set HF_HUB_CACHE to another folder."
-        ) from error
+def _writing(repository: str) -> AbstractContextManager[None]:
+    advice = "Free some disk space, or set HF_HUB_CACHE to another folder."
+    return writing_cache(f"the hub's cache {str(_home(repository))!r}", advice)

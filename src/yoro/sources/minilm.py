@@ -68,7 +68,7 @@ class TextEncoder:
 
     def encode(self, sentences: Sequence[str]) -> Array:
         """Unit vectors of sentences, in batches of equal length, so that none is padded."""
-        tokens = [self._tokens(sentence) for sentence in sentences]
+        tokens = [encode_tokens(self._tokenizer, sentence, LONGEST, PACKAGE) for sentence in sentences]
         vectors = np.empty((len(tokens), self.dimension), np.float32)
         for length in sorted(set(map(len, tokens))):
             rows = [i for i, ids in enumerate(tokens) if len(ids) == length]
@@ -77,15 +77,6 @@ class TextEncoder:
                 answers = run_session(self._session, np.array([tokens[i] for i in part]), PACKAGE)
                 vectors[part] = check_responses(answers, len(part), self.dimension, PACKAGE)
         return vectors
-
-    def _tokens(self, sentence: str) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(sentence).ids
-        if len(ids) > LONGEST:
-            raise InputError(
-                f"The sentence {sentence[:60]!r}... has {len(ids)} tokens; this model reads at most {LONGEST}. "
-                "Shorten it."
-            )
-        return ids
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
@@ -169,3 +160,12 @@ def _linear(graph: GraphBuilder, x: str, name: str) -> str:
 def _normalised(graph: GraphBuilder, x: str, name: str) -> str:
     scale, shift = graph.weight(f"{name}.weight"), graph.weight(f"{name}.bias")
     return graph.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=EPSILON)
+
+
+def encode_tokens(tokenizer: Tokenizer, sentence: str, longest: int, model: str) -> list[int]:
+    """The token numbers of a sentence that a model can read whole."""
+    ids: list[int] = tokenizer.encode(sentence).ids
+    if len(ids) > longest:
+        said = f"The sentence {sentence[:60]!r}... has {len(ids)} tokens"
+        raise InputError(f"{said}; {model!r} reads at most {longest}. Shorten it.")
+    return ids

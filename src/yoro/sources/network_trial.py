@@ -51,7 +51,7 @@ def add_network(
     photos: Callable[[int], Images] = real_photos,
     force: bool = False,
 ) -> NetworkTrial:
-    """Look into an ONNX file, try it on photos and record it under a name, which names a source from then on.
+    """Inspect an ONNX file, try it on photos and record it under a name, which names a source from then on.
 
     `options` are those of `onnx:PATH`, for what neither the file nor a `preprocessor_config.json` beside it says: side,
     mean, std, layout, output. `photos` gives images (n, side, side, 3) of a side. A name that is taken is an error,

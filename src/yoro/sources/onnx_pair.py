@@ -26,6 +26,7 @@ from yoro.errors import InputError, SourceError, one_line
 from yoro.files.reading import read_bounded, read_json
 from yoro.sources.graph_builder import GraphBuilder, rename_output, set_output
 from yoro.sources.hub_onnx import CONFIG, TEXT, TOKENIZER, VISION
+from yoro.sources.minilm import encode_tokens
 from yoro.sources.names import SourceName, check_options, parse_number
 from yoro.sources.onnx_file import OnnxFile, OnnxFileSource, load_graph, open_onnx
 from yoro.sources.preprocessing_file import FILE, read_preprocessing
@@ -109,7 +110,7 @@ class TextTower:
 
     def encode(self, sentences: Sequence[str]) -> Responses:
         """Vectors of sentences, not yet of unit length."""
-        tokens = [self._tokens(sentence) for sentence in sentences]
+        tokens = [encode_tokens(self._tokenizer[0], sentence, self.longest, self._name) for sentence in sentences]
         lengths = [self.longest if self._padded else len(ids) for ids in tokens]
         order = sorted(range(len(tokens)), key=lambda i: lengths[i])
         parts = list[Responses]()
@@ -135,15 +136,6 @@ class TextTower:
         except Exception as error:  # ONNX Runtime's errors share no base but Exception
             raise SourceError(f"{self._name!r}: {TEXT} failed on sentences: {first_line(error)}") from error
         return check_responses(vectors, len(full), None, self._name)[: len(tokens)]
-
-    def _tokens(self, sentence: str) -> list[int]:
-        ids: list[int] = self._tokenizer[0].encode(sentence).ids
-        if len(ids) > self.longest:
-            raise InputError(
-                f"The sentence {sentence[:60]!r}... has {len(ids)} tokens; {self._name!r} reads at most "
-                f"{self.longest}. Shorten it."
-            )
-        return ids
 
     @cached_property
     def _tokenizer(self) -> tuple[Tokenizer, int]:

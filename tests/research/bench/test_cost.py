@@ -71,7 +71,7 @@ def test_this_machine_is_measured_and_missing_weights_are_named(tmp_path: Path) 
             f'source = "{source}"\nprompt = "watermark"\n'
         )
     done = run("bench", "measure", "here.toml", "gone.toml", cwd=tmp_path)
-    assert "images a second forward" in done.stdout
+    assert "images per second forward" in done.stdout
     assert "1 of 2 backbones" in done.stderr
     assert "gone" in done.stderr
     speeds = read_rates(tmp_path / "rates.json")

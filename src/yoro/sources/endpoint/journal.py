@@ -65,7 +65,7 @@ class Totals:
 
     def summary(self) -> str:
         said = f"{counted(self.answered, 'answer')} in the journal from {counted(self.sent, 'request')} so far"
-        lost = f"; {counted(self.lost, 'answer')} lost on the wire, which may have been billed" if self.lost else ""
+        lost = f"; {counted(self.lost, 'answer')} lost in transit, which may have been billed" if self.lost else ""
         return f"{said}{lost}."
 
 
