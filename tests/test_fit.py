@@ -374,7 +374,7 @@ def test_all_verbs_on_images_from_the_command_line(folder, new, tmp_path):
         (["fit", "DATA", "--prompt", "padding", "--frame", "7", "--out", "x.yoro"], "A frame starts"),
         (["fit", "DATA", "--read", "pixels", "--out", "x.yoro"], "'features' or 'all'"),
         (["fit", "DATA", "--device", "cuda", "--out", "x.yoro"], "runs on the CPU only"),
-        (["fit", "DATA/cat", "--out", "x.yoro"], "give the folder above it"),
+        (["fit", "DATA/cat", "--out", "x.yoro"], "give its parent folder"),
         (["fit", "nowhere", "--out", "x.yoro"], "does not exist"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

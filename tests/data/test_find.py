@@ -106,7 +106,7 @@ def test_a_folder_around_everything_is_passed_through(flowers: Path, tmp_path: P
     found = find(tmp_path / "outer")
     assert found.classes == ["rose", "tulip"]
     assert names(found)[0] == f"{wrapper}/rose/0.png"
-    assert said(found, "Everything lies in", f"'{wrapper}'")
+    assert said(found, "Everything is in", f"'{wrapper}'")
 
 
 def test_a_folder_around_splits_is_passed_through(tmp_path: Path) -> None:

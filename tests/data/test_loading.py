@@ -303,7 +303,7 @@ def test_default_workers_is_the_number_of_usable_cores() -> None:
 def test_a_second_pass_over_the_training_data_is_an_error(many: list[Example]) -> None:
     batches = OnePass(load(many, GEOMETRY, batch_size=8, workers=0))
     assert sum(len(batch.indices) for batch in batches) == 23
-    with pytest.raises(OnePassError, match="second time"):
+    with pytest.raises(OnePassError, match="only once"):
         iter(batches)
 
 

@@ -45,5 +45,5 @@ def test_what_moving_cannot_relabel_is_refused_before_anything_is_moved(tmp_path
         plan_moves([(listed, "cat", "dog")])
     with pytest.raises(InputError, match="is not there"):
         plan_moves([(tmp_path / "cat" / "2.jpg", "cat", "dog")])
-    with pytest.raises(InputError, match="is no move"):
+    with pytest.raises(InputError, match="is not a move"):
         undo_moves(write(tmp_path / "odd.moved", "[1, 2]\n"))

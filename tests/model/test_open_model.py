@@ -135,7 +135,7 @@ def test_models_of_different_sources_do_not_merge(digits):
 def test_a_stream_can_be_traversed_once_only(digits):
     stream = open_responses(part(digits, 0, 10), labelled=True)
     assert sum(len(batch.names) for batch in stream) == 10
-    with pytest.raises(OnePassError, match="read once"):
+    with pytest.raises(OnePassError, match="read only once"):
         list(stream)
 
 

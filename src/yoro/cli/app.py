@@ -63,7 +63,7 @@ VERBS = {  # module of `cli`, which is imported when it is called; what it takes
         "Print a script that completes commands in bash, zsh or fish."),
 }  # fmt: skip
 GROUPS = {  # of verbs, each an app in a module of its own
-    "models": (LOOKING, "List backbones: which are installed, how to get others, which to choose."),
+    "models": (LOOKING, "List backbones: installed ones, how to get others, which to choose."),
     "parties": (PLACES, "Combine organisations' statistics; only the total is revealed."),
     "attributes": (FURTHER, "List, validate, sample or generate class descriptions."),
     "bench": (FURTHER, "Run plans of datasets, backbones and methods; make their tables."),

@@ -23,7 +23,7 @@ app = App(
     "models",
     sort_key=101,
     group_parameters=OPTIONS,
-    help="List backbones: which are installed, how to get others, which to choose.",
+    help="List backbones: installed ones, how to get others, which to choose.",
 )
 TRIED = 5  # photos of the user's own that a network is tried on
 
@@ -58,7 +58,7 @@ class SpeedOption:
 
 @app.default
 def models(*, wanted: SpeedOption = SpeedOption(), output: JsonOption = JsonOption()) -> None:
-    """List backbones: which are installed, how to get others, which to choose."""
+    """List backbones: installed ones, how to get others, which to choose."""
     from yoro.sources import catalogue
 
     rows = catalogue()
