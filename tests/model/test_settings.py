@@ -13,7 +13,7 @@ def test_options_find_their_group():
     assert made.pipeline == PipelineSettings(source="onnx:a.onnx")
     assert made.solve == SolveSettings(shrinkage=0.1)
     assert made.sentences == SentenceSettings(sentences=3, classes=("cat",))
-    assert made.loading == Loading(4, workers=0)
+    assert made.loading == Loading(4)
     assert made.shots == 2
     assert FitSettings.of().loading == USUAL
 
