@@ -48,7 +48,7 @@ def test_weights_that_half_precision_cannot_hold_stay_as_they_are(scale):
     assert [node.op_type for node in model.graph.node] == ["Cast", "MatMul"]
 
 
-def test_a_small_tensor_is_not_worth_a_node():
-    model = graph_with(np.ones((WIDTH, 2), np.float32))
+def test_a_small_tensor_as_of_the_first_layers_stays_as_it_is():
+    model = graph_with(np.ones((WIDTH, 60), np.float32))
     halve_weights(model)
     assert stored(model) == TensorProto.FLOAT

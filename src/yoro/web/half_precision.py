@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-FEWEST = 256  # values of a tensor that are worth a further node
+FEWEST = 4096  # values of a tensor worth halving; the first layers are smaller, and their rounding is felt the most
 WIDEST = 6e4  # value that float16 holds
 ROUNDING = 1e-3  # of a tensor's length; float16 rounds by 3e-4, and by more where values are too small for it
 
