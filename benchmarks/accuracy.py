@@ -40,6 +40,7 @@ from yoro.research.bench.datasets.bench_datasets import find_bench_dataset
 EACH = 110  # images a class of what registries carry: the first 50 to draw from, the others to test on
 POOL = 50
 DRAWN = 60  # images a class of a folder, at most
+TESTED = 40  # images a class of a folder to test on, at most
 WAYS = ("paper's rule", "logits alone", "--fast", "default", "with grids", "--best without grids", "--best")
 GRIDS = "embedded:lite0?grids=yes"  # the default's network, whose other readings are the default's
 
@@ -67,7 +68,7 @@ class Read:
     seconds: float
 
 
-def tasks(folders: Sequence[Path], tested: int) -> list[Task]:
+def tasks(folders: Sequence[Path], tested: int = TESTED) -> list[Task]:
     """What the folders hold, with so many test images a class at most, or what registries carry."""
     if folders:
         found = [(folder.name, find(folder).examples) for folder in folders]
@@ -104,9 +105,10 @@ def _few(name: str, examples: Sequence[Example]) -> Task:
     return Task(name, [examples[i] for r in rows for i in r[:POOL]], [examples[i] for r in rows for i in r[POOL:]])
 
 
-def read(task: Task, pipeline: Pipeline, wanted: np.ndarray) -> Read:
-    """One pass over the images that are `wanted` of a task; the responses to the others are not numbers."""
+def read(task: Task, pipeline: Pipeline, wanted: np.ndarray | None = None) -> Read:
+    """One pass over the images that are `wanted` of a task (None: all); the responses to the others are not numbers."""
     examples, started = [*task.pool, *task.test], processor_seconds()
+    wanted = np.arange(len(examples)) if wanted is None else wanted
     found = collect(pipeline.stream([examples[row] for row in wanted], Loading()), "reading", progress=True)
     responses = np.full((len(examples), pipeline.layout.width), np.nan, np.float32)
     responses[wanted] = found.responses
@@ -151,9 +153,9 @@ def without_grids(read: Read) -> Read:
     return Read(Layout(tuple(reading for reading, _ in own)), responses, read.seconds)
 
 
-def draw(task: Task, shots: int, seed: int) -> np.ndarray:
-    """Rows of so many images a class of the pool; 0: all."""
-    labels, rng = task.labels[: len(task.pool)], np.random.default_rng(seed)
+def draw(labels: np.ndarray, pool: int, shots: int, seed: int) -> np.ndarray:
+    """Rows of so many images a class of the pool, which comes first; 0: all."""
+    labels, rng = labels[:pool], np.random.default_rng(seed)
     every = [rng.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels)]
     return np.concatenate([rows[: shots or None] for rows in every])
 
@@ -161,7 +163,7 @@ def draw(task: Task, shots: int, seed: int) -> np.ndarray:
 def measured(task: Task, reads: dict[str, Read], shots: int, seed: int) -> dict[str, tuple[float, float]]:
     """Accuracy and seconds of every way, on one draw."""
     labels, test = task.labels, slice(len(task.pool), None)
-    rows = draw(task, shots, seed)
+    rows = draw(labels, len(task.pool), shots, seed)
     plain = without_grids(reads["grids"])
     logits = plain.responses[:, plain.layout.slices[0]]
     first = Read(Layout.of(logits.shape[1]), logits, plain.seconds)
@@ -189,7 +191,7 @@ def trained(task: Task, reads: dict[str, Read], shots: int) -> dict[str, tuple[f
 
     examples = [*task.pool, *task.test]
     labels, test = task.labels, slice(len(task.pool), None)
-    rows = draw(task, shots, 0)
+    rows = draw(labels, len(task.pool), shots, 0)
     plain = without_grids(reads["grids"])
     features = plain.responses[:, plain.layout.slices[plain.layout.names.index(FEATURES)]]
     outcome = logistic_regression((features[rows], labels[rows]), (features[test], labels[test]))
@@ -223,7 +225,7 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--shots", nargs="*", type=int, default=[2, 4, 8, 16, 0], help="images a class; 0: all")
     parser.add_argument("--draws", type=int, default=3)
-    parser.add_argument("--tested", type=int, default=40, help="images a class of a folder to test on, at most")
+    parser.add_argument("--tested", type=int, default=TESTED, help="images a class of a folder to test on, at most")
     parser.add_argument("--train", action="store_true", help="also logistic regression and fine-tuning")
     parser.add_argument("--plot", type=Path, help="accuracy against seconds at 16 images a class, as a picture")
     options = parser.parse_args()
@@ -232,7 +234,8 @@ def main() -> None:
     shown: dict[str, list[tuple[float, float]]] = {}
     rows = []
     for task in tasks(options.folders, options.tested):
-        chosen = [draw(task, shots, seed) for shots in options.shots for seed in range(options.draws)]
+        labels, pool, seeds = task.labels, len(task.pool), range(options.draws)
+        chosen = [draw(labels, pool, shots, seed) for shots in options.shots for seed in seeds]
         wanted = np.unique(np.concatenate([*chosen, np.arange(len(task.pool), len(task.labels))]))
         reads = {name: read(task, pipeline, wanted) for name, pipeline in pipelines().items()}
         for shots in options.shots:

@@ -1,6 +1,7 @@
 """What unlabelled images are worth: the default with and without them, and other ways to use them.
 
 Run: python unlabelled.py [FOLDER ...] [--labels 1 2 4 8 16] [--draws 3] [--pile 0 10 40 all] [--junk 0 0.1 0.3 0.6]
+     [--ways without "with the pile" ...]
 
 Tasks are those of accuracy.py. Of the pool so many images a class are labelled and the others are the pile; every way
 reads the same responses. The first table compares ways; the second piles of so many images a class, with four labels;
@@ -23,13 +24,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
 import yoro
-from accuracy import draw, gathered_of, pipelines, read, tasks
+from accuracy import draw, gathered_of, read, tasks
 from timing import print_machine, print_table
 from yoro.data.responses import ResponseBatch
 from yoro.discriminant.readings import Layout
 from yoro.mappings.batches import row_digests
 from yoro.model.model import Origin
-from yoro.model.settings import SolveSettings
+from yoro.model.pipeline import make_pipeline
+from yoro.model.settings import FitSettings, SolveSettings
 from yoro.model.solve import solve
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]  # labelled responses, their labels, the pile
@@ -183,10 +185,11 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--pile", nargs="*", default=["0", "10", "40", "all"])
     parser.add_argument("--junk", nargs="*", type=float, default=[0.0, 0.1, 0.3, 0.6, 1.0])
+    parser.add_argument("--ways", nargs="*", choices=WAYS, default=list(WAYS), help="of the first table")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")  # of classes without spread, and of scikit-learn
     print_machine()
-    pipeline, all_ = pipelines()["default"], []
+    pipeline, all_ = make_pipeline(FitSettings().pipeline), []
     for task in tasks(chosen.folders):
         found, labels = read(task, pipeline), np.array([e.label for e in (*task.pool, *task.test)])
         all_.append(Responses(task.name, found.layout, found.responses, labels, len(task.pool)))
@@ -194,9 +197,9 @@ def main() -> None:
     for labels in chosen.labels:
         for task in all_:
             started, made = time.perf_counter(), partial(parts, task, labels)
-            found = [f"{accuracy(task, way, made, chosen.draws):.1f}" for way in WAYS]
+            found = [f"{accuracy(task, way, made, chosen.draws):.1f}" for way in chosen.ways]
             rows.append([str(labels), task.name, *found, f"{time.perf_counter() - started:.0f}"])
-    print_table("Ways to use a pile", ["labels", "task", *WAYS, "seconds"], rows)
+    print_table("Ways to use a pile", ["labels", "task", *chosen.ways, "seconds"], rows)
     sizes = [None if size == "all" else int(size) for size in chosen.pile]
     rows = [
         [task.name, *(shown(task, partial(parts, task, 4, each=size), chosen.draws) for size in sizes)] for task in all_

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from yoro.discriminant.readings import Layout, Reading
-from yoro.discriminant.semi_supervised import learn_from_pile
+from yoro.discriminant.semi_supervised import ALONE, _Space, _Task, _Tried, _usual, halves_doubt, learn_from_pile
 from yoro.discriminant.solve import solve_mapping
 from yoro.discriminant.statistics import ResponseStatistics
 
@@ -42,12 +42,12 @@ def right(mapping, responses: np.ndarray, truth: np.ndarray) -> float:
     return float((mapping(responses).argmax(axis=1) == truth).mean())
 
 
-@pytest.mark.parametrize("labels", [1, 2, 4])
-def test_unlabelled_responses_raise_the_accuracy_of_few_labels(labels):
+@pytest.mark.parametrize(("labels", "spread"), [(1, 1.6), (2, 1.6), (4, 2.4)])  # so that some held out are wrong
+def test_unlabelled_responses_raise_the_accuracy_of_few_labels(labels, spread):
     rng = np.random.default_rng(labels)
-    known, truth = drawn(rng, labels, 1.6)
-    pile, _ = drawn(rng, 80, 1.6)
-    asked, wanted = drawn(rng, 200, 1.6)
+    known, truth = drawn(rng, labels, spread)
+    pile, _ = drawn(rng, 80, spread)
+    asked, wanted = drawn(rng, 200, spread)
     found = learned(known, truth, pile)
     before = right(refit_of(known, truth)(np.arange(len(truth))), asked, wanted)
     assert found.choice.weight > 0
@@ -107,3 +107,30 @@ def test_the_result_does_not_depend_on_the_order_of_the_pile():
     one, two = learned(known, truth, pile), learned(known, truth, pile[rng.permutation(len(pile))])
     assert one.choice.weight == two.choice.weight
     np.testing.assert_allclose(one.mapping.weights, two.mapping.weights, rtol=1e-5, atol=1e-6)
+
+
+def task_of(known: np.ndarray, truth: np.ndarray, pile: np.ndarray) -> _Task:
+    said = refit_of(known, truth)(np.arange(len(truth)))(pile)
+    return _Task(_Space.of(LAYOUT, known, pile), truth, said, 4)
+
+
+def test_a_single_label_a_class_counts_more_where_halves_of_the_pile_disagree():
+    """Tight clusters are found again in either half; without any clusters halves lead to different answers."""
+    rng, weights = np.random.default_rng(6), np.array([0.5, 0.5, 0.0])
+    known, truth = drawn(rng, 1)
+    clear, _ = drawn(rng, 40, 0.5)
+    alike = task_of(known, truth, clear)
+    noise = task_of(known, truth, rng.normal(size=(160, 52)))
+    assert halves_doubt(alike, weights) < 0.05
+    assert halves_doubt(noise, weights) > 0.3
+    assert _usual(noise, weights)[1] == halves_doubt(noise, weights)
+
+
+@pytest.mark.parametrize(("gain", "used"), [(0.0, False), (1.0, True)])
+def test_the_pile_must_be_better_by_a_standard_error_of_the_labels_held_out(gain, used):
+    rng = np.random.default_rng(8)
+    truth = np.repeat(np.arange(4), 10)
+    alone = rng.normal(size=(40, 4))
+    mixture = alone + gain * np.eye(4)[truth]
+    tried = _Tried(np.arange(40), truth, alone, {ALONE: mixture}, 4.0)
+    assert (tried.chosen((ALONE, 0.3)) is not None) == used

@@ -9,6 +9,8 @@ of each reading settle them; the result is affine in the response.
 Which readings are to be believed shows in the unlabelled responses themselves: readings that err independently agree
 only where they are right. How much the mapping of the labels counts beside the mixture, and whether the unlabelled
 responses are used at all, is decided by folds: some labels are held out, and the whole is fitted again without them.
+With one label a class the mapping of the labels counts as far as halves of the unlabelled responses lead to different
+answers.
 """
 
 from __future__ import annotations
@@ -45,8 +47,9 @@ FOLD_SCORES = 100_000  # scores of unlabelled responses in a fold, at most
 PAIR = 2  # labels of a class from which on the mapping of the labels alone has a share in the answer
 FEW = 3  # labels of a class below which the mapping of the labels alone has no say in the responsibilities
 STANDARD_ERRORS = 2.0  # by which another choice must be better than the usual one
-UNSURE = 0.3  # accuracy of the labels alone below which it is the pile that must be better by a standard error
-ENOUGH = 6  # labels of a class from which on the labels alone answer if they are better at all, not by an error
+UNSURE = 0.3  # accuracy of the labels alone below which few labels, too, must show what the pile is worth
+WORTH = 1.0  # standard errors by which the pile must beat the labels alone: folds have fewer labels, which flatters it
+ENOUGH = 6  # labels of a class from which on the mapping of the labels alone has the larger share
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ def learn_from_pile(
     space = _Space.of(layout, labelled, pile) if unlike else space  # without the directions of strangers
     whole = _Task(space, truth, base(pile), classes)
     weights = agreement_weights(whole)
-    usual = _usual(whole.labels)
+    usual = _usual(whole, weights)
     tried = _Folds(whole, weights, labelled, groups, pile, refit).tried(usual)
     chosen = usual if tried is None else tried.chosen(usual)
     if chosen is None and tried is not None:
@@ -132,13 +135,33 @@ def learn_from_pile(
     return PileOutcome(told, mapping, temperature, scored, rows)
 
 
-def _usual(labels: float) -> tuple[_Way, float]:
+def _usual(task: _Task, weights: Array) -> tuple[_Way, float]:
     """The way and the share of the labels' mapping that do well with so many labels a class."""
-    if not labels:
+    if not task.labels:
         return BY_WORDS, 0.3
-    if labels < FEW:
-        return (ONE_LABEL, 0.0) if labels < PAIR else (ALONE, 0.3)
-    return TOGETHER, 0.3 if labels < ENOUGH else 0.6
+    if task.labels < PAIR:
+        doubt = halves_doubt(task, weights)
+        return replace(ONE_LABEL, say=doubt), doubt
+    if task.labels < FEW:
+        return ALONE, 0.3
+    return TOGETHER, 0.3 if task.labels < ENOUGH else 0.6
+
+
+def halves_doubt(task: _Task, weights: Array) -> float:
+    """How unreliable the mixture's answers are, from 0 to 1: whether those of halves of the pile differ.
+
+    Their agreement beyond chance (Cohen's kappa) is that of half a pile; the formula of Spearman and Brown makes it
+    that of a whole one. The halves alternate along the leading direction, so that the order of the pile is no matter.
+    """
+    order, everyone = np.argsort(task.space.pile[0][:, -1]), np.arange(len(task.truth))
+    answers = []
+    for half in (order[::2], order[1::2]):
+        part = replace(task, space=task.space.take(everyone, half), said=task.said[half])
+        answers.append(part.run(ONE_LABEL, weights).scores(task.space.pile).argmax(axis=1))
+    one, two = (np.bincount(answer, minlength=task.classes) / len(order) for answer in answers)
+    agree, chance = float((answers[0] == answers[1]).mean()), float(one @ two)
+    kappa = max(agree - chance, 0.0) / max(1.0 - chance, np.finfo(np.float64).tiny)
+    return (1.0 - kappa) / (1.0 + kappa)
 
 
 @dataclass(frozen=True)
@@ -345,17 +368,19 @@ class _Tried:
         return Scored(scores, self.truth, counted), self.rows, fit_temperature(scores, self.truth, counted)
 
     def chosen(self, usual: tuple[_Way, float]) -> tuple[_Way, float] | None:
-        """The usual way, or one that is clearly better; None if the labels alone are."""
+        """The usual way, or one that is clearly better; None if the pile does not show that it beats the labels alone.
+
+        Of two labels a class folds keep one, and tell too little: there the labels alone must be clearly better.
+        """
         ways = [(way, share) for way in self.mixtures for share in SHARES] if self.labels >= FEW else []
         losses = {way: self._losses(way) for way in (usual, *ways)}
         best = min(losses, key=lambda way: losses[way].mean())
         if not _better(losses[best], losses[usual], STANDARD_ERRORS):
             best = usual
         alone = self._losses(None)
-        errors = STANDARD_ERRORS if self.labels < FEW else 1.0 if self.labels < ENOUGH else 0.0
-        if self.accuracy(None) < UNSURE:
-            errors = -1.0
-        return None if _better(alone, losses[best], errors) else best
+        if self.labels < FEW and self.accuracy(None) >= UNSURE:
+            return None if _better(alone, losses[best], STANDARD_ERRORS) else best
+        return best if _better(losses[best], alone, WORTH) else None
 
     def _losses(self, way: tuple[_Way, float] | None) -> Array:
         scores, counted = self.answer(way), np.ones(len(self.truth))
