@@ -80,7 +80,7 @@ def killed_twice(tmp_path: Path, count: int) -> None:
         assert len(delivered) == images + 1
         twice = sum(number - 1 for number in delivered.values())
         assert twice <= lost(journal)  # an answer that came twice was lost the first time, and counted
-        assert f"{lost(journal)} answers lost on the wire" in said
+        assert f"{lost(journal)} answers lost in transit" in said
         fates = {line["fate"] for line in endpoint.noted("asked")}
         assert fates <= {*PASSING, "answered"}
         assert len(fates) > 3  # which of them came is drawn, and may leave one out
