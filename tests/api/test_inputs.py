@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from decimal import Decimal
 from pathlib import Path
 
 import datasets
@@ -294,6 +295,7 @@ MISSING = {
     "masked": np.ma.array([0, 1, 2], mask=[False, False, True]),
     "masked in a list": ["cat", "dog", np.ma.masked],
     "dates": np.array(["2026-01-01", "2026-01-02", "NaT"], dtype="datetime64[D]"),
+    "a decimal": ["cat", "dog", Decimal("nan")],
     "complex": ["cat", "dog", complex("nan")],
     "blank": ["cat", "dog", " "],
 }
@@ -307,7 +309,9 @@ def test_a_missing_label_is_an_error_and_no_class(labels, what):
     data = rng.normal(size=(3, 5)) if what == "responses" else images
     with pytest.raises(InputError, match=r"label"):
         yoro.fit(data, labels)
-    if what == "responses" and labels != ["cat", "dog", " "]:  # sums alone know no classes to show: a blank name is one
+    if (
+        what == "responses" and labels is not MISSING["blank"]
+    ):  # sums alone know no classes to show: a blank name is one
         for take in (yoro.DiscriminantMapping().fit, yoro.ResponseStatistics().update):
             with pytest.raises(InputError, match="labels are missing"):
                 take(data, labels)

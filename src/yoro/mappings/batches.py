@@ -15,7 +15,7 @@ from yoro.limits import RESPONSE_SIZE
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-MISSING = frozenset({"nan", "<NA>", "NaT"})  # as the gaps of arrays and tables are written
+MISSING = frozenset({"nan", "NaN", "<NA>", "NaT"})  # as the gaps of arrays and tables are written
 DIGEST = 16  # bytes of a content digest
 
 
