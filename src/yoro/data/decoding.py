@@ -198,7 +198,7 @@ def _is_heif(content: bytes) -> bool:
     try:
         from pillow_heif import register_heif_opener
     except ImportError:
-        raise ImageError(f"it is a HEIC; to read it, {install('heif')}, or save it as JPEG") from None
+        raise ImageError(f"it is a HEIC, which needs an extra ({install('heif')}), or saving as JPEG") from None
     if HEIF not in Image.OPEN:
         register_heif_opener(thumbnails=False)
     return True
