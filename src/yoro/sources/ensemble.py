@@ -73,16 +73,16 @@ class Ensemble(SourceDefaults):
     def respond(self, images: Images) -> Responses:
         check_images(images, self.side)
         out = np.zeros((len(images), self.width), np.float32)
-        start = 0
+        start, resized = 0, {self.side: images}
         for network, member in zip(self.networks, self.members, strict=True):
             if network not in self.silent and len(images):
-                out[:, start : start + member.width] = member.respond(self._resized(images, member.side))
+                if member.side not in resized:
+                    resized[member.side] = self._resized(images, member.side)
+                out[:, start : start + member.width] = member.respond(resized[member.side])
             start += member.width
         return out
 
     def _resized(self, images: Images, side: int) -> Images:
-        if side == self.side:
-            return images
         if side not in self._resizing:
             self._resizing[side] = open_session(_resize_graph(self.side, side), self._threads, self.name)
         pixels = images.astype(np.float32) / np.float32(255) if images.dtype == np.uint8 else images
