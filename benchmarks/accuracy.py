@@ -1,4 +1,4 @@
-"""How accurate one pass is: the paper's rule, one discriminant, the presets, grids, and what training gives.
+"""How accurate one pass is: the paper's rule, one discriminant, the presets, and what training gives.
 
 Run: python accuracy.py [FOLDER ...] [--shots 2 4 8 16 0] [--draws 3] [--tested 40] [--train] [--plot FILE]
 
@@ -33,7 +33,7 @@ from yoro.mappings.batches import row_digests
 from yoro.model.gathered import Gathered
 from yoro.model.model import Origin
 from yoro.model.pipeline import Pipeline, make_pipeline
-from yoro.model.settings import FitSettings, Loading, PipelineSettings, SolveSettings
+from yoro.model.settings import PRESETS, FitSettings, Loading, SolveSettings
 from yoro.model.solve import solve
 from yoro.research.bench.datasets.bench_datasets import find_bench_dataset
 
@@ -41,8 +41,7 @@ EACH = 110  # images a class of what registries carry: the first 50 to draw from
 POOL = 50
 DRAWN = 60  # images a class of a folder, at most
 TESTED = 40  # images a class of a folder to test on, at most
-WAYS = ("paper's rule", "logits alone", "--fast", "default", "with grids", "--best without grids", "--best")
-GRIDS = "embedded:lite0?grids=yes"  # the default's network, whose other readings are the default's
+WAYS = ("paper's rule", "logits alone", "--fast", "without grids", "default", "--best")
 
 
 @dataclass(frozen=True)
@@ -140,13 +139,12 @@ def by_the_paper(responses: np.ndarray, labels: np.ndarray) -> yoro.AffineMappin
 
 
 def pipelines() -> dict[str, Pipeline]:
-    """How each preset reads images; the default's pass reads grids as well."""
-    grids = {"grids": make_pipeline(PipelineSettings(source=GRIDS))}
-    return grids | {name: make_pipeline(FitSettings(preset=name).pipeline) for name in ("fast", "best")}
+    """How each preset reads images."""
+    return {name: make_pipeline(FitSettings(preset=name).pipeline) for name in PRESETS}
 
 
 def without_grids(read: Read) -> Read:
-    """The same images by the other readings: of the default's network, what the default reads."""
+    """The same images by the other readings."""
     parts = zip(read.layout.readings, read.layout.slices, strict=True)
     own = [(reading, columns) for reading, columns in parts if not reading.layer.startswith("grid")]
     responses = np.concatenate([read.responses[:, columns] for _, columns in own], axis=1)
@@ -164,16 +162,15 @@ def measured(task: Task, reads: dict[str, Read], shots: int, seed: int) -> dict[
     """Accuracy and seconds of every way, on one draw."""
     labels, test = task.labels, slice(len(task.pool), None)
     rows = draw(labels, len(task.pool), shots, seed)
-    plain = without_grids(reads["grids"])
+    plain = without_grids(reads["default"])
     logits = plain.responses[:, plain.layout.slices[0]]
     first = Read(Layout.of(logits.shape[1]), logits, plain.seconds)
     tries = {
         "paper's rule": first,
         "logits alone": first,
         "--fast": reads["fast"],
-        "default": plain,
-        "with grids": reads["grids"],
-        "--best without grids": without_grids(reads["best"]),
+        "without grids": plain,
+        "default": reads["default"],
         "--best": reads["best"],
     }
     found = {}
@@ -192,7 +189,7 @@ def trained(task: Task, reads: dict[str, Read], shots: int) -> dict[str, tuple[f
     examples = [*task.pool, *task.test]
     labels, test = task.labels, slice(len(task.pool), None)
     rows = draw(labels, len(task.pool), shots, 0)
-    plain = without_grids(reads["grids"])
+    plain = without_grids(reads["default"])
     features = plain.responses[:, plain.layout.slices[plain.layout.names.index(FEATURES)]]
     outcome = logistic_regression((features[rows], labels[rows]), (features[test], labels[test]))
     found = {"logistic regression": (outcome.accuracy, len(rows) * plain.seconds + outcome.seconds)}

