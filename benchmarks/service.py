@@ -41,9 +41,10 @@ class Server:
     port: int
 
     def seconds(self) -> float:
-        """Core-seconds it has used."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        """Core-seconds that it and its workers have used."""
+        workers = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in (self.pid, *workers)]
+        return sum(int(fields[11]) + int(fields[12]) for fields in stats) / TICKS
 
     def memory(self) -> float:
         """Resident size, MB."""
@@ -51,9 +52,9 @@ class Server:
 
 
 @contextmanager
-def serving(model: Path) -> Iterator[Server]:
+def serving(model: Path, processes: int = 1) -> Iterator[Server]:
     """`yoro serve` on a free port, until the end of the block."""
-    command = [sys.executable, "-m", "yoro", "serve", str(model), "--port", "0"]
+    command = [sys.executable, "-m", "yoro", "serve", str(model), "--port", "0", "--processes", str(processes)]
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command, stderr=log)
         try:
@@ -154,7 +155,7 @@ def cores_to_be_had(seconds: float = 3.0) -> float:
     return sum(float(loop.communicate()[0]) for loop in loops) / seconds
 
 
-def bench(count: int, repeats: int) -> None:
+def bench(count: int, repeats: int, processes: int) -> None:
     rows, cores = [], available_cores()
     with tempfile.TemporaryDirectory() as temporary:
         folder = write_photos(Path(temporary) / "photos", 200, 500, 375)
@@ -163,7 +164,7 @@ def bench(count: int, repeats: int) -> None:
         requests = [post("/v1/predict", photo) for photo in photos]
         size = round(statistics.mean(map(len, photos)))
         pipeline = make_pipeline(PipelineSettings(), threads=1)
-        with serving(Path(temporary) / "m.yoro") as server:
+        with serving(Path(temporary) / "m.yoro", processes) as server:
             asyncio.run(load(server, requests, 320))  # until nothing happens for the first time
             for _ in range(repeats):
                 decoding, forward = priced(pipeline, photos)
@@ -200,6 +201,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=10_000, help="of one repetition")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=1, help="of the service")
     given = parser.parse_args()
     print_machine()
-    bench(given.requests, given.repeats)
+    bench(given.requests, given.repeats, given.processes)

@@ -126,7 +126,9 @@ def test_the_description_has_an_example_of_every_answer_and_names_no_other_host(
 
 def test_metrics_count_requests_by_route_and_none_by_what_clients_make_up(service):
     service.client.get("/made/up")
+    service.client.get("/v1/model")
     text = service.client.get("/metrics").text
+    assert 'yoro_requests_total{route="/v1/model",status="200"}' in text
     assert 'route="other",status="404"' in text
     assert "made" not in text
     assert "process_resident_memory_bytes" in text

@@ -100,3 +100,46 @@ def test_memory_is_flat_over_thousands_of_requests(fitted, tmp_path, cat):
         before = service.memory()
         assert set(clients.map(ask, range(3000))) == {200}
         assert service.memory() < 1.05 * before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shares a port among processes")
+def test_several_processes_share_a_port_and_one_that_dies_is_replaced(fitted, tmp_path, cat):
+    with running(
+        fitted, "--processes", "2", log=tmp_path / "log", env=os.environ | {"TMPDIR": str(tmp_path)}
+    ) as service:
+        wait_until(lambda: len(_workers(service.process.pid)) == 2)
+        wait_until(lambda: all(_asked(service, cat) == "cat" for _ in range(20)))
+        asked = 'yoro_requests_total{route="/v1/predict",status="200"}'
+        wait_until(lambda: service.counted(asked) >= 20)  # a sum over both, whichever answers
+        first, second = _workers(service.process.pid)
+        os.kill(second, signal.SIGKILL)
+        wait_until(lambda: set(_workers(service.process.pid)) - {first, second})
+        assert {_asked(service, cat) for _ in range(20)} == {"cat"}
+        assert service.end() == 0
+        assert "Traceback" not in service.log.read_text()
+        assert service.log.read_text().count("Serving") == 1
+        assert not list(tmp_path.glob("yoro-metrics-*"))
+        wait_until(lambda: not Path(f"/proc/{first}").exists())
+
+
+def test_a_model_that_no_process_can_read_is_said_once(tmp_path):
+    words = ["-m", "yoro", "serve", "none.yoro", "--port", "0", "--processes", "3"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has died")
+def test_without_their_supervisor_the_processes_end(fitted, tmp_path):
+    with running(fitted, "--processes", "2", log=tmp_path / "log") as service:
+        wait_until(lambda: len(_workers(service.process.pid)) == 2)
+        workers = _workers(service.process.pid)
+        service.process.kill()
+        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+
+
+def _workers(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _asked(service, image: bytes) -> str:
+    return service.client.post("/v1/predict", content=image, headers=JPEG).json()["predictions"][0]["label"]

@@ -15,6 +15,7 @@ from yoro.environment import install
 from yoro.errors import InputError
 from yoro.files.reading import read_bounded
 from yoro.http.settings import ServeSettings
+from yoro.http.supervisor import share_metrics
 from yoro.model.settings import PipelineSettings
 from yoro.option import Option
 
@@ -70,6 +71,7 @@ def serve(
     """
     if (model is None) == (responding.responses is None):
         raise UsageError("Give a saved model, or --responses with the name of a backbone.")
+    share_metrics(settings.processes)
     try:
         from yoro.serve.service_server import serve as run
         from yoro.serve.service_server import serve_source

@@ -16,7 +16,7 @@ import webbrowser
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from types import FrameType
 from typing import TypeVar, cast
 
@@ -27,6 +27,7 @@ from yoro.errors import InputError
 from yoro.http.guard import Guard, Log
 from yoro.http.priority import lower_priority, single_threaded_blas
 from yoro.http.settings import ServeSettings
+from yoro.http.supervisor import Supervisor
 
 SPARE_CONNECTIONS = 32  # beyond the limit, for `/healthz` while all others are being answered
 ADDRESS_SHARE = 0.5  # of the connections that one client address may hold
@@ -222,18 +223,31 @@ def _has_screen() -> bool:
     return any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
 
 
-def run_server(settings: ServeSettings, load: Callable[[], Loaded], build: Callable[[Loaded, str], Guard]) -> None:
+def run_server(
+    settings: ServeSettings, load: Callable[[], Loaded], build: Callable[[Loaded, str], Guard], log: Log = print
+) -> None:
     """Listen, load, build the application and serve it until the process is told to stop.
 
     load : opens the network, in a helper thread of lower priority, which the threads of the network inherit.
-    build : makes the application of what was loaded; it is given the address and may announce it.
+    build : makes the application of what was loaded; it is given the address and may announce it. With several
+        processes, only the first is given one.
     """
-    with listen(settings) as sock:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(listen(settings))]
+        port = sockets[0].getsockname()[1]
+        sockets += [stack.enter_context(listen(settings, port)) for _ in range(1, settings.processes)]
+        supervisor = Supervisor(sockets, log) if settings.processes > 1 else None
+        number = 0 if supervisor is None else supervisor.run()
+        sock = sockets[number]
         with ThreadPoolExecutor(1, initializer=lower_priority) as helper:
             loaded = helper.submit(load).result()
         single_threaded_blas()
         host, port = sock.getsockname()[:2]
-        _serve(build(loaded, f"http://{f'[{host}]' if ':' in host else host}:{port}"), sock, settings)
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        app = build(loaded, "" if number else address)
+        if supervisor is not None:
+            supervisor.loaded(number)
+        _serve(app, sock, settings)
 
 
 def _config(app: Guard, settings: ServeSettings) -> uvicorn.Config:
@@ -288,11 +302,16 @@ def _allow_files(connections: int) -> None:
         )
 
 
-def listen(settings: ServeSettings) -> socket.socket:
+def listen(settings: ServeSettings, port: int | None = None) -> socket.socket:
     """A socket that clients can already connect to; they wait until the model is loaded."""
     try:
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        sock = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+        sock = socket.create_server(
+            (settings.host, settings.port if port is None else port),
+            family=family,
+            backlog=BACKLOG,
+            reuse_port=settings.processes > 1,
+        )
         # Connections inherit this. Without it the body of a response, written after its head, waits 40 ms for an
         # acknowledgement; asyncio sets it only where the protocol of a socket was named.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

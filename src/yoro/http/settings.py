@@ -16,6 +16,9 @@ class ServeSettings:
     host: Annotated[str, Option("Address to listen on; by default only this machine can connect.")] = "127.0.0.1"
     port: Annotated[int, Option("Port; 0 picks a free one.", metavar="N")] = 8321
     feedback: Annotated[bool, Option("Accept labelled images from clients and update the model with them.")] = False
+    processes: Annotated[
+        int, Option("Processes that share the port (Linux); the limits below hold for each.", metavar="N", expert=True)
+    ] = 1
     most_images: Annotated[int, Option("Maximum images per request.", expert=True)] = 64
     most_megabytes: Annotated[int, Option("Maximum size of a request.", expert=True)] = 32
     held_megabytes: Annotated[int, Option("Maximum size of all requests together.", expert=True)] = 256

@@ -181,13 +181,15 @@ def make_app(service: Service, token: str | None, log: Log) -> Guard:
     app.include_router(api)
     handle_errors(app)
     add_pages(app, service.settings, tryable=isinstance(service.current, Current), token=token is not None)
-    description = json.dumps(app.openapi()).encode()
+    schema = app.openapi()
+    description = json.dumps(schema).encode()
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
         return Response(description, media_type="application/json")
 
-    service.metrics.routes = frozenset(str(getattr(route, "path", "")) for route in app.routes)
+    pages = {str(getattr(route, "path", "")) for route in app.routes}
+    service.metrics.routes = frozenset(pages | schema["paths"].keys())
     access = Access(token, open=WITHOUT_TOKEN | OPEN, headers=PAGE_HEADERS)
     return Guard(app, service.settings, access, log, service.metrics.request)
 

@@ -37,10 +37,12 @@ def _serve(
     def build(current: Current | FixedSource, address: str) -> Guard:
         current.tell = tell
         app = make_app(Service(current, settings, Metrics()), token, log)
+        if not address:
+            return app
         tell(f"Serving {what} on {address}; Ctrl-C stops it.")
         tell(f"Try it at {address}/ in a browser; its API is described at {address}/docs.")
         if not settings.local and token is None:
             tell("Anyone who can reach this machine may use it; set a token (--token-file) to restrict access.")
         return app
 
-    run_server(settings, load, build)
+    run_server(settings, load, build, log)
