@@ -9,6 +9,7 @@ import pytest
 
 from command_line import run
 from yoro.model.open_model import load
+from yoro.model.settings import DEFAULT_SOURCE
 
 JPEG = {"content-type": "image/jpeg"}
 
@@ -107,7 +108,7 @@ def test_the_service_says_what_it_is(service, fitted):
     model = load(fitted).model
     assert facts["classes"] == list(model.mapping.classes)
     assert facts["counts"] == dict.fromkeys(model.mapping.classes, 6)
-    assert (facts["examples"], facts["source"], facts["error"]) == (24, "embedded:lite0", None)
+    assert (facts["examples"], facts["source"], facts["error"]) == (24, DEFAULT_SOURCE, None)
     assert service.client.get("/healthz").json() == {"status": "ok"}
 
 
