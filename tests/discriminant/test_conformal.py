@@ -35,7 +35,7 @@ def mixture_of(responses, labels, layout, prior="empirical"):
     gathered = Gathered.empty(1000, 0, layout)
     names = [f"row {i}" for i in range(len(labels))]
     gathered.add([ResponseBatch(responses, list(labels), None, row_digests(responses), names)])
-    return known(gathered.statistics, gathered.reservoir, prior, None)
+    return known(gathered.statistics, gathered.reservoir.members(), prior, None)
 
 
 def chosen(shrinkages, names):

@@ -34,7 +34,7 @@ def gathered_digits(count, readings):
 @pytest.mark.parametrize("readings", [1, 2])
 def test_held_is_what_the_choice_gives_by_its_spectrum(count, readings):
     gathered = gathered_digits(count, readings)
-    mixture = known(gathered.statistics, gathered.reservoir, "empirical", None)
+    mixture = known(gathered.statistics, gathered.reservoir.members(), "empirical", None)
     choice, exact = mixture.judge("loo")
     mapping, left_out = solve_fixed_choice(gathered.statistics, gathered.reservoir.members(), choice)
     rows = gathered.reservoir.members().responses

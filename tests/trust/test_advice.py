@@ -81,6 +81,6 @@ def test_the_verb_speaks_plainly_and_lists_what_to_label(tmp_path):
     found = json.loads(run(*words, "--json").stdout)
     assert [row["path"] for row in found["next"]] == [row["path"] for row in rows]
     assert len(found["forecast"]) == 3
-    assert len(found["readings"]) == 5
+    assert len(found["readings"]) == 7  # two of them are grids
     assert "already in the model" in run("advise", folder, "--more", folder, "--workers", 0, code=1).stderr
     assert invoke("advise", folder, "--out", tmp_path / "x.csv").code == 2
