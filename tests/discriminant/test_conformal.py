@@ -16,7 +16,7 @@ from yoro.discriminant.conformal import FullConformalRanks, JackknifeRanks
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.leave_one_out import LeaveOneOut, Refits
 from yoro.discriminant.readings import Layout, Reading
-from yoro.discriminant.resolvent import Resolvent
+from yoro.discriminant.resolvent import LogNodes
 from yoro.mappings.batches import row_digests
 from yoro.model.gathered import Gathered
 from yoro.model.model import known
@@ -60,10 +60,10 @@ def answers(mixture, choice, responses):
 def test_products_between_the_nodes_are_exact(rank, low, ratio, seed):
     rng = np.random.default_rng(seed)
     values, x = rng.exponential(size=rank) * 10.0 ** rng.integers(-6, 4), rng.normal(size=rank)
-    resolvent = Resolvent(values, low, low * ratio)
+    nodes = LogNodes(low, low * ratio)
     t = low * ratio ** np.append(rng.random(5), [0.0, 1.0])
     wanted = (x**2 / (values + t[:, None])).sum(axis=1)
-    found = resolvent.between(t) @ (resolvent.inverse * x**2).sum(axis=1)
+    found = nodes.between(t) @ (x**2 / (values + nodes.places[:, None])).sum(axis=1)
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import Prior, log_prior
 from yoro.discriminant.reservoir import Members
-from yoro.discriminant.resolvent import Resolvent
+from yoro.discriminant.resolvent import LogNodes
 from yoro.discriminant.shrinkage import Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.batches import class_codes
@@ -31,7 +31,8 @@ Array = NDArray[np.float64]
 class _Tables:
     """Products of members (n) and class means (k) in the metric of every node."""
 
-    resolvent: Resolvent
+    nodes: LogNodes
+    inverse: Array  # (nodes, rank)
     zz: Array  # (n, nodes)
     both: Array  # (n, nodes, 2 k): members with the means, and then their residuals with the means
     mm: Array  # (nodes, k, k)
@@ -70,9 +71,9 @@ class Augmented:
             self._rho * self._trace(c, x, far[c]) / (self._degrees * self._spectrum.width) for c in range(len(far))
         ]
         tables = self._tables(shifts, slope)
-        nodes = tables.resolvent.inverse
+        nodes = tables.inverse
         products = (
-            (nodes * x**2).sum(axis=1) + rest * tables.resolvent.outside,  # xx, (nodes,)
+            (nodes * x**2).sum(axis=1) + rest / tables.nodes.places,  # xx, (nodes,)
             self._vectors @ (nodes * x).T,  # xz, (n, nodes)
             (nodes * x) @ self._means.T,  # xm, (nodes, k)
         )
@@ -95,19 +96,20 @@ class Augmented:
         low, high = float(min(s.min() for s in shifts)), float(max(s.max() for s in shifts))
         if self._made is None or not self._made[0] <= low <= high <= self._made[1]:
             low, high = low / 1.5, high * 1.5
-            resolvent = Resolvent(slope * self._scatter, low, high)
-            weighted = [self._vectors * inverse for inverse in resolvent.inverse]
+            nodes = LogNodes(low, high)
+            inverses = 1.0 / np.add.outer(nodes.places, slope * self._scatter)
+            weighted = [self._vectors * inverse for inverse in inverses]
             zz = np.stack([np.einsum("ij,ij->i", w, self._vectors) for w in weighted], axis=1)
             zm = np.stack([w @ self._means.T for w in weighted], axis=1)
-            mm = np.array([(self._means * inverse) @ self._means.T for inverse in resolvent.inverse])
+            mm = np.array([(self._means * inverse) @ self._means.T for inverse in inverses])
             both = np.concatenate([zm, zm - mm[:, self.truth].swapaxes(0, 1)], axis=2)
-            self._made = low, high, _Tables(resolvent, zz, both, mm)
+            self._made = low, high, _Tables(nodes, inverses, zz, both, mm)
         return self._made[2]
 
     def _scores(
         self, c: int, slope: float, shift: Array, tables: _Tables, products: tuple[Array, Array, Array]
     ) -> Array:
-        shares, truth, rows = tables.resolvent.between(shift), self.truth, np.arange(len(self.truth))
+        shares, truth, rows = tables.nodes.between(shift), self.truth, np.arange(len(self.truth))
         mine, g = (truth == c).astype(float), 1.0 / (self._counts[c] + 1)
         own = self._counts[truth] + mine
         step, factor = 1.0 / (own - 1), own / (own - 1)

@@ -18,7 +18,9 @@ Prior = str | Mapping[str, float]
 
 TOLERANCE = 0.1  # of the probability, spread over all classes, when candidates are compared
 BLOCK = 2**16  # scores of a block, at least
+WORTH_THREADS = 16  # blocks
 MIN_ROWS = 8
+NEAR = 1e-7  # relative step of Newton's method after which the next would be lost in rounding
 COLDEST, HOTTEST = 1e-6, 1e9  # bounds of a fitted temperature; with few images scores run into the millions
 
 
@@ -60,8 +62,8 @@ def log_sums(scores: Array) -> Array:
     """Log of the sum of exp(scores) of each row, (n, 1), in blocks of rows that stay in the cache, on all cores."""
     step = max(MIN_ROWS, BLOCK // max(scores.shape[1], 1))
     blocks = [scores[i : i + step] for i in range(0, len(scores), step)]
-    if len(blocks) < 2:
-        return _log_sums(scores)
+    if len(blocks) < WORTH_THREADS:
+        return np.concatenate([_log_sums(block) for block in blocks]) if blocks else _log_sums(scores)
     with ThreadPoolExecutor(min(cores(), len(blocks))) as pool:
         return np.concatenate(list(pool.map(_log_sums, blocks)))
 
@@ -119,20 +121,21 @@ def fit_temperature(scores: Array, truth: NDArray[np.intp], weights: Array, star
     shifted = shifted[:, known]
     low, high = 1 / HOTTEST, 1 / COLDEST
     inverse = float(np.clip(1 / start, low, high))
-    probability = np.empty_like(shifted)
+    odds, ones = np.empty_like(shifted), np.ones(shifted.shape[1])
     for _ in range(100):
-        np.exp(np.multiply(shifted, inverse, out=probability), out=probability)
-        probability /= probability.sum(axis=1, keepdims=True)
-        expected = np.einsum("ik,ik->i", probability, shifted)
+        np.exp(np.multiply(shifted, inverse, out=odds), out=odds)
+        sums = odds @ ones
+        odds *= shifted
+        expected = odds @ ones / sums
         slope = float(share @ expected) - wanted
         low, high = (low, inverse) if slope > 0 else (inverse, high)
-        curvature = float(share @ (np.einsum("ik,ik,ik->i", probability, shifted, shifted) - expected**2))
+        curvature = float(share @ (np.einsum("ik,ik->i", odds, shifted) / sums - expected**2))
         newton = inverse - slope / curvature if curvature > 0 else np.inf
         proposal = newton if low < newton < high else (low * high) ** 0.5
-        if abs(proposal - inverse) <= 1e-12 * inverse:
+        step, inverse = abs(proposal - inverse) / inverse, proposal
+        if step <= NEAR:
             break
-        inverse = proposal
-    return 1 / inverse
+    return float(1 / inverse)
 
 
 def fit_blend(

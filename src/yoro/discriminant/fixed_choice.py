@@ -33,11 +33,14 @@ class FixedTargetLeaveOneOut(LeaveOneOut):
     Without one of n responses the target would be smaller by about one n-th of itself.
     """
 
-    def _metric(self, lost: Array, degrees: Array, rho: float) -> tuple[Array, Array, Array]:
-        sound = degrees > 0
-        left = np.where(sound, degrees, 1.0)
-        scale = self._spectrum.degrees / left  # a scatter is divided by fewer degrees of freedom
-        return np.where(sound, (1.0 - rho) / left, 0.0), scale, np.repeat(scale[:, None], len(self._spectrum.values), 1)
+    def _few_nodes(self, traces: Array, error: float) -> tuple[Array, Array]:
+        return np.ones(1), np.ones((len(traces), 1))
+
+    def _freedom(self, trace: Array, degrees: Array) -> Array:
+        return 1.0 / np.where(degrees > 0, degrees, np.inf)  # type: ignore[no-any-return]
+
+    def _inverse(self, traces: Array, rho: float) -> Array:
+        return np.full((len(traces), len(self._spectrum.values)), 1.0 / self._spectrum.degrees)
 
 
 def whitened(statistics: ResponseStatistics, rho: float, *, whole: bool = False) -> Spectrum | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import numpy as np
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import Prior, log_prior
 from yoro.discriminant.reservoir import Members
-from yoro.discriminant.resolvent import Resolvent
+from yoro.discriminant.resolvent import LogNodes
 from yoro.discriminant.shrinkage import EPSILON, Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.batches import class_codes
@@ -35,6 +35,9 @@ BLOCK = 1024  # responses scored at a time, unless there are many classes
 # and temperature on, and a larger one for the accuracy and all else that is said of the choice.
 CHOOSING_SCORES = 4_000_000
 KEPT_SCORES = 16_000_000
+EXACT = 1e-13  # what interpolation between metrics may add to a product, relatively
+ROUGH = 1e-6  # and where it is enough to know which shrinkages are far from the best
+WORTH_ROUGH = 2**22  # products of a member, a class and a coordinate from which rough scores are much quicker
 FEWEST = 100  # responses of a sample, however many classes there are
 
 
@@ -67,32 +70,61 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class _Without:
-    """The discriminants that each lack one of some members: a diagonal metric and a rank-one change of it."""
+class _Singles:
+    """Members that are left out one by one, class by class; whatever is kept of them has a row each."""
 
-    slope: Array  # (b,) the diagonal metric is this times the scatter's eigenvalues,
-    target: Array  # (b,) and that
-    inverse: Array  # (b, rank) of it
-    weighted: Array  # (b, rank) the residual of what is left out, in it
-    rm: Array  # (b, classes) that residual with the class means
+    place: NDArray[np.intp]  # among all that are left out
+    truth: NDArray[np.intp]
+    residuals: Array  # (m, rank) from the mean of their class
+    count: Array  # of their class
+    unit: Array  # what leaving out takes from it
+    freedom: Array  # one by the degrees of freedom that are left; 0 where no covariance is left
+    shares: Array  # (m, nodes) by which inverses at the nodes make their own
+    rough: Array  # (m, few nodes) the same with fewer
+    single: NDArray[np.float32]  # the residuals in single precision, where rough scores are worth their while
+
+    def __getitem__(self, rows: slice | NDArray[np.intp]) -> _Singles:
+        return _Singles(*(getattr(self, part.name)[rows] for part in fields(self)))
+
+    def __len__(self) -> int:
+        return len(self.truth)
+
+
+@dataclass(frozen=True)
+class _Without:
+    """The discriminants that each lack one of some members: another metric, and a rank-one change of it."""
+
+    members: _Singles
+    rr: Array  # (b,) the residual of what is left out, with itself in that metric
+    rm: Array  # (b, classes) and with the class means
+    own: Array  # (b,) and with the mean of its class, as that was
+    ym: Array  # (b, classes) that mean with all means, as they were
     constant: Array  # (b, classes)
     gain: Array  # (b,)
     shift: Array  # (b,) of the own class's mean along the residual
-    truth: NDArray[np.intp]
 
     def scores(self, zm: Array, rz: Array) -> Array:
         """Scores (b, classes) of vectors by their products in the metric: with the means, and with the residual."""
         scores = zm + self.constant
         scores += (self.gain * rz)[:, None] * self.rm
-        scores[np.arange(len(rz)), self.truth] -= self.shift * rz
+        scores[np.arange(len(rz)), self.members.truth] -= self.shift * rz
         return scores
+
+    def of_members(self) -> tuple[Array, Array]:
+        """Scores without priors (b, classes) of the members themselves, and their squared lengths (b,)."""
+        rows, truth = np.arange(len(self.own)), self.members.truth
+        rz = self.rr + self.own
+        zm = self.rm + self.ym
+        zm[rows, truth] += self.shift * self.rr
+        return self.scores(zm, rz), rz + zm[rows, truth] + self.gain * rz**2
 
 
 class LeaveOneOut:
-    """Members rotated into the eigenbasis once; `scores` then costs three products per shrinkage.
+    """Members rotated into the eigenbasis once; `scores` then costs a product for each of few nodes.
 
-    A member that is alone in its class (or whose group is the whole class) is skipped: without it the class would not
-    exist.
+    Without a member the covariance differs from that of all by a multiple of the identity, besides its rank-one
+    change: products in all these metrics are mixed of those in few. A member that is alone in its class (or whose
+    group is the whole class) is skipped: without it the class would not exist.
     """
 
     def __init__(
@@ -105,116 +137,163 @@ class LeaveOneOut:
         self._centre = centre = statistics.counts @ statistics.means / statistics.total
         self._means = np.where(statistics.counts[:, None] > 0, statistics.means - centre, 0.0) @ spectrum.basis
         truth = class_codes(members.labels.tolist(), self._classes)
-        vectors = (members.responses - centre) @ spectrum.basis  # (m, rank)
         sizes = {name: int(n) for name, n in zip(*np.unique(members.groups, return_counts=True), strict=True) if name}
         together = np.array([sizes.get(name, 1) > 1 for name in members.groups.tolist()], dtype=bool)
         units = np.minimum(members.weights, 1.0)
-        alone = ~together & (self._counts[truth] - units > 1e-9)
-        self._vectors, self._truth, self._units = vectors[alone], truth[alone], units[alone]
+        alone = np.flatnonzero(~together & (self._counts[truth] - units > 1e-9))
         teams = [np.flatnonzero(members.groups == name) for name in sizes if sizes[name] > 1]
         teams = [rows for rows in teams if self._survives(rows, truth, members.weights)]
-        self._groups = [(vectors[rows], truth[rows], members.weights[rows]) for rows in teams]
-        self.rows = np.concatenate([np.flatnonzero(alone), *teams])  # which members the scores are of
+        self._groups = [(self._turned(members.responses[rows]), truth[rows], members.weights[rows]) for rows in teams]
+        place = np.argsort(truth[alone], kind="stable")
+        rows = alone[place]
+        self._singles = self._left_singly(place, truth[rows], self._turned(members.responses[rows]), units[rows])
+        self.rows = np.concatenate([alone, *teams])  # which members the scores are of
         self.truth = truth[self.rows]
         self.weights = members.weights[self.rows]
         self.possible = len(self.rows)  # how many can be left out; a sample has fewer
+        self._last: tuple[float, Scored] | None = None  # exact scores, and their shrinkage
 
     def __len__(self) -> int:
         return len(self.truth)
+
+    def _turned(self, responses: NDArray[np.floating]) -> Array:
+        """Responses in the eigenbasis, from the centre of all."""
+        moved = responses - self._centre
+        return moved @ self._spectrum.basis  # type: ignore[no-any-return]
 
     def sampled(self, most: int) -> Self:
         """About so many of these at most, of each class its share and groups whole; this one, if it has no more."""
         if len(self) <= most:
             return self
         share, few = most / len(self), copy(self)
-        single = stratified(self._truth, round(share * len(self._truth)))
+        single = self._singles[stratified(self._singles.truth, round(share * len(self._singles)))]
         teams = stratified(np.array([truth[0] for _, truth, _ in self._groups]), round(share * len(self._groups)))
-        few._vectors, few._truth, few._units = self._vectors[single], self._truth[single], self._units[single]
+        few._singles = replace(single, place=np.argsort(np.argsort(single.place)))
         few._groups = [self._groups[i] for i in teams]
-        ends = len(self._truth) + np.cumsum([len(truth) for _, truth, _ in self._groups], dtype=np.intp)
-        places = [single, *(np.arange(ends[i] - len(self._groups[i][1]), ends[i]) for i in teams)]
+        ends = len(self._singles) + np.cumsum([len(truth) for _, truth, _ in self._groups], dtype=np.intp)
+        places = [np.sort(single.place), *(np.arange(ends[i] - len(self._groups[i][1]), ends[i]) for i in teams)]
         chosen = np.concatenate(places)
+        few._last = None
         few.rows, few.truth, few.weights = self.rows[chosen], self.truth[chosen], self.weights[chosen]
         return few
 
-    def scores(self, rho: float) -> Scored:
-        """Scores of every member under the mapping fitted without it, at one shrinkage."""
+    def scores(self, rho: float, *, rough: bool = False) -> Scored:
+        """Scores of every member under the mapping fitted without it, at one shrinkage.
+
+        `rough` ones, with products in single precision, are good to about six digits.
+        """
+        if not rough and self._last is not None and self._last[0] == rho:
+            return self._last[1]
         found = np.empty((len(self), len(self._counts)))
         for part in self._blocks():
-            np.add(self._singles(part, rho)[0], self._log_priors(part), out=found[part])
-        start = len(self._truth)
+            scores, _ = self._without(part, rho, rough=rough).of_members()
+            self._add_log_priors(scores, part)
+            found[part.place] = scores
+        start = len(self._singles)
         for group in self._groups:
             scores, _, counts = self._group(*group, rho, group[0])
             found[start : start + len(scores)] = scores + log_prior(counts, self._classes, self._prior)
             start += len(scores)
-        return Scored(found, self.truth, self.weights)
+        scored = Scored(found, self.truth, self.weights)
+        if not rough:
+            self._last = rho, scored
+        return scored
 
     def distances(self, rho: float) -> Array:
         """Squared distances (m, classes) of every member to the class means, in the metric fitted without it."""
-        parts = [self._singles(part, rho) for part in self._blocks()]
-        parts += [self._group(*group, rho, group[0])[:2] for group in self._groups]
-        return np.concatenate([lengths[:, None] - 2 * scores for scores, lengths in parts])
+        found, start = np.empty((len(self), len(self._counts))), len(self._singles)
+        for part in self._blocks():
+            scores, lengths = self._without(part, rho).of_members()
+            found[part.place] = lengths[:, None] - 2 * scores
+        for group in self._groups:
+            scores, lengths, _ = self._group(*group, rho, group[0])
+            found[start : start + len(scores)] = lengths[:, None] - 2 * scores
+            start += len(scores)
+        return found
 
-    def _blocks(self) -> list[slice]:
+    def _blocks(self) -> list[_Singles]:
         rows = min(BLOCK, sample_size(len(self._counts)))
-        return [slice(i, min(i + rows, len(self._truth))) for i in range(0, len(self._truth), rows)]
+        return [self._singles[i : i + rows] for i in range(0, len(self._singles), rows)]
 
     def _survives(self, rows: NDArray[np.intp], truth: NDArray[np.intp], weights: Array) -> bool:
         gone = np.bincount(truth[rows], weights[rows], len(self._counts))
         return bool((self._counts - gone > 1e-9)[gone > 0].all())
 
-    def _singles(self, part: slice, rho: float) -> tuple[Array, Array]:
-        """Scores without priors (b, classes), and squared lengths (b,)."""
-        vectors, out = self._vectors[part], self._without(part, rho)
-        rz = np.einsum("ij,ij->i", out.weighted, vectors)
-        weighted = np.multiply(vectors, out.inverse, out=out.inverse)
-        zz = np.einsum("ij,ij->i", weighted, vectors)
-        return out.scores(weighted @ self._means.T, rz), zz + out.gain * rz**2
+    def _left_singly(self, place: NDArray[np.intp], truth: NDArray[np.intp], vectors: Array, unit: Array) -> _Singles:
+        """Members of their own; sets the nodes of all their metrics."""
+        residuals, count = np.subtract(vectors, self._means[truth], out=vectors), self._counts[truth]
+        trace = self._scatter_values.sum() - unit * count / (count - unit) * np.einsum("ij,ij->i", residuals, residuals)
+        freedom = self._freedom(trace, self._total - unit - self._present)
+        self._nodes, shares = self._metrics(trace, freedom, EXACT)
+        self._rough_nodes, rough = self._metrics(trace, freedom, ROUGH)
+        self.large = residuals.size * len(self._counts) > WORTH_ROUGH
+        single = residuals.astype(np.float32) if self.large else np.empty((len(truth), 0), dtype=np.float32)
+        return _Singles(place, truth, residuals, count, unit, freedom, shares, rough, single)
 
-    def _without(self, part: slice, rho: float) -> _Without:
-        vectors, truth, unit = self._vectors[part], self._truth[part], self._units[part]
-        rows = np.arange(len(truth))
-        count = self._counts[truth]
-        left = count - unit
-        factor, shift = unit * count / left, unit / left
-        residual = vectors - self._means[truth]
-        lost = factor * np.einsum("ij,ij->i", residual, residual)
-        slope, target, diagonal = self._metric(lost, self._total - unit - self._present, rho)
-        inverse = np.reciprocal(diagonal, out=diagonal)  # (b, rank): D_i^-1
-        weighted = residual * inverse  # D^-1 r
-        rr = np.einsum("ij,ij->i", weighted, residual)
-        rm = weighted @ self._means.T  # r' D^-1 mu_c
-        mm = inverse @ (self._means**2).T
-        own_rm = rm[rows, truth]
-        mm[rows, truth] += -2 * shift * own_rm + shift**2 * rr
+    def _metrics(self, trace: Array, freedom: Array, error: float) -> tuple[Array, Array]:
+        """Traces (nodes,) of few metrics, and the shares (m, nodes) of each in the metric of every member.
+
+        The Euclidean metric is the last of them, with a trace of 0, where members need it.
+        """
+        sound = freedom > 0
+        nodes, between = self._few_nodes(trace[sound], error)
+        shares = np.zeros((len(trace), len(nodes) + 1))
+        shares[sound, :-1], shares[~sound, -1] = between / freedom[sound, None], 1.0
+        return (nodes, shares[:, :-1]) if sound.all() else (np.append(nodes, 0.0), shares)
+
+    def _few_nodes(self, traces: Array, error: float) -> tuple[Array, Array]:
+        """Few traces, and the shares (m, nodes) by which products in their metrics make those at other traces."""
+        if not len(traces):
+            return np.empty(0), np.empty((0, 0))
+        nodes = LogNodes(float(traces.min()), float(traces.max()), error)
+        return nodes.places, nodes.between(traces)
+
+    def _freedom(self, trace: Array, degrees: Array) -> Array:
+        """One by the degrees of freedom; 0 where so little is left that only the Euclidean metric remains."""
+        sound = (degrees > 0) & (trace > EPSILON * self._scatter_values.sum())
+        return np.where(sound, 1.0 / np.where(sound, degrees, 1.0), 0.0)  # type: ignore[no-any-return]
+
+    def _inverse(self, traces: Array, rho: float) -> Array:
+        """Inverses (n, rank) of the shrunk scatters of such traces, which are diagonal; without a trace, the identity."""
+        values, target = (1.0 - rho) * self._scatter_values, rho * traces / self._spectrum.width
+        floor = EPSILON * self._spectrum.width * (values.max(initial=0.0) + target)
+        diagonal = np.maximum(np.add.outer(target, values), floor[:, None])
+        diagonal[traces == 0] = 1.0
+        return 1.0 / diagonal  # type: ignore[no-any-return]
+
+    def _with_means(self, part: _Singles, rho: float, *, rough: bool) -> tuple[Array, Array, Array]:
+        """Products (b, classes) with the class means: of residuals, of the own class's mean, and of each with itself."""
+        residuals = part.single if rough else part.residuals
+        inverses = self._inverse(self._rough_nodes if rough else self._nodes, rho).astype(residuals.dtype)
+        means = self._means.astype(residuals.dtype, copy=False)
+        classes, own = np.unique(part.truth, return_inverse=True)
+        rm, ym, mm = np.zeros((3, len(part), len(means)))
+        for share, inverse in zip((part.rough if rough else part.shares).T, inverses, strict=True):
+            weighted = means * inverse
+            rm += share[:, None] * (residuals @ weighted.T)
+            ym += share[:, None] * (means[classes] @ weighted.T)[own]
+            mm += share[:, None] * np.einsum("ij,ij->i", means, weighted)
+        return rm, ym, mm
+
+    def _without(self, part: _Singles, rho: float, *, rough: bool = False) -> _Without:
+        rows, truth = np.arange(len(part)), part.truth
+        inverses, left = self._inverse(self._nodes, rho), part.count - part.unit
+        rr = np.einsum("ij,ij->i", part.shares, part.residuals**2 @ inverses.T)
+        rm, ym, mm = self._with_means(part, rho, rough=rough)
+        shift, own = part.unit / left, rm[rows, truth]
+        mm[rows, truth] += -2 * shift * own + shift**2 * rr
         rm[rows, truth] -= shift * rr
-        gain = slope * factor / (1.0 - slope * factor * rr)  # Sherman-Morrison
+        slope = (1.0 - rho) * part.freedom * part.unit * part.count / left
+        gain = slope / (1.0 - slope * rr)  # Sherman-Morrison
         constant = -0.5 * (mm + gain[:, None] * rm**2)
-        return _Without(slope, target, inverse, weighted, rm, constant, gain, shift, truth)
+        return _Without(part, rr, rm, own, ym, constant, gain, shift)
 
-    def _metric(self, lost: Array, degrees: Array, rho: float) -> tuple[Array, Array, Array]:
-        """Factor of the scatter and target (m,), and the diagonal of the shrunk covariance they make, (m, rank)."""
-        trace = np.maximum(self._scatter_values.sum() - lost, 0.0)
-        sound = (degrees > 0) & (trace > EPSILON * self._scatter_values.sum())  # else: the Euclidean metric
-        degrees = np.where(sound, degrees, 1.0)
-        slope = np.where(sound, (1.0 - rho) / degrees, 0.0)
-        target = np.where(sound, rho * trace / (degrees * self._spectrum.width), 1.0)
-        diagonal = np.multiply.outer(slope, self._scatter_values)
-        diagonal += target[:, None]
-        floor = EPSILON * self._spectrum.width * (slope * self._scatter_values.max(initial=0.0) + target)
-        if (target < floor).any():  # only where rho is zero, or nearly
-            np.maximum(diagonal, floor[:, None], out=diagonal)
-        return slope, target, diagonal
-
-    def _log_priors(self, part: slice) -> Array:
-        truth, unit = self._truth[part], self._units[part]
-        base = log_prior(self._counts, self._classes, self._prior)
-        table = np.repeat(base[None], len(truth), axis=0)
+    def _add_log_priors(self, scores: Array, part: _Singles) -> None:
+        """Add the logs of the priors that are left to the scores of members (b, classes)."""
+        scores += log_prior(self._counts, self._classes, self._prior)
         if self._prior == "empirical":
-            table += (np.log(self._total) - np.log(self._total - unit))[:, None]
-            own = self._counts[truth]
-            table[np.arange(len(truth)), truth] += np.log(own - unit) - np.log(own)
-        return table
+            scores += (np.log(self._total) - np.log(self._total - part.unit))[:, None]
+            scores[np.arange(len(part)), part.truth] += np.log(part.count - part.unit) - np.log(part.count)
 
     def _group(
         self, vectors: Array, truth: NDArray[np.intp], weights: Array, rho: float, asked: Array
@@ -234,16 +313,17 @@ class LeaveOneOut:
             means[c] -= gone / left * step
             counts[c] = left
         down = np.concatenate(rows)  # (b, rank): the scatter loses down' down
-        degrees = np.array([counts.sum() - self._present])
-        slope, _, diagonal = self._metric(np.array([(down**2).sum()]), degrees, rho)
-        inverse = 1.0 / diagonal[0]
-        core = np.eye(len(down)) - slope[0] * (down * inverse) @ down.T
+        trace = np.array([self._scatter_values.sum() - (down**2).sum()])
+        freedom = self._freedom(trace, np.array([counts.sum() - self._present]))[0]
+        inverse = self._inverse(trace, rho)[0] / freedom if freedom else np.ones(means.shape[1])
+        slope = (1.0 - rho) * freedom
+        core = np.eye(len(down)) - slope * (down * inverse) @ down.T
         zb, mb = (asked * inverse) @ down.T, (means * inverse) @ down.T
-        half = slope[0] * np.linalg.solve(core, mb.T)  # (b, classes)
+        half = slope * np.linalg.solve(core, mb.T)  # (b, classes)
         cross = (asked * inverse) @ means.T + zb @ half
         norms = np.einsum("kj,kj,j->k", means, means, inverse) + np.einsum("kb,bk->k", mb, half)
         lengths = np.einsum("ij,ij,j->i", asked, asked, inverse)
-        lengths += slope[0] * np.einsum("ib,bi->i", zb, np.linalg.solve(core, zb.T))
+        lengths += slope * np.einsum("ib,bi->i", zb, np.linalg.solve(core, zb.T))
         return cross - 0.5 * norms, lengths, counts
 
 
@@ -255,33 +335,26 @@ class Refits:
     """
 
     def __init__(self, left_out: LeaveOneOut, rho: float) -> None:
-        self._all, self._rho = left_out, rho
-        made = [left_out._without(part, rho) for part in left_out._blocks()]
-        self._singles = [replace(part, inverse=np.empty((0, 0))) for part in made]  # the resolvent has them all
-        slope = np.concatenate([np.ones(0), *(part.slope for part in made)])
-        target = np.concatenate([np.ones(0), *(part.target for part in made)])
-        if rho < 1:  # as multiples of one scatter
-            target, scales, values = target / slope, slope, left_out._scatter_values
-        else:
-            scales, values = np.ones_like(slope), np.zeros_like(left_out._scatter_values)
-        low, high = (float(target.min()), float(target.max())) if made else (1.0, 1.0)
-        self._resolvent = Resolvent(values, low, high)
-        self._shares = self._resolvent.between(target) / scales[:, None]
-        self._priors = left_out._log_priors(slice(0, len(slope)))
+        self._all, self._rho, self._parts = left_out, rho, []
+        self._inverses = left_out._inverse(left_out._nodes, rho)
+        for part in left_out._blocks():
+            weighted = part.residuals * (part.shares @ self._inverses)
+            priors = np.zeros((len(part), len(left_out._counts)))
+            left_out._add_log_priors(priors, part)
+            self._parts.append((left_out._without(part, rho), weighted, priors))
 
     def __call__(self, responses: NDArray[np.floating]) -> Iterator[Array]:
         """For each response the scores (m, classes) of all refits."""
         every = self._all
-        vectors = (responses - every._centre) @ every._spectrum.basis
+        vectors = every._turned(responses)
         teams = [every._group(*group, self._rho, vectors) for group in every._groups]
-        products = [vectors @ part.weighted.T for part in self._singles]
+        products = [vectors @ weighted.T for _, weighted, _ in self._parts]
         for at, vector in enumerate(vectors):
-            zm = self._shares @ ((self._resolvent.inverse * vector) @ every._means.T) + self._priors
-            parts, start = [], 0
-            for part, rz in zip(self._singles, products, strict=True):
-                parts.append(part.scores(zm[start : start + len(part.truth)], rz[at]))
-                start += len(part.truth)
+            found, start = np.empty((len(every), len(every._counts))), len(every._singles)
+            nodes = (self._inverses * vector) @ every._means.T
+            for (part, _, priors), rz in zip(self._parts, products, strict=True):
+                found[part.members.place] = part.scores(part.members.shares @ nodes + priors, rz[at])
             for (_, truth, _), (scores, _, counts) in zip(every._groups, teams, strict=True):
-                one = scores[at] + log_prior(counts, every._classes, every._prior)
-                parts.append(np.repeat(one[None], len(truth), axis=0))
-            yield np.concatenate(parts)
+                found[start : start + len(truth)] = scores[at] + log_prior(counts, every._classes, every._prior)
+                start += len(truth)
+            yield found

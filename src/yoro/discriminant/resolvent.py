@@ -10,22 +10,19 @@ Array = NDArray[np.float64]
 ROUNDING = 1e-15  # what interpolation may add to a product, relatively
 
 
-class Resolvent:
-    """`x' (A + t)^-1 y` for every t between two, A diagonal and never negative.
+class LogNodes:
+    """Few places between two positive numbers, from which what is smooth in the logarithm is interpolated.
 
-    As a function of log t a product has no pole nearer than pi, so that few Chebyshev nodes give it to rounding.
-    `inverse` (nodes, rank) are the metrics at the nodes; `between` mixes what was computed with them.
+    `x' (A + t)^-1 y`, A diagonal and never negative, has no pole nearer than pi as a function of log t, so that few
+    Chebyshev nodes give it to rounding.
     """
 
-    def __init__(self, values: Array, low: float, high: float) -> None:
+    def __init__(self, low: float, high: float, error: float = ROUNDING) -> None:
         self._middle, self._half = np.log(low * high) / 2, max(np.log(high / low) / 2, 1e-6)
-        reach = np.pi / self._half
-        count = 2 + int(np.ceil(-np.log(ROUNDING) / np.arcsinh(reach)))
+        count = int(np.ceil(np.log(4 / error) / np.arcsinh(np.pi / self._half)))
         angles = (2 * np.arange(count) + 1) * np.pi / (2 * count)
         self._nodes, self._weights = np.cos(angles), np.sin(angles) * (-1.0) ** np.arange(count)
-        shifts = np.exp(self._middle + self._half * self._nodes)
-        self.inverse: Array = 1.0 / (values + shifts[:, None])
-        self.outside: Array = 1.0 / shifts  # of the metrics where A is zero
+        self.places: Array = np.exp(self._middle + self._half * self._nodes)
 
     def between(self, t: Array) -> Array:
         """Shares (len(t), nodes) by which products at the nodes make those at t."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +29,8 @@ FINE_GRID = tuple(sorted({*PAPER_GRID, *(round(1 / (1 + 10 ** (-i / 4)), 5) for 
 COARSE = 4  # every so many candidates are tried first, then those beside the best
 FOLDS = 5
 ROUNDING = 1e-12  # losses closer than this, relatively, are equal
+ROUGHLY = 1e-7  # rough losses closer than this, relatively, may be in another order; or than
+DOUBT = 10.0  # times the largest error that was seen
 
 
 def select_shrinkage(rule: str | float, evidence: Evidence, left_out: LeaveOneOut | None = None) -> Choice:
@@ -102,11 +104,16 @@ def by_leave_one_out(
     left_out = left_out.sampled(sample_size(len(evidence.statistics.classes)))
     grid = sorted((check_shrinkage(rho) for rho in candidates), reverse=True)  # so that a tie stays with the larger
     tried = _CandidateSearch("loo", opinion_of(evidence, left_out))
+    rough = left_out.large and evidence.head is None
     for rho in sorted({*grid[::COARSE], *grid[-1:]}, reverse=True):
-        tried.add(rho, left_out.scores(rho))
+        tried.add(rho, left_out.scores(rho, rough=rough))
     near = tried.beside_best()
     for rho in (rho for rho in grid if near[0] < rho < near[1] and rho not in tried):
-        tried.add(rho, left_out.scores(rho))
+        tried.add(rho, left_out.scores(rho, rough=rough))
+    if rough:
+        exact: dict[float, float] = {}  # and by how much its rough cost was wrong
+        while (rho := tried.doubtful(exact)) is not None:
+            exact[rho] = tried.add(rho, left_out.scores(rho))
     return tried.choice()
 
 
@@ -167,9 +174,12 @@ class _CandidateSearch:
     def __contains__(self, rho: float) -> bool:
         return any(candidate.shrinkage == rho for candidate in self._plain)
 
-    def add(self, rho: float, answers: Scored) -> None:
+    def add(self, rho: float, answers: Scored) -> float:
+        """Try a candidate, anew if it was tried roughly; gives by how much its cost has changed then."""
         start = self._plain[-1].temperature if self._plain else 1.0
         temperature = fit_temperature(answers.scores, answers.truth, answers.weights, start=start)
+        before = [candidate for candidate in self._plain if candidate.shrinkage == rho]
+        self._plain = [candidate for candidate in self._plain if candidate.shrinkage != rho]
         self._plain.append(_candidate(self._rule, answers, rho, temperature, 0.0))
         if self._opinion is not None:
             opinion = self._opinion
@@ -177,6 +187,17 @@ class _CandidateSearch:
             both = Scored(answers.scores + alpha * opinion, answers.truth, answers.weights)
             self._mixed.append(_candidate(self._rule, both, rho, warmth, alpha))
             self._head, self._weights = opinion.argmax(axis=1) == answers.truth, answers.weights
+        return abs(before[0].cost - self._plain[-1].cost) if before else 0.0
+
+    def doubtful(self, exact: Mapping[float, float]) -> float | None:
+        """The best candidate of those that are not exact and may be the best of all; None if there are none.
+
+        `exact` are the others, and by how much their rough costs were wrong.
+        """
+        best = min(candidate.cost for candidate in self._plain)
+        margin = DOUBT * max(exact.values(), default=np.inf) + ROUGHLY * abs(best)
+        may_be = [one for one in self._plain if one.shrinkage not in exact and one.cost <= best + margin]
+        return min(may_be, key=lambda one: one.cost).shrinkage if may_be else None
 
     def beside_best(self) -> tuple[float, float]:
         """The candidates below and above the best so far."""
