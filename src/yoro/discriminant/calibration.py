@@ -131,11 +131,13 @@ def fit_temperature(scores: Array, truth: NDArray[np.intp], weights: Array, star
         low, high = (low, inverse) if slope > 0 else (inverse, high)
         curvature = float(share @ (np.einsum("ik,ik->i", odds, shifted) / sums - expected**2))
         newton = inverse - slope / curvature if curvature > 0 else np.inf
+        if abs(newton - inverse) <= NEAR * inverse:
+            return float(1 / newton)
         proposal = newton if low < newton < high else (low * high) ** 0.5
-        step, inverse = abs(proposal - inverse) / inverse, proposal
-        if step <= NEAR:
+        if abs(proposal - inverse) <= 1e-12 * inverse:
             break
-    return float(1 / inverse)
+        inverse = proposal
+    return 1 / inverse
 
 
 def fit_blend(

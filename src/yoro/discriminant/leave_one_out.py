@@ -31,6 +31,7 @@ from yoro.mappings.batches import class_codes
 Array = NDArray[np.float64]
 
 BLOCK = 1024  # responses scored at a time, unless there are many classes
+TOGETHER = 1024  # and classes
 # Scores, responses times classes. Beyond these, a sample of the responses is left out: one to choose shrinkage, weights
 # and temperature on, and a larger one for the accuracy and all else that is said of the choice.
 CHOOSING_SCORES = 4_000_000
@@ -261,25 +262,13 @@ class LeaveOneOut:
         diagonal[traces == 0] = 1.0
         return 1.0 / diagonal  # type: ignore[no-any-return]
 
-    def _with_means(self, part: _Singles, rho: float, *, rough: bool) -> tuple[Array, Array, Array]:
-        """Products (b, classes) with the class means: of residuals, of the own class's mean, and of each with itself."""
-        residuals = part.single if rough else part.residuals
-        inverses = self._inverse(self._rough_nodes if rough else self._nodes, rho).astype(residuals.dtype)
-        means = self._means.astype(residuals.dtype, copy=False)
-        classes, own = np.unique(part.truth, return_inverse=True)
-        rm, ym, mm = np.zeros((3, len(part), len(means)))
-        for share, inverse in zip((part.rough if rough else part.shares).T, inverses, strict=True):
-            weighted = means * inverse
-            rm += share[:, None] * (residuals @ weighted.T)
-            ym += share[:, None] * (means[classes] @ weighted.T)[own]
-            mm += share[:, None] * np.einsum("ij,ij->i", means, weighted)
-        return rm, ym, mm
-
     def _without(self, part: _Singles, rho: float, *, rough: bool = False) -> _Without:
-        rows, truth = np.arange(len(part)), part.truth
-        inverses, left = self._inverse(self._nodes, rho), part.count - part.unit
-        rr = np.einsum("ij,ij->i", part.shares, part.residuals**2 @ inverses.T)
-        rm, ym, mm = self._with_means(part, rho, rough=rough)
+        rows, truth, left = np.arange(len(part)), part.truth, part.count - part.unit
+        shares, inverses = part.shares, self._inverse(self._nodes, rho)
+        if rough:
+            shares, inverses = part.rough, self._inverse(self._rough_nodes, rho)
+        rr = np.einsum("ij,ij->i", shares, part.residuals**2 @ inverses.T)
+        rm, ym, mm = self._with_means(part.single if rough else part.residuals, truth, shares, inverses)
         shift, own = part.unit / left, rm[rows, truth]
         mm[rows, truth] += -2 * shift * own + shift**2 * rr
         rm[rows, truth] -= shift * rr
@@ -287,6 +276,24 @@ class LeaveOneOut:
         gain = slope / (1.0 - slope * rr)  # Sherman-Morrison
         constant = -0.5 * (mm + gain[:, None] * rm**2)
         return _Without(part, rr, rm, own, ym, constant, gain, shift)
+
+    def _with_means(
+        self, residuals: NDArray[np.floating], truth: NDArray[np.intp], shares: Array, inverses: Array
+    ) -> tuple[Array, Array, Array]:
+        """Products (b, classes) with the class means: of residuals, of the own class's mean, and of each with itself."""
+        classes, own = np.unique(truth, return_inverse=True)
+        few = self._means[classes].astype(residuals.dtype, copy=False)
+        rm, ym, mm = np.empty((3, len(truth), len(self._means)))
+        for start in range(0, len(self._means), TOGETHER):
+            columns = slice(start, start + TOGETHER)
+            means = self._means[columns]
+            weighted = inverses[:, None] * means  # (nodes, classes, rank)
+            mm[:, columns] = shares @ np.einsum("jkr,kr->jk", weighted, means)
+            turned = weighted.reshape(-1, means.shape[1]).astype(residuals.dtype, copy=False).T
+            for products, out in ((residuals @ turned, rm), ((few @ turned)[own], ym)):
+                each = products.reshape(len(truth), len(inverses), -1)
+                np.einsum("ij,ijk->ik", shares, each, out=out[:, columns])
+        return rm, ym, mm
 
     def _add_log_priors(self, scores: Array, part: _Singles) -> None:
         """Add the logs of the priors that are left to the scores of members (b, classes)."""

@@ -11,7 +11,10 @@ NICENESS = 5  # added to that of a background thread
 
 
 def single_threaded_blas() -> None:
-    """Use one thread for matrix products from now on: a second one busy-waits after each, beside other work."""
+    """Use one thread for matrix products from now on: a second one busy-waits after each, beside other work.
+
+    Only libraries that are loaded obey; where scipy is used, import `scipy.linalg` first.
+    """
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1, user_api="blas")

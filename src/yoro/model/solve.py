@@ -79,6 +79,8 @@ def settings_of(model: Model, gathered: Gathered) -> tuple[SolveSettings, Choice
 
 def _threads_for(statistics: JointStatistics) -> AbstractContextManager[object]:
     """Readings are solved side by side, with one thread each."""
+    import scipy.linalg  # noqa: F401  # has a BLAS of its own, which obeys only once it is loaded
+
     return threadpool_limits(1, user_api="blas") if len(statistics.parts) > 1 else nullcontext()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.errors import ImageError, InputError, YoroError, one_line
-from yoro.http.priority import lower_priority
+from yoro.http.priority import lower_priority, single_threaded_blas
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation
 from yoro.model.pipeline import Pipeline
@@ -98,6 +98,9 @@ class Learner:
         return sum(digest in self._responses or digest in self.broken for digest in photos), len(photos)
 
     def _run(self) -> None:
+        import scipy.linalg  # noqa: F401  # so that its threads are limited too
+
+        single_threaded_blas()
         lower_priority()
         while True:
             self._wake.wait()
