@@ -19,6 +19,7 @@ from yoro.discriminant.leave_one_out import LeaveOneOut, sample_size, stratified
 from yoro.discriminant.mixture import Mixture
 from yoro.discriminant.readings import Layout, Reading
 from yoro.discriminant.reservoir import Members
+from yoro.discriminant.selection import by_leave_one_out, leave_one_out
 from yoro.discriminant.solve import solve_mapping
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
@@ -168,3 +169,30 @@ def test_ten_thousand_classes_of_two_examples_are_fitted_and_read_back_in_bounde
     classes, peak = done.stdout.split()
     assert classes == "10000"
     assert float(peak) < 1000  # MB; one table of 8,192 kept examples by all classes would take 655
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("each", "width"), [(4, 90), (12, 20)])
+def test_rough_scores_lead_to_the_choice_of_exact_ones(monkeypatch, seed, each, width):
+    rng = np.random.default_rng(seed)
+    labels = np.repeat([f"c{i}" for i in range(8)], each)
+    responses = 2 * rng.normal(size=(8, width)).repeat(each, axis=0) + 3 * rng.normal(size=(len(labels), width))
+    responses[0] *= 4  # an outlier: without it the trace is another
+    statistics = ResponseStatistics()
+    statistics.update(responses, labels)
+    evidence = make_evidence(statistics, members_of(responses, labels))
+    wanted = by_leave_one_out(evidence)
+    monkeypatch.setattr(loo, "WORTH_ROUGH", 0)
+    left_out, exact = leave_one_out(evidence), []
+    scores = left_out.scores
+
+    def counted(rho, *, rough=False):
+        exact.extend([] if rough else [rho])
+        return scores(rho, rough=rough)
+
+    monkeypatch.setattr(left_out, "scores", counted)
+    found = by_leave_one_out(evidence, left_out=left_out)
+    assert (found.shrinkage, found.candidates) == (wanted.shrinkage, wanted.candidates)
+    assert found.temperature == pytest.approx(wanted.temperature, rel=1e-9)
+    np.testing.assert_allclose(found.scores, wanted.scores, rtol=1e-4)
+    assert 1 <= len(exact) < len(found.candidates)

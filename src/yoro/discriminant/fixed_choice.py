@@ -37,7 +37,7 @@ class FixedTargetLeaveOneOut(LeaveOneOut):
         return np.ones(1), np.ones((len(traces), 1))
 
     def _freedom(self, trace: Array, degrees: Array) -> Array:
-        return 1.0 / np.where(degrees > 0, degrees, np.inf)  # type: ignore[no-any-return]
+        return 1.0 / np.where(degrees > 0, degrees, np.inf)
 
     def _inverse(self, traces: Array, rho: float) -> Array:
         return np.full((len(traces), len(self._spectrum.values)), 1.0 / self._spectrum.degrees)

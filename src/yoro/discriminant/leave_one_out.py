@@ -160,7 +160,7 @@ class LeaveOneOut:
     def _turned(self, responses: NDArray[np.floating]) -> Array:
         """Responses in the eigenbasis, from the centre of all."""
         moved = responses - self._centre
-        return moved @ self._spectrum.basis  # type: ignore[no-any-return]
+        return moved @ self._spectrum.basis
 
     def sampled(self, most: int) -> Self:
         """About so many of these at most, of each class its share and groups whole; this one, if it has no more."""
@@ -252,10 +252,10 @@ class LeaveOneOut:
     def _freedom(self, trace: Array, degrees: Array) -> Array:
         """One by the degrees of freedom; 0 where so little is left that only the Euclidean metric remains."""
         sound = (degrees > 0) & (trace > EPSILON * self._scatter_values.sum())
-        return np.where(sound, 1.0 / np.where(sound, degrees, 1.0), 0.0)  # type: ignore[no-any-return]
+        return np.where(sound, 1.0 / np.where(sound, degrees, 1.0), 0.0)
 
     def _inverse(self, traces: Array, rho: float) -> Array:
-        """Inverses (n, rank) of the shrunk scatters of such traces, which are diagonal; without a trace, the identity."""
+        """Inverses (n, rank) of the shrunk, diagonal scatters of such traces; without a trace, the identity."""
         values, target = (1.0 - rho) * self._scatter_values, rho * traces / self._spectrum.width
         floor = EPSILON * self._spectrum.width * (values.max(initial=0.0) + target)
         diagonal = np.maximum(np.add.outer(target, values), floor[:, None])
@@ -280,7 +280,7 @@ class LeaveOneOut:
     def _with_means(
         self, residuals: NDArray[np.floating], truth: NDArray[np.intp], shares: Array, inverses: Array
     ) -> tuple[Array, Array, Array]:
-        """Products (b, classes) with the class means: of residuals, of the own class's mean, and of each with itself."""
+        """Products (b, classes) with the class means: of residuals, of the own mean, and of each with itself."""
         classes, own = np.unique(truth, return_inverse=True)
         few = self._means[classes].astype(residuals.dtype, copy=False)
         rm, ym, mm = np.empty((3, len(truth), len(self._means)))

@@ -112,8 +112,8 @@ def by_leave_one_out(
         tried.add(rho, left_out.scores(rho, rough=rough))
     if rough:
         exact: dict[float, float] = {}  # and by how much its rough cost was wrong
-        while (rho := tried.doubtful(exact)) is not None:
-            exact[rho] = tried.add(rho, left_out.scores(rho))
+        while (one := tried.doubtful(exact)) is not None:
+            exact[one] = tried.add(one, left_out.scores(one))
     return tried.choice()
 
 
