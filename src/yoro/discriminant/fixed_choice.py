@@ -117,7 +117,7 @@ def solve_fixed_choice(
         mapping = solve_path(mine, spectrum, [part.shrinkage], prior=prior)[0]
         return mapping, LeaveOneOutScores(left_out.scores(part.shrinkage), left_out.rows) if len(left_out) else None
 
-    found = [one for one in side_by_side(of_reading, range(len(parts))) if one is not None]
+    found = [one for one in side_by_side(of_reading, range(len(parts)), layout.widths) if one is not None]
     if len(found) < len(parts):
         return None
     if not choice.parts:

@@ -100,7 +100,7 @@ def hold_mapping(statistics: JointStatistics, choice: Choice, prior: Prior = "em
     def of_reading(i: int) -> _Head | None:
         return _head(statistics.parts[i], parts[i], alone=not choice.parts)
 
-    heads = [head for head in side_by_side(of_reading, range(len(parts))) if head is not None]
+    heads = [head for head in side_by_side(of_reading, range(len(parts)), statistics.layout.widths) if head is not None]
     return HeldMapping(statistics, choice, heads, prior) if len(heads) == len(parts) else None
 
 

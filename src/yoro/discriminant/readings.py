@@ -80,8 +80,12 @@ class Layout:
         return cls((Reading(name, width),))
 
     @property
+    def widths(self) -> tuple[int, ...]:
+        return tuple(reading.width for reading in self.readings)
+
+    @property
     def width(self) -> int:
-        return sum(reading.width for reading in self.readings)
+        return sum(self.widths)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,7 +93,7 @@ class Layout:
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        ends = list(accumulate(reading.width for reading in self.readings))
+        ends = list(accumulate(self.widths))
         return tuple(slice(end - reading.width, end) for end, reading in zip(ends, self.readings, strict=True))
 
     @property

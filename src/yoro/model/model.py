@@ -222,7 +222,7 @@ def known(
         responses, labels = validation
         return evidence.validated_on((responses[:, layout.slices[i]], labels))
 
-    return Mixture(layout, tuple(side_by_side(of_reading, range(len(layout.readings)))))
+    return Mixture(layout, tuple(side_by_side(of_reading, range(len(layout.readings)), layout.widths)))
 
 
 def with_pile(
