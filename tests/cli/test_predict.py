@@ -14,6 +14,7 @@ import pytest
 from PIL import Image, ImageChops
 
 import yoro
+from child import finish
 from command_line import run
 from photos import write_folder
 from yoro.data.sorting import UNSURE
@@ -241,3 +242,14 @@ def test_responses_of_the_papers_protocol_are_of_published_pixels(tmp_path):
     pixels = [np.asarray(Image.open(path).convert("RGB").resize((32, 32), Image.Resampling.BILINEAR)) for path in paths]
     np.testing.assert_allclose(found["paper"], pipeline.respond(np.stack(pixels)), atol=1e-5)
     assert np.abs(found["paper"] - found["default"]).max() > 0.1, "turned or not is another image"
+
+
+def test_one_image_is_answered_without_what_takes_long_to_import(work):
+    image = next((work / "new").rglob("*.*"))
+    code = (
+        f"import sys, yoro.cli.app\ntry:\n    yoro.cli.app.main(['predict', 'm.yoro', {str(image)!r}])\nfinally:\n"
+        "    print([m for m in ('scipy', 'sklearn', 'torch', 'pandas') if m in sys.modules], file=sys.stderr)"
+    )
+    done = finish("-c", code, cwd=work)
+    assert image.name in done.stdout
+    assert done.stderr.strip().splitlines()[-1] == "[]"

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from child import finish
 from yoro.discriminant.readings import Layout, Reading
 from yoro.errors import InputError, YoroError
 
@@ -60,3 +61,15 @@ def test_a_layout_comes_back_from_its_config() -> None:
 def test_what_a_stranger_wrote_is_refused(config: object) -> None:
     with pytest.raises(YoroError):
         Layout.from_config(config)
+
+
+def test_side_by_side_each_reading_has_one_thread_of_every_blas() -> None:
+    code = (
+        "from threadpoolctl import threadpool_info\n"
+        "from yoro.discriminant.joint import JointStatistics\nfrom yoro.discriminant.readings import Layout, Reading\n"
+        "from yoro.model.solve import _threads_for\n"
+        "with _threads_for(JointStatistics(Layout((Reading('a', 2), Reading('b', 2))))):\n"
+        "    from scipy.linalg import eigh\n"
+        "    print({i['num_threads'] for i in threadpool_info() if i['user_api'] == 'blas'})"
+    )
+    assert finish("-c", code).stdout.strip() == "{1}"
