@@ -251,9 +251,7 @@ def measure(
 @app.command
 def datasets(
     *names: Annotated[str, Parameter(name="NAMES", help="Only these datasets.")],
-    get: Annotated[
-        bool, Parameter(help="Download them into the first data root ('templates': template lists).")
-    ] = False,
+    get: Annotated[bool, Parameter(help="Download them, or 'templates', into the first data root.")] = False,
     roots: RootOption = RootOption(),
     output: JsonOption = JsonOption(),
 ) -> None:
@@ -266,7 +264,8 @@ def datasets(
 
         if not names:
             raise InputError("Name the datasets to download, such as: yoro bench datasets --get cifar10 templates")
-        told = [line for name in names for line in _each_said(fetch(name, Path((*roots.data, "data")[0])), output)]
+        root = Path(roots.data[0]) if roots.data else data_roots([])[0]
+        told = [line for name in names for line in _each_said(fetch(name, root), output)]
         if output.as_json:
             print_json(told)
         if any("was not fetched" in line or "not complete" in line for line in told):

@@ -114,7 +114,7 @@ def test_offline_it_says_what_is_missing_and_where_it_looked(tmp_path, monkeypat
     assert "'102flowers.tgz' was not fetched from https://www.robots.ox.ac.uk" in told[0]
     assert "oxford_flowers" in told[0]
     assert "not complete" in told[-1]
-    assert "split_zhou_OxfordFlowers.json" in told[-1]
+    assert "KaiyangZhou/CoOp" in told[-1]
 
 
 def test_nothing_is_written_outside_the_folder(server, tmp_path, monkeypatch):

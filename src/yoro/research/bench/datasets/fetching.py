@@ -22,6 +22,7 @@ from yoro.sources.hub_requests import ask, read_some
 
 PARTS = ".downloads"  # folder of a data root: files that are on their way, and names of archives that were unpacked
 CHUNK = 1 << 20
+BESIDE = ("attributes", "causes")  # folders of files that a dataset's images do without
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,10 @@ def fetch(name: str, root: Path) -> Iterator[str]:
     known = downloads()
     if name not in known and name not in DATASETS:
         raise InputError(f"Unknown dataset {name!r}. {did_you_mean(name, [*known, *DATASETS])}")
-    if name in DATASETS and _is_there(name, root) and not known.get(name):
-        yield f"{name}: present in '{shown(root)}'."
-        return
+    there = name in DATASETS and _is_there(name, root)
     for item in known.get(name, ()):
+        if there and item.to not in BESIDE:  # images that came in another way
+            continue
         try:
             yield f"{name}: {_take(item, root)}"
         except (YoroError, OSError) as error:
