@@ -178,7 +178,8 @@ class PromptTraining:
         for parameter, (first, *others) in zip(self._trained, zip(*gradients, strict=True), strict=True):
             parameter.grad = sum(others, first) / len(codes)  # in the order of the pieces: the same every time
         if self.recipe.head_clip:
-            self._scaler.unscale_(self._optimiser)
+            if not self.recipe.clip_scaled:
+                self._scaler.unscale_(self._optimiser)
             torch.nn.utils.clip_grad_value_(self.head.parameters(), self.recipe.head_clip)
         self._scaler.step(self._optimiser)
         self._scaler.update()
