@@ -61,6 +61,8 @@ class PromptTraining:
         self._wide = torch.float32 if self._device.type == "mps" else torch.float64  # Apple's graphics have no float64
         self._in_lanes = self._device.type == "cpu" and not self._on_device and not recipe.whole_batches
         self._scaler = torch.amp.GradScaler(self._device.type, enabled=recipe.mixed_precision and _scales(self._device))
+        if self._scaler.is_enabled():
+            self._scaler.scale(torch.zeros((), device=self._device))  # makes its factor, before the lanes ask for it
         self._piece = PIECE if self._in_lanes else recipe.batch_size
         self._trained = [*prompt.parameters(), *head.parameters()]
         self._best: Arrays = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -138,12 +139,12 @@ def clip_prompt(method: str, source: DifferentiableSource, width: int | None = N
     Another `width` is also in pixels of 224.
     """
     published.check_method(method, published.CLIP_METHODS)
-    colours = {"mean": source.mean, "std": source.std}
+    made = partial(make_prompt, side=source.side, mean=source.mean, std=source.std)
     pixels = None if width is None else max(1, round(width * source.side / CANVAS))
     if method in WATERMARKED:
         pad = max(1, round(WATERMARK * source.side)) if pixels is None else pixels
-        return make_prompt("watermark", source.side, pad=pad, **colours)
-    return make_prompt("padding", source.side, image_side=pixels and source.side - 2 * pixels, **colours)
+        return made("watermark", pad=pad)
+    return made("padding", image_side=pixels and source.side - 2 * pixels)
 
 
 def clip_geometry(prompt: Prompt, source: Twin) -> Geometry:
