@@ -12,11 +12,12 @@ from cyclopts import App, Parameter
 from yoro.cli.arguments import parse_names
 from yoro.cli.options import OPTIONS, SHARED, JsonOption, JsonOptions, LoadingOptions, ReportOptions, shown
 from yoro.cli.output import passing, print_json, print_text, say, write_page
+from yoro.errors import InputError
 from yoro.model.settings import PipelineSettings
 from yoro.option import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from yoro.data.examples import Example
     from yoro.research.bench.cells import BenchCell
@@ -250,13 +251,26 @@ def measure(
 @app.command
 def datasets(
     *names: Annotated[str, Parameter(name="NAMES", help="Only these datasets.")],
+    get: Annotated[bool, Parameter(help="Download them, or 'templates', into the first data root.")] = False,
     roots: RootOption = RootOption(),
     output: JsonOption = JsonOption(),
 ) -> None:
-    """List the datasets that were found, with expected and actual counts; nothing is downloaded."""
+    """List the datasets that were found, with expected and actual counts; nothing is downloaded without --get."""
     from yoro.research.bench.datasets import data_roots, find_bench_dataset
     from yoro.research.bench.datasets.status import all_status, status_advice, status_table, status_values
 
+    if get:
+        from yoro.research.bench.datasets.fetching import fetch
+
+        if not names:
+            raise InputError("Name the datasets to download, such as: yoro bench datasets --get cifar10 templates")
+        root = Path(roots.data[0]) if roots.data else data_roots([])[0]
+        told = [line for name in names for line in _each_said(fetch(name, root), output)]
+        if output.as_json:
+            print_json(told)
+        if any("was not fetched" in line or "not complete" in line for line in told):
+            raise SystemExit(1)
+        return
     chosen = [find_bench_dataset(name) for name in names] if names else None
     items = all_status(data_roots(list(roots.data)), chosen)
     if output.as_json:
@@ -265,6 +279,16 @@ def datasets(
     print_text(status_table(items))
     for paragraph in status_advice(items):
         print_text(f"\n{paragraph}")
+
+
+def _each_said(sentences: Iterable[str], output: JsonOption) -> list[str]:
+    """Sentences, each printed as it comes unless they are printed as JSON in the end."""
+    told = []
+    for sentence in sentences:
+        told.append(sentence)
+        if not output.as_json:
+            print_text(sentence)
+    return told
 
 
 def _counts(entries: Sequence[PlanEntry]) -> list[str]:

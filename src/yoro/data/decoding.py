@@ -82,6 +82,12 @@ def decode(
         return _square(_content(image), geometry, look)
 
 
+def decode_whole(image: Picture, geometry: Geometry, *, name: str | None = None) -> NDArray[np.uint8]:
+    """Every pixel (height, width, 3) that `decode` would resize; of a geometry that is not `reduced`."""
+    with _naming(image, name):
+        return np.asarray(_upright(_content(image), geometry)[0])
+
+
 def decode_and_digest(
     image: Picture, *geometries: Geometry, name: str | None = None
 ) -> tuple[list[NDArray[np.uint8]], str]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +33,9 @@ from yoro.model.settings import USUAL, Loading, SolveSettings
 from yoro.model.solve import settings_of, solve
 from yoro.prompts.trainable import TrainablePrompt
 from yoro.refining.checkpoint import TrainingCheckpoint
-from yoro.refining.heads import MappingHead
+from yoro.refining.heads import DeviceStatistics, MappingHead
 from yoro.refining.images import LabelledImages
-from yoro.refining.loop import PromptTraining
+from yoro.refining.loop import PromptTraining, on_device
 from yoro.refining.mapping_updates import make_policy
 from yoro.refining.outcome import Refinement, epoch_sentence, judged
 from yoro.refining.recipe import Recipe
@@ -204,15 +205,16 @@ def _training(
     """
     classes = ready.first.mapping.classes
     start = _augmented_start(ready, recipe) if settings.augmented_start else ready.first.mapping
-    head = MappingHead(
+    device = ready.twin.device
+    there = on_device(recipe, device) and device.type != "mps"  # which has no float64
+    head: MappingHead[DeviceStatistics | ResponseStatistics] = MappingHead(
         start,
         make_policy(settings.mapping, settings.beta),
-        collect=lambda: ResponseStatistics(classes),
-        solve=ready.mapping,
-        device=ready.twin.device,
+        collect=partial(DeviceStatistics if there else ResponseStatistics, classes),
+        solve=lambda seen: ready.mapping(seen.gathered() if isinstance(seen, DeviceStatistics) else seen),
+        device=device,
     )
-    prompt = TrainablePrompt(ready.pipeline.prompt, ready.twin.device)
-    return PromptTraining(prompt, ready.twin, head, recipe), start
+    return PromptTraining(TrainablePrompt(ready.pipeline.prompt, device), ready.twin, head, recipe), start
 
 
 def _augmented_start(ready: RefinementInputs, recipe: Recipe) -> AffineMapping:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
+from yoro.mappings.batches import class_codes
 from yoro.refining.mapping_updates import FROZEN, Momentum
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -19,11 +21,45 @@ BLOCK = 512  # responses that are gathered at once: statistics take the same tim
 class Collector(Protocol):
     """An accumulator of responses (n, width) and class names, such as `ResponseStatistics`."""
 
-    def update(self, responses: NDArray[np.float64], labels: Sequence[str]) -> None:
+    def update(self, responses: Any, labels: Sequence[str]) -> None:
         """Add one batch."""
 
 
 C = TypeVar("C", bound=Collector)
+
+
+class DeviceStatistics:
+    """Statistics gathered where the responses are, in float64, and brought to the host once, at the end.
+
+    Moments are taken about the mean of the first block, so that no digits are lost to a common offset.
+    """
+
+    def __init__(self, classes: Sequence[str]) -> None:
+        self._classes = tuple(sorted(classes))
+        self._moments: list[torch.Tensor] = []  # the offset, counts, sums and second moment about it
+
+    def update(self, responses: torch.Tensor, labels: Sequence[str]) -> None:
+        """Add one batch."""
+        wide = responses.double()
+        if not self._moments:
+            classes, width = len(self._classes), wide.shape[1]
+            zeros = [wide.new_zeros(shape) for shape in ((classes,), (classes, width), (width, width))]
+            self._moments = [wide.mean(dim=0), *zeros]
+        offset, counts, sums, second = self._moments
+        codes = torch.from_numpy(class_codes(labels, self._classes)).to(wide.device, non_blocking=True)
+        wide = wide - offset
+        counts.index_add_(0, codes, torch.ones_like(codes, dtype=wide.dtype))
+        sums.index_add_(0, codes, wide)
+        second.addmm_(wide.T, wide)
+
+    def gathered(self) -> ResponseStatistics:
+        """As `ResponseStatistics` of the same responses, to rounding."""
+        if not self._moments:
+            return ResponseStatistics(self._classes)
+        offset, counts, sums, second = (part.cpu().numpy() for part in self._moments)
+        about = ResponseStatistics.from_moments(counts, sums, second, self._classes)
+        about.means += np.where(counts[:, None] > 0, offset, 0.0)
+        return about
 
 
 class TrainingHead(Protocol):
@@ -34,7 +70,7 @@ class TrainingHead(Protocol):
     def score(self, responses: torch.Tensor) -> torch.Tensor:
         """Scores (n, classes) of responses (n, width), with gradients."""
 
-    def observe(self, responses: NDArray[np.float32], labels: Sequence[str]) -> None:
+    def observe(self, responses: torch.Tensor, labels: Sequence[str]) -> None:
         """Take in detached responses that the prompt gave before its update."""
 
     def end_of_epoch(self) -> None:
@@ -80,14 +116,14 @@ class MappingHead(Generic[C]):
         # Scores are differences of large terms; Apple's graphics have no float64.
         self._dtype = torch.float32 if self._device.type == "mps" else torch.float64
         self._collected: C | None = None
-        self._waiting: list[tuple[NDArray[np.float32], Sequence[str]]] = []
+        self._waiting: list[tuple[torch.Tensor, Sequence[str]]] = []
         self.mapping = mapping
         self._put(mapping)
 
     def score(self, responses: torch.Tensor) -> torch.Tensor:
         return responses.to(self._dtype) @ self._weights + self._bias
 
-    def observe(self, responses: NDArray[np.float32], labels: Sequence[str]) -> None:
+    def observe(self, responses: torch.Tensor, labels: Sequence[str]) -> None:
         if self._policy.solves:
             self._waiting.append((responses, labels))
             if sum(len(names) for _, names in self._waiting) >= BLOCK:
@@ -119,8 +155,12 @@ class MappingHead(Generic[C]):
         """Gather what waits."""
         if self._waiting:
             self._collected = self._collect() if self._collected is None else self._collected
-            responses = np.concatenate([part for part, _ in self._waiting]).astype(np.float64)
-            self._collected.update(responses, [name for _, names in self._waiting for name in names])
+            responses = torch.cat([part for part, _ in self._waiting])
+            labels = [name for _, names in self._waiting for name in names]
+            if isinstance(self._collected, DeviceStatistics):
+                self._collected.update(responses, labels)
+            else:
+                self._collected.update(responses.cpu().numpy().astype(np.float64), labels)
             self._waiting = []
 
     def _forget(self) -> None:
@@ -139,7 +179,7 @@ class LearnedHead:
         self.classes = tuple(classes)
         self._learned = dict(learned or {})
 
-    def observe(self, responses: NDArray[np.float32], labels: Sequence[str]) -> None:
+    def observe(self, responses: torch.Tensor, labels: Sequence[str]) -> None:
         """Nothing is gathered: it learns by gradient."""
 
     def end_of_epoch(self) -> None:

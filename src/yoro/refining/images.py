@@ -1,17 +1,19 @@
-"""Labelled images in any order and view, decoded ahead in threads."""
+"""Labelled images in any order and view, decoded ahead in threads, or once for all epochs."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.decoding import decode
+from yoro.data.decoding import decode, decode_whole
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry, Looks
 from yoro.environment import cores
@@ -20,6 +22,7 @@ from yoro.model.metrics import refuse_strangers
 
 AHEAD = 2  # batches decoded or being decoded while the caller works on one
 PART = 8  # images that a thread decodes at a time
+SHARE = 0.5  # of the free disk space that decoded images may take
 
 Pixels = NDArray[np.uint8]
 Codes = NDArray[np.int64]
@@ -55,6 +58,46 @@ class LabelledImages:
 
         Threads (of `pool`, if given) decode ahead; at most three batches are held.
         """
+        for part, pixels in self._ahead(order, batch_size, partial(self._seen, looks), pool):
+            yield np.stack(pixels), self.codes[part]
+
+    def decoded_once(self) -> LabelledImages:
+        """The same images, every pixel decoded into a memory-mapped file that vanishes with them.
+
+        Images that are decoded at reduced scale, and more than the disk has room for, stay as they are.
+        """
+        if self.geometry.reduced or not len(self):
+            return self
+        free = shutil.disk_usage(tempfile.gettempdir()).free
+        shapes: list[tuple[int, ...]] = []
+        with tempfile.TemporaryFile() as file:
+            for _, pixels in self.whole_batches(8 * PART):
+                for image in pixels:
+                    file.write(image.tobytes())
+                    shapes.append(image.shape)
+                if file.tell() / len(shapes) * len(self) > SHARE * free:
+                    return self
+            file.flush()
+            flat = np.memmap(file, np.uint8, mode="r")
+        ends = np.cumsum([np.prod(shape) for shape in shapes])
+        views = [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
+        kept = [replace(example, image=view) for example, view in zip(self.examples, views, strict=True)]
+        return replace(self, examples=kept)
+
+    def whole_batches(
+        self, batch_size: int, order: NDArray[np.intp] | None = None, pool: Executor | None = None
+    ) -> Iterator[tuple[NDArray[np.intp], list[Pixels]]]:
+        """Indices of images, and every pixel (height, width, 3) of each."""
+        return self._ahead(order, batch_size, self._whole, pool)
+
+    def _whole(self, index: int) -> Pixels:
+        example = self.examples[index]
+        return decode_whole(example.image, self.geometry, name=example.name)
+
+    def _ahead(
+        self, order: NDArray[np.intp] | None, batch_size: int, work: Callable[[int], Pixels], pool: Executor | None
+    ) -> Iterator[tuple[NDArray[np.intp], list[Pixels]]]:
+        """The work on each image, in batches, done ahead in threads."""
         indices = np.arange(len(self)) if order is None else order
         parts = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)]
         threads = pool or ThreadPoolExecutor(max(1, cores() // 2), thread_name_prefix="yoro-views")
@@ -63,18 +106,22 @@ class LabelledImages:
             for number in range(len(parts) + AHEAD):
                 if number < len(parts):
                     part = parts[number]
-                    pieces = [part[start : start + PART] for start in range(0, len(part), PART)]
-                    waiting.append((part, [threads.submit(self._decode, piece, looks) for piece in pieces]))
+                    pieces = [part[start : start + PART].tolist() for start in range(0, len(part), PART)]
+                    waiting.append((part, [threads.submit(_each, work, piece) for piece in pieces]))
                 if number >= AHEAD:
-                    part, decoded = waiting.popleft()
-                    yield np.stack([image for piece in decoded for image in piece.result()]), self.codes[part]
+                    part, done = waiting.popleft()
+                    yield part, [result for piece in done for result in piece.result()]
         finally:
-            for _, decoded in waiting:
-                for piece in decoded:
+            for _, done in waiting:
+                for piece in done:
                     piece.cancel()
             if threads is not pool:
                 threads.shutdown()
 
-    def _decode(self, indices: NDArray[np.intp], looks: Looks | None) -> list[Pixels]:
-        chosen = [(self.examples[i], looks(i) if looks else None) for i in indices.tolist()]
-        return [decode(example.image, self.geometry, name=example.name, look=look) for example, look in chosen]
+    def _seen(self, looks: Looks | None, index: int) -> Pixels:
+        example = self.examples[index]
+        return decode(example.image, self.geometry, name=example.name, look=looks(index) if looks else None)
+
+
+def _each(work: Callable[[int], Pixels], indices: Sequence[int]) -> list[Pixels]:
+    return [work(index) for index in indices]

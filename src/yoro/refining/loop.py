@@ -11,12 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
@@ -25,6 +24,7 @@ from yoro.environment import cores
 from yoro.errors import InputError
 from yoro.prompts.trainable import VisualPrompt
 from yoro.refining.checkpoint import TrainingCheckpoint, TrainingState, optimiser_arrays, restore_optimiser
+from yoro.refining.device_views import DeviceImages
 from yoro.refining.heads import Arrays, OwnLoss, TrainingHead
 from yoro.refining.images import Codes, LabelledImages, Pixels
 from yoro.refining.recipe import EpochRecord, Recipe, is_best, make_optimiser
@@ -34,7 +34,10 @@ PIECE = 16  # images whose activations stay near a CPU's cache: 120 a second thr
 BEFORE = 1  # of the draws in the pass before an epoch, which are not those of the epoch itself
 LANES = 8  # pieces of a batch side by side on a CPU, each on one core
 
-T = TypeVar("T", bound=np.generic)
+CHECKED = 32  # updates between two looks at whether the loss is still a number: each waits for a device
+
+Images = LabelledImages | DeviceImages
+Batch = TypeVar("Batch", Pixels, Codes, torch.Tensor, Pixels | torch.Tensor)
 TellEpoch = Callable[[Sequence[EpochRecord], int], None]  # called with all epochs so far and the chosen one
 
 
@@ -53,7 +56,13 @@ class PromptTraining:
     def __init__(self, prompt: VisualPrompt, source: DifferentiableSource, head: TrainingHead, recipe: Recipe) -> None:
         self.prompt, self.source, self.head, self.recipe = prompt, source, head, recipe
         self._optimiser = make_optimiser(recipe, prompt.parameters(), head.parameters(), prompt.rates)
-        self._in_lanes = source.device.type == "cpu" and not recipe.whole_batches
+        self._device = source.device
+        self._on_device = on_device(recipe, self._device)
+        self._wide = torch.float32 if self._device.type == "mps" else torch.float64  # Apple's graphics have no float64
+        self._in_lanes = self._device.type == "cpu" and not self._on_device and not recipe.whole_batches
+        self._scaler = torch.amp.GradScaler(self._device.type, enabled=recipe.mixed_precision and _scales(self._device))
+        if self._scaler.is_enabled():
+            self._scaler.scale(torch.zeros((), device=self._device))  # makes its factor, before the lanes ask for it
         self._piece = PIECE if self._in_lanes else recipe.batch_size
         self._trained = [*prompt.parameters(), *head.parameters()]
         self._best: Arrays = {}
@@ -74,23 +83,27 @@ class PromptTraining:
         """
         if not len(held):
             raise InputError("There are no validation images to choose an epoch by.")
+        started = time.perf_counter()
+        learnt = self._ready(train)
+        waited, seen = time.perf_counter() - started, self._ready(held)
         before = checkpoint.read() if checkpoint is not None and resume else None
         if before:
             self._restore(before)
             records, chosen = list(before.records), before.chosen
         else:
             self._best = self._candidate()
-            records, chosen = [EpochRecord(0, None, self.correct(held), len(held), 0.0)], 0
+            records, chosen = [EpochRecord(0, None, self._right(seen), len(held), 0.0)], 0
             tell(records, chosen)
         interrupted = False
         try:
             while len(records) <= self.recipe.epochs:
-                records.append(self._turn(len(records), train, held, progress))
+                made = self._turn(len(records), learnt, seen, progress)
+                records.append(replace(made, seconds=round(made.seconds + waited, 3)))
+                waited = 0.0
                 if is_best(records, self.recipe.epoch_zero):
                     chosen, self._best = records[-1].epoch, self._candidate()
                 if checkpoint is not None:
-                    memory = {f"optimiser.{key}": value for key, value in optimiser_arrays(self._optimiser).items()}
-                    checkpoint.write(TrainingState(records, chosen, self._candidate() | memory, self._best))
+                    checkpoint.write(TrainingState(records, chosen, self._candidate() | self._memory(), self._best))
                 tell(records, chosen)
         except KeyboardInterrupt:
             interrupted = True
@@ -99,31 +112,46 @@ class PromptTraining:
 
     def correct(self, images: LabelledImages) -> int:
         """How many images are answered rightly, each seen whole."""
-        with self._lanes() as lanes:
-            return sum(
-                int((np.concatenate(list(lanes.map(self._answers, self._pieces(pixels)))) == codes).sum())
-                for pixels, codes in images.batches(self.recipe.batch_size, pool=self._decoders(lanes))
-            )
+        return self._right(DeviceImages(images, self._device) if self._makes_views(images) else images)
 
-    def gather(self, images: LabelledImages, epoch: int = 0) -> None:
-        """Let the head learn from a forward pass over images seen as the training sees them, before an epoch's own."""
+    def gather(self, images: LabelledImages) -> None:
+        """Let the head learn from a forward pass over images seen as the training sees them, before the first epoch."""
+        self._gather(DeviceImages(images, self._device) if self._makes_views(images) else images, 0)
+
+    def _ready(self, images: LabelledImages) -> Images:
+        """The images of a training of several epochs, decoded once."""
+        kept = images.decoded_once() if self.recipe.epochs > 1 else images
+        return DeviceImages(kept, self._device) if self._makes_views(images) else kept
+
+    def _makes_views(self, images: LabelledImages) -> bool:
+        return self._on_device and not images.geometry.reduced
+
+    def _right(self, images: Images) -> int:
+        total = torch.zeros((), dtype=torch.int64, device=self._device)
+        with self._lanes() as lanes:
+            for pixels, codes in images.batches(self.recipe.batch_size, pool=self._decoders(lanes)):
+                for right in lanes.map(self._answered, self._pieces(pixels), self._pieces(codes)):
+                    total += right
+        return int(total)
+
+    def _gather(self, images: Images, epoch: int) -> None:
         looks = self.recipe.looks(epoch, BEFORE)
         with self._lanes() as lanes:
             for pixels, codes in images.batches(self.recipe.batch_size, looks=looks, pool=self._decoders(lanes)):
                 self._observe(lanes.map(self._forward, self._pieces(pixels)), codes)
             self.head.end_of_epoch()
 
-    def _turn(self, epoch: int, train: LabelledImages, held: LabelledImages, progress: bool) -> EpochRecord:
+    def _turn(self, epoch: int, train: Images, held: Images, progress: bool) -> EpochRecord:
         started = time.perf_counter()
         if self.recipe.mapping_pass:
-            self.gather(train, epoch)
+            self._gather(train, epoch)
         loss = self._epoch(epoch, train, progress)
         seconds = time.perf_counter() - started
-        return EpochRecord(epoch, loss, self.correct(held), len(held), round(seconds, 3))
+        return EpochRecord(epoch, loss, self._right(held), len(held), round(seconds, 3))
 
-    def _epoch(self, epoch: int, train: LabelledImages, progress: bool) -> float:
+    def _epoch(self, epoch: int, train: Images, progress: bool) -> float:
         """Run one epoch of updates and let the head learn from it; the mean loss over its images."""
-        recipe, total = self.recipe, 0.0
+        recipe, total = self.recipe, torch.zeros((), dtype=self._wide, device=self._device)
         order = np.random.default_rng([recipe.seed, epoch]).permutation(len(train))
         steps = math.ceil(len(train) / recipe.batch_size)
         with self._lanes() as lanes:
@@ -136,61 +164,65 @@ class PromptTraining:
                     for group in self._optimiser.param_groups:
                         group["lr"] = factor * group["full"]
                     total += self._step(pixels, codes, lanes)
+                    if step % CHECKED == 0:
+                        _check_loss(total)
                     bar.update(len(codes))
             if not recipe.mapping_pass:
                 self.head.end_of_epoch()
-        return total / len(train)
+        return _check_loss(total) / len(train)
 
-    def _step(self, pixels: Pixels, codes: Codes, lanes: Executor) -> float:
+    def _step(self, pixels: Pixels | torch.Tensor, codes: Codes, lanes: Executor) -> torch.Tensor:
         """One update from one batch; the sum of its losses. What the head observes was answered before the update."""
         parts = lanes.map(self._backward, self._pieces(pixels), self._pieces(codes))
         losses, responses, gradients = zip(*parts, strict=True)
-        total: float = sum(losses)
-        if not np.isfinite(total):
-            raise InputError("The training loss diverged. Use a smaller learning rate or a higher temperature.")
         if not self.recipe.mapping_pass:
             self._observe(responses, codes)
         for parameter, (first, *others) in zip(self._trained, zip(*gradients, strict=True), strict=True):
             parameter.grad = sum(others, first) / len(codes)  # in the order of the pieces: the same every time
         if self.recipe.head_clip:
+            if not self.recipe.clip_scaled:
+                self._scaler.unscale_(self._optimiser)
             torch.nn.utils.clip_grad_value_(self.head.parameters(), self.recipe.head_clip)
-        self._optimiser.step()
-        return total
+        self._scaler.step(self._optimiser)
+        self._scaler.update()
+        return sum(losses[1:], losses[0])
 
-    def _backward(self, pixels: Pixels, codes: Codes) -> tuple[float, NDArray[np.float32], tuple[torch.Tensor, ...]]:
+    def _backward(
+        self, pixels: Pixels | torch.Tensor, codes: Codes
+    ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
         """Summed loss of one piece of a batch, its responses, and the gradients of that loss."""
         responses = self._respond(pixels)
-        truth = torch.from_numpy(codes).to(responses.device)
-        loss = self._loss(responses, truth)
-        gradients = torch.autograd.grad(loss, self._trained)
-        return float(loss.detach()), responses.detach().float().cpu().numpy(), gradients
+        loss = self._loss(responses, self._moved(codes))
+        gradients = torch.autograd.grad(self._scaler.scale(loss), self._trained)
+        return loss.detach(), responses.detach(), gradients
 
     def _loss(self, responses: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
         if isinstance(self.head, OwnLoss):
             return self.head.loss(responses, truth)
         return cross_entropy(self.head.score(responses) / self.recipe.temperature, truth, reduction="sum")
 
-    def _forward(self, pixels: Pixels) -> NDArray[np.float32]:
+    def _forward(self, pixels: Pixels | torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            return self._respond(pixels)
+
+    def _answered(self, pixels: Pixels | torch.Tensor, codes: Codes) -> torch.Tensor:
         with torch.inference_mode():
-            answers: NDArray[np.float32] = self._respond(pixels).float().cpu().numpy()
-        return answers
+            return (self.head.score(self._respond(pixels)).argmax(dim=1) == self._moved(codes)).sum()
 
-    def _answers(self, pixels: Pixels) -> NDArray[np.int64]:
-        with torch.inference_mode():
-            best: NDArray[np.int64] = self.head.score(self._respond(pixels)).argmax(dim=1).cpu().numpy()
-        return best
+    def _respond(self, pixels: Pixels | torch.Tensor) -> torch.Tensor:
+        images = self._moved(pixels).permute(0, 3, 1, 2).float() / 255
+        with torch.autocast(self._device.type, enabled=self.recipe.mixed_precision):
+            return self.prompt.respond(self.source, images).float()
 
-    def _respond(self, pixels: Pixels) -> torch.Tensor:
-        device = self.source.device
-        images = torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2).float() / 255
-        with torch.autocast(device.type, enabled=self.recipe.mixed_precision):
-            return self.prompt.respond(self.source, images)
+    def _moved(self, batch: Pixels | Codes | torch.Tensor) -> torch.Tensor:
+        tensor = batch if isinstance(batch, torch.Tensor) else torch.from_numpy(batch)
+        return tensor.to(self._device, non_blocking=True)
 
-    def _pieces(self, batch: NDArray[T]) -> list[NDArray[T]]:
+    def _pieces(self, batch: Batch) -> list[Batch]:
         return [batch[start : start + self._piece] for start in range(0, len(batch), self._piece)]
 
-    def _observe(self, seen: Iterable[NDArray[np.float32]], codes: Codes) -> None:
-        self.head.observe(np.concatenate(list(seen)), [self.head.classes[code] for code in codes])
+    def _observe(self, seen: Iterable[torch.Tensor], codes: Codes) -> None:
+        self.head.observe(torch.cat(list(seen)), [self.head.classes[code] for code in codes])
 
     @contextmanager
     def _lanes(self) -> Iterator[Executor]:
@@ -222,6 +254,11 @@ class PromptTraining:
         prompt = {f"prompt.{key}": value for key, value in self.prompt.arrays().items()}
         return prompt | {f"head.{key}": value for key, value in self.head.arrays().items()}
 
+    def _memory(self) -> Arrays:
+        """What the optimiser and the scaling of the loss remember."""
+        scaler = {f"scaler.{key}": np.array(value) for key, value in self._scaler.state_dict().items()}
+        return scaler | {f"optimiser.{key}": value for key, value in optimiser_arrays(self._optimiser).items()}
+
     def _put(self, arrays: Arrays) -> None:
         """Prompt and head as they were in a candidate."""
         self.prompt.restore(_part(arrays, "prompt."))
@@ -230,8 +267,26 @@ class PromptTraining:
     def _restore(self, state: TrainingState) -> None:
         self._put(state.now)
         restore_optimiser(self._optimiser, _part(state.now, "optimiser."))
+        self._scaler.load_state_dict({key: value.item() for key, value in _part(state.now, "scaler.").items()})
         self._best = state.best
 
 
 def _part(arrays: Arrays, prefix: str) -> Arrays:
     return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+
+
+def on_device(recipe: Recipe, device: torch.device) -> bool:
+    """Whether views are made and statistics gathered where the training runs."""
+    return device.type != "cpu" if recipe.on_device is None else recipe.on_device
+
+
+def _scales(device: torch.device) -> bool:
+    """Whether mixed precision may lose small gradients there: half precision has five bits of exponent."""
+    return device.type in ("cpu", "cuda")
+
+
+def _check_loss(total: torch.Tensor) -> float:
+    """The sum of losses as a number, for which a device is waited for."""
+    if not math.isfinite(value := float(total)):
+        raise InputError("The training loss diverged. Use a smaller learning rate or a higher temperature.")
+    return value

@@ -59,9 +59,11 @@ class Recipe:
     temperature: float = 1.0  # that scores are divided by in the loss
     augmentation: Views | None = WEAK
     head_clip: float | None = None  # largest size of any gradient of a learned head; larger ones are cut to it
+    clip_scaled: bool = False  # cut gradients to it while they carry the factor of the scaled loss, as AutoVP does
     whole_batches: bool = False  # answer batches in one piece, for scores that depend on the images beside
     mapping_pass: bool = False  # gather in a pass of its own before each epoch, as published ILM and BLM do
-    mixed_precision: bool = False
+    mixed_precision: bool = False  # in half precision where torch deems it safe, its loss scaled
+    on_device: bool | None = None  # make views and gather statistics where the training runs; None: unless on a CPU
     epoch_zero: bool = True  # whether the predictor before training may be chosen
     seed: int = 0
 

@@ -258,3 +258,14 @@ def test_texts_and_images_of_different_sources_are_refused(clip, conse):
     train = LabelledImages(photo_examples(1), CLASSES, clip_geometry(clip_prompt("ar", clip[1]), clip[1]))
     with pytest.raises(SourceError, match="different weights"):
         clip_training(ClipSettings("ar"), conse[0], clip[1], train, clip_recipe("ar"))
+
+
+def test_widths_are_in_pixels_of_224():
+    from yoro.research.baselines.clip import clip_prompt
+
+    class Source:
+        side, mean, std = 112, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
+
+    sides = [clip_prompt("ar", Source, width).image_side for width in (None, 16, 48)]
+    assert sides == [80, 96, 64]  # 16 pixels, of whatever canvas, are the default
+    assert [clip_prompt("vp", Source, width).pad for width in (None, 30, 16)] == [15, 15, 8]

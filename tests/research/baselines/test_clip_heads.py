@@ -99,8 +99,8 @@ def test_each_sentence_is_read_through_its_own_prompt(kind):
                     expected[n, k] += weights[k, m] * 10.0 * views[n, routed.routes[k, m]] @ bank[k, m]
         flat = views.reshape(40, 24)
         np.testing.assert_allclose(head.score(torch.from_numpy(flat)), expected, rtol=1e-5, atol=1e-6)
-        head.observe(flat[:25], labels[:25])
-        head.observe(flat[25:], labels[25:])
+        head.observe(torch.from_numpy(flat[:25]), labels[:25])
+        head.observe(torch.from_numpy(flat[25:]), labels[25:])
         head.end_of_epoch()
         weights = np.zeros((3, 6))
         for n, label in enumerate(labels):

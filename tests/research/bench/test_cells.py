@@ -44,18 +44,18 @@ def test_a_default_that_changes_needs_another_edition():
     assert EDITION == 3
     assert asdict(CellInputs()) == {
         "frame": "grey", "image_side": None, "read": "logits", "shots": None, "draws": "ours", "limit": "",
-        "grouped": False, "attributes": "des", "sentences": 20,
+        "grouped": False, "half": "", "examples": None, "pile": None, "attributes": "des", "sentences": 20,
     }  # fmt: skip
     assert asdict(FewPassOptions()) == {
         "epochs": 20, "mapping": "momentum", "beta": 0.9, "protocol": "paper", "learning_rate": None,
-        "batch_size": None, "augment": True, "epoch_zero": True, "flip": None,
+        "batch_size": None, "augment": True, "epoch_zero": True, "flip": None, "mixed_precision": False,
     }  # fmt: skip
     assert asdict(LabelMappingOptions()) == {
-        "epochs": 200, "batch_size": None, "select": "validation", "mapping_pass": True,
+        "epochs": 200, "batch_size": None, "select": "validation", "mapping_pass": True, "mixed_precision": False,
     }  # fmt: skip
     assert asdict(ClipOptions()) == {
         "epochs": 200, "select": "validation", "nearest": 3, "alpha": 0.5, "prompts": 3, "levels": 2, "scales": 1,
-        "crops": 5, "projection_rate": 0.01, "learning_rate": 40.0,
+        "crops": 5, "projection_rate": 0.01, "learning_rate": 40.0, "width": None, "mixed_precision": False,
     }  # fmt: skip
     peers = {name: (asdict(m.make_options({})), m.edition) for name, m in METHODS.items() if m.edition > 1}
     search = {"sharpest": 12.0, "heaviest": 10.0}

@@ -131,3 +131,15 @@ def test_nothing_to_choose_from_is_an_error(digits):
     statistics = gathered(*digits)
     with pytest.raises(SelectionError, match="No share"):
         select_retention(statistics, digits, ())
+
+
+def test_an_order_made_once_is_that_of_the_shrinkage_chosen_for_the_whole_response(digits):
+    responses, labels = digits[0][:, 18:38], digits[1]
+    statistics, held = gathered(responses[:60], labels[:60]), (responses[60:120], labels[60:120])
+    whole = select_retention(statistics, held, (1.0,))
+    found = select_retention(statistics, held, (0.5,), once=True)
+    kept = first_share(order_coordinates(statistics, whole.shrinkage), 0.5)
+    np.testing.assert_array_equal(found.columns, kept)
+    right = [(solve_retained(statistics, kept, rho).predict(held[0]) == held[1]).sum() for rho in PAPER_GRID]
+    assert found.correct == max(right)
+    assert found.shrinkage == PAPER_GRID[int(np.argmax(right))]

@@ -105,6 +105,18 @@ def test_weighted_ensembling_by_hand(spoken):
     np.testing.assert_allclose(prompt_ensembles.fit_wpe(spoken).weights, 100 * head.T, atol=1e-9)
 
 
+@pytest.mark.parametrize("fit", [prompt_ensembles.fit_wpe, prompt_ensembles.fit_carprt])
+def test_templates_are_weighed_by_test_images_as_published_where_these_are_given(spoken, halves, fit):
+    test = prompt_ensembles.EnsembleSettings("test")
+    with pytest.raises(InputError, match="needs the test images"):
+        fit(spoken, test)
+    as_published = fit(replace(spoken, tested=halves[2]), test)
+    np.testing.assert_array_equal(as_published.weights, fit(replace(spoken, responses=halves[2])).weights)
+    assert not np.array_equal(as_published.weights, fit(spoken).weights)
+    with pytest.raises(InputError, match="images is 'val'"):
+        prompt_ensembles.EnsembleSettings("val")
+
+
 @pytest.mark.parametrize("name", UNLABELLED)
 def test_zero_shot_methods_read_no_label(spoken, tested, name):
     shuffled = replace(spoken, truth=np.roll(spoken.truth, 7))

@@ -1,8 +1,8 @@
 """AutoVP on CLIP in the configuration of the paper's timing table: a raw delta around the image, a full mapping.
 
 The published code clips the mapping's gradients to 0.001 while they still carry the factor of its gradient scaler
-(65,536 at first), so that its mapping hardly moves; here, in fp32, the true gradients are clipped, and the mapping
-moves by up to 0.04 a step at the published rate. A recipe with `head_clip=0.001 / 65536` comes near to the code.
+(65,536 at first), so that its mapping hardly moves. In mixed precision the same is done here; in full precision the
+true gradients are clipped, and the mapping moves by up to 0.04 a step at the published rate.
 """
 
 from __future__ import annotations

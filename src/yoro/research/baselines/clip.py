@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -40,7 +41,8 @@ from yoro.text.settings import EACH, Attributes
 
 BATCH = 64
 BATCH_ONE_SHOT = 16
-WATERMARK = 30 / 224  # of the canvas: 30 pixels of 224
+CANVAS = 224  # that widths are given for
+WATERMARK = 30 / CANVAS  # of the canvas
 STRONG = Augmentation(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), shorter_first=True)  # torchvision's own numbers
 WATERMARKED = ("vp", "blm", "blm+")
 UNAUGMENTED = ("blm", "blm+", "autovp")  # AutoVP's augmentation is not known, so there is none
@@ -65,6 +67,7 @@ class ClipSettings:
     granularity: published.Granularity = field(default_factory=published.Granularity)  # of DGA
     bank_seed: int = 0  # by which sentences are drawn, apart from the seed of the training
     templates: tuple[str, ...] = SOURCE_TEMPLATES  # of BLM and AutoVP; published with ImageNet's 80 after the first
+    width: int | None = None  # of frame or watermark, in pixels of 224; None is that of the public code
 
 
 @dataclass(frozen=True)
@@ -123,18 +126,25 @@ def clip_recipe(
         schedule="cosine",
         augmentation=None if method in UNAUGMENTED else replace(STRONG, flip=flip),
         head_clip=CLIP if method == "autovp" else None,
+        clip_scaled=method == "autovp",
         whole_batches=method == "dga",
         mapping_pass=method in ("blm", "blm+"),
         seed=seed,
     )
 
 
-def clip_prompt(method: str, source: DifferentiableSource) -> Prompt:
-    """The prompt that a method starts from: a watermark of 30 pixels of 224, or 16 pixels around a smaller image."""
+def clip_prompt(method: str, source: DifferentiableSource, width: int | None = None) -> Prompt:
+    """The prompt that a method starts from: a watermark of 30 pixels of 224, or 16 pixels around a smaller image.
+
+    Another `width` is also in pixels of 224.
+    """
     published.check_method(method, published.CLIP_METHODS)
-    pad = max(1, round(WATERMARK * source.side)) if method in WATERMARKED else None
-    name = "padding" if pad is None else "watermark"
-    return make_prompt(name, source.side, mean=source.mean, std=source.std, pad=pad)
+    made = partial(make_prompt, side=source.side, mean=source.mean, std=source.std)
+    pixels = None if width is None else max(1, round(width * source.side / CANVAS))
+    if method in WATERMARKED:
+        pad = max(1, round(WATERMARK * source.side)) if pixels is None else pixels
+        return made("watermark", pad=pad)
+    return made("padding", image_side=pixels and source.side - 2 * pixels)
 
 
 def clip_geometry(prompt: Prompt, source: Twin) -> Geometry:
@@ -151,7 +161,7 @@ def clip_training(
     texts, source : the same image-text model, opened by `open_source` and by `open_differentiable`.
     train : images in the geometry of the method's prompt.
     """
-    method, prompt = settings.method, clip_prompt(settings.method, source)
+    method, prompt = settings.method, clip_prompt(settings.method, source, settings.width)
     _check_match(texts, source, train, prompt)
     banks, notes = _banks(settings, texts, train.classes)
     prompts, responding, head = BUILDERS[method](_ClipTask(settings, texts, source, prompt, train, banks, recipe.seed))

@@ -18,7 +18,7 @@ from yoro.research.bench.context import Origin
 from yoro.research.bench.datasets.attribute_files import find_bank, find_index, template_places
 from yoro.research.bench.datasets.bench_datasets import find_at, find_bench_dataset
 from yoro.research.bench.datasets.dataset import BenchDataset, Found
-from yoro.research.bench.datasets.drawing import Drawn, draw, draw_published
+from yoro.research.bench.datasets.drawing import Drawn, draw, draw_published, few_in_all, half_of, with_pile
 from yoro.research.bench.datasets.manifest import Manifest, take_manifest
 from yoro.research.bench.methods.bench_methods import find_method
 from yoro.research.bench.plan import Plan
@@ -91,7 +91,11 @@ def draw_images(cell: BenchCell, opened: OpenedDataset, index: Path | None) -> D
     if index is not None:
         return draw_published(opened.found.dataset, index)
     inputs = cell.inputs
-    return draw(opened.found.dataset, seed=cell.seed, shots=inputs.shots, limit=inputs.limits(), grouped=inputs.grouped)
+    dataset = half_of(opened.found.dataset, inputs.half)
+    drawn = draw(dataset, seed=cell.seed, shots=inputs.shots, limit=inputs.limits(), grouped=inputs.grouped)
+    if inputs.examples is not None:
+        drawn = few_in_all(drawn, inputs.examples, cell.seed)
+    return drawn if inputs.pile is None else with_pile(drawn, dataset, inputs.pile, cell.seed)
 
 
 def published_index(cell: BenchCell, dataset: BenchDataset, roots: Sequence[Path]) -> Path | None:

@@ -28,6 +28,9 @@ class CellInputs:
     draws: str = "ours"  # drawn by the seed; "published": from the index file of the seed
     limit: str = ""  # images per class by split, "train=32,val=8,test=40"
     grouped: bool = False  # whether a hold-out keeps groups whole
+    half: str = ""  # of the classes by name: "base" or "new"; all without
+    examples: int | None = None  # in all, for training and validation, whatever their classes
+    pile: int | None = None  # further training images per class, without their labels
     # Sentences of an image-text source: those that the method was published with ("des"), a file, the dataset's one
     # template ("sentence"), "templates" or "names".
     attributes: str = "des"

@@ -304,6 +304,9 @@ KINDS: dict[str, tuple[Check, str]] = {
     "draws": (lambda v: v in ("ours", "published"), "ours or published"),
     "limit": (_is_limit, "images per class such as {train = 32, val = 8, test = 40}"),
     "grouped": (lambda v: isinstance(v, bool), "true or false"),
+    "half": (lambda v: v in ("base", "new"), "base or new"),
+    "examples": (_is_count, "a number of images in all"),
+    "pile": (_is_count, "a number of images per class"),
     "attributes": (lambda v: isinstance(v, str) and v, "des, a JSON file, sentence, templates or names"),
     "sentences": (_is_count, "a number of sentences per class"),
 }

@@ -146,6 +146,7 @@ class Results:
         rows = {
             split: [[example.name, numbers.get(example.label or "", -1), example.label] for example in examples]
             for split, examples in vars(drawn).items()
+            if examples or split != "pile"
         }
         name = digest_of(rows)
         path = self.folder / "draws" / f"{name}.json"

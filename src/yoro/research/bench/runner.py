@@ -114,7 +114,7 @@ class _CellJob:
 
     @property
     def images(self) -> list[Example]:
-        return [*self.drawn.train, *self.drawn.val, *self.drawn.test]
+        return [*self.drawn.train, *self.drawn.val, *self.drawn.test, *self.drawn.pile]
 
 
 class _Run:

@@ -1,6 +1,8 @@
 """Which coordinates of a response to keep: the paper's ablations "Conditional 95 %" and "Adaptive".
 
-The paper describes them in words only. Our reading: coordinates are taken greedily, each time the
+The paper describes them in words only, which leave open whether coordinates are ordered anew for each shrinkage
+that is tried, as they are here, or once, at the shrinkage that validation chooses for the whole response
+(`once`, `order = "once"` in a plan). Our reading: coordinates are taken greedily, each time the
 one of largest
 
     log( T[j|A] / W[j|A] ),   A the coordinates taken so far,
@@ -177,6 +179,7 @@ def select_retention(
     candidates: Sequence[float] = PAPER_GRID,
     *,
     texts: ArrayLike | None = None,
+    once: bool = False,
 ) -> Retention:
     """Share and shrinkage of most right answers on validation data; ties to more coordinates, then less shrinkage.
 
@@ -185,8 +188,9 @@ def select_retention(
     """
     responses, labels = validation
     best: Retention | None = None
+    whole = select_retention(statistics, validation, (1.0,), candidates, texts=texts).shrinkage if once else None
     for rho in sorted(candidates):
-        order = order_coordinates(statistics, rho, texts)
+        order = order_coordinates(statistics, rho if whole is None else whole, texts)
         for share in sorted(shares, reverse=True):
             columns = first_share(order, share)
             answers = solve_retained(statistics, columns, rho, texts).predict(responses)

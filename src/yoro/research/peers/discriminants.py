@@ -24,6 +24,7 @@ from yoro.discriminant.selection import select_shrinkage
 from yoro.discriminant.shrinkage import Spectrum, make_spectrum
 from yoro.discriminant.solve import solve_empirical
 from yoro.discriminant.statistics import ResponseStatistics
+from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table, random_mapping
 from yoro.research.peers.coordinate_selection import ADAPTIVE, CONDITIONAL, select_retention, solve_retained
@@ -77,12 +78,28 @@ class RetainedScores:
         return self.mapping(responses)
 
 
-def fit_retained(task: FitTask, shares: tuple[float, ...]) -> RetainedScores:
+@dataclass(frozen=True)
+class RetentionSettings:
+    """Whether coordinates are ordered for each shrinkage that is tried, or once for all."""
+
+    order: str = "each"
+
+    def __post_init__(self) -> None:
+        if self.order not in ("each", "once"):
+            raise InputError(f"order is {self.order!r}; expected 'each' or 'once'.")
+
+
+EACH_TIME = RetentionSettings()
+
+
+def fit_retained(
+    task: FitTask, settings: RetentionSettings = EACH_TIME, *, shares: tuple[float, ...]
+) -> RetainedScores:
     """Selected coordinates (see `coordinate_selection`); share and shrinkage by validation."""
     trial = task.validated()
     statistics = gathered(trial)
     texts = None if task.texts is None else task.texts.flat
-    chosen = select_retention(statistics, _named(trial), shares, texts=texts)
+    chosen = select_retention(statistics, _named(trial), shares, texts=texts, once=settings.order == "once")
     width = task.responses.shape[1] if texts is None else len(texts)
     mapping = solve_retained(statistics, chosen.columns, chosen.shrinkage, texts)
     return RetainedScores(mapping, len(chosen.columns) / width, chosen.shrinkage)
@@ -130,8 +147,13 @@ BDM = (
     Method("bdm-empirical", fit_empirical, about="no shrinkage: pseudo-inverse"),
     Method("bdm-diagonal", partial(fit, target="diagonal"), ("stored data",), about="target: the diagonal"),
     Method("bdm-features", FEATURES, ("features", "texts", "stored data"), about="target: I in feature space"),
-    Method("bdm-conditional", partial(fit_retained, shares=CONDITIONAL), ("validation",), about="95 % of coordinates"),
-    Method("bdm-adaptive", partial(fit_retained, shares=ADAPTIVE), ("validation",), about="a chosen share of them"),
+    *(
+        Method(name, partial(fit_retained, shares=shares), ("validation",), about=about, settings=RetentionSettings)
+        for name, shares, about in (
+            ("bdm-conditional", CONDITIONAL, "95 % of coordinates"),
+            ("bdm-adaptive", ADAPTIVE, "a chosen share of them"),
+        )
+    ),
 )
 
 

@@ -75,6 +75,7 @@ class FitTask:
     texts: Texts | None = None
     seed: int = 0
     groups: tuple[str, ...] | None = None  # "" is no group
+    tested: Array | None = None  # responses of the test images, for methods that were published as reading them
 
     @property
     def counts(self) -> Array:
@@ -98,7 +99,8 @@ class FitTask:
     def normalised(self) -> FitTask:
         """The same task with every image vector at unit length."""
         held = self.validation and (unit(self.validation[0]), self.validation[1])
-        return replace(self, responses=unit(self.responses), validation=held)
+        tested = None if self.tested is None else unit(self.tested)
+        return replace(self, responses=unit(self.responses), validation=held, tested=tested)
 
     def validated(self) -> FitTask:
         """A task with validation data: those given, or else some held out of the training data by the seed.

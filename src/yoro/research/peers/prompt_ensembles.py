@@ -11,20 +11,46 @@ and CARPRT a weight for each class,
     w_pc     = softmax over p of m_pc / 1;   head_c = sum_p w_pc t_pc
 
 z are scaled cosines. No public code of WPE was found, so that is our definition, after zero-shot prompt ensembling
-(Allingham et al. 2023) without its pre-training images. The published settings read the unlabelled *test* images; here
-training images are read, without their labels, so that no method sees a test image before it answers. No mean is
-brought back to unit length.
+(Allingham et al. 2023) without its pre-training images. The published settings read the unlabelled *test* images, as
+`images="test"` does where a bench gives them; by default training images are read, without their labels, so that no
+method sees a test image before it answers. No mean is brought back to unit length.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.special import softmax
 
+from yoro.errors import InputError
 from yoro.mappings.batches import Array
 from yoro.research.peers.method import FitTask, LinearScores, Method, Scorer
 
 TEMPERATURE = 1.0
+
+
+@dataclass(frozen=True)
+class EnsembleSettings:
+    """Which images weigh the templates."""
+
+    images: str = "train"  # "test" as published
+
+    def __post_init__(self) -> None:
+        if self.images not in ("train", "test"):
+            raise InputError(f"images is {self.images!r}; expected 'train', or 'test' as published.")
+
+    def of(self, task: FitTask) -> Array:
+        """Their vectors, at unit length."""
+        task = task.normalised()
+        if self.images == "train":
+            return task.responses
+        if task.tested is None:
+            raise InputError("it needs the test images to weigh templates by, which only a bench gives")
+        return task.tested
+
+
+USUAL = EnsembleSettings()
 
 
 def fit_mpe(task: FitTask) -> Scorer:
@@ -33,17 +59,17 @@ def fit_mpe(task: FitTask) -> Scorer:
     return _head(np.stack([vectors.mean(axis=0) for vectors in texts.by_class]), texts.scale)
 
 
-def fit_wpe(task: FitTask) -> Scorer:
+def fit_wpe(task: FitTask, settings: EnsembleSettings = USUAL) -> Scorer:
     """A weight for each template."""
-    texts, task = task.needed_texts(), task.normalised()
-    weights = softmax(template_scores(task.responses, texts.templates, texts.scale))
+    texts = task.needed_texts()
+    weights = softmax(template_scores(settings.of(task), texts.templates, texts.scale))
     return _head(np.einsum("p,pcd->cd", weights, texts.templates), texts.scale)
 
 
-def fit_carprt(task: FitTask) -> Scorer:
+def fit_carprt(task: FitTask, settings: EnsembleSettings = USUAL) -> Scorer:
     """A weight for each template and class."""
-    texts, task = task.needed_texts(), task.normalised()
-    weights = softmax(mean_answers(task.responses, texts.templates, texts.scale) / TEMPERATURE, axis=0)
+    texts = task.needed_texts()
+    weights = softmax(mean_answers(settings.of(task), texts.templates, texts.scale) / TEMPERATURE, axis=0)
     return _head(np.einsum("pc,pcd->cd", weights, texts.templates), texts.scale)
 
 
@@ -75,6 +101,10 @@ def _head(heads: Array, scale: float) -> LinearScores:
 _NEEDS = ("features", "texts")
 PROMPT_ENSEMBLES = (
     Method("mpe", fit_mpe, _NEEDS, 0, about="zero-shot, mean over texts"),
-    Method("wpe", fit_wpe, _NEEDS, 2, about="zero-shot, templates weighed by unlabelled images"),
-    Method("carprt", fit_carprt, _NEEDS, 2, about="zero-shot, class-aware weights of templates"),
+    Method(
+        "wpe", fit_wpe, _NEEDS, 2, about="zero-shot, templates weighed by unlabelled images", settings=EnsembleSettings
+    ),
+    Method(
+        "carprt", fit_carprt, _NEEDS, 2, about="zero-shot, class-aware weights of templates", settings=EnsembleSettings
+    ),
 )

@@ -13,6 +13,7 @@ from yoro.errors import DatasetError, InputError, did_you_mean
 from yoro.research.bench.datasets.cifar import PACKING_10, PACKING_100, read_cifar
 from yoro.research.bench.datasets.dataset import BenchDataset, Found, unchecked
 from yoro.research.bench.datasets.finding import FolderFinder, Read, SplitFileFinder
+from yoro.research.bench.datasets.imagenet import SHIFT, read_imagenet, read_variant, shifted
 from yoro.research.bench.datasets.makers import read_aircraft, read_gtsrb, read_svhn
 from yoro.research.bench.datasets.packaged import (
     FASHION_HOME,
@@ -32,11 +33,15 @@ LISTS = (".csv", ".tsv", ".jsonl", ".json")
 def find_bench_dataset(name: str) -> BenchDataset:
     """The dataset of that name; "module:ATTRIBUTE", one that a user wrote; or a path, a user's folder or list.
 
+    "ONE>OTHER" has the training images of one and the test images of the other.
+
     >>> find_bench_dataset("flowers102").title
     'Flowers102'
     """
     if name.lower() in DATASETS:
         return DATASETS[name.lower()]
+    if SHIFT in name:
+        return shifted(*map(find_bench_dataset, name.split(SHIFT, 1)))
     path = Path(name)
     if "/" in name or "\\" in name or path.suffix.lower() in LISTS or path.is_dir():
         return _own(path)
@@ -86,7 +91,7 @@ class _Listed:
     name: str
     title: str
     classes: int
-    counts: tuple[int, ...]  # of train and test, or of train, val and test
+    counts: tuple[int, ...]  # of test; of train and test; or of train, val and test
     folders: tuple[str, ...]
     split_file: str | None = None
     images: tuple[str, ...] = ()
@@ -115,7 +120,7 @@ class _Listed:
 
 
 def _splits(counts: tuple[int, ...]) -> dict[str, int]:
-    return dict(zip(("train", "test") if len(counts) == 2 else ("train", "val", "test"), counts, strict=True))
+    return dict(zip((("test",), ("train", "test"), ("train", "val", "test"))[len(counts) - 1], counts, strict=True))
 
 
 _TABLE: tuple[_Listed | BenchDataset, ...] = (
@@ -200,6 +205,22 @@ _TABLE: tuple[_Listed | BenchDataset, ...] = (
         where=TORCHVISION.format(name="FGVCAircraft"), bank="fgvc",
         template="a photo of a {name}, a type of aircraft.",
         others={"the makers' joint training and validation set": (6667, 3333)},
+    ),
+    _Listed(
+        "imagenet", "ImageNet", 1000, (1_281_167, 50_000), ("imagenet", "ImageNet", "ILSVRC2012"), read=read_imagenet,
+        where="image-net.org gives it to those who register; 'classnames.txt' is linked in CoOp's DATASETS.md.",
+    ),
+    *(
+        _Listed(
+            name, title, classes, (count,), folders, read=read_variant,
+            where=f"CoOp's DATASETS.md says where {title} is.",
+        )
+        for name, title, classes, count, folders in (
+            ("imagenet-v2", "ImageNet-V2", 1000, 10_000, ("imagenetv2", "imagenet-v2")),
+            ("imagenet-sketch", "ImageNet-Sketch", 1000, 50_889, ("imagenet-sketch",)),
+            ("imagenet-a", "ImageNet-A", 200, 7_500, ("imagenet-adversarial", "imagenet-a")),
+            ("imagenet-r", "ImageNet-R", 200, 30_000, ("imagenet-rendition", "imagenet-r")),
+        )
     ),
     BenchDataset(
         "digits", "digits", 10, _splits((1258, 539)), find_digits, flip=False, legacy_side=32,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from yoro.data.examples import Dataset, Example, shown
 from yoro.data.lists import read_split
@@ -22,6 +24,32 @@ class Drawn:
     train: tuple[Example, ...]
     val: tuple[Example, ...]
     test: tuple[Example, ...]
+    pile: tuple[Example, ...] = ()  # training images whose labels are not read
+
+
+def half_of(dataset: Dataset, half: str) -> Dataset:
+    """The first ("base") or second ("new") half of the classes by name, the middle one in the first; "": all."""
+    classes = sorted(dataset.classes)
+    cut = -(-len(classes) // 2)
+    chosen = {"": classes, "base": classes[:cut], "new": classes[cut:]}[half]
+    return replace(dataset, examples=tuple(example for example in dataset if example.label in set(chosen)))
+
+
+def few_in_all(drawn: Drawn, count: int, seed: int) -> Drawn:
+    """So many examples in all, whatever their classes: four fifths to fit, one fifth to validate on, as VTAB-1k has."""
+    rng = np.random.default_rng([seed, count])
+    parts = []
+    for examples, most in ((drawn.train, count - count // 5), (drawn.val, count // 5)):
+        chosen = sorted(rng.permutation(len(examples))[:most].tolist())
+        parts.append(tuple(examples[i] for i in chosen))
+    return replace(drawn, train=parts[0], val=parts[1])
+
+
+def with_pile(drawn: Drawn, dataset: Dataset, count: int, seed: int) -> Drawn:
+    """A pile of so many further training images a class, whose labels only the draw reads."""
+    used = {example.name for example in (*drawn.train, *drawn.val)}
+    rest = [example for example in by_role(list(dataset))["train"] if example.label and example.name not in used]
+    return replace(drawn, pile=tuple(draw_few(sorted(rest, key=_order), count, seed)))
 
 
 def draw(

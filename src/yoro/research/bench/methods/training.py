@@ -85,7 +85,7 @@ def run_label_mapping(method: str, context: Context, options: LabelMappingOption
         mapping="pass" if options.mapping_pass else "seen",
         seed=cell.seed,
     )
-    recipe = replace(recipe, epoch_zero=options.select != "test")
+    recipe = replace(recipe, epoch_zero=options.select != "test", mixed_precision=options.mixed_precision)
     if pipeline.prompt.name == "watermark":
         recipe = replace(recipe, augmentation=SHIFTS)
     prompt = TrainablePrompt(pipeline.prompt, twin.device)
@@ -97,14 +97,18 @@ def run_clip(method: str, context: Context, options: ClipOptions) -> CellFigures
     cell = context.cell
     texts = need_texts(context.pipeline.source, cell.method)
     twin = open_differentiable(cell.source, read=cell.inputs.read, device=context.device)
-    geometry = clip_geometry(clip_prompt(method, twin), twin)
+    geometry = clip_geometry(clip_prompt(method, twin, options.width), twin)
     train = LabelledImages(_to_train_on(context, options.select), context.classes, geometry)
     recipe = clip_recipe(
         method, epochs=options.epochs, shots=cell.inputs.shots, flip=context.dataset.flip, seed=cell.seed
     )
     projections = options.projection_rate if method == "dga" else options.learning_rate
     recipe = replace(
-        recipe, learning_rate=options.learning_rate, head_learning_rate=projections, epoch_zero=options.select != "test"
+        recipe,
+        learning_rate=options.learning_rate,
+        head_learning_rate=projections,
+        epoch_zero=options.select != "test",
+        mixed_precision=options.mixed_precision,
     )
     settings = ClipSettings(
         method,
@@ -116,6 +120,7 @@ def run_clip(method: str, context: Context, options: ClipOptions) -> CellFigures
         granularity=Granularity(options.levels, options.scales, options.crops),
         bank_seed=SEED,
         templates=_templates(context.sentences),
+        width=options.width,
     )
     training, notes = clip_training(settings, texts, twin, train, recipe)
     return _run_training(context, training, train, options.select, notes)
