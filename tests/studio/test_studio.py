@@ -130,6 +130,21 @@ def test_unsorted_photos_have_a_guess_and_are_not_learned(taught, photos):
     taught.post("undo")
 
 
+def test_groups_of_unsorted_photos_are_split_and_joined(studio, photos):
+    studio.send(sorted(photos.rglob("*.jpg")))
+    wait_until(lambda: studio.get("tray")["waiting"] == 0)
+    first, *rest = studio.get("tray")["groups"]
+    studio.post("tray/split", photos=first)
+    one, two, *others = studio.get("tray")["groups"]
+    assert sorted(one + two) == sorted(first)
+    assert others == rest
+    studio.post("tray/join", photos=one + two)
+    assert [sorted(group) for group in studio.get("tray")["groups"]] == [sorted(group) for group in (first, *rest)]
+    refused = studio.client.post(f"{API}/tray/join", json={"photos": ["0" * 32]})
+    assert (refused.status_code, "no longer in a group" in refused.text) == (400, True)
+    studio.post("remove", photos=[photo["digest"] for photo in studio.photos()])
+
+
 def test_archives_become_classes_by_their_folders(studio, photos):
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:

@@ -112,9 +112,10 @@ def _routes(description: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _parameter(one: dict[str, Any]) -> dict[str, Any]:
     schema = one["schema"]
     kinds = [part["type"] for part in schema.get("anyOf", [schema]) if part.get("type", "null") != "null"]
+    usual = None if schema.get("default") is None else f"default {json.dumps(schema['default'])}"
     return {
         "name": one["name"],
         "kind": kinds[0] if kinds else "",
-        "usual": "required" if one.get("required") else schema.get("default"),
+        "usual": "required" if one.get("required") else usual,
         "said": one.get("description", ""),
     }

@@ -16,6 +16,7 @@ from fastapi.staticfiles import StaticFiles
 
 from yoro.errors import InputError
 from yoro.http.errors import handle_errors
+from yoro.http.files import add_file
 from yoro.http.guard import PAGE_HEADERS, Access, Guard, Log
 from yoro.http.settings import ServeSettings
 from yoro.model.onnx_export import checked_export
@@ -36,6 +37,7 @@ def make_app(studio: Studio, settings: ServeSettings, log: Log) -> Guard:
     app = FastAPI(title="YORO studio", lifespan=studio.running, openapi_url=None, docs_url=None, redoc_url=None)
     page = Path(str(files("yoro.studio") / "page"))
     app.mount("/studio/page", StaticFiles(directory=page))
+    add_file(app, "/studio/style.css", (files("yoro.web") / "page" / "style.css").read_bytes(), "text/css")
     app.get("/")(lambda: RedirectResponse("/studio/"))
     app.get("/studio/")(lambda: FileResponse(page / "index.html"))
     add_looks(app, studio)

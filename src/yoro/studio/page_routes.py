@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import FastAPI, Query
 from fastapi.responses import JSONResponse, Response
@@ -86,6 +86,12 @@ def add_looks(app: FastAPI, studio: Studio) -> None:
     @app.get(f"{API}/tray")
     async def tray() -> Response:
         return JSONResponse(await studio.run(studio.answering, studio.tray.to_json))
+
+    @app.post(f"{API}/tray/{{verb}}")
+    async def regroup(verb: Literal["split", "join"], given: PhotoSelection) -> Response:
+        doing = {"split": studio.tray.split, "join": studio.tray.join}[verb]
+        await studio.run(studio.answering, doing, given.photos)
+        return JSONResponse({})
 
     @app.get(f"{API}/cell")
     async def cell(truth: str, answer: str) -> Response:

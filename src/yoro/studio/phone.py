@@ -32,6 +32,7 @@ FILES = {  # of the page: where they come from, and their type
     "/": ("yoro.studio", "phone.html", "text/html; charset=utf-8"),
     "/phone.js": ("yoro.studio", "phone.js", "text/javascript"),
     "/phone.css": ("yoro.studio", "phone.css", "text/css"),
+    "/style.css": ("yoro.web", "style.css", "text/css"),
     "/icon.svg": ("yoro.studio", "icon.svg", "image/svg+xml"),
     "/camera.js": ("yoro.web", "camera.js", "text/javascript"),
 }

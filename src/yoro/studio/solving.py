@@ -184,18 +184,18 @@ class Held:
         before, now, started = self.learned.content, task.content, time.perf_counter()
         if now.model is not None or before.model is not None:
             return None
-        gone = [digest for digest, label in before.photos.items() if now.photos.get(digest) != label]
-        come = [digest for digest, label in now.photos.items() if before.photos.get(digest) != label]
+        gone = sorted(before.photos.items() - now.photos.items())
+        come = sorted(now.photos.items() - before.photos.items())
         if not 0 < len(gone) + len(come) <= MOST_CHANGES:
             return None
-        changes = [Change(1, rows[digest], now.photos[digest]) for digest in come]
-        changes += [Change(-1, rows[digest], before.photos[digest]) for digest in gone]
+        changes = [Change(sign, rows[one], label) for sign, part in ((1, come), (-1, gone)) for one, label in part]
         mapping = self.mapping.changed(changes)
         if mapping is None:
             return None
         old = self.learned.classifier
         model = replace(old.model, mapping=mapping)
-        guesses = {digest: guess for digest, guess in self.learned.guesses.items() if digest not in gone}
+        left = dict(gone)
+        guesses = {digest: guess for digest, guess in self.learned.guesses.items() if digest not in left}
         return replace(
             self.learned, revision=task.revision, content=now, classifier=OpenModel(model, pipeline=old.pipeline),
             guesses=guesses, seconds=time.perf_counter() - started, provisional=True,

@@ -158,11 +158,12 @@ def expected_wrong_labels(log_probabilities: Array, truth: NDArray[np.intp]) -> 
         return 0.0
     own = log_probabilities[np.arange(n), truth]
     likely = np.sort(log_probabilities, axis=1)[:, -LIKELY:]
+    highest = likely[:, -1]
 
     def loss(log_temperature: float) -> tuple[float, float]:
         """The best negative log-likelihood at a temperature, and the share of wrong labels there."""
         scale = np.exp(-log_temperature)
-        normaliser = np.logaddexp.reduce(scale * likely, axis=1)
+        normaliser = scale * highest + np.log(np.exp(scale * (likely - highest[:, None])).sum(axis=1))
         right = np.exp(np.minimum(scale * own - normaliser, 0.0))
         random = (1.0 - right) / (classes - 1)
         found = minimize_scalar(

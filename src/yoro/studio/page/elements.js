@@ -20,8 +20,10 @@ export function meter(share) {
   return make("div", { class: "meter", "aria-hidden": "true" }, fill);
 }
 
-// As a percentage; what is nearly all or nearly nothing has a digit more.
+// As a percentage; what is nearly all or nearly nothing has a digit more, and is never rounded to all or nothing.
 export function percent(share) {
+  if (share > 0 && share < 0.001) return "<\u00a00.1\u00a0%";
+  if (share < 1 && share > 0.999) return ">\u00a099.9\u00a0%";
   const near = (share < 1 && share > 0.995) || (share > 0 && share < 0.005);
   return `${(100 * share).toFixed(near ? 1 : 0)}\u00a0%`;
 }

@@ -5,7 +5,8 @@ import { at, make, plural } from "./elements.js";
 const FEW = 5, HIDDEN = "yoro-studio-guide-hidden";
 
 // The next step of a person: what to do, what the button says, and what it does.
-function next(state, tried, does) {
+function next(state, coming, tried, does) {
+  if (coming) return ["Your photos are coming in.", null, null];
   const [first, second] = state.classes;
   if (!first) return ["Name what you want to tell apart, one class for each thing. Start with the first.", "Name a class", does.name];
   if (!second) return [`Name a second class, so that ${first.name} can be told from something.`, "Name a class", does.name];
@@ -20,8 +21,8 @@ function next(state, tried, does) {
 
 let drawn = "";
 
-export function draw(state, tried, does) {
-  const hidden = localStorage.getItem(HIDDEN) !== null, [said, button, act] = next(state, tried, does);
+export function draw(state, coming, tried, does) {
+  const hidden = localStorage.getItem(HIDDEN) !== null, [said, button, act] = next(state, coming, tried, does);
   at("guide").hidden = hidden;
   at("guide-again").hidden = !hidden;
   if (drawn === said) return;

@@ -16,6 +16,7 @@ let work = null; // the work folder that they are meant for
 let came = null;
 
 export const unsent = () => pending.length;
+export const busy = () => sending !== null;
 
 // How many photos there will be; known before the first is sent.
 export const expected = () => here + total;

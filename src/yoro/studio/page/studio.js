@@ -102,7 +102,7 @@ function draw() {
   at("phone").hidden = !state.phone;
   document.body.classList.toggle("learned", state.learned);
   drawWorking();
-  guide.draw(state, trial.tries > 0, does);
+  guide.draw(state, queue.busy(), trial.tries > 0, does);
 }
 
 // Photos that are still to be sent count from the beginning.
@@ -167,7 +167,7 @@ function about() {
   if (belongs === SUSPICIOUS || belongs === HARD) return review.about(state, belongs === HARD);
   if (belongs !== TESTS) return gallery.total ? ABOUT[belongs] ?? "" : "";
   const { measured, right } = state.tested;
-  return "Photos that are never learned from, to test with. Drag photos here, or keep a share of all."
+  return "Photos that are never learned from, to test with."
     + (measured ? ` ${right} of ${plural(measured, "photo")} right.` : "");
 }
 
@@ -289,7 +289,7 @@ setUp();
 tabs.setUp();
 classes.setUp({ show, dropped, merged: classes.toldMerge });
 guide.setUp(draw);
-queue.setUp(() => state && drawWorking());
+queue.setUp(() => state && draw());
 trial.setUp(draw);
 camera.setUp();
 downloads.setUp();

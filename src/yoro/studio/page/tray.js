@@ -21,7 +21,7 @@ export async function show(state) {
   const now = JSON.stringify([found, state.classes.map((one) => one.name)]);
   if (now === drawn || at("tray").contains(document.activeElement) && document.activeElement.value) return;
   drawn = now;
-  at("tray").replaceChildren(...accepting(found.accept), ...found.groups.map(group),
+  at("tray").replaceChildren(...accepting(found.accept), ...found.groups.map((digests, place) => group(state, digests, place, found.groups)),
     found.waiting ? make("p", { class: "hint" }, `${plural(found.waiting, "photo")} not processed yet.`) : "");
 }
 
@@ -34,7 +34,7 @@ function accepting(parts) {
     }, `Accept ${plural(Object.keys(photos).length, "photo")}, of which ${percent(expected)} are expected to be right`)))];
 }
 
-function group(digests, place) {
+function group(state, digests, place, groups) {
   const input = make("input", { maxlength: "200", autocomplete: "off", list: "class-names", placeholder: "Name this group", "aria-label": `Name of group ${place + 1}` });
   const chosen = () => digests.filter((digest) => !strangers.has(digest));
   const button = make("button", { type: "submit" }, "Name");
@@ -51,6 +51,11 @@ function group(digests, place) {
     input.value = drawn = ""; // what is being written is not drawn over
     if (await attempt(() => post("sort", { photos })) === null) input.value = name;
   } }, input, button);
+  const regroup = (words, verb, photos) => make("button", {
+    type: "button", onclick: async () => { if (await attempt(() => post(`tray/${verb}`, { photos })) !== null) show(state); },
+  }, words);
+  if (digests.length > 1) form.append(regroup("Split in two", "split", digests));
+  if (place) form.append(regroup(`Join with group ${place}`, "join", [...groups[place - 1], ...digests]));
   const more = digests.length - SHOWN;
   return make("div", { class: "group" }, make("h3", {}, `Group ${place + 1}: ${plural(digests.length, "photo")}`), form,
     make("p", { class: "hint" }, "Click photos that do not belong to it; they stay unsorted."),

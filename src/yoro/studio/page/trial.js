@@ -88,6 +88,7 @@ function show(answer) {
     make("li", {}, make("span", { class: "name" }, bar.name), make("span", {}, percent(bar.probability)), meter(bar.probability)));
   at("answer").replaceChildren(...[
     make("p", { class: answer.unknown ? "verdict unknown" : "verdict" }, verdict),
+    answer.unknown ? make("p", { class: "hint" }, `If it is one of your classes after all, it is most likely ${answer.label}.`) : null,
     make("ul", { class: "bars" }, ...bars),
     answer.left_out ? make("p", { class: "hint", id: "left-out" }, leftOut(answer)) : null,
     answer.judged ? null : make("p", { class: "hint" }, "Still checking whether it is unknown."),
@@ -116,7 +117,9 @@ function mattered(answer) {
     try {
       const found = URL.createObjectURL(await seen());
       if (mine !== asked) return;
-      place.replaceChildren(make("h3", {}, "What mattered"), make("img", { src: found, alt: `The parts that speak for ${answer.label} are bright`, onload: () => URL.revokeObjectURL(found) }),
+      const light = make("img", { src: found, alt: `The parts that speak for ${answer.label} are bright`, onload: () => URL.revokeObjectURL(found) });
+      light.style.aspectRatio = `${at("try-image").naturalWidth} / ${at("try-image").naturalHeight}`; // the network sees a square
+      place.replaceChildren(make("h3", {}, "What mattered"), light,
         make("p", { class: "hint" }, `Bright parts speak for ${answer.label}: without them the answer would be less sure.`));
     } catch (error) {
       place.replaceChildren(make("p", { class: "hint" }, reason(error)));
@@ -126,11 +129,13 @@ function mattered(answer) {
   return seen ? place : "";
 }
 
+const signed = (value) => (value > 0 ? "+" : "") + (Math.round(100 * value) / 100 + 0).toFixed(2);
+
 function details(answer) {
   const parts = answer.parts.map((part) =>
-    make("li", {}, make("span", {}, part.reading), make("span", {}, (part.value > 0 ? "+" : "") + part.value.toFixed(2))));
+    make("li", {}, make("span", {}, part.reading), make("span", {}, signed(part.value))));
   return make("details", {}, make("summary", {}, "Details"),
     make("p", { class: "hint" }, `Why ${answer.label} rather than ${answer.second}: log-odds from each layer of the network; positive numbers support the answer.`),
     make("ul", { class: "parts" }, ...parts,
-      make("li", {}, make("span", {}, "number of photos"), make("span", {}, answer.prior.toFixed(2)))));
+      make("li", {}, make("span", {}, "number of photos"), make("span", {}, signed(answer.prior)))));
 }
