@@ -51,9 +51,10 @@ class Spread:
             return self.mean
         deviation = np.maximum(self.deviation, 1e-9)
         low, high = -self.mean / deviation, (CLIPPED - self.mean) / deviation
-        density = (np.exp(-(low**2) / 2) - np.exp(-(high**2) / 2)) / np.sqrt(2 * np.pi)
+        density: Numbers = (np.exp(-(low**2) / 2) - np.exp(-(high**2) / 2)) / np.sqrt(2 * np.pi)
         inside: Numbers = ndtr(high) - ndtr(low)
-        return self.mean * inside + deviation * density + CLIPPED * (1 - ndtr(high))
+        mean: Numbers = self.mean * inside + deviation * density + CLIPPED * (1 - ndtr(high))
+        return mean
 
 
 @dataclass
