@@ -188,6 +188,12 @@ def test_a_word_for_an_option_that_may_be_repeated_is_not_taken_apart():
     assert bound.arguments["wanted"].labels == ("cat", "dog")
 
 
+def test_fast_says_what_it_computes_and_a_prompt_is_trained_without_it():
+    assert "yoro compare" in preset_note(FitSettings(preset="fast"))
+    assert "int8=yes" in FitSettings(preset="fast").pipeline.source
+    assert "int8" not in FitSettings(preset="fast", refine=2).pipeline.source
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_best_says_which_networks_it_takes_and_what_would_add(monkeypatch, there):
     monkeypatch.setattr("yoro.sources.embedded.weight_file", lambda _: Path() if there else None)

@@ -12,9 +12,11 @@ from onnx import TensorProto, helper
 from yoro.errors import SourceError
 from yoro.sources.embedded import NETWORKS
 from yoro.sources.graph_builder import ConvolutionalBuilder
-from yoro.sources.protocol import Reading
+from yoro.sources.protocol import IMAGENET_COLOURS, Reading
+from yoro.sources.quantised import QuantisedBuilder
 
 EPSILON = 1e-3  # of the batch norms; 1e-5 would move the logits by about 2
+STEP, MIDDLE = 1 / 128, 127  # of pixels
 STAGE_STRIDES = (1, 2, 2, 2, 1, 2, 1)  # not stored with the weights
 
 Array = npt.NDArray[np.generic]
@@ -29,8 +31,8 @@ class _Lite(ConvolutionalBuilder):
         if f"{name}._expand_conv.weight" in self.weights:
             tensor = self.clip(self.convolve(tensor, f"{name}._expand_conv", f"{name}._bn0"))
         tensor = self.clip(self.convolve(tensor, f"{name}._depthwise_conv", f"{name}._bn1", stride=stride))
-        tensor = self.convolve(tensor, f"{name}._project_conv", f"{name}._bn2")
-        return self.node("Add", tensor, before) if residual else tensor
+        tensor = self.settle(self.convolve(tensor, f"{name}._project_conv", f"{name}._bn2"))
+        return self.add(tensor, before) if residual else tensor
 
     def blocks(self, tensor: str) -> str:
         """All blocks; a stage begins where the projected channels change."""
@@ -52,19 +54,32 @@ class _Lite(ConvolutionalBuilder):
         """
         tensor = self.node("Transpose", "images", perm=[0, 3, 1, 2])
         if pixels is np.uint8:
-            scale, zero = self.constant(np.array(1 / 128, np.float32)), self.constant(np.array(127, np.uint8))
+            scale, zero = self.constant(np.array(STEP, np.float32)), self.constant(np.array(MIDDLE, np.uint8))
             return self.node("DequantizeLinear", tensor, scale, zero)
         colours = NETWORKS["lite0"].mean, NETWORKS["lite0"].std  # the same for all of them
         mean, std = (np.array(colour, np.float32).reshape(1, 3, 1, 1) for colour in colours)
         return self.node("Div", self.node("Sub", tensor, self.constant(mean)), self.constant(std))
 
 
-def build_graph(weights: Mapping[str, Array], pixels: type[np.generic], *, side: int, read: Reading) -> onnx.ModelProto:
-    """The network from "images" (n, side, side, 3) to "responses" (n, width).
+class _RoundedLite(QuantisedBuilder, _Lite):
+    """The same with rounded pixels."""
+
+    def normalised(self, pixels: type[np.generic]) -> str:
+        tensor = super().normalised(pixels)
+        if pixels is not np.uint8:
+            tensor = self.rounded(tensor, STEP, MIDDLE)
+        usual = np.array(IMAGENET_COLOURS["mean"]) * 255
+        return self.take_whole(tensor, STEP, (usual - MIDDLE) * STEP)
+
+
+def build_graph(
+    weights: Mapping[str, Array], pixels: type[np.generic], *, side: int, read: Reading, rounded: bool = False
+) -> onnx.ModelProto:
+    """The network from "images" (n, side, side, 3) to "responses" (n, width), `rounded` as `QuantisedBuilder` says.
 
     `pixels` is np.uint8, for 0 to 255, or np.float32, for [0, 1] pixel units.
     """
-    lite = _Lite(weights, epsilon=EPSILON, same=True)
+    lite = (_RoundedLite if rounded else _Lite)(weights, epsilon=EPSILON, same=True)
     try:
         tensor = lite.clip(lite.convolve(lite.normalised(pixels), "_conv_stem", "_bn0", stride=2))
         tensor = lite.clip(lite.convolve(lite.blocks(tensor), "_conv_head", "_bn1"))

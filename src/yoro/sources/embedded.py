@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from yoro.errors import SourceError
 from yoro.sources.names import SourceName, check_options, side_option
 from yoro.sources.protocol import IMAGENET_COLOURS, Colour, Identity, Reading
 from yoro.sources.runtime import GraphSource
 from yoro.sources.torch_file import Weights, read_torch_file
+
+if TYPE_CHECKING:
+    import onnx
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,7 @@ NETWORKS = {
         "Apache-2.0",
     ),
 }
+EIGHT_BITS = ("lite0", "lite1", "lite2")  # networks that can be read with ?int8=yes
 SMALLEST_SIDE = 32  # each network halves its input five times
 
 
@@ -83,17 +90,24 @@ def open_embedded(name: SourceName, read: Reading, threads: int | None) -> Graph
     """Open `embedded:lite0`, `embedded:mobilenet-v2` and the like.
 
     `?side=128` gives it another canvas; `?grids=yes` adds readings that know where in the image something is,
-    and `?grids=only` puts them in place of all others but the features.
+    and `?grids=only` puts them in place of all others but the features; `?int8=yes` computes in whole numbers.
     """
     from yoro.sources import efficientnet, mobilenet
+    from yoro.sources.quantised import EDITION, RoundedSource
 
     weights, identity = read_embedded(name, read)
-    graph = mobilenet.build_graph if name.rest == "mobilenet-v2" else efficientnet.build_graph
     classes, features = list(weights.values())[-2].shape  # of the last layer, before its bias
     width, names = (classes, imagenet_names()) if read == "logits" else (features, None)
+    graph: Callable[..., onnx.ModelProto] = (
+        mobilenet.build_graph if name.rest == "mobilenet-v2" else efficientnet.build_graph
+    )
     build = partial(graph, weights, side=identity.side, read=read)
     grids = name.options.get("grids", "")
-    return GraphSource(identity, build, width=width, class_names=names, threads=threads, grids=grids)
+    kind = GraphSource
+    if "int8" in name.options:  # its answers are others, so no model may take the one for the other
+        kind, build = RoundedSource, partial(build, rounded=True)
+        identity = replace(identity, digest=hashlib.sha256(f"{identity.digest} {EDITION}".encode()).hexdigest())
+    return kind(identity, build, width=width, class_names=names, threads=threads, grids=grids)
 
 
 def read_embedded(name: SourceName, read: Reading) -> tuple[Weights, Identity]:
@@ -106,9 +120,13 @@ def read_embedded(name: SourceName, read: Reading) -> tuple[Weights, Identity]:
 
 def find_embedded(name: SourceName) -> tuple[Path, int]:
     """The weight file and the input size of an embedded source; an error if it is unknown or not installed."""
-    check_options(name, ("side", "grids"))
+    check_options(name, ("side", "grids", "int8"))
     if name.options.get("grids", "yes") not in ("yes", "only"):
         raise SourceError(f"{name.text!r}: option 'grids' is 'yes', 'only', or left out.")
+    if name.options.get("int8", "yes") != "yes":
+        raise SourceError(f"{name.text!r}: option 'int8' is 'yes', or left out.")
+    if "int8" in name.options and name.rest not in EIGHT_BITS:
+        raise SourceError(f"{name.text!r}: 8-bit arithmetic is there for {', '.join(EIGHT_BITS)}; leave out 'int8'.")
     if name.rest not in NETWORKS:
         known = ", ".join(f"embedded:{rest}" for rest in (*NETWORKS, "conse"))
         raise SourceError(f"{name.text!r} is not an embedded source; choose one of {known}.")

@@ -16,7 +16,10 @@ from yoro.sources.protocol import Colour, Reading
 OPSET = 17
 IR_VERSION = 8  # the one of opset 17, so that older runtimes read the graph too
 
+CLIPPED = 6  # where activations end
+
 Array = npt.NDArray[np.generic]
+Numbers = npt.NDArray[np.float64]
 
 
 @dataclass
@@ -69,16 +72,26 @@ class ConvolutionalBuilder(GraphBuilder):
         return self.node(
             "Conv",
             tensor,
-            self.constant((kernel * scale[:, None, None, None]).astype(np.float32)),
-            self.constant(bias.astype(np.float32)),
+            *self._layer_constants(tensor, kernel * scale[:, None, None, None], bias),
             group=len(kernel) if kernel.shape[1] == 1 else 1,
             kernel_shape=list(kernel.shape[2:]),
             strides=[stride, stride],
             **padding,
         )
 
+    def _layer_constants(self, tensor: str, kernel: Numbers, bias: Numbers) -> tuple[str, str]:
+        """Kernel and bias of a convolution of the tensor."""
+        return self.constant(kernel.astype(np.float32)), self.constant(bias.astype(np.float32))
+
     def clip(self, tensor: str) -> str:
-        return self.node("Clip", tensor, *(self.constant(np.array(bound, np.float32)) for bound in (0, 6)))
+        return self.node("Clip", tensor, *(self.constant(np.array(bound, np.float32)) for bound in (0, CLIPPED)))
+
+    def add(self, one: str, other: str) -> str:
+        return self.node("Add", one, other)
+
+    def settle(self, tensor: str) -> str:
+        """The tensor as the next layers take it, after a convolution without an activation."""
+        return tensor
 
     def classify(self, pooled: str, last: str, read: Reading) -> str:
         """Of pooled features (n, width, 1, 1): these as (n, width), or the logits (n, classes) of the layer `last`.
@@ -92,7 +105,7 @@ class ConvolutionalBuilder(GraphBuilder):
             pooled = self.node("Conv", pooled, self.constant(kernel), self.constant(bias))
         return self.node("Flatten", pooled)
 
-    def _norm(self, norm: str, part: str) -> npt.NDArray[np.float64]:
+    def _norm(self, norm: str, part: str) -> Numbers:
         return self.weights[f"{norm}.{part}"].astype(np.float64)
 
 

@@ -17,6 +17,7 @@ from yoro.sources.graph_builder import GraphBuilder, rename_output, set_output
 GRIDS = ((0.69, 4), (0.93, 2))  # how far through the network, and cells along a side
 PREFIX = "grid_"
 LINEAR = frozenset({"Conv", "Add"})  # what a block ends with; a batch norm is folded into the convolution
+ROUNDING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 
 def with_grid_outputs(
@@ -55,12 +56,17 @@ def block_ends(model: onnx.ModelProto) -> list[tuple[str, int, int]]:
     graph = onnx.shape_inference.infer_shapes(model).graph
     shapes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in graph.value_info}
     users: dict[str, set[str]] = defaultdict(set)
+    rounded = {}
     for node in graph.node:
         for name in node.input:
             users[name].add(node.op_type)
+        if node.op_type in ROUNDING:
+            rounded[node.input[0]] = node.output[0]
     ends = []
     for node in graph.node:
         tensor = node.output[0]
+        while node.op_type in LINEAR and users[tensor] <= ROUNDING and tensor in rounded:
+            tensor = rounded[tensor]
         shape = shapes.get(tensor, [])
         if node.op_type in LINEAR and "Conv" in users[tensor] <= LINEAR and len(shape) == 4:
             _, channels, height, width = shape

@@ -28,7 +28,10 @@ PREFIX = "reading_"
 ACTIVATIONS = frozenset({"Relu", "Clip", "LeakyRelu", "PRelu", "HardSwish", "Gelu", "Elu", "Selu", "Mish", "Tanh"})
 PASSED = frozenset({"BatchNormalization", "Add", "Identity", "Dropout"})  # between a convolution and its activation
 AFTER_LOGITS = frozenset({"Identity", "Softmax", "LogSoftmax", "Flatten", "Reshape", "Squeeze", "Cast", "Dropout"})
-POOLING = frozenset({"GlobalAveragePool", "ReduceMean", "Flatten", "Reshape", "Squeeze", "Identity", "Dropout"})
+POOLING = frozenset({"GlobalAveragePool", "ReduceMean", "Flatten", "Reshape", "Squeeze", "Identity", "Dropout"}) | {
+    "QuantizeLinear",
+    "DequantizeLinear",
+}
 STEPS = 8  # longest chain of nodes that is followed
 
 ATTENTION = frozenset({"Softmax", "Attention", "MultiHeadAttention"})

@@ -190,8 +190,10 @@ def _networks() -> list[str]:
 
 def _need_network(kind: Kind, name: str) -> MakeNetwork:
     """The function that makes the torch network of a source; a black box is an error."""
-    if not kind.network:
-        raise SourceError(f"{name!r} gives no gradients: {kind.black_box}. {INSTEAD}")
+    rounded = "int8=yes" in name.partition("?")[2].split("&")
+    if rounded or not kind.network:
+        why = "8-bit arithmetic has none" if rounded else kind.black_box
+        raise SourceError(f"{name!r} gives no gradients: {why}. {INSTEAD}")
     need_torch(kind.package, name)
     if places := places_of(name):
         need_weights(name, places)  # before torch is imported, which takes seconds
