@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -17,7 +18,7 @@ from fastapi.security import HTTPBearer
 
 from yoro import limits
 from yoro.data.examples import checked_label
-from yoro.data.processes import DecoderPool
+from yoro.data.processes import Decoded, DecoderPool
 from yoro.environment import __version__, cores
 from yoro.errors import ImageError, one_line
 from yoro.http.errors import busy, handle_errors
@@ -50,6 +51,24 @@ class AnsweredUpload:
     answer: Answered | ImageError
 
 
+class _Budget:
+    """Seconds of processor time that decoding the images of a request may take."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+
+    def left(self, name: str) -> int:
+        """The seconds for the next image; an ImageError if there are none."""
+        if self._left <= 0:
+            raise ImageError(f"'{name}' was not decoded: the images before it took too long; send fewer per request.")
+        return math.ceil(min(self._left, limits.DECODING_SECONDS))
+
+    def spend(self, decoded: Decoded) -> Decoded:
+        """Count what an image took."""
+        self._left -= decoded.seconds
+        return decoded
+
+
 class Service:
     """A model, or a backbone alone, behind a queue: images are decoded in threads and answered in batches."""
 
@@ -62,6 +81,7 @@ class Service:
         metrics.waiting.set_function(lambda: self.batcher.waiting)
         current.changed = metrics.model
         self.decoding = ThreadPoolExecutor(cores(), "yoro-decoding", lower_priority)
+        self.large = ThreadPoolExecutor(1, "yoro-large", lower_priority)  # images that take much, one at a time
         self.decoders = DecoderPool(cores())
         self.slow_work = ThreadPoolExecutor(1, "yoro-slow-work", lower_priority)  # that may take seconds, one at a time
         self._solving = 0
@@ -77,9 +97,10 @@ class Service:
         served = self.current.served
         if whole and isinstance(served, Served):
             served = served.whole
+        budget = _Budget(limits.REQUEST_SECONDS + sum(len(upload.content) for upload in uploads) / limits.MB)
         with self.batcher.room(len(uploads)):
             async with asyncio.timeout(self.settings.answer_seconds):
-                return served, await asyncio.gather(*(self._answer(served, upload) for upload in uploads))
+                return served, await asyncio.gather(*(self._answer(served, upload, budget) for upload in uploads))
 
     async def predict(self, served: Served, seen: Sequence[AnsweredUpload], question: Question) -> list[Json]:
         """Answers as a client reads them, of the images that could be read."""
@@ -121,15 +142,26 @@ class Service:
             reloading.cancel()
             with suppress(asyncio.CancelledError):
                 await reloading
-        for part in (self.decoding, self.slow_work):
+        for part in (self.decoding, self.large, self.slow_work):
             part.shutdown()
         self.decoders.close()
         self.batcher.close()
 
-    async def _answer(self, served: Served | ServedSource, upload: Upload) -> AnsweredUpload:
-        decode = partial(self.decoders.decode, upload.content, upload.name, served.pipeline.geometry)
+    async def _answer(self, served: Served | ServedSource, upload: Upload, budget: _Budget) -> AnsweredUpload:
+        image = upload.content, upload.name, served.pipeline.geometry
+
+        def large() -> Decoded:
+            return budget.spend(self.decoders.large(*image, seconds=budget.left(upload.name)))
+
+        def quick() -> Decoded:
+            budget.left(upload.name)
+            return budget.spend(self.decoders.quick(*image))
+
         try:
-            decoded = await self._run(self.decoding, decode)
+            decoded = await self._run(self.decoding, quick)
+            if decoded.more:
+                decoded = await self._run(self.large, large)
+            decoded.sound()
         except ImageError as error:
             return AnsweredUpload(upload.name, "", error)
         answer = await self.batcher.answer(served, decoded.pixels[0])
