@@ -22,9 +22,10 @@ from yoro import limits
 from yoro.data import decoding, processes
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
-from yoro.data.processes import DecoderPool, DecodingProcess, Fence
+from yoro.data.processes import Budget, DecoderPool, DecodingProcess, Fence
 from yoro.data.thumbnails import thumbnail_of
 from yoro.environment import peak_memory
+from yoro.errors import ImageError
 from yoro.model.settings import Loading
 
 GEOMETRY = Geometry(32)
@@ -293,6 +294,8 @@ def test_an_image_that_takes_much_waits_for_its_like_and_keeps_no_photo_waiting(
         assert waiting.is_alive()
     waiting.join()
     assert answers[0].good == [0]
+    with pytest.raises(ImageError, match="took too long"):
+        pool.decode(large, "large", GEOMETRY, budget=Budget(-limits.REQUEST_SECONDS * limits.MB))
     assert not pool.quick(b"words", "words", GEOMETRY).more  # more memory would not help
     pool.close()
 

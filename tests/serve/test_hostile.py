@@ -21,10 +21,9 @@ from child import BOUND, start, wait_until
 from photos import crops
 from services import running
 from yoro import limits
-from yoro.data.processes import Decoded
+from yoro.data.processes import Budget, Decoded
 from yoro.errors import ImageError
 from yoro.fit import fit
-from yoro.serve.app import _Budget
 
 MB = 2**20
 JPEG = {"content-type": "image/jpeg"}
@@ -392,7 +391,7 @@ def test_html_in_a_class_name_is_text(tmp_path):
 
 
 def test_the_images_of_a_request_share_the_seconds_to_decode_them():
-    budget = _Budget(12.5)
+    budget = Budget(int((12.5 - limits.REQUEST_SECONDS) * MB))
     assert budget.left("a") == limits.DECODING_SECONDS
     budget.spend(Decoded([], [], [], np.empty(0, np.uint8), seconds=12.0))
     assert budget.left("b") == 1

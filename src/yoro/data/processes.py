@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import math
 import os
 import queue
 import signal
@@ -345,6 +346,24 @@ def decode_all(images: Sequence[Picture], names: Sequence[str], geometry: Geomet
     return Decoded(good, digests, failures, pixels[: len(good)])
 
 
+class Budget:
+    """Seconds of processor time that decoding the images of a request of this many bytes may take."""
+
+    def __init__(self, size: int) -> None:
+        self._left = limits.REQUEST_SECONDS + size / limits.MB
+
+    def left(self, name: str) -> int:
+        """The seconds for the next image; an ImageError if there are none."""
+        if self._left <= 0:
+            raise ImageError(f"'{name}' was not decoded: the images before it took too long; send fewer per request.")
+        return math.ceil(min(self._left, limits.DECODING_SECONDS))
+
+    def spend(self, decoded: Decoded) -> Decoded:
+        """Count what an image took."""
+        self._left -= decoded.seconds
+        return decoded
+
+
 class DecoderPool:
     """Decoding processes for threads that each want an image now and then, as those of a server do.
 
@@ -358,10 +377,19 @@ class DecoderPool:
             self._free.put(DecodingProcess())
         self._large, self._turn = DecodingProcess(), threading.Lock()
 
-    def decode(self, image: Sent, name: str, geometry: Geometry, small: Geometry | None = None) -> Decoded:
-        """The image of a file; an ImageError if it cannot be read. Waits while all processes are busy."""
+    def decode(
+        self, image: Sent, name: str, geometry: Geometry, small: Geometry | None = None, budget: Budget | None = None
+    ) -> Decoded:
+        """The image of a file; an ImageError if it cannot be read. Waits while all processes are busy.
+
+        The budget, if there is one, pays for images that take much.
+        """
         decoded = self.quick(image, name, geometry, small)
-        return (self.large(image, name, geometry, small) if decoded.more else decoded).sound()
+        if decoded.more and budget is not None:
+            decoded = budget.spend(self.large(image, name, geometry, small, budget.left(name)))
+        elif decoded.more:
+            decoded = self.large(image, name, geometry, small)
+        return decoded.sound()
 
     def quick(self, image: Sent, name: str, geometry: Geometry, small: Geometry | None = None) -> Decoded:
         """The image if it takes little; else `more` of the answer says so."""

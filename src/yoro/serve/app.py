@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -18,7 +17,7 @@ from fastapi.security import HTTPBearer
 
 from yoro import limits
 from yoro.data.examples import checked_label
-from yoro.data.processes import Decoded, DecoderPool
+from yoro.data.processes import Budget, Decoded, DecoderPool
 from yoro.environment import __version__, cores
 from yoro.errors import ImageError, one_line
 from yoro.http.errors import busy, handle_errors
@@ -51,24 +50,6 @@ class AnsweredUpload:
     answer: Answered | ImageError
 
 
-class _Budget:
-    """Seconds of processor time that decoding the images of a request may take."""
-
-    def __init__(self, seconds: float) -> None:
-        self._left = seconds
-
-    def left(self, name: str) -> int:
-        """The seconds for the next image; an ImageError if there are none."""
-        if self._left <= 0:
-            raise ImageError(f"'{name}' was not decoded: the images before it took too long; send fewer per request.")
-        return math.ceil(min(self._left, limits.DECODING_SECONDS))
-
-    def spend(self, decoded: Decoded) -> Decoded:
-        """Count what an image took."""
-        self._left -= decoded.seconds
-        return decoded
-
-
 class Service:
     """A model, or a backbone alone, behind a queue: images are decoded in threads and answered in batches."""
 
@@ -97,7 +78,7 @@ class Service:
         served = self.current.served
         if whole and isinstance(served, Served):
             served = served.whole
-        budget = _Budget(limits.REQUEST_SECONDS + sum(len(upload.content) for upload in uploads) / limits.MB)
+        budget = Budget(sum(len(upload.content) for upload in uploads))
         with self.batcher.room(len(uploads)):
             async with asyncio.timeout(self.settings.answer_seconds):
                 return served, await asyncio.gather(*(self._answer(served, upload, budget) for upload in uploads))
@@ -147,7 +128,7 @@ class Service:
         self.decoders.close()
         self.batcher.close()
 
-    async def _answer(self, served: Served | ServedSource, upload: Upload, budget: _Budget) -> AnsweredUpload:
+    async def _answer(self, served: Served | ServedSource, upload: Upload, budget: Budget) -> AnsweredUpload:
         image = upload.content, upload.name, served.pipeline.geometry
 
         def large() -> Decoded:
