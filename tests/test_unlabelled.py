@@ -126,6 +126,17 @@ def test_images_answered_together_learn_from_each_other(labelled, pile):
     assert plain.model.gathered.pile is None
 
 
+def test_unlabelled_responses_of_another_width_are_refused(labelled, pile):
+    narrow, plain = pile[:, :7], yoro.fit(labelled)
+    for take in (
+        lambda: yoro.fit(labelled, unlabelled=narrow),
+        lambda: plain.update(unlabelled=narrow),
+        lambda: plain.together(narrow),
+    ):
+        with pytest.raises(InputError, match="Unlabelled responses have width 7, labelled ones 30"):
+            take()
+
+
 def test_sets_of_a_model_with_a_pile_cover_about_what_was_asked(both):
     asked, wanted = drawn(6, 100)
     sets = both.predict_sets(asked, 0.8)

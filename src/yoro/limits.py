@@ -16,6 +16,9 @@ JPEG_SCANNED_PIXELS = 4_000_000_000  # scans times pixels
 DECODED_BYTES = 512 * MB  # that an image takes while it is decoded, at the scale it is decoded at
 DECODING_MEMORY = 640 * MB  # that a decoding process may take beyond its start, by the kernel's limit
 DECODING_SECONDS = 10  # of processor time for one image, by the kernel's limit
+QUICK_MEMORY = 192 * MB  # the same where images are decoded beside each other for clients; what needs more is alone
+QUICK_SECONDS = 1
+REQUEST_SECONDS = 8  # of processor time to decode all images of a request, and one for each megabyte of it
 DECODING_DEADLINE = 60  # seconds by the clock after which a decoding process is killed and replaced
 CANVAS_SIDE = 4096  # pixels of a source's input
 

@@ -6,6 +6,7 @@ import importlib.util
 import io
 import resource
 import struct
+import threading
 import time
 import zlib
 from pathlib import Path
@@ -21,9 +22,10 @@ from yoro import limits
 from yoro.data import decoding, processes
 from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
-from yoro.data.processes import DecodingProcess
+from yoro.data.processes import Budget, DecoderPool, DecodingProcess, Fence
 from yoro.data.thumbnails import thumbnail_of
 from yoro.environment import peak_memory
+from yoro.errors import ImageError
 from yoro.model.settings import Loading
 
 GEOMETRY = Geometry(32)
@@ -210,7 +212,7 @@ def test_an_image_that_takes_too_long_is_named_and_the_next_are_read(monkeypatch
     )
     monkeypatch.setattr(limits, "DECODING_DEADLINE", BOUND)  # a busy machine gives it little time
     process, good = DecodingProcess(), encoded("PNG", (9, 9))
-    process.request([good, encoded("PNG", (7, 7)), good], ["a", "slow", "c"], GEOMETRY)
+    process.request([good, encoded("PNG", (7, 7)), good], ["a", "slow", "c"], GEOMETRY, fence=SHORT)
     process.request([good], ["d"], GEOMETRY)
     first, second = process.answer(), process.answer()
     process.close()
@@ -220,10 +222,9 @@ def test_an_image_that_takes_too_long_is_named_and_the_next_are_read(monkeypatch
     assert second.good == [0]
 
 
+SHORT = Fence(limits.DECODING_MEMORY, 1)
 SLOW_START = """
-from yoro import limits
 from yoro.data import decoding_worker
-limits.DECODING_SECONDS = 1
 real = decoding_worker.decode_and_digest
 def slow(image, *geometries, name):
     while name == "slow":
@@ -277,6 +278,26 @@ def test_memory_beyond_the_limit_is_refused_by_the_kernel_and_returns(monkeypatc
     process.request([encoded("PNG", (9, 9))], ["small"], GEOMETRY)
     assert process.answer().good == [0]
     process.close()
+
+
+def test_an_image_that_takes_much_waits_for_its_like_and_keeps_no_photo_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processes, "QUICK", Fence(20 * limits.MB, 5))
+    pool, answers = DecoderPool(1), []
+    large, small = encoded("PNG", (6_000, 4_000)), encoded("PNG", (9, 9))
+    waiting = threading.Thread(target=lambda: answers.append(pool.decode(large, "large", GEOMETRY)))
+    with pool._turn:  # as if another one were being decoded
+        waiting.start()
+        assert pool.decode(small, "small", GEOMETRY).good == [0]
+        assert pool.quick(large, "large", GEOMETRY).more
+        assert waiting.is_alive()
+    waiting.join()
+    assert answers[0].good == [0]
+    with pytest.raises(ImageError, match="took too long"):
+        pool.decode(large, "large", GEOMETRY, budget=Budget(-limits.REQUEST_SECONDS * limits.MB))
+    assert not pool.quick(b"words", "words", GEOMETRY).more  # more memory would not help
+    pool.close()
 
 
 def test_python_decodes_behind_the_fence_unless_it_is_asked_not_to(

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
 from yoro.errors import StoreError
-from yoro.files.atomic import _exchange, drafted_folder
+from yoro.files.atomic import _exchange, drafted_file, drafted_folder
+from yoro.files.journal import open_journal
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="renameat2 is Linux's")
@@ -34,3 +38,19 @@ def test_a_folder_takes_the_place_of_another_or_nothing_changes(tmp_path):
         fill(target, "third", OSError(28, "No space left on device"))
     assert (target / "file").read_text() == "second"
     assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("drafted", [drafted_file, drafted_folder])
+def test_a_disk_that_takes_no_changes_is_named_in_a_sentence(drafted, tmp_path, monkeypatch):
+    def refuse(path, *_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    for change in ("touch", "mkdir", "unlink"):  # on such a disk even what is not there cannot be removed
+        monkeypatch.setattr(Path, change, refuse)
+    with (
+        pytest.raises(StoreError, match=r"new could not be written: Read-only file system\."),
+        drafted(tmp_path / "new"),
+    ):
+        pass
+    with pytest.raises(StoreError, match=r"Cannot create .*: Read-only file system\."):
+        open_journal(tmp_path / "work", "journal", (), "desk")

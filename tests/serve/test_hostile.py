@@ -6,10 +6,11 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,9 @@ from PIL import Image
 from child import BOUND, start, wait_until
 from photos import crops
 from services import running
+from yoro import limits
+from yoro.data.processes import Budget, Decoded
+from yoro.errors import ImageError
 from yoro.fit import fit
 
 MB = 2**20
@@ -384,6 +388,63 @@ def test_html_in_a_class_name_is_text(tmp_path):
         assert answer.headers["content-type"] == "application/json"
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert [row["label"] for row in answer.json()["predictions"][0]["top"]] == names
+
+
+def test_the_images_of_a_request_share_the_seconds_to_decode_them():
+    budget = Budget(int((12.5 - limits.REQUEST_SECONDS) * MB))
+    assert budget.left("a") == limits.DECODING_SECONDS
+    budget.spend(Decoded([], [], [], np.empty(0, np.uint8), seconds=12.0))
+    assert budget.left("b") == 1
+    budget.spend(Decoded([], [], [], np.empty(0, np.uint8), seconds=1.0))
+    with pytest.raises(ImageError, match="took too long"):
+        budget.left("c")
+
+
+@pytest.mark.long
+def test_many_small_images_that_take_much_cost_a_request_no_more_than_one_gigabyte_and_its_seconds(fitted, tmp_path):
+    content = io.BytesIO()
+    Image.new("RGB", (5_700, 5_700)).save(content, "JPEG2000")  # 568 bytes that take more than a second and 400 MB
+    sent = [("images", (f"{number}.jp2", content.getvalue())) for number in range(64)]
+    with (
+        running(fitted, "--answer-seconds", "600", log=tmp_path / "log") as service,
+        watched(service.process.pid) as seen,
+    ):
+        before = dict(seen)
+        answer = service.client.post("/v1/predict", files=sent, timeout=600).json()["predictions"]
+        time.sleep(1)
+        assert seen["megabytes"] - before["megabytes"] < 1_000
+        assert seen["seconds"] - before["seconds"] < 14
+    assert answer[0]["label"]
+    assert "too long" in answer[-1]["error"]
+
+
+@contextmanager
+def watched(pid: int):
+    """The largest memory of a process and its children together, and their processor time, from outside."""
+    import psutil
+
+    seen, ended, each = {"megabytes": 0.0, "seconds": 0.0}, threading.Event(), {}
+
+    def look() -> None:
+        taken = 0
+        for one in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+            with suppress(psutil.Error):
+                each[one.pid] = sum(one.cpu_times()[:2])
+                taken += one.memory_full_info().pss
+        seen.update(megabytes=max(seen["megabytes"], taken / MB), seconds=sum(each.values()))
+
+    def watch() -> None:
+        while not ended.wait(0.1):
+            look()
+
+    look()
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        thread.join()
 
 
 @pytest.mark.long

@@ -92,7 +92,7 @@ def _pixels(block: Block, decoding: Decoding) -> tuple[BlockRows, NDArray[np.gen
     examples = list(block.examples) if part is None else part.examples(labelled=decoding.labelled)
     names = [example.name for example in examples]
     geometry = Geometry.from_config(decoding.geometry or {})
-    good, digests, failures, pixels, _ = _decoded([example.image for example in examples], names, geometry)
+    good, digests, failures, pixels, *_ = _decoded([example.image for example in examples], names, geometry)
     if failures and decoding.strict:
         raise ImageError(failures[0][1])
     chosen = [examples[at] for at in good]

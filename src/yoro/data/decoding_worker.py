@@ -12,14 +12,15 @@ import os
 import queue
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import UnidentifiedImageError
 
-from yoro import limits
 from yoro.data.decoding import decode_and_digest
 from yoro.data.examples import Later, Picture, picture_at
 from yoro.data.geometry import Geometry
@@ -43,15 +44,18 @@ def main() -> None:
         given = iter(contents)
         for place, name in zip(request["images"], request["names"], strict=True):
             image = next(given) if isinstance(place, int) else picture_at(place)
-            content, error, squares = "", "", list[NDArray[np.uint8]]()
+            content, error, more, squares = "", "", False, list[NDArray[np.uint8]]()
+            started = time.process_time()
             try:
                 image = _fetched(image, name)
-                with _limits():
+                with _limits(*request["fence"]):
                     squares, content = decode_and_digest(image, *wanted, name=name)
             except ImageError as problem:
-                error = str(problem)
+                error, more = str(problem), not isinstance(problem.__cause__, ImageError | UnidentifiedImageError)
             size = sum(square.nbytes for square in squares)
+            seconds = time.process_time() - started
             header = {"digest": content, "error": error, "bytes": size, "peak": round(peak_memory())}
+            header |= {"more": more, "seconds": seconds}
             sink.write(json.dumps(header).encode() + b"\n")
             for square in squares:
                 sink.write(np.ascontiguousarray(square).data)
@@ -69,18 +73,18 @@ def _fetched(image: Picture, name: str) -> Picture:
 
 
 @contextlib.contextmanager
-def _limits() -> Iterator[None]:
-    """Limits by the kernel for decoding one image: on memory beyond what is taken now, and on processor time."""
+def _limits(memory: int, seconds: int) -> Iterator[None]:
+    """Limits by the kernel for decoding one image: on bytes beyond what is taken now, and on processor time."""
     if sys.platform == "win32":
         yield
         return
     import resource
 
     used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = {resource.RLIMIT_CPU: int(used.ru_utime + used.ru_stime) + 1 + limits.DECODING_SECONDS}
+    soft = {resource.RLIMIT_CPU: int(used.ru_utime + used.ru_stime) + 1 + seconds}
     if sys.platform == "linux":  # elsewhere the limit does not count what is mapped
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        soft[resource.RLIMIT_AS] = taken + limits.DECODING_MEMORY
+        soft[resource.RLIMIT_AS] = taken + memory
     before = {kind: resource.getrlimit(kind) for kind in soft}
     for kind, most in soft.items():
         hard = before[kind][1]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import math
 import os
 import queue
 import signal
@@ -54,6 +55,15 @@ _PIPE_BYTES = 1 << 20  # Linux: at 64 kB, the default, moving a batch takes twic
 _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ
 
 
+class Fence(NamedTuple):
+    """What one image may take, by the kernel's limits."""
+
+    memory: int  # bytes
+    seconds: int  # of processor time
+
+
+WHOLE = Fence(limits.DECODING_MEMORY, limits.DECODING_SECONDS)
+QUICK = Fence(limits.QUICK_MEMORY, limits.QUICK_SECONDS)
 RECYCLED_MEGABYTES = 256  # a process that has taken more is replaced, so that the memory returns
 Sent = str | tuple[str | int, ...] | bytes  # an image as it is sent: its address, or the bytes of its file
 
@@ -92,12 +102,13 @@ class DecodingProcess:
         return None if self._running is None else self._running.process.pid
 
     def request(
-        self, images: Sequence[Sent], names: Sequence[str], geometry: Geometry, small: Geometry | None = None
-    ) -> None:
+        self, images: Sequence[Sent], names: Sequence[str], geometry: Geometry, small: Geometry | None = None,
+        fence: Fence = WHOLE,
+    ) -> None:  # fmt: skip
         """Ask for one batch, with a smaller square of each image to show if `small` says so; returns at once."""
         if self._running is None:
             self._running = _Running()
-        request = _Request(images, names, geometry, small)
+        request = _Request(images, names, geometry, small, fence)
         self._open.append(request)
         self._running.send(request)
 
@@ -108,7 +119,7 @@ class DecodingProcess:
             assert self._running is not None
             try:
                 part = self._running.parts.get(timeout=limits.DECODING_DEADLINE)
-                cause = "" if part is not None else self._running.reason_of_death()
+                cause = "" if part is not None else self._running.reason_of_death(request.fence)
             except queue.Empty:
                 part, cause = None, f"it was not decoded within {limits.DECODING_DEADLINE} seconds"
             if part is not None:
@@ -120,13 +131,12 @@ class DecodingProcess:
             self.close()  # what a large image took goes back to the system
         return request.decoded()
 
-    def decode(self, image: Sent, name: str, geometry: Geometry, small: Geometry | None = None) -> Decoded:
-        """The image of a file, alone; an ImageError if it cannot be read."""
-        self.request([image], [name], geometry, small)
-        decoded = self.answer()
-        if decoded.failures:
-            raise ImageError(decoded.failures[0][1])
-        return decoded
+    def decode(
+        self, image: Sent, name: str, geometry: Geometry, small: Geometry | None = None, fence: Fence = WHOLE
+    ) -> Decoded:
+        """The image of a file, alone."""
+        self.request([image], [name], geometry, small, fence)
+        return self.answer()
 
     def close(self) -> None:
         """End the process now, whatever it does; safe to call twice."""
@@ -136,7 +146,7 @@ class DecodingProcess:
 
     def _replace(self, request: _Request, cause: str) -> None:
         """Go on in a new process: with the next image if this one is to blame, with the same if it may not be."""
-        if cause or request.tried == request.done:
+        if cause or request.fence == QUICK or request.tried == request.done:
             request.fail(cause or "it crashed the decoding process twice")
         request.tried = request.done
         self.close()
@@ -150,10 +160,11 @@ class _Request:
     """A batch: what was asked, and what has been answered of it so far."""
 
     def __init__(
-        self, images: Sequence[Sent], names: Sequence[str], geometry: Geometry, small: Geometry | None
+        self, images: Sequence[Sent], names: Sequence[str], geometry: Geometry, small: Geometry | None, fence: Fence
     ) -> None:
-        self.images, self.names, self._geometry, self._small = images, names, geometry, small
+        self.images, self.names, self._geometry, self._small, self.fence = images, names, geometry, small, fence
         self.done, self.peak = 0, 0
+        self._more, self._seconds = False, 0.0
         self.tried = -1  # the image that a process died over for no known reason
         self._good: list[int] = []
         self._digests: list[str] = []
@@ -169,6 +180,7 @@ class _Request:
             {
                 "geometry": self._geometry.config(),
                 "small": self._small and self._small.config(),
+                "fence": self.fence,
                 "images": places,
                 "names": names,
             }
@@ -177,6 +189,8 @@ class _Request:
 
     def add(self, part: _Part) -> None:
         """The next image, decoded or not."""
+        self._more |= part.more
+        self._seconds += part.seconds
         if part.pixels is None:
             self._failures.append((self.done, part.error))
         else:
@@ -192,11 +206,13 @@ class _Request:
     def fail(self, cause: str) -> None:
         """The next image is the one that the process died over."""
         self._failures.append((self.done, f"'{self.names[self.done]}' cannot be read as an image: {cause}."))
+        self._more, self._seconds = True, self._seconds + self.fence.seconds
         self.done += 1
 
     def decoded(self) -> Decoded:
         """All of it."""
-        return Decoded(self._good, self._digests, self._failures, self._pixels[: len(self._good)], tuple(self._smalls))
+        pixels, smalls = self._pixels[: len(self._good)], tuple(self._smalls)
+        return Decoded(self._good, self._digests, self._failures, pixels, smalls, self._more, self._seconds)
 
 
 class _Part(NamedTuple):
@@ -205,6 +221,8 @@ class _Part(NamedTuple):
     digest: str
     error: str
     peak: int  # megabytes that the process has taken so far
+    more: bool  # whether it may be readable with more memory or time
+    seconds: float  # of processor time
     pixels: NDArray[np.uint8] | None
 
 
@@ -225,13 +243,13 @@ class _Running:
             self._input.write(request.message())
             self._input.flush()
 
-    def reason_of_death(self) -> str:
+    def reason_of_death(self, fence: Fence) -> str:
         """Why the process ended, if the image is to blame; a YoroError if it could not even start."""
         status = self.process.wait()
         if not self._started:
             raise YoroError(f"A decoding process ended with status {status} at its start; use workers=0.")
         if sys.platform != "win32" and status == -signal.SIGXCPU:
-            return f"it takes more than {limits.DECODING_SECONDS} seconds of processor time to decode"
+            return f"it takes more than {fence.seconds} seconds of processor time to decode"
         return ""
 
     def close(self) -> None:
@@ -253,7 +271,8 @@ class _Running:
                     pixels = np.empty(header["bytes"], dtype=np.uint8)
                     if self._output.readinto(pixels.data) < pixels.nbytes:
                         break
-                self.parts.put(_Part(header["digest"], header["error"], header["peak"], pixels))
+                del header["bytes"]
+                self.parts.put(_Part(**header, pixels=pixels))
         except (OSError, ValueError):
             pass  # the process died in the middle of a line
         self.parts.put(None)
@@ -295,6 +314,14 @@ class Decoded(NamedTuple):
     failures: list[tuple[int, str]]  # positions of the others, and what is wrong with each
     pixels: NDArray[np.uint8]  # (good, side, side, 3)
     smalls: tuple[NDArray[np.uint8], ...] = ()  # smaller squares, if they were asked for
+    more: bool = False  # whether one that failed may be readable with more memory or time
+    seconds: float = 0.0  # of processor time that decoding took
+
+    def sound(self) -> Decoded:
+        """The same; an ImageError if one of the images cannot be read."""
+        for _, said in self.failures:
+            raise ImageError(said)
+        return self
 
 
 def sendable(image: Picture) -> Sent | None:
@@ -319,27 +346,73 @@ def decode_all(images: Sequence[Picture], names: Sequence[str], geometry: Geomet
     return Decoded(good, digests, failures, pixels[: len(good)])
 
 
+class Budget:
+    """Seconds of processor time that decoding the images of a request of this many bytes may take."""
+
+    def __init__(self, size: int) -> None:
+        self._left = limits.REQUEST_SECONDS + size / limits.MB
+
+    def left(self, name: str) -> int:
+        """The seconds for the next image; an ImageError if there are none."""
+        if self._left <= 0:
+            raise ImageError(f"'{name}' was not decoded: the images before it took too long; send fewer per request.")
+        return math.ceil(min(self._left, limits.DECODING_SECONDS))
+
+    def spend(self, decoded: Decoded) -> Decoded:
+        """Count what an image took."""
+        self._left -= decoded.seconds
+        return decoded
+
+
 class DecoderPool:
-    """Decoding processes for threads that each want an image now and then, as those of a server do."""
+    """Decoding processes for threads that each want an image now and then, as those of a server do.
+
+    An image that takes much memory or time is decoded in a process for such images, one after the other: together they
+    take no more than one does, and ordinary photos need not wait for them.
+    """
 
     def __init__(self, size: int) -> None:
         self._free: queue.LifoQueue[DecodingProcess] = queue.LifoQueue()
         for _ in range(size):
             self._free.put(DecodingProcess())
+        self._large, self._turn = DecodingProcess(), threading.Lock()
 
-    def decode(self, image: Sent, name: str, geometry: Geometry, small: Geometry | None = None) -> Decoded:
-        """The image of a file; an ImageError if it cannot be read. Waits while all processes are busy."""
+    def decode(
+        self, image: Sent, name: str, geometry: Geometry, small: Geometry | None = None, budget: Budget | None = None
+    ) -> Decoded:
+        """The image of a file; an ImageError if it cannot be read. Waits while all processes are busy.
+
+        The budget, if there is one, pays for images that take much.
+        """
+        decoded = self.quick(image, name, geometry, small)
+        if decoded.more and budget is not None:
+            decoded = budget.spend(self.large(image, name, geometry, small, budget.left(name)))
+        elif decoded.more:
+            decoded = self.large(image, name, geometry, small)
+        return decoded.sound()
+
+    def quick(self, image: Sent, name: str, geometry: Geometry, small: Geometry | None = None) -> Decoded:
+        """The image if it takes little; else `more` of the answer says so."""
         process = self._free.get()
         try:
-            return process.decode(image, name, geometry, small)
+            return process.decode(image, name, geometry, small, QUICK)
         finally:
             self._free.put(process)
+
+    def large(
+        self, image: Sent, name: str, geometry: Geometry, small: Geometry | None = None, seconds: int = WHOLE.seconds
+    ) -> Decoded:
+        """The image whatever it takes within the limits, and these seconds."""
+        with self._turn:
+            return self._large.decode(image, name, geometry, small, WHOLE._replace(seconds=seconds))
 
     def close(self) -> None:
         """End the processes that are free; one still at work ends with this process."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._free.get_nowait().close()
+        if self._turn.acquire(blocking=False):
+            self._large.close()
 
 
 @contextlib.contextmanager
@@ -361,5 +434,5 @@ def decode_fenced(image: Picture, geometry: Geometry, name: str) -> NDArray[np.u
     if sent is None:
         return decode(image, geometry, name=name)
     with lent(1) as (process,):
-        pixels: NDArray[np.uint8] = process.decode(sent, name, geometry).pixels[0]
+        pixels: NDArray[np.uint8] = process.decode(sent, name, geometry).sound().pixels[0]
     return pixels

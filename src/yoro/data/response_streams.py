@@ -128,7 +128,7 @@ def open_responses(data: ResponseData, *, labelled: bool) -> ResponseStream:
     if labelled:
         raise InputError("Labels are needed: give (responses, labels), or a response file that has both.")
     values = np.asarray(data)
-    responses = check_batch(values, np.zeros(len(values), dtype=np.str_)).responses
+    responses = check_batch(values, np.zeros(len(values), dtype=np.intp)).responses
     refuse_non_finite(responses)
     return ResponseStream(lambda _: _slices(responses, None), len(responses))
 

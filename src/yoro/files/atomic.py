@@ -218,7 +218,8 @@ def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # it is not there, or the disk takes no changes: then nothing was left
+            path.unlink()
 
 
 @contextmanager

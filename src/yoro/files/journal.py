@@ -18,6 +18,8 @@ def open_journal(folder: Path, name: str, tables: Iterable[str], who: str) -> sq
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise InputError(f"'{folder}' is a file; choose a folder as --work (it is created if needed).") from None
+    except OSError as error:
+        raise StoreError(f"Cannot create '{folder}': {error.strerror or error}. Choose another --work.") from None
     database = sqlite3.connect(folder / name, timeout=1.0, check_same_thread=False)
     try:
         for setting in SETTINGS:

@@ -47,12 +47,14 @@ def check_batch(responses: ArrayLike, labels: ArrayLike, weights: ArrayLike | No
 
 
 def label_array(labels: ArrayLike) -> NDArray[np.generic]:
-    """Labels as an array, lists as one of objects; an error if any is missing: None, NaN, NA, NaT or masked."""
+    """Labels as an array, lists as one of objects; an error if any is missing: None, NaN, NA, NaT, masked or blank."""
     listed = isinstance(labels, list | tuple)
     y: NDArray[np.generic] = np.asarray(labels, dtype=object if listed else None)
     each: Sequence[object] = labels if listed and y.ndim == 1 else y.ravel()  # type: ignore[assignment]
     masked = np.ma.getmaskarray(labels).ravel() if isinstance(labels, np.ma.MaskedArray) else np.zeros(y.size, bool)
-    if y.dtype.kind not in "biuUS":
+    if y.dtype.kind in "US":
+        masked = masked | (np.char.str_len(np.char.strip(y.ravel())) == 0)  # type: ignore[arg-type]
+    elif y.dtype.kind not in "biu":
         masked = masked | np.array([_is_missing(label) for label in each], dtype=bool)
     if masked.any():
         raise InputError(
@@ -65,7 +67,9 @@ def label_array(labels: ArrayLike) -> NDArray[np.generic]:
 def _is_missing(label: object) -> bool:
     if isinstance(label, complex):
         return label != label
-    return not isinstance(label, str) and (label is None or label is np.ma.masked or str(label) in MISSING)
+    if isinstance(label, str):
+        return not label.strip()
+    return label is None or label is np.ma.masked or str(label) in MISSING
 
 
 def _weighted(z: NDArray[np.floating], y: NDArray[np.str_], weights: ArrayLike) -> LabelledBatch:

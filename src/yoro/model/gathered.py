@@ -13,7 +13,7 @@ from yoro.data.responses import ResponseBatch
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.reservoir import Reservoir
-from yoro.errors import InputError, StoreError
+from yoro.errors import InputError, StoreError, WidthError
 from yoro.files.reading import refuse_damaged
 from yoro.files.tensors import Arrays, Metadata, pack_tensors, parse_tensors
 from yoro.model.ledger import Entry, Ledger
@@ -98,6 +98,9 @@ class Gathered:
         pile = Reservoir(capacity, seed) if self.pile is None else self.pile
         seen, offered = pile.digests, 0
         for batch in batches:
+            width = batch.responses.shape[1]
+            if self.statistics.width not in (0, width):  # 0: none are labelled
+                raise WidthError(f"Unlabelled responses have width {width}, labelled ones {self.statistics.width}.")
             labelled = self.ledger.holds(batch.digests)
             first = {digest: i for i, digest in reversed(list(enumerate(batch.digests)))}
             mine = batch.take(sorted(i for digest, i in first.items() if digest not in seen and not labelled[i]))

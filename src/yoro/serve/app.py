@@ -17,7 +17,7 @@ from fastapi.security import HTTPBearer
 
 from yoro import limits
 from yoro.data.examples import checked_label
-from yoro.data.processes import DecoderPool
+from yoro.data.processes import Budget, Decoded, DecoderPool
 from yoro.environment import __version__, cores
 from yoro.errors import ImageError, one_line
 from yoro.http.errors import busy, handle_errors
@@ -62,6 +62,7 @@ class Service:
         metrics.waiting.set_function(lambda: self.batcher.waiting)
         current.changed = metrics.model
         self.decoding = ThreadPoolExecutor(cores(), "yoro-decoding", lower_priority)
+        self.large = ThreadPoolExecutor(1, "yoro-large", lower_priority)  # images that take much, one at a time
         self.decoders = DecoderPool(cores())
         self.slow_work = ThreadPoolExecutor(1, "yoro-slow-work", lower_priority)  # that may take seconds, one at a time
         self._solving = 0
@@ -77,9 +78,10 @@ class Service:
         served = self.current.served
         if whole and isinstance(served, Served):
             served = served.whole
+        budget = Budget(sum(len(upload.content) for upload in uploads))
         with self.batcher.room(len(uploads)):
             async with asyncio.timeout(self.settings.answer_seconds):
-                return served, await asyncio.gather(*(self._answer(served, upload) for upload in uploads))
+                return served, await asyncio.gather(*(self._answer(served, upload, budget) for upload in uploads))
 
     async def predict(self, served: Served, seen: Sequence[AnsweredUpload], question: Question) -> list[Json]:
         """Answers as a client reads them, of the images that could be read."""
@@ -121,15 +123,26 @@ class Service:
             reloading.cancel()
             with suppress(asyncio.CancelledError):
                 await reloading
-        for part in (self.decoding, self.slow_work):
+        for part in (self.decoding, self.large, self.slow_work):
             part.shutdown()
         self.decoders.close()
         self.batcher.close()
 
-    async def _answer(self, served: Served | ServedSource, upload: Upload) -> AnsweredUpload:
-        decode = partial(self.decoders.decode, upload.content, upload.name, served.pipeline.geometry)
+    async def _answer(self, served: Served | ServedSource, upload: Upload, budget: Budget) -> AnsweredUpload:
+        image = upload.content, upload.name, served.pipeline.geometry
+
+        def large() -> Decoded:
+            return budget.spend(self.decoders.large(*image, seconds=budget.left(upload.name)))
+
+        def quick() -> Decoded:
+            budget.left(upload.name)
+            return budget.spend(self.decoders.quick(*image))
+
         try:
-            decoded = await self._run(self.decoding, decode)
+            decoded = await self._run(self.decoding, quick)
+            if decoded.more:
+                decoded = await self._run(self.large, large)
+            decoded.sound()
         except ImageError as error:
             return AnsweredUpload(upload.name, "", error)
         answer = await self.batcher.answer(served, decoded.pixels[0])

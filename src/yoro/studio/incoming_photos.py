@@ -15,6 +15,7 @@ from yoro.data.decoding import file_bytes
 from yoro.data.examples import Dataset, Example, checked_label
 from yoro.data.find import find
 from yoro.data.geometry import Geometry
+from yoro.data.processes import Budget
 from yoro.data.thumbnails import thumbnail
 from yoro.errors import ImageError, InputError, counted, one_line
 from yoro.http.uploads import Upload
@@ -80,7 +81,8 @@ class Added:
 
 def add_uploads(work: Workspace, uploads: Sequence[Upload], geometry: Geometry, goal: Goal) -> Added:
     """Add uploaded files."""
-    incoming, found = _Incoming(work, geometry, goal.aside), list[Found]()
+    budget, found = Budget(sum(len(upload.content) for upload in uploads)), list[Found]()
+    incoming = _Incoming(work, geometry, goal.aside, budget)
     for upload in uploads:
         if is_archive(Path(upload.name)) or is_other_archive(Path(upload.name)):
             found += _in_archive(incoming, upload, sorting=goal.number is None and goal.name is None)
@@ -102,14 +104,14 @@ def add_data(work: Workspace, data: Path, geometry: Geometry) -> Added:
 class _Incoming:
     """Saves photos in the workspace, and counts those that cannot be."""
 
-    def __init__(self, work: Workspace, geometry: Geometry, aside: bool = False) -> None:
+    def __init__(self, work: Workspace, geometry: Geometry, aside: bool = False, budget: Budget | None = None) -> None:
         self.added = Added()
-        self._work, self._geometry, self._aside = work, geometry, aside
+        self._work, self._geometry, self._aside, self._budget = work, geometry, aside, budget
 
     def keep(self, content: bytes, name: str, label: str | None, aside: bool = False) -> Iterator[Found]:
         """The photo, once it is saved; nothing if it cannot be read."""
         try:
-            decoded = self._work.decoders.decode(content, name, self._geometry, THUMBNAIL)
+            decoded = self._work.decoders.decode(content, name, self._geometry, THUMBNAIL, self._budget)
         except ImageError as error:
             self.added.refused.append(one_line(error))
             return
