@@ -128,6 +128,7 @@ def test_photos_are_answered_as_by_predict(page, model, tmp_path, suffix):
     assert_equal_to_python(page, model, photographs(tmp_path / "new", 3, suffix))
 
 
+@LONG
 def test_a_model_of_two_networks_answers_as_by_predict(packages, tmp_path):
     write_folder(tmp_path / "photos", count=2)  # so few that the features of both answer
     model, both = tmp_path / "m.yoro", "embedded:lite0?side=64+embedded:lite2?side=96"
