@@ -20,10 +20,10 @@ demo: .venv/base.stamp
 	$(BIN)/yoro demo --force
 
 test: .venv/dev.stamp .venv/pages.stamp
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder -m "not long"
+	$(BIN)/python -m pytest --numprocesses 2 -m "not long"
 
 test-all: .venv/dev.stamp .venv/pages.stamp
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder --hypothesis-profile thorough
+	$(BIN)/python -m pytest --numprocesses 2 --hypothesis-profile thorough
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .

@@ -25,7 +25,8 @@ NEEDED = (
     "tests/conftest.py",
     "src/yoro/web/engine/dist/ort-wasm-simd-threaded.wasm",
 )
-UNWANTED = ("node_modules", ".venv", "__pycache__", ".git/", "/dist/", "/build/")
+UNWANTED = ("node_modules", ".venv", "__pycache__", ".git/")
+OUTPUT = ("dist/", "build/")  # at the top; the engine of the web page has a folder dist as well
 LARGEST = 10 * 2**20  # bytes; weights and results do not belong into a package of code
 
 
@@ -54,6 +55,7 @@ def check_contents(wheel: Path, sdist: Path) -> None:
     ]
     missing += [] if any(name.endswith("licenses/LICENSE") for name in installed) else ["LICENSE in the wheel"]
     unwanted = [name for name in packed | installed if any(part in f"/{name}" for part in UNWANTED)]
+    unwanted += [name for name in packed if name.startswith(OUTPUT)]
     unwanted += [name for name in installed if not name.startswith(("yoro/", "yoro_vr-"))]
     large = [file.name for file in (wheel, sdist) if file.stat().st_size > LARGEST]
     if missing or unwanted or large:

@@ -66,6 +66,7 @@ def test_the_notebook_of_photos_finds_the_photo_in_the_wrong_folder_and_saves_a_
     assert "100" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.long
 def test_the_notebook_of_pipelines_answers_over_http_and_writes_what_a_browser_runs(run, tmp_path):
     pytest.importorskip("fastapi", reason="needs the extra serve, which `make test` installs")
     packages = ROOT / "tests" / "web" / "node_modules"

@@ -24,7 +24,7 @@ from yoro.model.store import read_model
 
 IMAGES = int(os.environ.get("YORO_HOST_IMAGES", "240"))
 SETTINGS = ("--read", "features", "--batch-size", "8", "--ray-block", "24")
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("hosts")]
+pytestmark = pytest.mark.long
 WATCH = """
 import time
 import s3fs

@@ -200,12 +200,12 @@ def silent(port: int, count: int, sent: bytes = b"") -> list[socket.socket]:
 
 @pytest.mark.parametrize("sent", [b"", HEAD], ids=["silent", "half-sent"])
 def test_clients_that_send_nothing_keep_nobody_out(fitted, tmp_path, cat, sent):
-    with running(fitted, "--connections", 40, log=tmp_path / "log") as service:
+    options = ["--connections", 40, "--header-seconds", 600, "--idle-seconds", 600]
+    with running(fitted, *options, log=tmp_path / "log") as service:
         crowd = silent(service.port, 300, sent)
-        started = time.monotonic()
         assert service.client.get("/healthz").status_code == 200
         assert still_answers(service, cat)
-        assert time.monotonic() - started < 10  # a fraction of a second on a quiet machine
+        assert any(map(is_waiting, crowd))  # so it was not their time limits that made room
         files = len(list(Path(f"/proc/{service.process.pid}/fd").iterdir()))
         for one in crowd:
             one.close()
@@ -302,8 +302,8 @@ def is_waiting(sock: socket.socket) -> bool:
     sock.setblocking(False)
     try:
         sock.recv(1, socket.MSG_PEEK)
-    except BlockingIOError:
-        return True
+    except OSError as error:  # or it was reset
+        return isinstance(error, BlockingIOError)
     return False
 
 

@@ -15,7 +15,7 @@ from yoro.sources.open import find_kind, need_torch
 NOT_CACHED = "its weights are not on this machine and would be downloaded; or give a file with ?weights=FILE"
 
 
-def why_unavailable(name: str, *, gradients: bool = False) -> str:
+def why_unavailable(name: str, gradients: bool = False) -> str:
     """Why a source cannot be opened; empty if it can. `gradients` says that a prompt is trained through it.
 
     >>> why_unavailable("embedded:lite0"), why_unavailable("onnx:absent.onnx")

@@ -135,12 +135,13 @@ TRAINED = ("vp", "ar", "attrvr", "dvp-cls", "dvp-cse", "autovp", "dga", "clip-bl
 
 @pytest.mark.torch
 @pytest.mark.parametrize(
-    "trained", [("vp", "attrvr", "dvp-cls"), pytest.param(TRAINED, marks=pytest.mark.long)], ids=["some", "all"]
+    "trained", [("vp", "attrvr"), pytest.param(TRAINED, marks=pytest.mark.long)], ids=["some", "all"]
 )
 def test_every_published_method_for_image_text_sources_runs(root: Path, tmp_path: Path, trained: tuple[str, ...]):
     pytest.importorskip("torch")
     options = {name: {"epochs": 1, "learning_rate": 1.0} for name in trained} | {"yoro-fp": {"epochs": 1}}
-    options["dvp-cls"] = {"epochs": 2, "prompts": 2}
+    if "dvp-cls" in trained:
+        options["dvp-cls"] = {"epochs": 2, "prompts": 2}
     plan = plan_of("yoro", "yoro-fp", "bdm-conditional", "tip-adapter", "carprt", *trained, "blm", method=options)
     said: list[str] = []
     tally = run_plan(plan, Results(tmp_path / "results"), RunSettings([root], tell=said.append))
@@ -150,7 +151,7 @@ def test_every_published_method_for_image_text_sources_runs(root: Path, tmp_path
     assert all(result.tested == 9 and result.fitted == 9 for result in found.values())
     assert {name for name, result in found.items() if result.selected_on == "validation"} == {*trained, "yoro-fp"}
     assert len(found["vp"].epochs) == 2  # before training, and after an epoch
-    assert len(found["dvp-cls"].epochs) == 2  # the first of the published epochs trains nothing
+    assert "dvp-cls" not in found or len(found["dvp-cls"].epochs) == 2  # the first published epoch trains nothing
     assert "sentences" in found["attrvr"].depends
     assert "sentences" not in found["vp"].depends
 

@@ -134,6 +134,7 @@ def test_shards_have_every_cell_once(computed: Path, tmp_path: Path):
     assert _numbers(tmp_path) == _numbers(computed)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell script")
 def test_the_scripts_for_schedulers_share_a_plan(computed: Path, tmp_path: Path):
     plan = tmp_path / "plan.toml"

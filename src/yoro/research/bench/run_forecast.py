@@ -6,6 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -80,8 +81,9 @@ def forecast(
     """
     speeds: Speeds = {} if anew else measured_speeds(plan, results)
     data = {name: _look(name, plan, results, roots) for name in plan.datasets}
+    lacks = cache(why_unavailable)  # hundreds of cells share a source
     checked: list[tuple[PlanEntry, State, str]] = [
-        (entry, "to run", "") if anew else (entry, *_state(entry, data[entry.dataset], results, roots))
+        (entry, "to run", "") if anew else (entry, *_state(entry, data[entry.dataset], results, roots, lacks))
         for entry in plan.entries()
     ]
     if measure is not None:
@@ -103,13 +105,15 @@ def forecast(
     return listed
 
 
-def _state(entry: PlanEntry, seen: _Seen, results: Results, roots: Sequence[Path]) -> tuple[State, str]:
+def _state(
+    entry: PlanEntry, seen: _Seen, results: Results, roots: Sequence[Path], lacks: Callable[[str, bool], str]
+) -> tuple[State, str]:
     """Whether a cell would run, and why it cannot or failed before."""
     known = results.of(entry.cell)
     if known and (seen.digest is None or any(result.depends.get("data") == seen.digest for result in known)):
         return "finished", ""
     absent = seen.problem or _missing_files(entry.cell, seen, roots)
-    source = why_unavailable(entry.cell.source, gradients=find_method(entry.cell.method).trains)
+    source = lacks(entry.cell.source, find_method(entry.cell.method).trains)
     if absent or source:
         return "no data" if absent else "no source", " ".join(filter(None, (absent, source)))
     return "data changed" if known else "to run", results.error(entry.cell) or ""
