@@ -295,3 +295,10 @@ def test_what_a_change_takes_follows_the_rule_of_the_model(place):
     assert [len(part) for part in to_change("update", place / "whole", "loo")[0]] == [12, 12]
     assert [len(part) for part in to_change("update", place / "whole", "validation")[0]] == [12]
     assert [len(part) for part in to_change("forget", place / "whole", 0.1)[0]] == [12, 12]
+
+
+def test_the_same_data_given_for_validation_is_their_own_split(place):
+    whole = str(place / "whole")
+    again, alone = (find_roles("refine", whole, val=val) for val in (whole, None))
+    assert again == alone
+    assert "others were given" not in " ".join(again.notes)

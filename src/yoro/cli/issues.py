@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from yoro.cli.arguments import Elsewhere, Images, ModelPath, given, list_format
 from yoro.cli.options import LABEL_FROM, JsonOptions, ReadingOptions, WriteOptions, shown
 from yoro.cli.output import (
+    MOST_ON_SCREEN,
     UsageError,
     change_model,
     has_browser,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from yoro.model.open_model import Change, OpenModel
 
-MOST_ON_SCREEN = 15  # issues printed on a terminal
 MOVED = ".moved"  # suffix of the journal of what a list moved
 REVIEW = "review"  # what --fix means without a list
 
@@ -185,10 +185,10 @@ def list_issues(
         say(note, output.quiet)
     rows = (_row(issue.row(), found.before if found else "") for issue in listed)
     if files.out is None and not output.as_json and sys.stdout.isatty():
-        print_text(_screen(list(rows)))
+        print_text(_screen(listed.headline(), list(rows)))
     else:
         write_rows(rows, kind, files.out)
-    say(listed.headline(), output.quiet)
+        say(listed.headline(), output.quiet)
     if files.html is not None:
         from yoro.reports.issues_page import issues_html
 
@@ -196,13 +196,14 @@ def list_issues(
     return listed.left_out.skipped
 
 
-def _screen(rows: list[dict[str, object]]) -> str:
+def _screen(headline: str, rows: list[dict[str, object]]) -> str:
     """For a terminal: what is worth a look, a line each, and where the rest is."""
     worth = [row for row in rows if row["issue"] != "hard photo"][:MOST_ON_SCREEN]
     lines = [f"{row['path']}  {row['issue']}: {row['like'] or row['proposed'] or ''}".rstrip(": ") for row in worth]
     if len(rows) > len(worth):
-        lines.append(f"... and {len(rows) - len(worth):,} more, mostly hard photos; --out issues.csv lists all.")
-    return "\n".join([*lines, "Review them on a page: add --fix."] if rows else ["Nothing found."])
+        left = f"... and {len(rows) - len(worth):,} more, mostly hard photos; " if worth else "To list them all: "
+        lines.append(f"{left}--out issues.csv{' lists all' if worth else ''}.")
+    return "\n".join([headline, *lines, *(["To review them on a page: --fix."] if rows else [])])
 
 
 def _row(row: dict[str, object], before: str) -> dict[str, object]:
