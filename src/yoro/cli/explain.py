@@ -133,7 +133,8 @@ def image_line(one: Explanation) -> str:
     from yoro.trust.explanations import strongest
 
     best, second = percent_text(one.probability), percent_text(one.second_probability)
-    like = ", ".join(_names(strongest(one.parts, FEW)[0]))
+    named = [part for part in one.parts if part.named and part.contributions.any()]
+    like = ", ".join(_names(strongest(named, FEW)[0])) if named else ""
     return f"{one.name}: {one.label} {best}, {one.second} {second}{like and f'; like {like}'}"
 
 

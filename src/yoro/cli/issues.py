@@ -17,6 +17,7 @@ from yoro.cli.output import (
     UsageError,
     change_model,
     has_browser,
+    interruptible,
     name_skipped,
     print_text,
     say,
@@ -114,7 +115,7 @@ def issues(
 
             webbrowser.open(wanted.html.absolute().as_uri())
         how = f"Look at {wanted.html}, enter relabel or remove in the column 'action' of {wanted.out}, then"
-        say(f"{how}: yoro issues --fix {shlex.quote(str(wanted.out))}", output.quiet)
+        say(f"{how}: yoro issues --fix {shlex.quote(str(wanted.out))}{_with(wanted.model)}", output.quiet)
     tell_skipped(skipped)
 
 
@@ -149,7 +150,8 @@ def _review(path: Path, wanted: IssueOptions, reading: ReadingOptions, output: W
 
     outcome = Outcome(lambda: told(_fix), lambda: told(_undo), _journal(path).is_file)
     port, browse = (8324 if wanted.port is None else wanted.port), has_browser()
-    open_review(path, outcome, port=port, browse=browse, tell=output.tell, log=say_tracebacks)
+    with interruptible(f"Decisions so far are in {path}."):
+        open_review(path, outcome, port=port, browse=browse, tell=output.tell, log=say_tracebacks)
 
 
 def _journal(reviewed: Path) -> Path:
@@ -212,6 +214,11 @@ def _row(row: dict[str, object], before: str) -> dict[str, object]:
     return {**row, **{key: name if Path(name).is_absolute() else before + name for key, name in paths.items()}}
 
 
+def _with(model: Path | None) -> str:
+    """The model in a command that is suggested."""
+    return f" --model {shlex.quote(str(model))}" if model else ""
+
+
 def _fix(reviewed: Path, model: Path | None, reading: ReadingOptions, output: WriteOptions) -> str:
     """Apply a reviewed list to the files and, if one is given, to a model; first to the model, which may refuse."""
     from yoro.data.moved_files import move_files, plan_moves, write_journal
@@ -220,8 +227,7 @@ def _fix(reviewed: Path, model: Path | None, reading: ReadingOptions, output: Wr
     wanted, journal = read_corrections(reviewed), _journal(reviewed)
     moves = plan_moves((one.file(reviewed), one.label, one.new) for one in wanted)
     output.check(journal)
-    with_model = f" --model {shlex.quote(str(model))}" if model else ""
-    back = f"To undo this: yoro issues --fix {shlex.quote(str(reviewed))} --undo{with_model}"
+    back = f"To undo this: yoro issues --fix {shlex.quote(str(reviewed))} --undo{_with(model)}"
     write_journal(journal, moves)
     try:
         if model is not None:
