@@ -5,12 +5,15 @@ import pty
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from child import finish
 from yoro.cli.app import main
-from yoro.cli.issues import MOST_ON_SCREEN, _screen
-from yoro.cli.output import interruptible
+from yoro.cli.explain import classes_screen
+from yoro.cli.issues import _screen
+from yoro.cli.output import MOST_ON_SCREEN, interruptible
+from yoro.trust.explanations import ClassReasons
 
 TALK = "from yoro.cli.output import passing\nfor name in ('first\\n', 'second', ''):\n    passing(name)"
 
@@ -72,8 +75,18 @@ def test_a_help_fills_its_paragraphs(capsys):
 def test_issues_fit_a_screen():
     rows = [{"path": f"{n}.jpg", "issue": "label", "proposed": "cat", "like": ""} for n in range(40)]
     hard = [{"path": "h.jpg", "issue": "hard photo", "proposed": "dog", "like": ""}] * 80
-    lines = _screen(rows + hard).splitlines()
-    assert lines[0] == "0.jpg  label: cat"
-    assert len(lines) == MOST_ON_SCREEN + 2
+    lines = _screen("About 40 wrong labels.", rows + hard).splitlines()
+    assert lines[:2] == ["About 40 wrong labels.", "0.jpg  label: cat"]
+    assert len(lines) == MOST_ON_SCREEN + 3
     assert "105 more" in lines[-2]
-    assert _screen([]) == "Nothing found."
+    assert _screen("80 hard photos.", hard).splitlines()[1] == "To list them all: --out issues.csv."
+    assert _screen("No clearly wrong label.", []) == "No clearly wrong label."
+
+
+def test_explained_classes_fit_a_screen():
+    strengths = np.array([1.0, 0.5, 0.0, -0.5])
+    reasons = [ClassReasons(f"class {n}", "logits", 1.0, strengths, ["gown", "apron", "sock", "jean"]) for n in range(40)]
+    lines = classes_screen(reasons).splitlines()
+    assert lines[0] == "class 0: like gown, apron; unlike jean"
+    assert len(lines) == MOST_ON_SCREEN + 1
+    assert lines[-1].startswith("... and 25 more. --class NAME")

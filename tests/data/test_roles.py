@@ -162,7 +162,7 @@ def test_without_a_test_split_the_validation_split_is_measured_on(place, tmp_pat
         shutil.copytree(place / "whole" / split, tmp_path / "two" / split)
     part, notes = to_measure(tmp_path / "two")
     assert {digest(example.image) for example in part} == contents(place / "whole" / "val")
-    assert "not used: 12 training images" in notes[0]
+    assert "the 12 training images are not used" in notes[0]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_refine_validates_on_the_validation_split_alone(place):
     roles = find_roles("refine", place / "plain", val=place / "other")
     assert {digest(example.image) for example in roles.val} == contents(place / "other" / "val")
     assert not roles.test
-    assert "not used: 12 training and 12 test images" in roles.notes[-1]
+    assert "the 12 training and 12 test images are not used" in roles.notes[-1]
     roles = find_roles("refine", place / "whole")
     assert {digest(example.image) for example in roles.train} == contents(place / "whole" / "train")
     assert "The 12 images of the test split are not used." in roles.notes
@@ -295,3 +295,10 @@ def test_what_a_change_takes_follows_the_rule_of_the_model(place):
     assert [len(part) for part in to_change("update", place / "whole", "loo")[0]] == [12, 12]
     assert [len(part) for part in to_change("update", place / "whole", "validation")[0]] == [12]
     assert [len(part) for part in to_change("forget", place / "whole", 0.1)[0]] == [12, 12]
+
+
+def test_the_same_data_given_for_validation_is_their_own_split(place):
+    whole = str(place / "whole")
+    again, alone = (find_roles("refine", whole, val=val) for val in (whole, None))
+    assert again == alone
+    assert "others were given" not in " ".join(again.notes)

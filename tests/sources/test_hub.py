@@ -240,7 +240,7 @@ def test_a_hub_that_cannot_be_reached_is_an_error_only_for_what_is_not_here(hub,
         SourceError, match=r"'README.md' of 'someone/network' is not on this machine: 127.0.0.1:9 cannot"
     ):
         hub_files(NAME, "main", ["README.md"])
-    with pytest.raises(SourceError, match=r"127.0.0.1:9 cannot be reached"):
+    with pytest.raises(SourceError, match=r"127.0.0.1:9 cannot be reached .* `yoro models` lists them"):
         hub_files("someone/else", "main", [FILE])
 
 

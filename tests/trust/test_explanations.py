@@ -219,7 +219,7 @@ def test_unnamed_responses_have_numbers(digits):
     classifier = yoro.fit((digits[0][:150], digits[1][:150]))
     one = classifier.explain(digits[0][200:201])[0]
     (best, value), *_ = strongest(one.parts, 1)[0]
-    assert best == f"logits {int(one.parts[0].contributions.argmax())}"
+    assert best == f"channel {int(one.parts[0].contributions.argmax())} of logits"
     assert value == one.parts[0].contributions.max()
     with pytest.raises(InputError, match=r"no class '.*Did you mean '1'"):
         classifier.explain_classes("11")

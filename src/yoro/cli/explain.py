@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from yoro.cli.arguments import ModelPath, Pictures, given
 from yoro.cli.options import ReadingOptions, ReportOptions, shown
-from yoro.cli.output import UsageError, print_json, print_text, say, tell_skipped, write_page
+from yoro.cli.output import MOST_ON_SCREEN, UsageError, print_json, print_text, say, tell_skipped, write_page
 from yoro.option import Option
 
 if TYPE_CHECKING:
     from yoro.model.open_model import OpenModel
     from yoro.trust.explanations import ClassReasons, Explanation
+
+WHOLE = 2  # classes or images that a terminal shows in full
+FEW = 3  # terms on each side of a line
 
 
 @shown()
@@ -74,6 +78,8 @@ def _explain_classes(classifier: OpenModel, wanted: ExplainOptions, output: Repo
         write_page(output.html, classes_html(reasons, classifier.model.origin.name, wanted.top), output.quiet)
     if output.as_json:
         print_json({"classes": [one.to_json(wanted.top) for one in reasons]})
+    elif sys.stdout.isatty() and len(reasons) > WHOLE:
+        print_text(classes_screen(reasons))
     else:
         print_text("\n\n".join(class_text(one, wanted.top) for one in reasons))
 
@@ -93,10 +99,12 @@ def _explain_images(
         cost = passes(wanted.occlusion, classifier.pipeline.layout.views)
         say(f"Each occlusion map takes {cost:,} forward passes.", output.quiet)
     page = ImagesPage(classifier, stream, wanted.top)
-    rows = []
+    rows, short = [], sys.stdout.isatty() and len(stream.pictures) > WHOLE
     for one in stream:
         if output.as_json:
             rows.append(one.to_json(wanted.top))
+        elif short:
+            print_text(image_line(one))
         else:
             print_text(("\n" if page.total else "") + image_text(one, wanted.top))
         page.add(one)
@@ -104,7 +112,34 @@ def _explain_images(
         write_page(output.html, page.html(), output.quiet)
     if output.as_json:
         print_json({"images": rows})
+    elif short:
+        say("'little' means that there is less of it. One image alone is shown in full; --html PAGE shows all.")
     tell_skipped(stream.answers.skipped)
+
+
+def classes_screen(reasons: Sequence[ClassReasons]) -> str:
+    """For a terminal: a line per class and layer."""
+    lines = []
+    for one in reasons[:MOST_ON_SCREEN]:
+        like, unlike = (", ".join(_names(side)) for side in (one.speaking_for(FEW), one.speaking_against(FEW)))
+        lines.append(f"{one.label}: like {like or 'nothing'}; unlike {unlike or 'nothing'}")
+    more = f"... and {len(reasons) - len(lines):,} more. " if len(reasons) > len(lines) else ""
+    return "\n".join([*lines, f"{more}--class NAME shows one in full, --html PAGE all."])
+
+
+def image_line(one: Explanation) -> str:
+    """For a terminal: a prediction, the second best, and what speaks for the first."""
+    from yoro.model.metrics import percent_text
+    from yoro.trust.explanations import strongest
+
+    best, second = percent_text(one.probability), percent_text(one.second_probability)
+    named = [part for part in one.parts if part.named and part.contributions.any()]
+    like = ", ".join(_names(strongest(named, FEW)[0])) if named else ""
+    return f"{one.name}: {one.label} {best}, {one.second} {second}{like and f'; like {like}'}"
+
+
+def _names(reasons: Sequence[tuple[str, float]]) -> list[str]:
+    return [name for name, _ in reasons]
 
 
 def class_text(reasons: ClassReasons, top: int) -> str:

@@ -13,9 +13,11 @@ from cyclopts import Parameter
 from yoro.cli.arguments import Elsewhere, Images, ModelPath, given, list_format
 from yoro.cli.options import LABEL_FROM, JsonOptions, ReadingOptions, WriteOptions, shown
 from yoro.cli.output import (
+    MOST_ON_SCREEN,
     UsageError,
     change_model,
     has_browser,
+    interruptible,
     name_skipped,
     print_text,
     say,
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
     from yoro.model.open_model import Change, OpenModel
 
-MOST_ON_SCREEN = 15  # issues printed on a terminal
 MOVED = ".moved"  # suffix of the journal of what a list moved
 REVIEW = "review"  # what --fix means without a list
 
@@ -114,7 +115,7 @@ def issues(
 
             webbrowser.open(wanted.html.absolute().as_uri())
         how = f"Look at {wanted.html}, enter relabel or remove in the column 'action' of {wanted.out}, then"
-        say(f"{how}: yoro issues --fix {shlex.quote(str(wanted.out))}", output.quiet)
+        say(f"{how}: yoro issues --fix {shlex.quote(str(wanted.out))}{_with(wanted.model)}", output.quiet)
     tell_skipped(skipped)
 
 
@@ -149,7 +150,8 @@ def _review(path: Path, wanted: IssueOptions, reading: ReadingOptions, output: W
 
     outcome = Outcome(lambda: told(_fix), lambda: told(_undo), _journal(path).is_file)
     port, browse = (8324 if wanted.port is None else wanted.port), has_browser()
-    open_review(path, outcome, port=port, browse=browse, tell=output.tell, log=say_tracebacks)
+    with interruptible(f"Decisions so far are in {path}."):
+        open_review(path, outcome, port=port, browse=browse, tell=output.tell, log=say_tracebacks)
 
 
 def _journal(reviewed: Path) -> Path:
@@ -185,10 +187,10 @@ def list_issues(
         say(note, output.quiet)
     rows = (_row(issue.row(), found.before if found else "") for issue in listed)
     if files.out is None and not output.as_json and sys.stdout.isatty():
-        print_text(_screen(list(rows)))
+        print_text(_screen(listed.headline(), list(rows)))
     else:
         write_rows(rows, kind, files.out)
-    say(listed.headline(), output.quiet)
+        say(listed.headline(), output.quiet)
     if files.html is not None:
         from yoro.reports.issues_page import issues_html
 
@@ -196,19 +198,25 @@ def list_issues(
     return listed.left_out.skipped
 
 
-def _screen(rows: list[dict[str, object]]) -> str:
+def _screen(headline: str, rows: list[dict[str, object]]) -> str:
     """For a terminal: what is worth a look, a line each, and where the rest is."""
     worth = [row for row in rows if row["issue"] != "hard photo"][:MOST_ON_SCREEN]
     lines = [f"{row['path']}  {row['issue']}: {row['like'] or row['proposed'] or ''}".rstrip(": ") for row in worth]
     if len(rows) > len(worth):
-        lines.append(f"... and {len(rows) - len(worth):,} more, mostly hard photos; --out issues.csv lists all.")
-    return "\n".join([*lines, "Review them on a page: add --fix."] if rows else ["Nothing found."])
+        left = f"... and {len(rows) - len(worth):,} more, mostly hard photos; " if worth else "To list them all: "
+        lines.append(f"{left}--out issues.csv{' lists all' if worth else ''}.")
+    return "\n".join([headline, *lines, *(["To review them on a page: --fix."] if rows else [])])
 
 
 def _row(row: dict[str, object], before: str) -> dict[str, object]:
     """A row with paths relative to the working directory."""
     paths = {key: str(row[key]) for key in ("path", "like") if row[key]}
     return {**row, **{key: name if Path(name).is_absolute() else before + name for key, name in paths.items()}}
+
+
+def _with(model: Path | None) -> str:
+    """The model in a command that is suggested."""
+    return f" --model {shlex.quote(str(model))}" if model else ""
 
 
 def _fix(reviewed: Path, model: Path | None, reading: ReadingOptions, output: WriteOptions) -> str:
@@ -219,8 +227,7 @@ def _fix(reviewed: Path, model: Path | None, reading: ReadingOptions, output: Wr
     wanted, journal = read_corrections(reviewed), _journal(reviewed)
     moves = plan_moves((one.file(reviewed), one.label, one.new) for one in wanted)
     output.check(journal)
-    with_model = f" --model {shlex.quote(str(model))}" if model else ""
-    back = f"To undo this: yoro issues --fix {shlex.quote(str(reviewed))} --undo{with_model}"
+    back = f"To undo this: yoro issues --fix {shlex.quote(str(reviewed))} --undo{_with(model)}"
     write_journal(journal, moves)
     try:
         if model is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from yoro.cli.options import LoadingOptions, PipelineOptions, QuietOption, shown
-from yoro.cli.output import UsageError, say_tracebacks
+from yoro.cli.output import UsageError, interruptible, say_tracebacks
 from yoro.environment import install
 from yoro.errors import InputError
 from yoro.option import Option
@@ -99,7 +99,8 @@ def label(
     work = options.work or goal.with_name(f"{goal.name}{SUFFIX}")
     if not work.exists():
         result.check(find(pile, labelled=False).examples)
-    with closing(open_session(work)) as session:
+    kept = f"Steps so far are in {work}; the same command resumes."
+    with interruptible(kept), closing(open_session(work)) as session:
         open_desk(session, result, port=options.port, browse=options.browse, tell=output.tell, log=say_tracebacks)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from yoro.cli.options import MovedOptions, WriteOptions
     from yoro.model.open_model import Change, OpenModel
 
+MOST_ON_SCREEN = 15  # lines of a list on a terminal
 MOST_SKIPPED = 20  # broken files named one by one
 
 
@@ -155,10 +156,9 @@ def change_model(
     target, quiet = out or path, output.quiet
     check_target(target, force=output.force or out is None)
     with locked(path, output.tell) if out is None else nullcontext():
-        classifier = moved.load(path)
-        before = classifier.model.statistics.total
-        unchanged = f"{path} is unchanged." if out is None else "Nothing was written."
-        with spoken_warnings(quiet), interruptible(unchanged):
+        with spoken_warnings(quiet), interruptible(f"{path} is unchanged." if out is None else "Nothing was written."):
+            classifier = moved.load(path)
+            before = classifier.model.statistics.total
             changed = change(classifier)
         classifier.save(target, force=output.force or out is None)
         if saved is not None:

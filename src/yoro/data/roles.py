@@ -98,7 +98,8 @@ def find_roles(
     given = {"val": val, "test": test}
     for role in ROLES:
         own = len(parts[role])
-        if given.get(role) is not None:
+        again = _is_place(data) and given.get(role) == data  # which has a split of its own
+        if given.get(role) is not None and not (own and again):
             if own:
                 notes.append(
                     f"The {counted(own, 'image')} of the data's own {CALLED[role]} split {_are(own)} not used: "
@@ -272,8 +273,8 @@ def _serving(role: str, data: object, known: Collection[str]) -> tuple[Part, lis
         )
     rest = [f"{len(part):,} {CALLED[split]}" for split, part in parts.items() if split != chosen and len(part)]
     if rest:
-        what = f"the {len(parts[chosen]):,} {CALLED[chosen]} images are taken to {PURPOSE[role]}"
-        notes.append(f"Of the data given, {what}; not used: {' and '.join(rest)} images.")
+        what = f"Using the {len(parts[chosen]):,} {CALLED[chosen]} images to {PURPOSE[role]}"
+        notes.append(f"{what}; the {' and '.join(rest)} images are not used.")
     return parts[chosen], notes
 
 

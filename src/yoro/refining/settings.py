@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from yoro.environment import install
-from yoro.errors import InputError, SourceError
+from yoro.errors import InputError, SourceError, counted
 from yoro.model.settings import PROTOCOLS, USUAL, Loading, Tell, check_choice, silence
 from yoro.option import Option
 
@@ -147,6 +147,6 @@ def prospects(images: int, epochs: int, batch_size: int) -> list[str]:
     updates = epochs * math.ceil(images / batch_size)
     if updates >= PROMISING:
         return []
-    few = f"A gain is unlikely: {images:,} images give only {updates:,} updates of the prompt in {epochs} epochs."
+    few = f"A gain is unlikely: {images:,} images give only {updates:,} updates of the prompt in {counted(epochs, 'epoch')}."
     cost = f"Refining takes about {PER_EPOCH * epochs} times as long as the fit; Ctrl-C keeps the best so far."
     return [f"{few} {cost}"]

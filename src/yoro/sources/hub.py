@@ -107,7 +107,8 @@ def find_revision(repository: str, revision: str, complete: Callable[[Revision],
         return _ask_revision(repository, revision)
     except HubAwayError as error:
         if known is None:
-            raise
+            here = "use a backbone that is here, such as embedded:lite0; `yoro models` lists them"
+            raise HubAwayError(f"{one_line(error)} Connect once to download {repository!r}, or {here}.") from None
         return replace(known, away=f": {one_line(error)}")
 
 

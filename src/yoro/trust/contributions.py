@@ -89,4 +89,4 @@ def _numbered(reading: Reading, source: ResponseSource | None) -> Terms:
     names = None if source is None else source.member(reading.network).class_names
     if reading.layer == LOGITS and names is not None and len(names) == reading.width:
         return Terms(reading.name, names, True)
-    return Terms(reading.name, [f"{reading.name} {j}" for j in range(reading.width)], False)
+    return Terms(reading.name, [f"channel {j} of {reading.name}" for j in range(reading.width)], False)
