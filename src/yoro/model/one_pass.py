@@ -331,11 +331,8 @@ def pile_notes(model: Model) -> list[str]:
     if pile is None:
         return []
     if chosen is None:
-        reason = (
-            "the paper's protocol has no use for them"
-            if model.protocol == "paper"
-            else ("not every labelled response is kept")
-        )
+        paper = model.protocol == "paper"
+        reason = "the paper's protocol has no use for them" if paper else "not every labelled response is kept"
         return [f"{counted(len(pile), 'unlabelled image')} not used: {reason}."]
     size = pile.nbytes / 1e6
     there = f"{counted(len(pile), 'unlabelled image')} ({size:.0f} MB in the model)"

@@ -22,7 +22,7 @@ from yoro.files.result_view import Result, Table
 from yoro.model.answers import Answers, log_answers
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation, Measure, refuse_strangers
-from yoro.model.model import LEFT_OUT, Model, Origin, Verb, difference
+from yoro.model.model import LEFT_OUT, Model, Verb, difference
 from yoro.model.one_pass import add_pile, gather, pile_notes, unlabelled_stream, waiting
 from yoro.model.pipeline import Pipeline, reopen_pipeline
 from yoro.model.priors import prior_shift
@@ -149,10 +149,8 @@ class OpenModel:
         self, data: object, *, prior: Prior | None = None, loading: Loading = USUAL, progress: bool = False
     ) -> AnswerStream:
         """Log probabilities of images without labels, or whose labels are not read."""
-        notes = self._check_readable(data)
-        read_by = self._model.origin if is_response_data(data) else self.answering
-        stream, found = unlabelled_stream(data, read_by, loading)
-        return AnswerStream(self._model, stream, [*notes, *found], progress=progress, prior=prior)
+        stream, notes = self._unlabelled(data, loading, whole=False)
+        return AnswerStream(self._model, stream, notes, progress=progress, prior=prior)
 
     def together(
         self, data: object, *, prior: Prior | None = None, loading: Loading = USUAL, progress: bool = False
@@ -161,15 +159,13 @@ class OpenModel:
 
         Returns the model that answers, which knows the images, and its answers. Their responses are held in memory.
         """
-        notes = self._check_readable(data)
-        stream, found = unlabelled_stream(data, self._read_by(data), loading)
+        stream, notes = self._unlabelled(data, loading)
         batches = list(stream.shown("reading", progress))
         with waiting("solving", progress):
             taught = self.with_unlabelled(batches)
         again = ResponseStream(lambda _: iter(batches), sum(map(len, batches)))
         again.skipped = stream.skipped
-        notes = [*notes, *found, *pile_notes(taught.model)]
-        return taught, AnswerStream(taught.model, again, notes, progress=False, prior=prior)
+        return taught, AnswerStream(taught.model, again, [*notes, *pile_notes(taught.model)], prior=prior)
 
     def with_unlabelled(self, batches: Sequence[ResponseBatch]) -> OpenModel:
         """A model that these unlabelled responses teach as well; this one stays as it is."""
@@ -232,18 +228,18 @@ class OpenModel:
         if data is None and unlabelled is None:
             raise InputError("Nothing to add. Give labelled data, or unlabelled ones (unlabelled=..., --unlabelled).")
         verb, data = self._verb("update"), joined(data, labels) if data is not None else None
-        odd = [note for one in (data, unlabelled) if one is not None for note in self._check_readable(one)]
+        odd = self._check_readable(data) if data is not None else []
+        pile, found = self._unlabelled(unlabelled, loading) if unlabelled is not None else (None, [])
         parts, notes = to_change("update", data, self._model.choice.asked, self.names) if data is not None else ([], [])
-        notes = [*odd, *notes]
+        notes = [*odd, *notes, *found]
         labels = {example.label or "" for part in parts if not isinstance(part, Rows) for example in part}
         words = self._described(labels, attributes)
         before = self._model.gathered
         gathered = before.copy()
         for part in parts:
             gather(gathered, self._stream(part, loading), progress=progress)
-        if unlabelled is not None:
-            stream, found = unlabelled_stream(unlabelled, self._read_by(unlabelled), loading)
-            notes += found + add_pile(gathered, stream, settings_of(self._model, gathered)[0], progress)
+        if pile is not None:
+            notes += add_pile(gathered, pile, settings_of(self._model, gathered)[0], progress)
         again = sum(before.contains(gathered.ledger.entries(start=len(before.ledger))))
         if again:
             notes.append(f"{counted(again, 'example')} already in the model, now counted twice.")
@@ -276,14 +272,14 @@ class OpenModel:
 
     def forget_unlabelled(self, data: object, *, loading: Loading = USUAL, progress: bool = False) -> Change:
         """Take unlabelled data back out, as if they had never been there; what was not there is passed over."""
-        verb, before, notes = self._verb("forget"), self._model, self._check_readable(data)
-        stream, found = unlabelled_stream(data, self._read_by(data), loading)
+        verb, before = self._verb("forget"), self._model
+        stream, notes = self._unlabelled(data, loading)
         gathered = before.gathered.copy()
         contents = [digest for batch in stream.shown("forgetting", progress) for digest in batch.digests]
         removed = gathered.remove_unlabelled(contents)
         gathered.skipped = stream.skipped
         absent = len(set(contents)) - len(removed)
-        notes += [*found, *([f"{counted(absent, 'image')} not among the unlabelled ones."] if absent else [])]
+        notes += [f"{counted(absent, 'image')} not among the unlabelled ones."] if absent else []
         verb = replace(verb, images=len(removed), more={"removed": digest_of(removed)})
         with waiting("solving", progress):
             change = self._settle(gathered, verb, notes)
@@ -373,9 +369,12 @@ class OpenModel:
             return []
         return [f"{data} does not say where its responses come from; assuming this model's backbone."]
 
-    def _read_by(self, data: object) -> Pipeline | Origin:
-        """What reads such data: the pipeline for images, nothing for responses."""
-        return self._model.origin if is_response_data(data) else self.pipeline
+    def _unlabelled(self, data: object, loading: Loading, *, whole: bool = True) -> tuple[ResponseStream, list[str]]:
+        """Responses to data without labels, whole or of the networks that answer alone, and notes for the user."""
+        notes = self._check_readable(data)
+        read_by = self._model.origin if is_response_data(data) else self.pipeline if whole else self.answering
+        stream, found = unlabelled_stream(data, read_by, loading)
+        return stream, [*notes, *found]
 
     def _stream(self, part: Part, loading: Loading) -> ResponseStream:
         return part.stream() if isinstance(part, Rows) else self.pipeline.stream(part, loading)

@@ -44,6 +44,7 @@ KINDS = {
     f"{kind}.safetensors": f"yoro-{kind}" for kind in ("mapping", "statistics", "reservoir", "pile", "prompt", "bank")
 }
 OWN = frozenset({"config.json", "README.md", BANK, *KINDS})  # other files in the folder are somebody else's
+PART = ("name", "weight", "shrinkage", "temperature", "candidates", "scores", "right")  # of one reading among several
 ATTEMPTS = 50  # at reading a model that is being replaced meanwhile
 
 
@@ -147,12 +148,10 @@ def _parts(model: Model) -> dict[str, tuple[Arrays, Json]]:
             {"kind": "yoro-statistics", "classes": list(model.statistics.classes), "digest_names": ledger_names},
         ),
     }
-    if model.reservoir is not None:
-        arrays, facts = model.reservoir.to_arrays()
-        parts["reservoir.safetensors"] = arrays, {"kind": "yoro-reservoir"} | facts
-    if model.gathered.pile is not None:
-        arrays, facts = model.gathered.pile.to_arrays()
-        parts["pile.safetensors"] = arrays, {"kind": "yoro-pile"} | facts
+    for kind, kept in (("reservoir", model.reservoir), ("pile", model.gathered.pile)):
+        if kept is not None:
+            arrays, facts = kept.to_arrays()
+            parts[f"{kind}.safetensors"] = arrays, {"kind": f"yoro-{kind}"} | facts
     if model.words is not None:
         parts["bank.safetensors"] = {"vectors": model.words.vectors}, {"kind": "yoro-bank"}
     if model.origin.prompt_arrays:
@@ -180,7 +179,7 @@ def _write_part(path: Path, arrays: Arrays, metadata: Json) -> str:
 
 
 def _config(model: Model, digests: dict[str, str]) -> Json:
-    counts = dict(zip(model.statistics.classes, model.statistics.counts.tolist(), strict=True))
+    choice, counts = model.choice, dict(zip(model.statistics.classes, model.statistics.counts.tolist(), strict=True))
     config: Json = {
         "format": _format(model),
         "classes": list(model.mapping.classes),
@@ -189,26 +188,26 @@ def _config(model: Model, digests: dict[str, str]) -> Json:
         **origin_table(model.origin),
         "prior": dict(model.prior) if not isinstance(model.prior, str) else model.prior,
         "protocol": model.protocol,
-        "shrinkage": model.choice.shrinkage,
+        "shrinkage": choice.shrinkage,
         "delta": model.delta,
         "selection": {
-            "rule": model.choice.rule,
-            "candidates": list(model.choice.candidates),
-            "scores": list(model.choice.scores),
-            **({"parts": [_part(part) for part in model.choice.parts]} if model.choice.parts else {}),
+            "rule": choice.rule,
+            "candidates": choice.candidates,
+            "scores": choice.scores,
+            **({"parts": [{key: getattr(part, key) for key in PART} for part in choice.parts]} if choice.parts else {}),
         },
-        "temperature": model.choice.temperature,
+        "temperature": choice.temperature,
         "history": model.history,
         "versions": {"yoro": __version__, "numpy": np.__version__},
         "digests": digests,
     }
     if model.integers:
         config["labels"] = "integers"
-    if model.choice.pile is not None:
-        config["pile"] = asdict(model.choice.pile)
+    if choice.pile is not None:
+        config["pile"] = asdict(choice.pile)
     if model.words is not None:
         config["bank"] = model.words.bank.facts() | {"scale": model.words.scale, "votes": model.words.votes}
-        config["alpha"] = model.choice.alpha
+        config["alpha"] = choice.alpha
     return config | {"digest": _config_digest(config)}
 
 
@@ -221,19 +220,6 @@ def _format(model: Model) -> int:
     if "readings" in model.origin.source or model.choice.parts:
         return 3
     return 1 if model.words is None else 2
-
-
-def _part(choice: Choice) -> Json:
-    """The choice of one reading among several."""
-    return {
-        "name": choice.name,
-        "weight": choice.weight,
-        "shrinkage": choice.shrinkage,
-        "temperature": choice.temperature,
-        "candidates": list(choice.candidates),
-        "scores": list(choice.scores),
-        "right": choice.right,
-    }
 
 
 def _config_digest(config: Json) -> str:
@@ -300,12 +286,10 @@ def _assemble(config: Json, parts: dict[str, tuple[Arrays, Json]]) -> Model:
     mapping = _mapping(parts["mapping.safetensors"][0], config)
     if mapping.width != statistics.width or mapping.classes != statistics.classes:
         raise InputError("mapping and statistics do not belong together.")
-    reservoir = None
-    if "reservoir.safetensors" in parts:
-        reservoir = Reservoir.from_arrays(*parts["reservoir.safetensors"], statistics.width)
-    pile = None
-    if "pile.safetensors" in parts:
-        pile = Reservoir.from_arrays(*parts["pile.safetensors"], statistics.width)
+    reservoir, pile = (
+        Reservoir.from_arrays(*parts[name], statistics.width) if name in parts else None
+        for name in ("reservoir.safetensors", "pile.safetensors")
+    )
     choice = _choice(config, statistics.layout if statistics.width else None)
     listed = len(ledger) > 0 or statistics.total == 0
     gathered = Gathered(statistics, ledger, reservoir, noting=listed, pile=pile)
