@@ -185,3 +185,17 @@ def test_gradients_that_overflow_are_skipped_and_the_scale_is_lowered():
     assert len(outcome.records) == 3
     assert torch.isfinite(training.prompt.program).all()
     assert training._scaler.get_scale() == 32768.0
+
+
+def test_a_pass_before_the_first_epoch_is_timed_and_images_are_decoded_once(monkeypatch):
+    from yoro.refining import images as labelled
+
+    decoded = []
+    real = labelled.decode_whole
+    monkeypatch.setattr(labelled, "decode_whole", lambda *a, **b: decoded.append(a) or real(*a, **b))
+    training, outcome = trained(32)
+    assert len(decoded) == 32 + 80  # training and validation images, once for both epochs
+    assert training.prepared == 0.0
+    training.gather(labelled.LabelledImages(digit_examples(0, 32), CLASSES, Geometry(32, reduced=False)))
+    assert training.prepared > 0.0
+    assert len(outcome.records) == 3

@@ -10,10 +10,9 @@ from concurrent.futures import Executor
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from yoro.data.geometry import Geometry, Looks, Size, View, shorter_to
-from yoro.refining.images import Codes, LabelledImages, Pixels
+from yoro.refining.images import Codes, LabelledImages, Order, Pixels
 
 AT_ONCE = 32  # images of a batch that are resized together: padded to the largest, they take 4 bytes a value
 
@@ -40,12 +39,7 @@ class DeviceImages:
         return len(self._images)
 
     def batches(
-        self,
-        batch_size: int,
-        *,
-        order: NDArray[np.intp] | None = None,
-        looks: Looks | None = None,
-        pool: Executor | None = None,
+        self, batch_size: int, *, order: Order = None, looks: Looks | None = None, pool: Executor | None = None
     ) -> Iterator[tuple[torch.Tensor, Codes]]:
         """As `LabelledImages.batches`."""
         for indices, images in self._images.whole_batches(batch_size, order, pool):

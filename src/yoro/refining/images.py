@@ -26,6 +26,7 @@ SHARE = 0.5  # of the free disk space that decoded images may take
 
 Pixels = NDArray[np.uint8]
 Codes = NDArray[np.int64]
+Order = NDArray[np.intp] | None  # indices of images; None: as they come
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,7 @@ class LabelledImages:
         return class_codes((example.label or "" for example in self.examples), self.classes).astype(np.int64)
 
     def batches(
-        self,
-        batch_size: int,
-        *,
-        order: NDArray[np.intp] | None = None,
-        looks: Looks | None = None,
-        pool: Executor | None = None,
+        self, batch_size: int, *, order: Order = None, looks: Looks | None = None, pool: Executor | None = None
     ) -> Iterator[tuple[Pixels, Codes]]:
         """Pixels (batch, side, side, 3) and class indices; an image that has become unreadable is an error.
 
@@ -85,7 +81,7 @@ class LabelledImages:
         return replace(self, examples=kept)
 
     def whole_batches(
-        self, batch_size: int, order: NDArray[np.intp] | None = None, pool: Executor | None = None
+        self, batch_size: int, order: Order = None, pool: Executor | None = None
     ) -> Iterator[tuple[NDArray[np.intp], list[Pixels]]]:
         """Indices of images, and every pixel (height, width, 3) of each."""
         return self._ahead(order, batch_size, self._whole, pool)
@@ -95,7 +91,7 @@ class LabelledImages:
         return decode_whole(example.image, self.geometry, name=example.name)
 
     def _ahead(
-        self, order: NDArray[np.intp] | None, batch_size: int, work: Callable[[int], Pixels], pool: Executor | None
+        self, order: Order, batch_size: int, work: Callable[[int], Pixels], pool: Executor | None
     ) -> Iterator[tuple[NDArray[np.intp], list[Pixels]]]:
         """The work on each image, in batches, done ahead in threads."""
         indices = np.arange(len(self)) if order is None else order

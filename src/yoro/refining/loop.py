@@ -66,6 +66,7 @@ class PromptTraining:
         self._piece = PIECE if self._in_lanes else recipe.batch_size
         self._trained = [*prompt.parameters(), *head.parameters()]
         self._best: Arrays = {}
+        self.prepared = 0.0  # seconds of passes before the first epoch
 
     def run(
         self,
@@ -116,7 +117,9 @@ class PromptTraining:
 
     def gather(self, images: LabelledImages) -> None:
         """Let the head learn from a forward pass over images seen as the training sees them, before the first epoch."""
+        started = time.perf_counter()
         self._gather(DeviceImages(images, self._device) if self._makes_views(images) else images, 0)
+        self.prepared += time.perf_counter() - started
 
     def _ready(self, images: LabelledImages) -> Images:
         """The images of a training of several epochs, decoded once."""

@@ -62,6 +62,9 @@ def test_a_dry_run_shows_both_geometries_where_methods_differ(tmp_path: Path):
         ("svhn", {}, (73257 - 7326, 7326, 26032)),
         ("cifar10", {"limit": {"train": 32, "val": 8, "test": 40}}, (320, 80, 400)),
         ("caltech101", {"shots": 100}, (4128, 400, 2465)),
+        ("dtd", {"shots": 16, "half": "base"}, (16 * 24, 4 * 24, 1692 // 2)),
+        ("dtd", {"examples": 1000}, (800, 200, 1692)),
+        ("digits", {"shots": 2, "pile": 50}, (2 * 10 + 50 * 10, 2 * 10, 539)),
     ],
 )
 def test_images_are_counted_by_what_is_known_of_a_dataset(

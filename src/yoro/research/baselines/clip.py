@@ -45,7 +45,7 @@ CANVAS = 224  # that widths are given for
 WATERMARK = 30 / CANVAS  # of the canvas
 STRONG = Augmentation(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), shorter_first=True)  # torchvision's own numbers
 WATERMARKED = ("vp", "blm", "blm+")
-UNAUGMENTED = ("blm", "blm+", "autovp")  # AutoVP's augmentation is not known, so there is none
+UNAUGMENTED = ("blm", "blm+", "autovp")  # as in their public code
 SEVERAL = "dvp-cls", "dvp-cse"
 
 

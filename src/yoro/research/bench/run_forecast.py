@@ -150,16 +150,21 @@ def _measured_now(
 
 def count_images(cell: BenchCell, dataset: BenchDataset) -> Counted:
     """Images of a cell, from the counts of the dataset."""
-    counts, inputs = dataset.counts, cell.inputs
-    train, val, test = (counts.get(split, 0) for split in ("train", "val", "test"))
+    inputs, share = cell.inputs, 2 if cell.inputs.half else 1
+    train, val, test = (dataset.counts.get(split, 0) // share for split in ("train", "val", "test"))
+    classes = -(-dataset.classes // share)
     if not val:
         val = round(HOLD_OUT * train)
         train -= val
+    whole = train
     if inputs.shots:
-        train = min(train, inputs.shots * dataset.classes)
-        val = min(val, min(inputs.shots, MOST_VALIDATION) * dataset.classes)
-    limits = {split: limit * dataset.classes for split, limit in inputs.limits().items()}
-    return Counted(*(min(n, limits.get(split, n)) for split, n in (("train", train), ("val", val), ("test", test))))
+        train = min(train, inputs.shots * classes)
+        val = min(val, min(inputs.shots, MOST_VALIDATION) * classes)
+    limits = {split: limit * classes for split, limit in inputs.limits().items()}
+    train, val, test = (min(n, limits.get(part, n)) for part, n in (("train", train), ("val", val), ("test", test)))
+    if inputs.examples:
+        train, val = min(train, inputs.examples - inputs.examples // 5), min(val, inputs.examples // 5)
+    return Counted(min(whole, train + (inputs.pile or 0) * classes), val, test)  # a pile is read like training images
 
 
 def training_cost(cell: BenchCell, counted: Counted, speed: Speed) -> float:

@@ -164,7 +164,7 @@ def _run_training(
     return CellFigures(
         correct,
         len(train),
-        sum(record.seconds for record in outcome.records),
+        training.prepared + sum(record.seconds for record in outcome.records),
         recipe.epochs * (2 if recipe.mapping_pass else 1) + 1,
         None if select == "test" else (best.correct, best.total),
         selected_on="test" if select == "test" else "validation",
