@@ -121,15 +121,11 @@ def fit_temperature(scores: Array, truth: NDArray[np.intp], weights: Array, star
     shifted = shifted[:, known]
     low, high = 1 / HOTTEST, 1 / COLDEST
     inverse = float(np.clip(1 / start, low, high))
-    odds, ones = np.empty_like(shifted), np.ones(shifted.shape[1])
     for _ in range(100):
-        np.exp(np.multiply(shifted, inverse, out=odds), out=odds)
-        sums = odds @ ones
-        odds *= shifted
-        expected = odds @ ones / sums
+        expected, spreads = _expected(shifted, inverse)
         slope = float(share @ expected) - wanted
         low, high = (low, inverse) if slope > 0 else (inverse, high)
-        curvature = float(share @ (np.einsum("ik,ik->i", odds, shifted) / sums - expected**2))
+        curvature = float(share @ spreads)
         newton = inverse - slope / curvature if curvature > 0 else np.inf
         if abs(newton - inverse) <= NEAR * inverse:
             return float(1 / newton)
@@ -138,6 +134,21 @@ def fit_temperature(scores: Array, truth: NDArray[np.intp], weights: Array, star
             break
         inverse = proposal
     return 1 / inverse
+
+
+def _expected(scores: Array, inverse: float) -> tuple[Array, Array]:
+    """Means and variances (n,) of the scores of a row under their softmax, in blocks of rows that stay in the cache."""
+    step, ones = max(MIN_ROWS, BLOCK // max(scores.shape[1], 1)), np.ones(scores.shape[1])
+    means, variances, room = np.empty(len(scores)), np.empty(len(scores)), np.empty((step, scores.shape[1]))
+    for start in range(0, len(scores), step):
+        part = scores[start : start + step]
+        rows, odds = slice(start, start + len(part)), room[: len(part)]
+        np.exp(np.multiply(part, inverse, out=odds), out=odds)
+        sums = odds @ ones
+        odds *= part
+        means[rows] = odds @ ones / sums
+        variances[rows] = np.einsum("ik,ik->i", odds, part) / sums - means[rows] ** 2
+    return means, variances
 
 
 def fit_blend(

@@ -185,32 +185,30 @@ class LeaveOneOut:
         """
         if not rough and self._last is not None and self._last[0] == rho:
             return self._last[1]
-        found = np.empty((len(self), len(self._counts)))
-        for part in self._blocks():
-            scores, _ = self._without(part, rho, rough=rough).of_members()
-            self._add_log_priors(scores, part)
-            found[part.place] = scores
-        start = len(self._singles)
-        for group in self._groups:
-            scores, _, counts = self._group(*group, rho, group[0])
-            found[start : start + len(scores)] = scores + log_prior(counts, self._classes, self._prior)
-            start += len(scores)
-        scored = Scored(found, self.truth, self.weights)
+        scored = Scored(self._found(rho, rough=rough)[0], self.truth, self.weights)
         if not rough:
             self._last = rho, scored
         return scored
 
     def distances(self, rho: float) -> Array:
         """Squared distances (m, classes) of every member to the class means, in the metric fitted without it."""
-        found, start = np.empty((len(self), len(self._counts))), len(self._singles)
+        scores, lengths = self._found(rho, priors=False)
+        return lengths[:, None] - 2 * scores
+
+    def _found(self, rho: float, *, rough: bool = False, priors: bool = True) -> tuple[Array, Array]:
+        """Scores (m, classes) of every member without it, and squared lengths (m,)."""
+        found, lengths, start = np.empty((len(self), len(self._counts))), np.empty(len(self)), len(self._singles)
         for part in self._blocks():
-            scores, lengths = self._without(part, rho).of_members()
-            found[part.place] = lengths[:, None] - 2 * scores
+            scores, lengths[part.place] = self._without(part, rho, rough=rough).of_members()
+            if priors:
+                self._add_log_priors(scores, part)
+            found[part.place] = scores
         for group in self._groups:
-            scores, lengths, _ = self._group(*group, rho, group[0])
-            found[start : start + len(scores)] = lengths[:, None] - 2 * scores
-            start += len(scores)
-        return found
+            mine = slice(start, start := start + len(group[1]))
+            found[mine], lengths[mine], counts = self._group(*group, rho, group[0])
+            if priors:
+                found[mine] += log_prior(counts, self._classes, self._prior)
+        return found, lengths
 
     def _blocks(self) -> list[_Singles]:
         rows = min(BLOCK, sample_size(len(self._counts)))
@@ -228,7 +226,8 @@ class LeaveOneOut:
         self._nodes, shares = self._metrics(trace, freedom, EXACT)
         self._rough_nodes, rough = self._metrics(trace, freedom, ROUGH)
         self.large = residuals.size * len(self._counts) > WORTH_ROUGH
-        single = residuals.astype(np.float32) if self.large else np.empty((len(truth), 0), dtype=np.float32)
+        self._unit = float(np.abs(residuals).max(initial=0.0)) or 1.0  # so that single precision has room
+        single = (residuals / self._unit if self.large else residuals[:, :0]).astype(np.float32)
         return _Singles(place, truth, residuals, count, unit, freedom, shares, rough, single)
 
     def _metrics(self, trace: Array, freedom: Array, error: float) -> tuple[Array, Array]:
@@ -282,14 +281,15 @@ class LeaveOneOut:
     ) -> tuple[Array, Array, Array]:
         """Products (b, classes) with the class means: of residuals, of the own mean, and of each with itself."""
         classes, own = np.unique(truth, return_inverse=True)
-        few = self._means[classes].astype(residuals.dtype, copy=False)
+        unit = self._unit if residuals.dtype == np.float32 else 1.0
+        few = (self._means[classes] / unit).astype(residuals.dtype, copy=False)
         rm, ym, mm = np.empty((3, len(truth), len(self._means)))
         for start in range(0, len(self._means), TOGETHER):
             columns = slice(start, start + TOGETHER)
             means = self._means[columns]
             weighted = inverses[:, None] * means  # (nodes, classes, rank)
             mm[:, columns] = shares @ np.einsum("jkr,kr->jk", weighted, means)
-            turned = weighted.reshape(-1, means.shape[1]).astype(residuals.dtype, copy=False).T
+            turned = (weighted * unit).reshape(-1, means.shape[1]).astype(residuals.dtype, copy=False).T
             for products, out in ((residuals @ turned, rm), ((few @ turned)[own], ym)):
                 each = products.reshape(len(truth), len(inverses), -1)
                 np.einsum("ij,ijk->ik", shares, each, out=out[:, columns])
