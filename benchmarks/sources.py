@@ -1,4 +1,4 @@
-"""Images a second of the embedded source, and of the same network in eager torch, with the ratio.
+"""Images a second of the embedded source, in 8-bit arithmetic, and of the same network in eager torch, with ratios.
 
 Run: python benchmarks/sources.py [--variant lite0] [--seconds 2] [--repeats 5]
 
@@ -70,18 +70,22 @@ def main() -> None:
     options = parser.parse_args()
     with_torch = all(importlib.util.find_spec(name) for name in ("torch", "efficientnet_lite_pytorch"))
     print(f"embedded:{options.variant}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, images a second")
-    print(f"{'threads':>7} {'batch':>6} {'embedded':>9} {'torch':>7} {'ratio':>6}")
+    print(f"{'threads':>7} {'batch':>6} {'embedded':>9} {'int8':>7} {'ratio':>6} {'torch':>7} {'ratio':>6}")
     for threads in THREADS:
         source = open_source(f"embedded:{options.variant}", threads=threads)
+        whole = open_source(f"embedded:{options.variant}?int8=yes", threads=threads)
         torch_respond = eager_torch(options.variant, threads) if with_torch else None
         for batch in BATCHES:
             images = photos(source.side, batch)
-            ours, theirs = [], []
+            ours, rounded, theirs = [], [], []
             for _ in range(options.repeats):
                 ours.append(rate(source.respond, images, options.seconds))
+                rounded.append(rate(whole.respond, images, options.seconds))
                 if torch_respond is not None:
                     theirs.append(rate(torch_respond, images, options.seconds))
+            gained = statistics.median(a / b for a, b in zip(rounded, ours, strict=True))
             row = f"{threads:>7} {batch:>6} {statistics.median(ours):>9.1f}"
+            row += f" {statistics.median(rounded):>7.1f} {gained:>6.2f}"
             if theirs:
                 ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
                 row += f" {statistics.median(theirs):>7.1f} {ratio:>6.2f}"

@@ -119,6 +119,15 @@ def test_the_protocol_s_transform_crops_to_192_within_a_frame_of_16(clip):
 
 
 @pytest.mark.torch
+def test_the_image_tower_alone_is_read_at_its_layers(clip, clip_folder, photos):
+    source = open_source(f"open_clip:local-dir:{clip_folder}?layers=yes", read="all")
+    assert not is_dual(source)
+    assert {"features", "class-100", "patches-100"} <= set(source.layout.names)
+    images = photos(source.side)
+    np.testing.assert_allclose(source.respond(images)[:, : clip.width], clip.respond(images), atol=1e-5)
+
+
+@pytest.mark.torch
 def test_weights_by_path_give_the_same_vectors(clip, clip_folder):
     import open_clip
 

@@ -311,3 +311,34 @@ def test_a_pair_of_a_hub_is_opened_as_the_folder_is_and_offline_afterwards(pair,
 def test_a_pair_is_in_the_catalogue_and_available(pair):
     assert any(row.name == "onnx:FOLDER" and row.installed for row in catalogue())
     assert why_unavailable(f"onnx:{pair}") == ""
+
+
+def assert_layers(source, pair, model, images):
+    """Tokens at the end of the tower, under its last norm; and the vectors of the pair, up to their length."""
+    import torch
+
+    assert not is_dual(source)
+    assert source.layout.names[0] == "features"
+    assert {"class-100", "patches-100"} <= set(source.layout.names)
+    parts = dict(zip(source.layout.names, source.layout.slices, strict=True))
+    found, tower = source.respond(images), model.visual
+    vectors = found[:, parts["features"]] / np.linalg.norm(found[:, parts["features"]], axis=1, keepdims=True)
+    np.testing.assert_allclose(vectors, pair.respond(images), atol=1e-5)
+    seen = []
+    hook = tower.transformer.register_forward_hook(lambda _, __, output: seen.append(tower.ln_post(output)))
+    with torch.no_grad():
+        pixels = torch.from_numpy(images.astype(np.float32) / 255).permute(0, 3, 1, 2)
+        mean, std = (torch.tensor(PREPROCESSING[key]).view(3, 1, 1) for key in ("image_mean", "image_std"))
+        model.encode_image((pixels - mean) / std)
+    hook.remove()
+    np.testing.assert_allclose(found[:, parts["class-100"]], seen[0][:, 0], atol=1e-4)
+    np.testing.assert_allclose(found[:, parts["patches-100"]], seen[0][:, 1:].mean(dim=1), atol=1e-4)
+
+
+def test_the_image_tower_alone_is_read_at_its_layers(pair, model, photos):
+    source = open_source(f"onnx:{pair}?layers=yes", read="all")
+    assert_layers(source, open_source(f"onnx:{pair}"), model, photos(64))
+    described = source.describe()
+    assert described["geometry"] == {"fit": "crop", "interpolation": "bicubic"}
+    with pytest.raises(SourceError, match="option 'layers' is 'yes', or left out"):
+        open_source(f"onnx:{pair}?layers=no")

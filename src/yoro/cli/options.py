@@ -135,7 +135,7 @@ class SentenceOptions(VotingOptions):
 class PresetFlags:
     """A preset by two switches."""
 
-    fast: Annotated[bool, Option("Faster, less accurate: fewer layers, smaller input.")] = False
+    fast: Annotated[bool, Option("Faster, less accurate: fewer layers, 8-bit arithmetic.")] = False
     best: Annotated[bool, Option("More accurate, slower: several networks, if they help.")] = False
 
     @property

@@ -222,7 +222,7 @@ class FitSettings:
         str,
         Option(
             '"fast" or "best", or "default" between them.',
-            '"fast" reads fewer layers of a smaller input (with another source: its features); "best" combines several '
+            '"fast" reads fewer layers in 8-bit arithmetic (of another source: its features); "best" combines several '
             "networks, those that are installed, and a larger input. Options given explicitly win. As options: "
             "--fast, --best.",
             python_only=True,

@@ -24,7 +24,7 @@ from yoro.sources import needs_consent
 
 PRESETS = {
     "yoro": ("default", "yoro fit: several layers, weighted by leave-one-out"),
-    "yoro-fast": ("fast", "yoro fit --fast: fewer layers, smaller input"),
+    "yoro-fast": ("fast", "yoro fit --fast: fewer layers, 8-bit arithmetic"),
     "yoro-best": ("best", "yoro fit --best: several networks, larger input"),
 }
 

@@ -117,6 +117,13 @@ def side_option(name: SourceName, default: int) -> int:
     return parse_side(name.options["side"], f"{name.text!r}: option 'side'") if "side" in name.options else default
 
 
+def layers_option(name: SourceName) -> bool:
+    """Whether the image tower of an image-text model is read alone, at its layers."""
+    if name.options.get("layers", "yes") != "yes":
+        raise SourceError(f"{name.text!r}: option 'layers' is 'yes', or left out.")
+    return "layers" in name.options
+
+
 def parse_number(text: str, where: str, low: float, high: float) -> float:
     """A number between two others, as an option of a source name or a graph's metadata has it."""
     try:

@@ -27,8 +27,8 @@ from yoro.files.reading import read_bounded, read_json
 from yoro.sources.graph_builder import GraphBuilder, rename_output, set_output
 from yoro.sources.hub_onnx import CONFIG, TEXT, TOKENIZER, VISION
 from yoro.sources.minilm import encode_tokens
-from yoro.sources.names import SourceName, check_options, parse_number
-from yoro.sources.onnx_file import OnnxFile, OnnxFileSource, load_graph, open_onnx
+from yoro.sources.names import SourceName, check_options, layers_option, parse_number
+from yoro.sources.onnx_file import OnnxFile, OnnxFileSource, load_graph, open_file, open_onnx
 from yoro.sources.preprocessing_file import FILE, read_preprocessing
 from yoro.sources.protocol import IdentifiedSource, Identity, Images, Reading, Responses, check_responses
 from yoro.sources.runtime import first_line, open_session
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import onnxruntime
     from tokenizers import Tokenizer
 
-OPTIONS = ("scale",)
+OPTIONS = ("scale", "layers")
 UNTRAINED_SCALE = 2.6592  # where every CLIP begins: configurations of trained ones still say it
 MOST_SCALE = 100.0  # which training holds it to, and which released models reach
 LENGTHS = {"clip": 77, "siglip": 64}  # tokens, where a configuration leaves out what is usual
@@ -162,8 +162,8 @@ def open_file_or_folder(name: SourceName, read: Reading, threads: int | None) ->
     return open_pair(folder, name, read, threads) if folder.is_dir() else open_onnx(name, read, threads)
 
 
-def open_pair(folder: Path, name: SourceName, read: Reading, threads: int | None) -> OnnxPairSource:
-    """The image-text model in a folder; the name gives the options, and is recorded."""
+def open_pair(folder: Path, name: SourceName, read: Reading, threads: int | None) -> OnnxFileSource | OnnxPairSource:
+    """The image-text model in a folder, or with `?layers=yes` its image tower alone; the name is recorded."""
     check_options(name, OPTIONS)
     if importlib.util.find_spec("tokenizers") is None:
         raise SourceError(f"{name.text!r} needs the package tokenizers: {install('clip-onnx')}.")
@@ -183,20 +183,27 @@ def open_pair(folder: Path, name: SourceName, read: Reading, threads: int | None
         raise SourceError(f"{name.text!r} is not a usable image-text model: {one_line(error)[:200]}") from error
 
 
-def _read_pair(folder: Path, graphs: Path, name: SourceName, read: Reading, threads: int | None) -> OnnxPairSource:
+def _read_pair(
+    folder: Path, graphs: Path, name: SourceName, read: Reading, threads: int | None
+) -> OnnxFileSource | OnnxPairSource:
     config = _table(read_json(folder / CONFIG, limits.HUB_SMALL_FILE_BYTES), name)
     prepared = read_preprocessing(folder / FILE)
     if prepared is None or prepared.channels != "rgb":
         raise SourceError(f"{name.text!r}: {FILE} asks for images of an unsupported kind.")
-    vision, _ = load_graph(OnnxFile(graphs / VISION), name)
-    text, text_digest = load_graph(OnnxFile(graphs / TEXT), name)
-    for part, graph, file in (("vision_config", vision, VISION), ("text_config", text, TEXT)):
-        _check_activation(graph, _part(config, part).get("hidden_act"), file, name)
+    tower = OnnxFile(graphs / VISION, fit=prepared.fit, interpolation=prepared.interpolation)
+    vision, _ = load_graph(tower, name)
+    _check_activation(vision, _part(config, "vision_config").get("hidden_act"), VISION, name)
     options = {
         "mean": ",".join(map(repr, prepared.mean)), "std": ",".join(map(repr, prepared.std)), "layout": "nchw",
         "side": str(prepared.side), "output": _embedding(vision, "image_embeds", VISION, config, name.text),
     }  # fmt: skip
-    images = open_onnx(SourceName(name.text, name.prefix, str(graphs / VISION), options), read, threads)
+    alone = layers_option(name)
+    given = SourceName(name.text, name.prefix, str(graphs / VISION), options)
+    images = open_file(tower, given, "features" if alone else read, threads)
+    if alone:
+        return images
+    text, text_digest = load_graph(OnnxFile(graphs / TEXT), name)
+    _check_activation(text, _part(config, "text_config").get("hidden_act"), TEXT, name)
     texts = TextTower(text, folder, config, name.text)
     scale, notes = _logit_scale(name, config, (vision, text))
     facts = [images.describe()["digest"], text_digest, hashlib.sha256(read_tokenizer(folder)).hexdigest()]

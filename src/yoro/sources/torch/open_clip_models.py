@@ -23,7 +23,7 @@ from open_clip.pretrained import get_pretrained_cfg
 from open_clip.transformer import QuickGELU
 
 from yoro.errors import InputError, SourceError, did_you_mean, one_line
-from yoro.sources.names import SourceName, check_options, side_option
+from yoro.sources.names import SourceName, check_options, layers_option, side_option
 from yoro.sources.protocol import IdentifiedSource, Identity, Images, Reading, Responses, as_colour, check_responses
 from yoro.sources.torch.export import quiet_logging
 from yoro.sources.torch.network import Network, State, state_digest
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from yoro.sources.runtime import GraphSource
     from yoro.sources.torch.network import TorchSource
 
-OPTIONS = ("weights", "side")
+OPTIONS = ("weights", "side", "layers")
 FOLDER_CONFIG = "open_clip_config.json"
 HUB = re.compile(r"hf[-_]|pretrained': (?!False)")  # in a configuration
 OPENAI = frozenset({"input_resolution", "context_length", "vocab_size"})  # numbers that OpenAI keeps beside weights
@@ -118,12 +118,14 @@ def open_clip_network(name: SourceName, read: Reading) -> Network:
         raise SourceError(f"{name.text!r} takes images of side {side}; remove side={name.options['side']}.")
     mean, std = (as_colour(transform[key]) for key in ("mean", "std"))
     licence = LICENCES.get(name.rest.partition("/")[2])
+    alone = layers_option(name)
+    read = "features" if alone else read
     identity = Identity(name.text, read, side, mean, std, _digest(model), licence, fit=fit, interpolation=interpolation)
 
     def with_texts(images: TorchSource | GraphSource, device: str) -> OpenClipSource:
         return OpenClipSource(images, model, _tokenizer(name), device)
 
-    return Network(ImageTower(model), identity, None, with_texts)
+    return Network(ImageTower(model), identity, None, None if alone else with_texts)
 
 
 def asks_hub(rest: str) -> bool:
