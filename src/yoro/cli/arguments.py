@@ -11,10 +11,13 @@ from cyclopts import Parameter
 from yoro.cli.options import LABEL_FROM
 from yoro.cli.output import UsageError, say
 
-KINDS = "Folders, archives (.zip, .tar), lists (.csv, .jsonl), Parquet, WebDataset or URLs of images"
+KINDS = "Folders, archives, lists (.csv, .jsonl), Parquet, WebDataset or URLs of images"
 Data = Annotated[str, Parameter(name="DATA", help=f"{KINDS}.")]
 Images = Annotated[str, Parameter(name="DATA", help=f"{KINDS}, or responses (.npz).")]
-Pictures = Annotated[str, Parameter(name="IMAGES", help=f"Images; {KINDS[0].lower()}{KINDS[1:]}, or responses (.npz).")]
+Pictures = Annotated[
+    str,
+    Parameter(name="IMAGES", help="Images, folders, archives, lists, Parquet, WebDataset, URLs, or responses (.npz)."),
+]
 ModelPath = Annotated[Path, Parameter(help="A saved model.", name="M.yoro")]
 Out = Annotated[Path, Parameter(metavar="M.yoro", help="Where to write the model.")]
 Elsewhere = Annotated[

@@ -124,9 +124,8 @@ def draw(
     given = bank if bank in BUILT_IN else _open(bank, wanted)
     made, notes = make_bank(wanted or list(given), given, each=options.sentences, seed=options.seed)
     _write(out, {name: list(items) for name, items in made.sentences.items()})
-    for note in notes:
-        say(note, output.quiet)
-    say(f"{out}: {counted(len(made.classes), 'class')}, {counted(len(made.flat()[0]), 'sentence')}.", output.quiet)
+    output.tell(*notes)
+    output.tell(f"{out}: {counted(len(made.classes), 'class')}, {counted(len(made.flat()[0]), 'sentence')}.")
 
 
 @app.command
@@ -153,12 +152,12 @@ def ask(
     def keep(name: str, answers: list[str]) -> None:
         bank[name] = answers
         _write(out, bank)
-        say(f"{name}: {len(answers)} sentences.", output.quiet)
+        output.tell(f"{name}: {len(answers)} sentences.")
 
     rest = [name for name in wanted if name not in bank]
     key = os.environ.get(options.key_from)
     ask_sentences(rest, url=url, model=model, key=key, task=options.task, each=options.sentences, done=keep)
-    say(f"{out}: {counted(len(bank), 'class')}.", output.quiet)
+    output.tell(f"{out}: {counted(len(bank), 'class')}.")
 
 
 def _open(bank: str, classes: list[str]) -> dict[str, list[str]]:

@@ -195,8 +195,7 @@ def table(
             print_text(shown.rstrip("\n"))
         else:
             write_file(out, shown.encode())
-    for sentence in [*sentences, *_counts(found)]:
-        say(sentence, output.quiet)
+    output.tell(*sentences, *_counts(found))
 
 
 @app.command
@@ -244,8 +243,8 @@ def measure(
             f"{name}: {1 / speed.forward:,.0f} images per second forward, {1 / (speed.training or 1):,.0f} trained"
         )
     for name, why in missing.items():
-        say(f"{name} was not measured: {why}", output.quiet)
-    say(f"{out}: the rates of {len(found)} of {len(cells)} backbones.", output.quiet)
+        output.tell(f"{name} was not measured: {why}")
+    output.tell(f"{out}: the rates of {len(found)} of {len(cells)} backbones.")
 
 
 @app.command

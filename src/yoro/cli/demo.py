@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from yoro.cli.options import WriteOptions
-from yoro.cli.output import print_text, say
+from yoro.cli.output import print_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +68,7 @@ def demo(
     """Fit photographs and digits, compare with logistic regression."""
     if not output.force:
         output.check(out)
-    say("Reading pieces of photographs, then 1,797 handwritten digits ...", output.quiet)
+    output.tell("Reading pieces of photographs, then 1,797 handwritten digits ...")
     print_text(text(demonstrate(out, progress=not output.quiet), out))
 
 

@@ -104,11 +104,11 @@ def batch(
     images = (endpoint.sendable(canvas) for canvas in canvases(pipeline, found.examples, loading))
     files = write_lines(request_lines(endpoint, images), out, wanted.most_lines, wanted.most_megabytes * MB)
     for path, count in files:
-        say(f"{path}: {counted(count, 'request')}.", output.quiet)
+        output.tell(f"{path}: {counted(count, 'request')}.")
     if not files:
-        say("Nothing to write: every image has an answer already.", output.quiet)
+        output.tell("Nothing to write: every image has an answer already.")
     elif endpoint.config.price is not None:
-        say("The price in the description is that of single calls; batches often cost half.", output.quiet)
+        output.tell("The price in the description is that of single calls; batches often cost half.")
 
 
 @app.command
@@ -132,7 +132,7 @@ def take(
         taken = take_answers(endpoint, path)
         wrong += taken.wrong
         known = f", {taken.known:,} already known" if taken.known else ""
-        say(f"{path}: {counted(taken.new, 'answer')} imported{known}.", output.quiet)
+        output.tell(f"{path}: {counted(taken.new, 'answer')} imported{known}.")
     for sentence in wrong[:MOST_WRONG]:
         say(f"Ignored: {sentence}")
     if wrong:

@@ -93,11 +93,10 @@ def _explain_images(
 
     asked = ExplanationRequest(wanted.near, wanted.data, wanted.occlusion)
     stream = ExplanationStream(classifier, data, asked, loading=reading, progress=not output.quiet)
-    for note in stream.answers.notes:
-        say(note, output.quiet)
+    output.tell(*stream.answers.notes)
     if wanted.occlusion:
         cost = passes(wanted.occlusion, classifier.pipeline.layout.views)
-        say(f"Each occlusion map takes {cost:,} forward passes.", output.quiet)
+        output.tell(f"Each occlusion map takes {cost:,} forward passes.")
     page = ImagesPage(classifier, stream, wanted.top)
     rows, short = [], sys.stdout.isatty() and len(stream.pictures) > WHOLE
     for one in stream:

@@ -40,7 +40,7 @@ class FitData:
     val: Annotated[str | None, Option("Validation data.", metavar="DATA", expert=True)] = None
     unlabelled: Annotated[
         str | None,
-        Option("Unlabelled images or responses to learn from as well, if they help.", metavar="DATA"),
+        Option("Unlabelled images to learn from as well, if they help.", metavar="DATA"),
     ] = None
     label_from: Annotated[str | None, LABEL_FROM] = None
     classes: Annotated[
@@ -53,7 +53,7 @@ class FitData:
     dry_run: Annotated[bool, DRY_RUN] = False
     verbose: Annotated[
         bool,
-        Option("Also print layers, shrinkage, temperature, confusions, time and memory.", flags=("--verbose", "-v")),
+        Option("Also print layers, shrinkage, confusions, time, memory.", flags=("--verbose", "-v")),
     ] = False
 
 
@@ -125,14 +125,13 @@ def finish(
         classifier.drop_reservoir()
     classifier.save(out, force=output.force or replace)
     more = [details(classifier), *closing_lines(classifier.model, left_out)] if taken.verbose else []
-    for line in (*result_lines(classifier, left_out, out), *more):
-        say(line, output.quiet)
+    output.tell(*result_lines(classifier, left_out, out), *more)
     for doubt in outcome.doubts:
-        say(f"Warning: {doubt}", output.quiet)
+        output.tell(f"Warning: {doubt}")
     if output.html is not None and page is not None:
         write_page(output.html, page, output.quiet)
     elif output.html is not None:
-        say("No report written: too few images for a leave-one-out estimate.", output.quiet)
+        output.tell("No report written: too few images for a leave-one-out estimate.")
     return left_out
 
 

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from yoro.cli.arguments import Images, ModelPath, given
 from yoro.cli.issues import IssueFiles, list_issues
 from yoro.cli.options import JsonOptions, MovedOptions, ReadingOptions, WriteOptions, shown
-from yoro.cli.output import UsageError, print_json, print_text, say, tell_skipped
+from yoro.cli.output import UsageError, print_json, print_text, tell_skipped
 from yoro.cli.stats import STATS, show_shard
 from yoro.errors import counted
 from yoro.option import Option
@@ -73,7 +73,7 @@ def inspect(
     from yoro.model.store import read_model
 
     if issues.issues:
-        say("Note: `yoro inspect --issues` is now `yoro issues DATA --model M.yoro`.", output.quiet)
+        output.tell("Note: `yoro inspect --issues` is now `yoro issues DATA --model M.yoro`.")
         output.check(issues.out, issues.html)
         files = IssueFiles(issues.out, issues.html)
         tell_skipped(list_issues(reading.load(model), given(data), files, reading, output))
@@ -88,7 +88,7 @@ def inspect(
     content = read_model(model)
     if drawing.prompt is not None:
         draw(content, drawing.prompt, output)
-        say(f"Visual prompt drawn in {drawing.prompt}", output.quiet)
+        output.tell(f"Visual prompt drawn in {drawing.prompt}")
         if not output.as_json:
             return
     if output.as_json:
@@ -131,17 +131,16 @@ def export(
         graph, difference = checked_export(classifier)
         write_file(onnx, graph)
         size = len(graph) / 1e6
-        say(f"{onnx}: {size:.1f} MB; probabilities equal those of `predict` within {difference:.1g}.", output.quiet)
+        output.tell(f"{onnx}: {size:.1f} MB; probabilities equal those of `predict` within {difference:.1g}.")
     if web is not None:
         made = export_web(classifier, web, engine, force=output.force)
         equal = f"probabilities equal those of `predict` within {made.difference:.1g}"
-        say(f"{web}: {made.size / 1e6:.1f} MB; {equal}.", output.quiet)
+        output.tell(f"{web}: {made.size / 1e6:.1f} MB; {equal}.")
         if not made.unknown:
-            say(
+            output.tell(
                 "The page cannot reject out-of-distribution images: this model keeps too few individual responses.",
-                output.quiet,
             )
-        say(f"To view it: python -m http.server --directory {shlex.quote(str(web))}", output.quiet)
+        output.tell(f"To view it: python -m http.server --directory {shlex.quote(str(web))}")
 
 
 def draw(model: Model, file: Path, output: WriteOptions) -> None:

@@ -20,7 +20,6 @@ from yoro.cli.output import (
     interruptible,
     name_skipped,
     print_text,
-    say,
     say_tracebacks,
     spoken_warnings,
     tell_skipped,
@@ -44,9 +43,7 @@ REVIEW = "review"  # what --fix means without a list
 class IssueFiles:
     """Where issues are written."""
 
-    out: Annotated[
-        Path | None, Option("Write the list to a .csv, .json or .jsonl file instead of stdout.", metavar="LIST")
-    ] = None
+    out: Annotated[Path | None, Option("Write the list to a .csv, .json or .jsonl file.", metavar="LIST")] = None
     html: Annotated[Path | None, Option("Also write a page with thumbnails.", metavar="PAGE")] = None
 
 
@@ -58,7 +55,7 @@ class IssueOptions(IssueFiles):
     model: Annotated[Path | None, Option("Use a saved model instead of fitting one.", metavar="M.yoro")] = None
     fix: Annotated[
         str | None,
-        Option("Review the issues on a page; with a reviewed LIST: move the files.", metavar="[LIST]"),
+        Option("Review on a page; with a reviewed LIST: move the files.", metavar="[LIST]"),
     ] = None
     port: Annotated[
         int | None,
@@ -80,17 +77,15 @@ def issues(
 ) -> None:
     """Find wrong labels, outliers and duplicates; --fix corrects them.
 
-    Each image is judged by a model without it: one that is fitted for this, or that of --model.
-
-    --fix opens a page on which you accept or keep what is proposed; every decision is saved in issues.csv. Applied,
-    files move to the folder of their new class, or aside into .yoro-removed, and the model of --model changes alike.
-    Without a browser, enter relabel or remove in the column 'action' and give that list: --fix issues.csv.
+    Each image is judged by a model that was fitted without it. --fix opens a page on which you accept or keep what is
+    proposed; files then move to the folder of their new class, or aside into .yoro-removed, and the model of --model
+    changes alike. Without a browser: enter relabel or remove in the column 'action' of the list, then --fix LIST.
     """
     if wanted.undo and wanted.fix in (None, REVIEW):
         raise UsageError("--undo goes with --fix LIST.")
     if wanted.fix not in (None, REVIEW):
         told = (_undo if wanted.undo else _fix)(Path(wanted.fix), wanted.model, reading, output)
-        say(told, output.quiet)
+        output.tell(told)
         return
     page = wanted.fix is not None and _is_interactive(wanted, output)
     if wanted.fix:
@@ -99,7 +94,7 @@ def issues(
         wanted = replace(wanted, html=wanted.html or Path("issues.html"))
     skipped: Sequence[tuple[str, str]] = ()
     if page and wanted.out is not None and wanted.out.is_file() and not output.force:
-        say(f"Resuming {wanted.out}; --force searches again.", output.quiet)
+        output.tell(f"Resuming {wanted.out}; --force searches again.")
     else:
         output.check(wanted.out, wanted.html)
         look = given(data, wanted.label_from)
@@ -115,7 +110,7 @@ def issues(
 
             webbrowser.open(wanted.html.absolute().as_uri())
         how = f"Look at {wanted.html}, enter relabel or remove in the column 'action' of {wanted.out}, then"
-        say(f"{how}: yoro issues --fix {shlex.quote(str(wanted.out))}{_with(wanted.model)}", output.quiet)
+        output.tell(f"{how}: yoro issues --fix {shlex.quote(str(wanted.out))}{_with(wanted.model)}")
     tell_skipped(skipped)
 
 
@@ -129,7 +124,7 @@ def _is_interactive(wanted: IssueOptions, output: WriteOptions) -> bool:
         told = f"The interactive page needs {error.name}: {install('serve')}."
         if wanted.port is not None:
             raise InputError(told) from None
-        say(f"Note: {told}", output.quiet)
+        output.tell(f"Note: {told}")
         return False
     return True
 
@@ -140,12 +135,12 @@ def _review(path: Path, wanted: IssueOptions, reading: ReadingOptions, output: W
     from yoro.desk.review_app import open_review
 
     if not path.stat().st_size:
-        say("There is nothing to review.", output.quiet)
+        output.tell("There is nothing to review.")
         return
 
     def told(change: Callable[[Path, Path | None, ReadingOptions, WriteOptions], str]) -> str:
         said = change(path, wanted.model, reading, output)
-        say(said, output.quiet)
+        output.tell(said)
         return said
 
     outcome = Outcome(lambda: told(_fix), lambda: told(_undo), _journal(path).is_file)
@@ -183,14 +178,13 @@ def list_issues(
     kind = "json" if output.as_json else list_format(files.out)
     found = None if is_response_data(data) else find(data, known=classifier.names)
     listed = find_issues(classifier, found or data, loading=reading, progress=not output.quiet)
-    for note in listed.left_out.notes:
-        say(note, output.quiet)
+    output.tell(*listed.left_out.notes)
     rows = (_row(issue.row(), found.before if found else "") for issue in listed)
     if files.out is None and not output.as_json and sys.stdout.isatty():
         print_text(_screen(listed.headline(), list(rows)))
     else:
         write_rows(rows, kind, files.out)
-        say(listed.headline(), output.quiet)
+        output.tell(listed.headline())
     if files.html is not None:
         from yoro.reports.issues_page import issues_html
 
@@ -251,10 +245,10 @@ def _undo(reviewed: Path, model: Path | None, reading: ReadingOptions, output: W
         _mend(model, changed, None, "", reading, output)
         changed.unlink()
     elif changed.is_file():
-        say(f"Note: a model was changed too; undo that with `yoro clean M.yoro {changed}`.", output.quiet)
+        output.tell(f"Note: a model was changed too; undo that with `yoro clean M.yoro {changed}`.")
     count, left = undo_moves(_journal(reviewed))
     for name in left:
-        say(f"Not found, so not moved back: {name}", output.quiet)
+        output.tell(f"Not found, so not moved back: {name}")
     return f"{counted(count, 'file')} moved back."
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from yoro.cli.options import OPTIONS, JsonOption, JsonOptions, shown
-from yoro.cli.output import print_json, print_text, say
+from yoro.cli.output import print_json, print_text
 from yoro.errors import InputError, counted
 from yoro.option import Option
 
@@ -117,8 +117,8 @@ def add(
     elif not output.quiet:
         print_text(_text(trial))
     for warning in trial.warnings:
-        say(f"Warning: {warning}", output.quiet)
-    say(f"Added. To use it: yoro fit photos/ --out mine.yoro --source {name}", output.quiet)
+        output.tell(f"Warning: {warning}")
+    output.tell(f"Added. To use it: yoro fit photos/ --out mine.yoro --source {name}")
 
 
 @app.command

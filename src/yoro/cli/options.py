@@ -89,7 +89,7 @@ class ClusterOptions(ClusterSettings):
 class RayOptions(ClusterOptions):
     """The same for verbs that can resume on Ray only."""
 
-    resume: Annotated[bool, Option("With --ray: resume an interrupted run.")] = False
+    resume: Annotated[bool, Option("With --ray: resume an interrupted run.", expert=True)] = False
 
 
 @shown()
@@ -167,9 +167,7 @@ class FitOptions(FitSettings, PresetFlags):
 class MovedOptions:
     """Where the backbone of a saved model is."""
 
-    source: Annotated[
-        str | None, Option("Location of the backbone, if it moved or is a Python callable.", metavar="S")
-    ] = None
+    source: Annotated[str | None, Option("Where the backbone is, if it moved or is a callable.", metavar="S")] = None
     device: Annotated[str, SHARED["device"]] = PipelineSettings.device
     budget: Annotated[int | None, SHARED["budget"]] = PipelineSettings.budget
 
@@ -200,10 +198,10 @@ class QuietOption:
 
     quiet: Annotated[bool, Option("Print nothing but errors.", flags=("--quiet", "-q"))] = False
 
-    def tell(self, message: str) -> None:
-        """Print a message on stderr, unless told to be quiet."""
-
-        say(message, self.quiet)
+    def tell(self, *messages: str) -> None:
+        """Print messages on stderr, unless told to be quiet."""
+        for message in messages:
+            say(message, self.quiet)
 
 
 @shown()

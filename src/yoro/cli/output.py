@@ -163,15 +163,13 @@ def change_model(
         classifier.save(target, force=output.force or out is None)
         if saved is not None:
             saved(changed)
-    for note in changed.notes:
-        say(note, quiet)
+    output.tell(*changed.notes)
     tell_calls(classifier, quiet)
     after = classifier.model.statistics.total
     classes = counted(len(classifier.names), "class")
-    say(f"{target}: {before:,.0f} -> {counted(after, 'example')}, {classes}.", quiet)
+    output.tell(f"{target}: {before:,.0f} -> {counted(after, 'example')}, {classes}.")
     if classifier.model.found_left_out is not None:  # a renaming changes no answer
-        for line in closing_lines(classifier.model, left_out_evaluation(classifier.model)):
-            say(line, quiet)
+        output.tell(*closing_lines(classifier.model, left_out_evaluation(classifier.model)))
     tell_skipped(changed.skipped)
 
 

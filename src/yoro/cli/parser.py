@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
 
 SUBVERBS = 13  # characters of the column of verbs in the help of a group
-NAMES = 28  # characters of the column of names in a help; a longer name has a line of its own
+NAMES = 24  # characters of the column of names in a help; a longer name has a line of its own
 WIDEST = 110  # of a help
 OTHERS = {  # what people type who come from elsewhere
     "train": "fit",
@@ -74,7 +74,8 @@ class Columns(PlainFormatter):
             column = NAMES if options_shown else SUBVERBS
             for entry in panel.entries:
                 lines += _lines(entry, width, column, options=panel.format == "parameter")
-        for line in [*lines, ""]:
+            lines.append("")  # the next group stands apart
+        for line in lines:
             console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 

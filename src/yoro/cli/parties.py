@@ -21,7 +21,7 @@ from yoro.cli.options import (
     WriteOptions,
     shown,
 )
-from yoro.cli.output import UsageError, print_text, say, spoken_warnings, tell_skipped
+from yoro.cli.output import UsageError, print_text, spoken_warnings, tell_skipped
 from yoro.cli.stats import STATS, check_stats
 from yoro.errors import InputError, counted
 from yoro.model.settings import FitSettings
@@ -101,9 +101,9 @@ def agree(
     given_more = {name: value for name, value in more.items() if value is not None}
     made = agreement_of(parse_names(parties), _classes(classes), origin, layout, **given_more)
     write_agreement(made, folder)
-    say(f"{folder / FILE}: {_told(made)}", output.quiet)
+    output.tell(f"{folder / FILE}: {_told(made)}")
     _tell_two(made, output)
-    say(f"Next, each party: yoro parties join {folder} --party NAME --key NAME.key", output.quiet)
+    output.tell(f"Next, each party: yoro parties join {folder} --party NAME --key NAME.key")
 
 
 @app.command
@@ -120,14 +120,13 @@ def join(
 
     session = Session(folder)
     public = join(session, party, key)
-    say(f"{key}: the secret keys of {party}. Never share this file.", output.quiet)
-    say(f"{session.place(party, 'public')}: the public ones. Fingerprint: {public.fingerprint}", output.quiet)
+    output.tell(f"{key}: the secret keys of {party}. Never share this file.")
+    output.tell(f"{session.place(party, 'public')}: the public ones. Fingerprint: {public.fingerprint}")
     _tell_two(session.agreement, output)
-    say(
+    output.tell(
         f"Next, when all have joined: yoro parties show {folder}, and compare the fingerprints with the other parties "
         "over another channel, such as the telephone; whoever can replace a key in the folder can read your sums. "
         f"Then: yoro parties mask {folder} DATA --key {key}",
-        output.quiet,
     )
 
 
@@ -155,8 +154,8 @@ def mask(
         message = send(session, passed.shard.gathered.statistics, key)
     place = session.place(message.party, "masked")
     examples = counted(passed.shard.gathered.statistics.total, "example")
-    say(f"{place}: masked sums of {examples}, {message.limbs.nbytes / 1e6:.1f} MB.", output.quiet)
-    say(f"Next, {_when(session, 'masked')}: yoro parties confirm {folder} --key {key}", output.quiet)
+    output.tell(f"{place}: masked sums of {examples}, {message.limbs.nbytes / 1e6:.1f} MB.")
+    output.tell(f"Next, {_when(session, 'masked')}: yoro parties confirm {folder} --key {key}")
     tell_skipped(passed.skipped)
 
 
@@ -177,9 +176,9 @@ def confirm(
     session = Session(folder)
     agreed = confirm(session, key, without)
     for note in agreed.notes:
-        say(f"Note: {note}", output.quiet)
-    say(f"Confirmed: {', '.join(agreed.added)}.", output.quiet)
-    say(f"Next, {_when(session, 'confirmed', agreed.added)}: yoro parties sum {folder} --out TOTAL.stats", output.quiet)
+        output.tell(f"Note: {note}")
+    output.tell(f"Confirmed: {', '.join(agreed.added)}.")
+    output.tell(f"Next, {_when(session, 'confirmed', agreed.added)}: yoro parties sum {folder} --out TOTAL.stats")
 
 
 @app.command(name="sum")
@@ -198,13 +197,13 @@ def add_up(
     shard, agreed = total(Session(folder))
     write_shard(shard, out)
     for note in agreed.notes:
-        say(f"Note: {note}", output.quiet)
+        output.tell(f"Note: {note}")
     statistics = shard.gathered.statistics
     examples, classes = counted(statistics.total, "example"), counted(len(statistics.classes), "class")
-    say(f"{out}: {examples} of {classes} from {len(agreed.added)} parties.", output.quiet)
+    output.tell(f"{out}: {examples} of {classes} from {len(agreed.added)} parties.")
     if lacking := sorted(set(Session(folder).agreement.classes) - set(statistics.classes)):
-        say(f"No party has images of {', '.join(map(repr, lacking))}.", output.quiet)
-    say(f"Next: yoro merge {out} --out MODEL.yoro", output.quiet)
+        output.tell(f"No party has images of {', '.join(map(repr, lacking))}.")
+    output.tell(f"Next: yoro merge {out} --out MODEL.yoro")
 
 
 @app.command
@@ -229,9 +228,9 @@ def _tell_two(agreement: Agreement, output: QuietOption) -> None:
     from yoro.parties.secure_aggregation import SEEN_BY_TWO
 
     if len(agreement.parties) == FEW:
-        say(f"Note: of two parties, {SEEN_BY_TWO} A third party prevents that.", output.quiet)
+        output.tell(f"Note: of two parties, {SEEN_BY_TWO} A third party prevents that.")
     elif agreement.least == FEW:
-        say(f"Note: if only two parties remain, {SEEN_BY_TWO} --least 3 prevents that.", output.quiet)
+        output.tell(f"Note: if only two parties remain, {SEEN_BY_TWO} --least 3 prevents that.")
 
 
 def _when(session: Session, what: str, parties: Sequence[str] | None = None) -> str:

@@ -31,7 +31,6 @@ from yoro.cli.output import (
     print_json,
     print_text,
     resumable,
-    say,
     tell_calls,
     tell_skipped,
     write_page,
@@ -59,7 +58,7 @@ class RowOptions(Question):
     out: Annotated[Path | None, Option("Write to a file instead of stdout.", metavar="FILE")] = None
     kind: Annotated[
         str | None,
-        Option("File format; by default that of --out, or csv.", metavar="csv|json|jsonl|parquet", flags=("--format",)),
+        Option("csv, json, jsonl or parquet; by default as --out ends.", metavar="FORMAT", flags=("--format",)),
     ] = None
     dry_run: Annotated[bool, DRY_RUN] = False
 
@@ -82,7 +81,7 @@ def predict(
 ) -> None:
     """Predict classes, sort images by class, or show them on a page.
 
-    Prints one row per image with path, label and probability, unless --sort-into or --html asks for the images.
+    Prints path, label and probability, unless --sort-into or --html is given.
     """
     from yoro.files.rows import write_rows
     from yoro.trust.answering import ask
@@ -108,8 +107,7 @@ def predict(
     classifier = reading.load(model)
     question = replace(rows, top=max(rows.top, 2)) if pictures.asked else rows  # a page shows the best two
     answerer, answers = ask(classifier, found or data, question, loading=reading, progress=not output.quiet)
-    for note in (*answers.notes, *answerer.notes):
-        say(note, output.quiet)
+    output.tell(*answers.notes, *answerer.notes)
     stream: Iterable[list[ImageAnswer]] = (list(answerer.each(batch)) for batch in answers)
     if found and pictures.asked:
         stream = attended(stream, found, classifier.model, pictures, rows.threshold, output.quiet)
@@ -124,7 +122,7 @@ def predict(
         else:
             count = write_rows(lines, rows.format, rows.out)
     if rows.out is not None:
-        say(f"{rows.out}: {counted(count, 'prediction')}.", output.quiet)
+        output.tell(f"{rows.out}: {counted(count, 'prediction')}.")
     tell_calls(classifier, output.quiet)
     tell_skipped(answers.skipped)
 
@@ -185,7 +183,7 @@ class RespondSettings(FitOptions):
 
     solve: ProtocolOption = field(default_factory=ProtocolOption)
     sentences: SentenceOptions = field(default_factory=SentenceOptions)
-    resume: Annotated[bool, Option("With --ray: resume an interrupted run.")] = False
+    resume: Annotated[bool, Option("With --ray: resume an interrupted run.", expert=True)] = False
 
 
 @shown()
@@ -241,11 +239,9 @@ def respond(
         batches, width = _similarities(batches, words), len(words.vectors)
         identity["sentences"] = words.digest
     count = write_responses(out, batches, width, labelled=labelled, identity=identity)
-    for note in found.notes:
-        say(note, output.quiet)
-    say(f"{out}: {counted(count, 'response')} of width {width} from {pipeline.source}.", output.quiet)
-    for sentence in made.asked_of():
-        say(sentence, output.quiet)
+    output.tell(*found.notes)
+    output.tell(f"{out}: {counted(count, 'response')} of width {width} from {pipeline.source}.")
+    output.tell(*made.asked_of())
     tell_skipped(stream.skipped)
 
 
@@ -321,8 +317,7 @@ def evaluate(
             classifier, measured, prior=wanted.prior, loading=reading, progress=not output.quiet
         )
         write_page(output.html, page, output.quiet)
-    for note in evaluation.notes:
-        say(note, output.quiet)
+    output.tell(*evaluation.notes)
     apart = None
     if wanted.outside is not None:
         from yoro.trust.out_of_distribution import evaluate_detection

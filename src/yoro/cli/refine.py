@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from yoro.cli.arguments import Images, ModelPath, Out, given, given_for
 from yoro.cli.options import LABEL_FROM, SHARED, ReadingOptions, ReportOptions, shown
-from yoro.cli.output import print_json, resumable, say, spoken_warnings, tell_skipped, write_page
+from yoro.cli.output import print_json, resumable, spoken_warnings, tell_skipped, write_page
 from yoro.option import Option
 from yoro.refining.settings import RefineRun, RefineSettings
 
@@ -32,9 +32,7 @@ class DecodingOptions(ReadingOptions):
 class RefineOptions:
     """On which images the refined model is judged, and whether to resume."""
 
-    val: Annotated[
-        str | None, Option("Validation images that decide; the model must not have seen them.", metavar="DATA")
-    ] = None
+    val: Annotated[str | None, Option("Validation images that decide (default: the val split).", metavar="DATA")] = None
     label_from: Annotated[str | None, LABEL_FROM] = None
     resume: Annotated[bool, SHARED["resume"]] = False
 
@@ -80,7 +78,7 @@ def refine(
 def _finish(refined: OpenModel, refinement: Refinement, out: Path, output: ReportOptions) -> None:
     """Save the model and the report."""
     refined.save(out, force=output.force)
-    say(f"{out}: {'the refined model' if refinement.kept else 'the model, unchanged'}.", output.quiet)
+    output.tell(f"{out}: {'the refined model' if refinement.kept else 'the model, unchanged'}.")
     if output.html is not None:
         from yoro.prompts.prompt import restore_prompt
         from yoro.reports.refinement import refinement_html

@@ -118,12 +118,10 @@ def merge(
     with spoken_warnings(output.quiet):
         model, notes = _solved(files, solve) if sums else _merged_models(files)
     write_model(model, out, force=output.force)
-    for note in notes:
-        say(note, output.quiet)
+    output.tell(*notes)
     classes = counted(len(model.mapping.classes), "class")
-    say(f"{out}: {counted(model.statistics.total, 'example')}, {classes}.", output.quiet)
-    for line in closing_lines(model, left_out_evaluation(model)):
-        say(line, output.quiet)
+    output.tell(f"{out}: {counted(model.statistics.total, 'example')}, {classes}.")
+    output.tell(*closing_lines(model, left_out_evaluation(model)))
 
 
 def check_stats(out: Path, *, force: bool) -> None:

@@ -30,9 +30,7 @@ class StudioOptions:
     phone_address: Annotated[
         str | None, Option("With --phone: address of this machine in that network.", metavar="IP", expert=True)
     ] = None
-    shortcut: Annotated[
-        bool | None, Option("Put a launcher on the desktop instead of starting; --no-shortcut removes it.")
-    ] = None
+    shortcut: Annotated[bool | None, Option("Put a launcher on the desktop, or remove it.")] = None
 
 
 def studio(

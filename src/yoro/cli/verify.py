@@ -44,4 +44,4 @@ def verify(
         say("Verification failed.")
         sys.exit(1)
     if not data:
-        say("To compare with a fit from scratch as well, give the remaining data.", output.quiet)
+        output.tell("To compare with a fit from scratch as well, give the remaining data.")

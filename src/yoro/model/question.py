@@ -53,7 +53,7 @@ class Question:
     together: Annotated[
         bool,
         Option(
-            "Let the images learn from each other first; each answer then depends on the others.",
+            "Answer for all images together: each helps the others.",
             "They are used like unlabelled images in `fit`, and are not kept.",
         ),
     ] = False

@@ -147,6 +147,7 @@ def prospects(images: int, epochs: int, batch_size: int) -> list[str]:
     updates = epochs * math.ceil(images / batch_size)
     if updates >= PROMISING:
         return []
-    few = f"A gain is unlikely: {images:,} images give only {updates:,} updates of the prompt in {counted(epochs, 'epoch')}."
+    given = f"{images:,} images give only {updates:,} updates of the prompt in {counted(epochs, 'epoch')}"
+    few = f"A gain is unlikely: {given}."
     cost = f"Refining takes about {PER_EPOCH * epochs} times as long as the fit; Ctrl-C keeps the best so far."
     return [f"{few} {cost}"]
