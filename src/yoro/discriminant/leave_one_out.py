@@ -153,7 +153,8 @@ class LeaveOneOut:
         """Squared distances (m, classes) of every member to the class means, in the metric fitted without it."""
         parts = [self._singles(part, rho) for part in self._blocks()]
         parts += [self._group(*group, rho, group[0])[:2] for group in self._groups]
-        return np.concatenate([lengths[:, None] - 2 * scores for scores, lengths in parts])
+        none = np.empty((0, len(self._counts)))
+        return np.concatenate([none, *(lengths[:, None] - 2 * scores for scores, lengths in parts)])
 
     def _blocks(self) -> list[slice]:
         rows = min(BLOCK, sample_size(len(self._counts)))
