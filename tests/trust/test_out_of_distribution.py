@@ -46,6 +46,15 @@ def test_groups_are_left_out_whole(digits, tmp_path):
         assert np.abs(measure.fitted - value).min() < 1e-8
 
 
+@pytest.mark.parametrize("groups", [["one"] * 24, ["a", "b", "c"] * 8])
+def test_where_no_group_can_be_left_out_there_is_no_score_and_it_is_said(groups, tmp_path):
+    responses = np.random.default_rng(0).normal(size=(24, 6))
+    np.savez(tmp_path / "z.npz", responses=responses, labels=np.array(["a", "b", "c"] * 8), groups=np.array(groups))
+    fitted = yoro.fit(tmp_path / "z.npz", shrinkage="oas")
+    with pytest.raises(InputError, match="No OOD score"):
+        fitted.to_frame(responses, unknown=0.1)
+
+
 def test_of_new_images_of_known_classes_the_share_asked_for_is_refused(digits):
     rng = np.random.default_rng(0)
     order = rng.permutation(1797)

@@ -217,7 +217,7 @@ def _left_out(evidence: Evidence, rho: float) -> tuple[Metric, Metric, Array, ND
     place = {row: i for i, row in enumerate(others.tolist())}
     pair = _pair(near, far[[place[row] for row in rows.tolist()]])
     if not len(pair):
-        raise InputError("No OOD score: every class has a single image. Fit more images.")
+        raise InputError("No OOD score: every class has a single image, or a single group. Fit more images.")
     return within, whole, pair, rows
 
 
