@@ -7,10 +7,10 @@ alone, as far as that is worth much. A few rounds of expectation maximisation (E
 of each reading settle them; the result is affine in the response.
 
 Which readings are to be believed is what the labels say, if there are enough. With one or two a class it shows in the
-unlabelled responses themselves: readings that err independently agree only where they are right. How much the mapping of the labels counts beside the mixture, and whether the unlabelled
-responses are used at all, is decided by folds: some labels are held out, and the whole is fitted again without them.
-With one label a class the mapping of the labels counts as far as halves of the unlabelled responses lead to different
-answers.
+unlabelled responses themselves: readings that err independently agree only where they are right. How much the mapping
+of the labels counts beside the mixture, and whether the unlabelled responses are used at all, is decided by folds: some
+labels are held out, and the whole is fitted again without them. With one label a class the mapping of the labels counts
+as far as halves of the unlabelled responses lead to different answers.
 """
 
 from __future__ import annotations
