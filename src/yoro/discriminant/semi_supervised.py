@@ -109,7 +109,7 @@ def learn_from_pile(
     """
     base = refit(np.arange(len(truth)))
     classes = len(base.classes)
-    labels = float(np.median(np.bincount(truth, minlength=classes)))
+    labels = _labels_a_class(truth, classes)
     rank = RANK if labels >= PAIR else FEWEST_RANK
     space = _Space.of(layout, labelled, pile, rank)
     kept = np.flatnonzero(belonging(space.labelled, truth, space.pile))
@@ -136,6 +136,10 @@ def learn_from_pile(
     scored, rows, temperature = tried.scored((way, share))
     told = replace(told, before=tried.accuracy(None), after=tried.accuracy((way, share)))
     return PileOutcome(told, mapping, temperature, scored, rows)
+
+
+def _labels_a_class(truth: Rows, classes: int) -> float:
+    return float(np.median(np.bincount(truth, minlength=classes)))
 
 
 def _usual(task: _Task, weights: Array) -> tuple[_Way, float]:
@@ -234,7 +238,7 @@ class _Task:
     @property
     def labels(self) -> float:
         """Labels a class, in the median."""
-        return float(np.median(np.bincount(self.truth, minlength=self.classes)))
+        return _labels_a_class(self.truth, self.classes)
 
     def run(self, way: _Way, weights: Array) -> _Mixture:
         """The mixture by EM, over the readings that have a weight."""
