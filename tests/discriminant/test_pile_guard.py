@@ -38,6 +38,17 @@ def test_of_a_pile_without_strangers_nearly_all_belongs(labels):
 
 
 @pytest.mark.parametrize("labels", [1, 4])
+def test_classes_of_two_kinds_with_piles_of_unequal_size_are_no_strangers(labels):
+    """Walks come seldom to each image of the kind that has many of them."""
+    many, few = drawn(1, 30, labels), [-part for part in drawn(2, 20, labels)]
+    mine, others = drawn(3, 30, 10), [-part for part in drawn(4, 20, 40)]
+    joined = [[np.concatenate(pair) for pair in zip(*parts, strict=True)] for parts in ((many, few), (mine, others))]
+    kept = belonging(joined[0], classes(50, labels), joined[1])
+    assert kept[:300].mean() > 0.9
+    assert kept[300:].mean() > 0.9
+
+
+@pytest.mark.parametrize("labels", [1, 4])
 def test_nothing_of_a_pile_of_another_kind_belongs(labels):
     assert not belonging(drawn(1, 10, labels), classes(10, labels), [-part for part in drawn(2, 10, 20)]).any()
 

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from yoro.discriminant.readings import Layout, Reading
-from yoro.discriminant.semi_supervised import ALONE, _Space, _Task, _Tried, _usual, halves_doubt, learn_from_pile
+from yoro.discriminant.semi_supervised import (
+    ALONE,
+    RANK,
+    _Space,
+    _Task,
+    _Tried,
+    _usual,
+    halves_doubt,
+    label_weights,
+    learn_from_pile,
+)
 from yoro.discriminant.solve import solve_mapping
 from yoro.discriminant.statistics import ResponseStatistics
 
@@ -111,7 +121,7 @@ def test_the_result_does_not_depend_on_the_order_of_the_pile():
 
 def task_of(known: np.ndarray, truth: np.ndarray, pile: np.ndarray) -> _Task:
     said = refit_of(known, truth)(np.arange(len(truth)))(pile)
-    return _Task(_Space.of(LAYOUT, known, pile), truth, said, 4)
+    return _Task(_Space.of(LAYOUT, known, pile, RANK), truth, said, 4)
 
 
 def test_a_single_label_a_class_counts_more_where_halves_of_the_pile_disagree():
@@ -134,3 +144,27 @@ def test_the_pile_must_be_better_by_a_standard_error_of_the_labels_held_out(gain
     mixture = alone + gain * np.eye(4)[truth]
     tried = _Tried(np.arange(40), truth, alone, {ALONE: mixture}, 4.0)
     assert (tried.chosen((ALONE, 0.3)) is not None) == used
+
+
+@pytest.mark.parametrize(("harm", "used"), [(0.5, True), (6.0, False)])
+def test_with_two_labels_a_class_only_clear_harm_on_those_held_out_speaks_against_the_pile(harm, used):
+    rng, truth = np.random.default_rng(9), np.repeat(np.arange(4), 2)
+    alone, mixture = rng.normal(size=(2, 8, 4))
+    tried = _Tried(np.arange(8), truth, alone + harm * np.eye(4)[truth], {ALONE: 2 * mixture}, 2.0)
+    assert (tried.chosen((ALONE, 0.3)) is not None) == used
+
+
+def test_readings_weigh_in_the_mixture_what_they_weigh_with_the_labels():
+    """Unlabelled responses whose strongest clusters are in the reading that the labels know to be noise."""
+    rng = np.random.default_rng(10)
+    known, truth = drawn(rng, 8, 1.6)
+    pile, wanted = drawn(rng, 60, 1.6)
+    pile[:, 40:] += 6 * np.eye(12)[rng.integers(0, 4, len(pile))]
+    base = refit_of(known, truth)(np.arange(len(truth)))
+    base.weights[40:] = 0.0
+    weights = label_weights(base, LAYOUT.slices, pile)
+    assert weights[2] == 0
+    assert weights.sum() == pytest.approx(1)
+    task = _Task(_Space.of(LAYOUT, known, pile, RANK), truth, base(pile), 4)
+    found = task.run(ALONE, weights).responsibilities.argmax(axis=1)
+    assert (found == wanted).mean() > 0.8

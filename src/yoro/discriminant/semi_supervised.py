@@ -6,11 +6,11 @@ responsibilities come from the sum over readings, so that readings teach each ot
 alone, as far as that is worth much. A few rounds of expectation maximisation (EM) in the leading principal directions
 of each reading settle them; the result is affine in the response.
 
-Which readings are to be believed shows in the unlabelled responses themselves: readings that err independently agree
-only where they are right. How much the mapping of the labels counts beside the mixture, and whether the unlabelled
-responses are used at all, is decided by folds: some labels are held out, and the whole is fitted again without them.
-With one label a class the mapping of the labels counts as far as halves of the unlabelled responses lead to different
-answers.
+Which readings are to be believed is what the labels say, if there are enough. With one or two a class it shows in the
+unlabelled responses themselves: readings that err independently agree only where they are right. How much the mapping
+of the labels counts beside the mixture, and whether the unlabelled responses are used at all, is decided by folds: some
+labels are held out, and the whole is fitted again without them. With one label a class the mapping of the labels counts
+as far as halves of the unlabelled responses lead to different answers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Refit = Callable[[Rows], AffineMapping]  # the mapping of the labels in these rows alone
 
-RANK = 128  # principal directions of a reading
+RANK = 256  # principal directions of a reading
+FEWEST_RANK = 128  # with one label a class, or none
 PRINCIPAL_ROWS = 2048  # responses that they are found from, at most
 FIRST_SHRINKAGE = 0.9  # of the covariance of all responses, before there is one within classes
 SPREAD = 4.0  # of the scores of the answer
@@ -46,9 +47,9 @@ FOLDS = 4
 FOLD_SCORES = 100_000  # scores of unlabelled responses in a fold, at most
 PAIR = 2  # labels of a class from which on the mapping of the labels alone has a share in the answer
 FEW = 3  # labels of a class below which the mapping of the labels alone has no say in the responsibilities
-STANDARD_ERRORS = 2.0  # by which another choice must be better than the usual one
-UNSURE = 0.3  # accuracy of the labels alone below which few labels, too, must show what the pile is worth
+STANDARD_ERRORS = 3.0  # by which another choice must be better than the usual one
 WORTH = 1.0  # standard errors by which the pile must beat the labels alone: folds have fewer labels, which flatters it
+HARM = 3.0  # standard errors by which the labels alone must be better, where folds keep one label a class
 ENOUGH = 6  # labels of a class from which on the mapping of the labels alone has the larger share
 
 
@@ -108,15 +109,17 @@ def learn_from_pile(
     """
     base = refit(np.arange(len(truth)))
     classes = len(base.classes)
-    space = _Space.of(layout, labelled, pile)
+    labels = _labels_a_class(truth, classes)
+    rank = RANK if labels >= PAIR else FEWEST_RANK
+    space = _Space.of(layout, labelled, pile, rank)
     kept = np.flatnonzero(belonging(space.labelled, truth, space.pile))
     unlike, pile = len(pile) - len(kept), pile[kept]
     nothing = PileOutcome(PileChoice(0.0, 1.0, (), 0, unlike, 0), base)
     if len(pile) < max(classes, 10):
         return nothing
-    space = _Space.of(layout, labelled, pile) if unlike else space  # without the directions of strangers
+    space = _Space.of(layout, labelled, pile, rank) if unlike else space  # without the directions of strangers
     whole = _Task(space, truth, base(pile), classes)
-    weights = agreement_weights(whole)
+    weights = agreement_weights(whole) if labels < FEW else label_weights(base, space.parts, pile)
     usual = _usual(whole, weights)
     tried = _Folds(whole, weights, labelled, groups, pile, refit).tried(usual)
     chosen = usual if tried is None else tried.chosen(usual)
@@ -133,6 +136,10 @@ def learn_from_pile(
     scored, rows, temperature = tried.scored((way, share))
     told = replace(told, before=tried.accuracy(None), after=tried.accuracy((way, share)))
     return PileOutcome(told, mapping, temperature, scored, rows)
+
+
+def _labels_a_class(truth: Rows, classes: int) -> float:
+    return float(np.median(np.bincount(truth, minlength=classes)))
 
 
 def _usual(task: _Task, weights: Array) -> tuple[_Way, float]:
@@ -175,12 +182,12 @@ class _Space:
     pile: tuple[Array, ...]
 
     @classmethod
-    def of(cls, layout: Layout, labelled: NDArray[np.floating], pile: NDArray[np.floating]) -> _Space:
+    def of(cls, layout: Layout, labelled: NDArray[np.floating], pile: NDArray[np.floating], rank: int) -> _Space:
         step = max(1, (len(labelled) + len(pile)) // PRINCIPAL_ROWS)
         sample = np.concatenate([labelled[::step], pile[::step]])
         centres, bases, near, far = [], [], [], []
         for part in layout.slices:
-            centre, basis = _principal(np.asarray(sample[:, part], dtype=np.float64))
+            centre, basis = _principal(np.asarray(sample[:, part], dtype=np.float64), rank)
             centres.append(centre)
             bases.append(basis)
             near.append((labelled[:, part] - centre) @ basis)
@@ -193,12 +200,12 @@ class _Space:
         return replace(self, labelled=tuple(near), pile=tuple(far))
 
 
-def _principal(rows: Array) -> tuple[Array, Array]:
+def _principal(rows: Array, rank: int) -> tuple[Array, Array]:
     """Mean and leading principal directions (width, rank) of rows."""
     centre = rows.mean(axis=0)
     rows = rows - centre
     n, width = rows.shape
-    rank = max(1, min(RANK, n - 1, width))
+    rank = max(1, min(rank, n - 1, width))
     if n <= width:
         values, turned = eigh(rows @ rows.T, subset_by_index=(n - rank, n - 1))
         kept = values > 1e-10 * max(float(values[-1]), np.finfo(np.float64).tiny)
@@ -231,7 +238,7 @@ class _Task:
     @property
     def labels(self) -> float:
         """Labels a class, in the median."""
-        return float(np.median(np.bincount(self.truth, minlength=self.classes)))
+        return _labels_a_class(self.truth, self.classes)
 
     def run(self, way: _Way, weights: Array) -> _Mixture:
         """The mixture by EM, over the readings that have a weight."""
@@ -333,6 +340,14 @@ def agreement_weights(task: _Task) -> Array:
     return np.asarray(weights / weights.sum())
 
 
+def label_weights(base: AffineMapping, parts: Sequence[slice], pile: NDArray[np.floating]) -> Array:
+    """The weight of each reading by its part in what the mapping of the labels says of unlabelled responses."""
+    known = np.isfinite(base.bias)
+    said = [np.asarray(pile[:, part] @ base.weights[part][:, known]) for part in parts]
+    weights = np.array([np.std(scores - scores.mean(axis=1, keepdims=True)) for scores in said])
+    return weights / weights.sum() if weights.sum() > 0 else np.full(len(parts), 1.0 / len(parts))
+
+
 def _blended(base: AffineMapping, mixture: _Mixture, task: _Task, share: float) -> AffineMapping:
     """The mapping of the labels and that of the mixture, each with a spread of one, as one mapping."""
     known = np.isfinite(base.bias)
@@ -368,19 +383,18 @@ class _Tried:
         return Scored(scores, self.truth, counted), self.rows, fit_temperature(scores, self.truth, counted)
 
     def chosen(self, usual: tuple[_Way, float]) -> tuple[_Way, float] | None:
-        """The usual way, or one that is clearly better; None if the pile does not show that it beats the labels alone.
+        """The usual way, or one that is clearly better; None if the usual one does not beat the labels alone.
 
         Of two labels a class folds keep one, and tell too little: there the labels alone must be clearly better.
         """
-        ways = [(way, share) for way in self.mixtures for share in SHARES] if self.labels >= FEW else []
-        losses = {way: self._losses(way) for way in (usual, *ways)}
-        best = min(losses, key=lambda way: losses[way].mean())
-        if not _better(losses[best], losses[usual], STANDARD_ERRORS):
-            best = usual
-        alone = self._losses(None)
-        if self.labels < FEW and self.accuracy(None) >= UNSURE:
-            return None if _better(alone, losses[best], STANDARD_ERRORS) else best
-        return best if _better(losses[best], alone, WORTH) else None
+        losses, alone = self._losses(usual), self._losses(None)
+        if self.labels < FEW:
+            return None if _better(alone, losses, HARM) else usual
+        if not _better(losses, alone, WORTH):
+            return None
+        others = {(way, share): self._losses((way, share)) for way in self.mixtures for share in SHARES}
+        best = min(others, key=lambda way: others[way].mean())
+        return best if _better(others[best], losses, STANDARD_ERRORS) else usual
 
     def _losses(self, way: tuple[_Way, float] | None) -> Array:
         scores, counted = self.answer(way), np.ones(len(self.truth))
