@@ -58,8 +58,8 @@ def test_few_photos_change_what_was_solved_until_it_settles(watched, photos, mon
     monkeypatch.setattr(background_learner, "hold_ready", hold_ready)
     add_data(watched.work, photos, watched.learner.pipeline.geometry)
     watched.settle()
-    wait_until(lambda: watched.learner._held is not None)
     whole = watched.learner.learned
+    wait_until(lambda: watched.learner._held is not None and watched.learner._held.learned.content == whole.content)
     watched.work.do(watched.work.state.removing(watched.work.state.members(2)[:2]))
     first, last = watched.settle()
     assert (first.provisional, last.provisional) == (True, False)

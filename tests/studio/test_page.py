@@ -125,9 +125,16 @@ def test_a_folder_becomes_classes_and_the_matrix_opens_its_cells(chromium, tmp_p
     with studio_at(tmp_path / "work") as studio:
         chromium.open(f"{studio.client.base_url}/studio/")
         chromium.until("return document.querySelectorAll('#lists li').length > 0")
+        chromium.run(
+            "window.guided = []; const place = document.getElementById('guide-text');"
+            "new MutationObserver(() => guided.push(place.innerText)).observe(place, { childList: true }); return true"
+        )
         chromium.give("#folder", [photos])
         shows(chromium, "24 photos")
         chromium.until("return document.querySelectorAll('#classes li').length === 4")
+        guided = chromium.run("return guided")
+        assert "Next: Your photos are coming in." in guided
+        assert not any("second class" in said for said in guided)  # the folder brings it
         chromium.click("#confusion summary")
         chromium.until("return document.querySelectorAll('#matrix td button').length === 16")
         chromium.click("#matrix td button.right")

@@ -30,6 +30,7 @@ from yoro.web.browser_runtime import find_runtime
 from yoro.web.page_export import export_web
 
 NAME = "studio"  # of what is downloaded
+HTML = "text/html; charset=utf-8"
 
 
 def make_app(studio: Studio, settings: ServeSettings, log: Log) -> Guard:
@@ -49,33 +50,18 @@ def make_app(studio: Studio, settings: ServeSettings, log: Log) -> Guard:
 
 
 def _add_downloads(app: FastAPI, studio: Studio) -> None:
-    async def download(make: Callable[[Learned], bytes], kind: str, name: str) -> Response:
-        content = await studio.run(studio.answering, make, await studio.settled())
-        return Response(content, headers={
-            "content-type": kind, "content-disposition": f'attachment; filename="{name}"',
-        })  # fmt: skip
+    def add(name: str, kind: str, make: Callable[[Learned], bytes]) -> None:
+        @app.get(f"{API}/{name}")
+        async def download() -> Response:
+            content = await studio.run(studio.answering, make, await studio.settled())
+            headers = {"content-type": kind, "content-disposition": f'attachment; filename="{name}"'}
+            return Response(content, headers=headers)
 
-    @app.get(f"{API}/{NAME}.yoro.zip")
-    async def model() -> Response:
-        return await download(packed_model, "application/zip", f"{NAME}.yoro.zip")
-
-    @app.get(f"{API}/{NAME}.onnx")
-    async def onnx() -> Response:
-        return await download(
-            lambda learned: checked_export(learned.classifier)[0], "application/octet-stream", f"{NAME}.onnx"
-        )
-
-    @app.get(f"{API}/{NAME}-web.zip")
-    async def web() -> Response:
-        return await download(packed_page, "application/zip", f"{NAME}-web.zip")
-
-    @app.get(f"{API}/{NAME}.html")
-    async def report() -> Response:
-        return await download(partial(report_of, studio.work), "text/html; charset=utf-8", f"{NAME}.html")
-
-    @app.get(f"{API}/{NAME}-test.html")
-    async def test_report() -> Response:
-        return await download(partial(test_report_of, studio.work), "text/html; charset=utf-8", f"{NAME}-test.html")
+    add(f"{NAME}.yoro.zip", "application/zip", packed_model)
+    add(f"{NAME}.onnx", "application/octet-stream", lambda learned: checked_export(learned.classifier)[0])
+    add(f"{NAME}-web.zip", "application/zip", packed_page)
+    add(f"{NAME}.html", HTML, partial(report_of, studio.work))
+    add(f"{NAME}-test.html", HTML, partial(test_report_of, studio.work))
 
 
 def packed_model(learned: Learned) -> bytes:
