@@ -14,7 +14,6 @@ from typing import Self
 
 import numpy as np
 import onnx
-from scipy.special import ndtr
 
 from yoro.sources.graph_builder import CLIPPED, ConvolutionalBuilder, Numbers
 from yoro.sources.runtime import GraphSource
@@ -49,6 +48,8 @@ class Spread:
         """The mean of every channel, of a normal distribution that may be clipped."""
         if not self.clipped:
             return self.mean
+        from scipy.special import ndtr  # which takes long to import, and only 8-bit arithmetic needs it
+
         deviation = np.maximum(self.deviation, 1e-9)
         low, high = -self.mean / deviation, (CLIPPED - self.mean) / deviation
         density: Numbers = (np.exp(-(low**2) / 2) - np.exp(-(high**2) / 2)) / np.sqrt(2 * np.pi)
