@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import yoro
 from yoro.data.responses import ResponseBatch
+from yoro.discriminant.leave_one_out import LeaveOneOut
 from yoro.discriminant.readings import FEATURES, LOGITS, Layout, Reading
 from yoro.mappings.batches import row_digests
 from yoro.model.gathered import Gathered
@@ -62,6 +64,21 @@ def test_a_reading_that_tells_hidden_classes_is_added():
     usual = left_out_scores(model, model.members(), [usual_term(model)])[0]
     areas = [auroc(score(new[0][new[1] < "08"]), score(new[0][new[1] >= "08"])) for score in (usual, measure)]
     assert areas[0] < 0.8 < 0.95 < areas[1]
+
+
+def test_each_reading_is_measured_with_one_thread_of_every_blas(monkeypatch):
+    """A second one would busy-wait, and on busy cores take several times as long."""
+    model, seen = model_of(*drawn(FEATURES, 4)), []
+    make = LeaveOneOut.__init__
+
+    def watched(*given, **named):
+        seen.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+        make(*given, **named)
+
+    monkeypatch.setattr(LeaveOneOut, "__init__", watched)
+    with threadpool_limits(2, user_api="blas"):
+        out_of_distribution_score(model)
+    assert set(seen) == {1}
 
 
 def test_the_usual_score_stays_where_the_features_tell():

@@ -44,7 +44,7 @@ def solve(
         mapping, delta = words.descriptions.head(statistics.classes), 0.0
         choice = Choice(rule, 1.0, alpha=1.0) if isinstance(rule, str) else Choice("fixed", rule, alpha=1.0)
     else:
-        with _threads_for(statistics):
+        with threads_for(statistics):
             evidence = known(statistics, kept_members(gathered.reservoir), settings.prior, words, validation)
             choice, left_out = (keep, None) if keep is not None else evidence.judge(settings.shrinkage)
             if settings.paper:
@@ -77,8 +77,8 @@ def settings_of(model: Model, gathered: Gathered) -> tuple[SolveSettings, Choice
     return SolveSettings(rule, model.prior, model.protocol, capacity, seed), held
 
 
-def _threads_for(statistics: JointStatistics) -> AbstractContextManager[object]:
-    """Readings are solved side by side, with one thread each."""
+def threads_for(statistics: JointStatistics) -> AbstractContextManager[object]:
+    """One BLAS thread where readings are solved side by side: more would only wait for each other, busily."""
     import scipy.linalg  # noqa: F401  # has a BLAS of its own, which obeys only once it is loaded
 
     return threadpool_limits(1, user_api="blas") if len(statistics.parts) > 1 else nullcontext()

@@ -18,6 +18,7 @@ from yoro.errors import InputError
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.settings import USUAL, Loading
+from yoro.model.solve import threads_for
 from yoro.trust.detector_choice import PLAIN, Term, auroc, choose_terms, transformed
 
 Array = NDArray[np.float64]
@@ -131,9 +132,10 @@ def left_out_scores(
     usual = usual_term(model)
     if not terms:
         terms = (usual,) if model.words is not None else choose_terms(layout, usual, members)
+    with threads_for(model.statistics):
+        parts = [_left_out(_evidence(model, members, term), term.shrinkage) for term in terms]
     made, pairs, found = [], [], []
-    for term in terms:
-        within, whole, pair, rows = _left_out(_evidence(model, members, term), term.shrinkage)
+    for term, (within, whole, pair, rows) in zip(terms, parts, strict=True):
         spreads = np.where(pair.std(axis=0) > 0, pair.std(axis=0), 1.0)
         centres, part = np.median(pair, axis=0), layout.slices[term.reading]
         made.append(Distances(part, term.transform, within, whole, centres, spreads, term.weights))
