@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.evidence import Evidence, make_evidence
 from yoro.discriminant.leave_one_out import LeaveOneOut
-from yoro.discriminant.readings import FEATURES
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.shrinkage import Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
@@ -150,11 +149,8 @@ def left_out_scores(
 
 
 def usual_term(model: Model) -> Term:
-    """Both distances in the features, where they are read, else in the heaviest reading, at the model's shrinkage."""
-    layout, parts = model.statistics.layout, model.choice.parts or (model.choice,)
-    heaviest = max(range(len(parts)), key=lambda i: parts[i].weight)
-    features = [i for i in layout.places(FEATURES) if layout.readings[i].network in model.answering]
-    at = features[0] if features else heaviest
+    """Both distances in the main reading, at the model's shrinkage."""
+    at, parts = model.main_reading, model.choice.parts or (model.choice,)
     return Term(at, shrinkage=parts[at].shrinkage)
 
 
