@@ -67,8 +67,8 @@ def test_side_by_side_each_reading_has_one_thread_of_every_blas() -> None:
     code = (
         "from threadpoolctl import threadpool_info\n"
         "from yoro.discriminant.joint import JointStatistics\nfrom yoro.discriminant.readings import Layout, Reading\n"
-        "from yoro.model.solve import _threads_for\n"
-        "with _threads_for(JointStatistics(Layout((Reading('a', 2), Reading('b', 2))))):\n"
+        "from yoro.model.solve import threads_for\n"
+        "with threads_for(JointStatistics(Layout((Reading('a', 2), Reading('b', 2))))):\n"
         "    from scipy.linalg import eigh\n"
         "    print({i['num_threads'] for i in threadpool_info() if i['user_api'] == 'blas'})"
     )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.linalg import eigh
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import yoro
 from yoro.data.responses import ResponseBatch
+from yoro.discriminant.leave_one_out import LeaveOneOut
 from yoro.discriminant.readings import FEATURES, LOGITS, Layout, Reading
 from yoro.mappings.batches import row_digests
 from yoro.model.gathered import Gathered
@@ -62,6 +67,21 @@ def test_a_reading_that_tells_hidden_classes_is_added():
     usual = left_out_scores(model, model.members(), [usual_term(model)])[0]
     areas = [auroc(score(new[0][new[1] < "08"]), score(new[0][new[1] >= "08"])) for score in (usual, measure)]
     assert areas[0] < 0.8 < 0.95 < areas[1]
+
+
+def test_each_reading_is_measured_with_one_thread_of_every_blas(monkeypatch):
+    """A second one would busy-wait, and on busy cores take several times as long."""
+    model, seen = model_of(*drawn(FEATURES, 4)), []
+    make = LeaveOneOut.__init__
+
+    def watched(*given, **named):
+        seen.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+        make(*given, **named)
+
+    monkeypatch.setattr(LeaveOneOut, "__init__", watched)
+    with threadpool_limits(2, user_api="blas"):
+        out_of_distribution_score(model)
+    assert set(seen) == {1}
 
 
 def test_the_usual_score_stays_where_the_features_tell():
@@ -132,6 +152,43 @@ def quadratic(kept, codes, rest, names, c, z, rho, trace_by=None):
 def scatter(rows, names):
     residuals = np.concatenate([rows[names == c] - rows[names == c].mean(axis=0) for c in np.unique(names)])
     return residuals.T @ residuals
+
+
+def test_the_usual_score_is_that_of_plain_inverses():
+    model = model_of(*drawn(FEATURES, 4))
+    members, rho = model.members(), 0.3
+    measure, values, rows = left_out_scores(model, members, [Term(usual_term(model).reading, shrinkage=rho)])
+    (term,), names = measure.terms, members.labels
+    z, one = members.responses[:, term.part].astype(np.float64), np.zeros(len(names))
+
+    def covariance(rest, labels):
+        return scatter(rest, labels) / (len(rest) - len(np.unique(labels)))
+
+    def shrunk(rest, labels, rho):
+        found = covariance(rest, labels)
+        return (1 - rho) * found + rho * found.trace() / len(found) * np.eye(len(found))
+
+    inside, whole = covariance(z, names).trace(), covariance(z, one).trace()
+    share = rho * inside / (rho * inside + (1 - rho) * whole)
+    for row, value in zip(rows, values, strict=True):
+        rest, labels = np.delete(z, row, axis=0), np.delete(names, row)
+        steps = z[row] - np.stack([rest[labels == name].mean(axis=0) for name in np.unique(labels)])
+        near = np.einsum("kd,kd->k", steps, np.linalg.solve(shrunk(rest, labels, rho), steps.T).T).min()
+        step = z[row] - rest.mean(axis=0)
+        far = share * whole / (rho * inside) * step @ np.linalg.solve(shrunk(rest, one[1:], share), step)
+        assert value == pytest.approx(term.joined(np.array([[near, near - far]]))[0], rel=1e-9, abs=1e-9)
+
+
+def test_what_the_solve_has_decomposed_is_not_decomposed_again(monkeypatch):
+    model, calls = model_of(*drawn(FEATURES, 4)), []
+    fresh = replace(model)  # a copy knows nothing of the solve
+    monkeypatch.setattr("scipy.linalg.eigh", lambda *given, **named: calls.append(1) or eigh(*given, **named))
+    found, counts = [], []
+    for one in (model, fresh):
+        found.append(left_out_scores(one, one.members(), [usual_term(one)])[1])
+        counts.append(len(calls))
+    assert counts == [1, 3]
+    np.testing.assert_array_equal(*found)
 
 
 def test_every_term_leaves_responses_out_exactly():

@@ -85,16 +85,18 @@ def make_evidence(
     *,
     votes: bool = True,
     decompose: Decompose | None = None,
+    spectrum: Spectrum | None = None,
 ) -> Evidence:
     """Evidence from statistics and members, with the anchors and the zero-shot head of sentences if they vote.
 
-    `decompose` replaces the default spectrum of this kind of response.
+    `decompose` replaces the default spectrum of this kind of response; `spectrum` is at hand where it was made before.
     """
     head = None
     if words is not None and votes:
         head, statistics = words.head(statistics.classes), words.anchored(statistics)
     decompose = decompose or (dense_spectrum if words is None else words.spectrum)
-    return Evidence(statistics, decompose(statistics), members, prior=prior, decompose=decompose, head=head)
+    spectrum = spectrum or decompose(statistics)
+    return Evidence(statistics, spectrum, members, prior=prior, decompose=decompose, head=head)
 
 
 def mapping_at(

@@ -17,8 +17,9 @@ from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice, Evidence, Validation, make_evidence
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.mixture import LeaveOneOutScores, Mixture, side_by_side
-from yoro.discriminant.readings import Layout
+from yoro.discriminant.readings import FEATURES, Layout
 from yoro.discriminant.reservoir import Members, Reservoir
+from yoro.discriminant.shrinkage import Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.environment import peak_memory
 from yoro.errors import DegenerateWarning, InputError
@@ -121,6 +122,7 @@ class Model:
     integers: bool = False  # whether the labels were given as whole numbers, and are answered as such
     # What the solve found on its way; it is not saved, and a changed copy does not have it.
     found_left_out: LeaveOneOutScores | None = field(default=None, init=False, repr=False, compare=False)
+    found_spectrum: Spectrum | None = field(default=None, init=False, repr=False, compare=False)  # of `main_reading`
 
     def __repr__(self) -> str:
         what = f"{len(self.mapping.classes):,} classes from {self.statistics.total:,.0f} examples"
@@ -169,6 +171,13 @@ class Model:
         pairs = zip(layout.readings, layout.slices, strict=True)
         return {reading.network for reading, part in pairs if self.mapping.weights[part].any()}
 
+    @property
+    def main_reading(self) -> int:
+        """The features, where they are read, else the heaviest reading."""
+        layout, parts = self.statistics.layout, self.choice.parts or (self.choice,)
+        features = [i for i in layout.places(FEATURES) if layout.readings[i].network in self.answering]
+        return features[0] if features else max(range(len(parts)), key=lambda i: parts[i].weight)
+
     def evidence(self) -> Mixture:
         """What is known, as leave-one-out and the rules take it."""
         return known(self.statistics, kept_members(self.reservoir), self.prior, self.words)
@@ -191,7 +200,8 @@ class Model:
 
     def evidence_of(self, reading: int, members: Members | None) -> Evidence:
         """What is known by one reading, with these responses (n, width of all readings) to leave out."""
-        return _of_reading(reading, self.statistics, members, self.prior, self.words)
+        spectrum = self.found_spectrum if reading == self.main_reading else None
+        return _of_reading(reading, self.statistics, members, self.prior, self.words, spectrum)
 
 
 def _is_whole(name: str) -> bool:
@@ -261,13 +271,18 @@ def held_out(outcome: PileOutcome) -> LeaveOneOutScores | None:
 
 
 def _of_reading(
-    i: int, statistics: JointStatistics, members: Members | None, prior: Prior, words: EncodedBank | None
+    i: int,
+    statistics: JointStatistics,
+    members: Members | None,
+    prior: Prior,
+    words: EncodedBank | None,
+    spectrum: Spectrum | None = None,
 ) -> Evidence:
     layout = statistics.layout
     if members is not None and len(layout.readings) > 1:
         members = replace(members, responses=members.responses[:, layout.slices[i]])
     descriptions, votes = (None, True) if words is None else (words.descriptions, words.votes)
-    return make_evidence(statistics.parts[i], members, prior, descriptions, votes=votes)
+    return make_evidence(statistics.parts[i], members, prior, descriptions, votes=votes, spectrum=spectrum)
 
 
 @dataclass(frozen=True)

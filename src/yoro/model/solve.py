@@ -12,6 +12,7 @@ from yoro import limits
 from yoro.discriminant.evidence import Choice, Validation
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.rules import MEMBERS, RULES
+from yoro.discriminant.shrinkage import Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.model.gathered import Gathered
@@ -36,6 +37,7 @@ def solve(
     model's history, and says whether labels are whole numbers.
     """
     statistics, left_out = gathered.statistics, None
+    spectra: list[Spectrum] = []
     if words is not None:
         statistics = statistics + _nothing_yet(words)
     _check_classes(statistics, words)
@@ -44,12 +46,13 @@ def solve(
         mapping, delta = words.descriptions.head(statistics.classes), 0.0
         choice = Choice(rule, 1.0, alpha=1.0) if isinstance(rule, str) else Choice("fixed", rule, alpha=1.0)
     else:
-        with _threads_for(statistics):
+        with threads_for(statistics):
             evidence = known(statistics, kept_members(gathered.reservoir), settings.prior, words, validation)
             choice, left_out = (keep, None) if keep is not None else evidence.judge(settings.shrinkage)
             if settings.paper:
                 choice = replace(choice, temperature=1.0)
             mapping, delta = evidence.mapping(choice), evidence.delta(choice)
+            spectra = [one.spectrum for one in evidence.evidences]
     if gathered.pile is not None and (gathered.whole or statistics.total == 0) and not settings.paper:
         with threadpool_limits(1, user_api="blas"):
             learned = with_pile(replace(gathered, statistics=statistics), choice.asked, settings.prior, words, mapping)
@@ -65,6 +68,8 @@ def solve(
         delta, origin, verb.history() if verb is not None else [], words, verb is not None and verb.integers,
     )  # fmt: skip
     model.found_left_out = left_out
+    if len(spectra) > 1:  # a single reading may be so wide that its spectrum is not worth the memory
+        model.found_spectrum = spectra[model.main_reading]
     return model
 
 
@@ -77,8 +82,8 @@ def settings_of(model: Model, gathered: Gathered) -> tuple[SolveSettings, Choice
     return SolveSettings(rule, model.prior, model.protocol, capacity, seed), held
 
 
-def _threads_for(statistics: JointStatistics) -> AbstractContextManager[object]:
-    """Readings are solved side by side, with one thread each."""
+def threads_for(statistics: JointStatistics) -> AbstractContextManager[object]:
+    """One BLAS thread where readings are solved side by side: more would only wait for each other, busily."""
     import scipy.linalg  # noqa: F401  # has a BLAS of its own, which obeys only once it is loaded
 
     return threadpool_limits(1, user_api="blas") if len(statistics.parts) > 1 else nullcontext()

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.evidence import Evidence, make_evidence
 from yoro.discriminant.leave_one_out import LeaveOneOut
-from yoro.discriminant.readings import FEATURES
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.shrinkage import Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
@@ -18,6 +17,7 @@ from yoro.errors import InputError
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.settings import USUAL, Loading
+from yoro.model.solve import threads_for
 from yoro.trust.detector_choice import PLAIN, Term, auroc, choose_terms, transformed
 
 Array = NDArray[np.float64]
@@ -131,9 +131,10 @@ def left_out_scores(
     usual = usual_term(model)
     if not terms:
         terms = (usual,) if model.words is not None else choose_terms(layout, usual, members)
+    with threads_for(model.statistics):
+        parts = [_left_out(_evidence(model, members, term), term.shrinkage) for term in terms]
     made, pairs, found = [], [], []
-    for term in terms:
-        within, whole, pair, rows = _left_out(_evidence(model, members, term), term.shrinkage)
+    for term, (within, whole, pair, rows) in zip(terms, parts, strict=True):
         spreads = np.where(pair.std(axis=0) > 0, pair.std(axis=0), 1.0)
         centres, part = np.median(pair, axis=0), layout.slices[term.reading]
         made.append(Distances(part, term.transform, within, whole, centres, spreads, term.weights))
@@ -148,11 +149,8 @@ def left_out_scores(
 
 
 def usual_term(model: Model) -> Term:
-    """Both distances in the features, where they are read, else in the heaviest reading, at the model's shrinkage."""
-    layout, parts = model.statistics.layout, model.choice.parts or (model.choice,)
-    heaviest = max(range(len(parts)), key=lambda i: parts[i].weight)
-    features = [i for i in layout.places(FEATURES) if layout.readings[i].network in model.answering]
-    at = features[0] if features else heaviest
+    """Both distances in the main reading, at the model's shrinkage."""
+    at, parts = model.main_reading, model.choice.parts or (model.choice,)
     return Term(at, shrinkage=parts[at].shrinkage)
 
 
