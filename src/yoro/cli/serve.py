@@ -73,8 +73,8 @@ def serve(
         raise UsageError("Give a saved model, or --responses with the name of a backbone.")
     share_metrics(settings.processes)
     try:
-        from yoro.serve.service_server import serve as run
-        from yoro.serve.service_server import serve_source
+        from yoro.serve.app import serve as run
+        from yoro.serve.app import serve_source
     except ModuleNotFoundError as error:
         raise InputError(f"The service needs {error.name}: {install('serve')}.") from None
 

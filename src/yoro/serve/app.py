@@ -1,4 +1,4 @@
-"""The routes of the service."""
+"""The service: its routes, and its process, which loads a model or a backbone and serves until it is told to stop."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Annotated, ParamSpec, TypeVar
 
 from fastapi import APIRouter, FastAPI, Query, Request, Security
@@ -23,6 +24,7 @@ from yoro.errors import ImageError, one_line
 from yoro.http.errors import busy, handle_errors
 from yoro.http.guard import PAGE_HEADERS, WITHOUT_TOKEN, Access, Guard, Log
 from yoro.http.priority import lower_priority
+from yoro.http.server import run_server
 from yoro.http.settings import ServeSettings
 from yoro.http.uploads import Upload, read_uploads
 from yoro.model.model import Json
@@ -300,3 +302,37 @@ def _error(one: AnsweredUpload) -> Json:
 
 def _numbers(answer: Answered) -> str:
     return f"[{', '.join([f'{number:.9g}' for number in answer.response.tolist()])}]"
+
+
+def serve(
+    path: Path, settings: ServeSettings, *, source: str | None = None, device: str = "auto",
+    token: str | None = None, tell: Callable[[str], None], log: Log,
+) -> None:  # fmt: skip
+    """Serve a model until the process is told to stop; `tell` is called with notes, `log` with a line per request."""
+    _serve(str(path), lambda: Current(path, source, device), settings, token, tell, log)
+
+
+def serve_source(
+    name: str, read: str, settings: ServeSettings, *, device: str = "auto",
+    token: str | None = None, tell: Callable[[str], None], log: Log,
+) -> None:  # fmt: skip
+    """The same for a backbone without a classifier."""
+    _serve(name, lambda: FixedSource(ServedSource(name, read, device)), settings, token, tell, log)
+
+
+def _serve(
+    what: str, load: Callable[[], Current | FixedSource], settings: ServeSettings, token: str | None,
+    tell: Callable[[str], None], log: Log,
+) -> None:  # fmt: skip
+    def build(current: Current | FixedSource, address: str) -> Guard:
+        current.tell = tell
+        app = make_app(Service(current, settings, Metrics()), token, log)
+        if not address:
+            return app
+        tell(f"Serving {what} on {address}; Ctrl-C stops it.")
+        tell(f"Try it at {address}/ in a browser; its API is described at {address}/docs.")
+        if not settings.local and token is None:
+            tell("Anyone who can reach this machine may use it; set a token (--token-file) to restrict access.")
+        return app
+
+    run_server(settings, load, build, log)
