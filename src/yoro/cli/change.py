@@ -41,8 +41,7 @@ class UpdateOptions:
     new_classes: Annotated[bool, Option("Add the classes of DATA even if all of them are new.")] = False
     label_from: Annotated[str | None, LABEL_FROM] = None
     attributes: Annotated[
-        str | None,
-        Option("Descriptions of new classes, for an image-text backbone.", metavar="BANK", expert=True),
+        str | None, Option("Descriptions of new classes, for an image-text backbone.", metavar="BANK", expert=True)
     ] = None
     dry_run: Annotated[bool, DRY_RUN] = False
 

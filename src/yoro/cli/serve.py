@@ -34,8 +34,7 @@ class TokenOptions:
     """What clients must send to be answered."""
 
     token: Annotated[
-        str | None,
-        Option(f"Token that clients must send; a file or {TOKEN} hides it from other users.", metavar="T"),
+        str | None, Option(f"Token that clients must send; a file or {TOKEN} hides it from other users.", metavar="T")
     ] = None
     token_file: Annotated[Path | None, Option("File that contains the token.", metavar="FILE")] = None
 

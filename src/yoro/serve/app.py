@@ -223,8 +223,7 @@ def _add_predictions(api: APIRouter, service: Service) -> None:
             float | None, Query(gt=0, lt=1, description="Also return a conformal prediction set with this coverage.")
         ] = None,
         together: Annotated[
-            bool,
-            Query(description="Let the images of this request learn from each other first; none of them is kept."),
+            bool, Query(description="Let the images of this request learn from each other first; none of them is kept.")
         ] = False,
     ) -> Response:
         """Classify images."""

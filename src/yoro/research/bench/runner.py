@@ -225,12 +225,7 @@ class _Run:
         return [_CellJob(entry, *self._draws[key], sentences, depends)]
 
     def _compute(
-        self,
-        job: _CellJob,
-        opened: cell_loading.OpenedDataset,
-        pipeline: Pipeline,
-        cache: ResponseCache,
-        claim: Claim,
+        self, job: _CellJob, opened: cell_loading.OpenedDataset, pipeline: Pipeline, cache: ResponseCache, claim: Claim
     ) -> None:
         cell, drawn, settings = job.entry.cell, job.drawn, self._settings
         scratch = self._results.folder / "trainings" / job.name

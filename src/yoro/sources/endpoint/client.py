@@ -156,9 +156,7 @@ class EndpointClient:
             batch.stop(error)
 
     async def _retried(
-        self,
-        attempt: Callable[[httpx.AsyncClient], Awaitable[Received]],
-        batch: _RequestBatch,
+        self, attempt: Callable[[httpx.AsyncClient], Awaitable[Received]], batch: _RequestBatch
     ) -> Received | None:
         """The result of the first attempt that succeeds; None if the batch is stopped before."""
         attempts, failed = self.config.retries + 1, 0
