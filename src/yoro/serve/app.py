@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Annotated, ParamSpec, TypeVar
 
 from fastapi import APIRouter, FastAPI, Query, Request, Security
@@ -113,7 +112,8 @@ class Service:
 
     async def responses(self, answers: Sequence[Answered]) -> list[str]:
         """Responses as JSON lists, with all digits of single precision."""
-        return await self._run(self.decoding, lambda: [_numbers(answer) for answer in answers])
+        rows = (answer.response.tolist() for answer in answers)
+        return await self._run(self.decoding, lambda: [f"[{', '.join([f'{n:.9g}' for n in row])}]" for row in rows])
 
     @asynccontextmanager
     async def running(self, _: FastAPI) -> AsyncIterator[None]:
@@ -299,33 +299,15 @@ def _error(one: AnsweredUpload) -> Json:
     return {"error": one_line(one.answer)} if isinstance(one.answer, ImageError) else {}
 
 
-def _numbers(answer: Answered) -> str:
-    return f"[{', '.join([f'{number:.9g}' for number in answer.response.tolist()])}]"
-
-
 def serve(
-    path: Path, settings: ServeSettings, *, source: str | None = None, device: str = "auto",
-    token: str | None = None, tell: Callable[[str], None], log: Log,
-) -> None:  # fmt: skip
-    """Serve a model until the process is told to stop; `tell` is called with notes, `log` with a line per request."""
-    _serve(str(path), lambda: Current(path, source, device), settings, token, tell, log)
-
-
-def serve_source(
-    name: str, read: str, settings: ServeSettings, *, device: str = "auto",
-    token: str | None = None, tell: Callable[[str], None], log: Log,
-) -> None:  # fmt: skip
-    """The same for a backbone without a classifier."""
-    _serve(name, lambda: FixedSource(ServedSource(name, read, device)), settings, token, tell, log)
-
-
-def _serve(
     what: str, load: Callable[[], Current | FixedSource], settings: ServeSettings, token: str | None,
-    tell: Callable[[str], None], log: Log,
+    tell: Callable[[str], None],
 ) -> None:  # fmt: skip
+    """Serve a model or a backbone until the process is told to stop; `tell` takes notes, and a line per request."""
+
     def build(current: Current | FixedSource, address: str) -> Guard:
         current.tell = tell
-        app = make_app(Service(current, settings, Metrics()), token, log)
+        app = make_app(Service(current, settings, Metrics()), token, tell)
         if not address:
             return app
         tell(f"Serving {what} on {address}; Ctrl-C stops it.")
@@ -334,4 +316,4 @@ def _serve(
             tell("Anyone who can reach this machine may use it; set a token (--token-file) to restrict access.")
         return app
 
-    run_server(settings, load, build, log)
+    run_server(settings, load, build, tell)

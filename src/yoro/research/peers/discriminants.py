@@ -37,7 +37,8 @@ def fit(task: FitTask, rule: str = "loo", target: str | None = None, votes: bool
     Where the texts vote, their zero-shot head takes part as it does in `yoro.model.solve`.
     """
     trial = task.validated() if rule == "validation" else task
-    members = Members(trial.responses, trial.labels, _groups(trial), np.ones(len(trial.truth)))
+    groups = np.array(trial.groups or [""] * len(trial.truth), dtype=np.str_)
+    members = Members(trial.responses, trial.labels, groups, np.ones(len(trial.truth)))
     words = None if task.texts is None else task.texts.described(task.classes)
     known = make_evidence(
         gathered(trial), members, words=words, votes=votes,
@@ -124,10 +125,6 @@ def in_responses(task: FitTask) -> FitTask:
 def _named(task: FitTask) -> Validation:
     _, responses, truth = task.trial()
     return responses, np.asarray(task.classes, dtype=np.str_)[truth]
-
-
-def _groups(task: FitTask) -> NDArray[np.str_]:
-    return np.array(task.groups or [""] * len(task.truth), dtype=np.str_)
 
 
 FEATURES = partial(fit_spoken, target="identity")
