@@ -8,14 +8,18 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
+
+from yoro import limits
+from yoro.sources.hub import find_revision, remember
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 WIDTH = 7
@@ -225,3 +229,17 @@ def serving(hub: LoopbackHub) -> Iterator[LoopbackHub]:
         for server in servers:
             server.shutdown()
             server.server_close()
+
+
+def hub_files(repository: str, revision: str, names: Sequence[str], *, optional: Sequence[str] = ()) -> Path:
+    """The folder of a snapshot with the files of these names, fetched if they are not there; its name is the commit.
+
+    A commit whose files are all in the cache is not asked for. A file of `optional` may be missing in the repository.
+    """
+    found = find_revision(repository, revision, lambda it: all(map(it.has, names)) and all(map(it.knows, optional)))
+    for name in names:
+        found.take(name, limits.ONNX_FILE_BYTES)
+    for name in optional:
+        found.take_if_there(name, limits.ONNX_FILE_BYTES)
+    remember(found, revision)
+    return found.folder

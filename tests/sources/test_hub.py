@@ -10,13 +10,19 @@ from pathlib import Path
 import pytest
 
 from child import wait_until
-from loopback_hub import COMMIT, LoopbackHub, digest, network, repository, serving
+from loopback_hub import COMMIT, LoopbackHub, digest, hub_files, network, repository, serving
 from yoro.errors import SourceError
-from yoro.sources.hub import check_file, hub_files
+from yoro.sources.hub import check_file
 from yoro.sources.hub_requests import _redirected, _token
 
 NAME = "someone/network"
 FILE = "onnx/model.onnx"
+PROGRAM = f"""
+import sys
+sys.path.append({str(Path(__file__).parents[1])!r})
+from loopback_hub import hub_files
+hub_files({NAME!r}, "main", [{{!r}}])
+"""
 VARIABLES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN", "HF_HUB_OFFLINE", "http_proxy", "HTTP_PROXY")
 
 
@@ -83,7 +89,7 @@ def test_a_cut_download_goes_on_where_it_stopped(hub, home):
 
 def test_killed_while_it_downloads_it_leaves_nothing_that_looks_finished(hub, home):
     hub.faults[FILE] = "stall 150"
-    program = f"from yoro.sources.hub import hub_files; hub_files({NAME!r}, 'main', [{FILE!r}])"
+    program = PROGRAM.format(FILE)
     child = subprocess.Popen([sys.executable, "-c", program])
     wait_until(lambda: hub.requests())
     child.kill()
@@ -269,7 +275,7 @@ def test_a_full_disk_is_an_error_and_the_download_goes_on_later(hub, home):
 
 def test_two_at_once_fetch_a_file_once(hub):
     hub.files[NAME]["onnx/large.bin"] = os.urandom(20_000_000)
-    program = f"from yoro.sources.hub import hub_files; hub_files({NAME!r}, 'main', ['onnx/large.bin'])"
+    program = PROGRAM.format("onnx/large.bin")
     children = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2)]
     assert [child.wait() for child in children] == [0, 0]
     assert len(hub.requests()) == 1

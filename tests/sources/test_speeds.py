@@ -6,7 +6,7 @@ import pytest
 
 from yoro.sources import catalogue
 from yoro.sources.models import PURPOSES
-from yoro.sources.speeds import with_speeds
+from yoro.sources.network_trial import with_speeds
 
 
 def test_what_is_here_is_measured_and_the_rest_forecast_from_it():

@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from yoro.model.onnx_export import run_graph
-from yoro.web.half_precision import halve_weights
+from yoro.web.page_export import halve_weights
 
 WIDTH = 64
 

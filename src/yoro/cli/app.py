@@ -71,7 +71,7 @@ GROUPS = {  # of verbs, each an app in a module of its own
 }
 EARLIER = {  # spellings that still work, and what is said of them
     "verify": (
-        "verify", "M.yoro FILE.json [DATA...] [OPTIONS]",
+        "change", "M.yoro FILE.json [DATA...] [OPTIONS]",
         "`yoro verify` is now `yoro forget M.yoro --verify FILE.json`.",
     ),
     "clean": (

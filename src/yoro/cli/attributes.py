@@ -109,12 +109,7 @@ def check(bank: BankPath, /, *, options: DescriptionOptions = DescriptionOptions
 
 @app.command
 def draw(
-    bank: BankPath,
-    /,
-    *,
-    out: BankOut,
-    options: DrawOptions = DrawOptions(),
-    output: WriteOptions = WriteOptions(),
+    bank: BankPath, /, *, out: BankOut, options: DrawOptions = DrawOptions(), output: WriteOptions = WriteOptions()
 ) -> None:
     """Sample sentences as `yoro fit` would, and write them as a bank."""
     from yoro.text.banks import BUILT_IN, make_bank

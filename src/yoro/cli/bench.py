@@ -54,8 +54,7 @@ class VariantOptions:
     """Which cells a plan has."""
 
     variant: Annotated[
-        Literal["protocol", "published"],
-        Option("One protocol for all methods, or each paper's own.", flags=("--as",)),
+        Literal["protocol", "published"], Option("One protocol for all methods, or each paper's own.", flags=("--as",))
     ] = "protocol"
     all_methods: Annotated[bool, Option("Also run methods that the paper has no number for.", flags=("--all",))] = False
 

@@ -1,16 +1,17 @@
-"""`yoro update`, `forget` and `relabel`: a saved model changed exactly."""
+"""`yoro update`, `forget` and `relabel`: a saved model changed exactly; `verify`: checked against a receipt."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from yoro.cli.arguments import Elsewhere, Images, ModelPath, given
+from yoro.cli.arguments import Elsewhere, Images, LabelFrom, ModelPath, given
 from yoro.cli.options import DRY_RUN, LABEL_FROM, JsonOptions, MovedOptions, ReadingOptions, WriteOptions, shown
-from yoro.cli.output import UsageError, change_model, print_text
+from yoro.cli.output import UsageError, change_model, name_skipped, print_json, print_text, say
 from yoro.errors import InputError
 from yoro.option import Option
 
@@ -40,8 +41,7 @@ class UpdateOptions:
     new_classes: Annotated[bool, Option("Add the classes of DATA even if all of them are new.")] = False
     label_from: Annotated[str | None, LABEL_FROM] = None
     attributes: Annotated[
-        str | None,
-        Option("Descriptions of new classes, for an image-text backbone.", metavar="BANK", expert=True),
+        str | None, Option("Descriptions of new classes, for an image-text backbone.", metavar="BANK", expert=True)
     ] = None
     dry_run: Annotated[bool, DRY_RUN] = False
 
@@ -128,9 +128,7 @@ def forget(
     if verify is not None:
         if out is not None or receipt is not None:
             raise UsageError("--verify changes nothing; remove --out and --receipt.")
-        from yoro.cli.verify import verify as check
-
-        check(model, verify, *data, label_from=output.label_from, reading=reading, output=output)
+        check_receipt(model, verify, *data, label_from=output.label_from, reading=reading, output=output)
         return
     if output.as_json:
         raise UsageError("--json goes with --verify.")
@@ -162,6 +160,43 @@ def _tell_receipt(changed: Change, written: Path | None, output: ForgetOutput) -
         output.tell(f"Not certain: {sentence}")
     if written is not None:
         output.tell(f"Receipt written to {written}")
+
+
+def verify(
+    model: ModelPath,
+    receipt: Annotated[Path, Parameter(name="FILE.json", help="A receipt written by `yoro forget --receipt`.")],
+    /,
+    *data: Images,
+    label_from: LabelFrom = None,
+    reading: ReadingOptions = ReadingOptions(),
+    output: JsonOptions = JsonOptions(),
+) -> None:
+    """Check that a model has forgotten what a receipt lists.
+
+    With DATA (the remaining or the original data), a model is fitted from scratch without the forgotten images, and the
+    two mappings are compared. The exit code is 1 if any check fails.
+    """
+    from yoro.trust.unlearning import verify as check
+
+    classifier = reading.load(model)
+    left = given(data, label_from) if data else None
+    found = check(classifier, receipt, left, loading=reading, progress=not output.quiet)
+    if output.as_json:
+        print_json(found.to_json())
+    else:
+        for finding in found.findings:
+            print_text(f"{'holds' if finding.holds else 'FAILS'}  {finding.said}")
+        for sentence in found.uncertain:
+            print_text(f"not certain  {sentence}")
+    name_skipped(found.skipped)  # what cannot be read was not fitted, or the data would not be the same
+    if not found.holds:
+        say("Verification failed.")
+        sys.exit(1)
+    if not data:
+        output.tell("To compare with a fit from scratch as well, give the remaining data.")
+
+
+check_receipt = verify  # where an option has the name of the verb
 
 
 def relabel(

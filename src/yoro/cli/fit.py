@@ -39,8 +39,7 @@ class FitData:
 
     val: Annotated[str | None, Option("Validation data.", metavar="DATA", expert=True)] = None
     unlabelled: Annotated[
-        str | None,
-        Option("Unlabelled images to learn from as well, if they help.", metavar="DATA"),
+        str | None, Option("Unlabelled images to learn from as well, if they help.", metavar="DATA")
     ] = None
     label_from: Annotated[str | None, LABEL_FROM] = None
     classes: Annotated[
@@ -52,8 +51,7 @@ class FitData:
     ] = True
     dry_run: Annotated[bool, DRY_RUN] = False
     verbose: Annotated[
-        bool,
-        Option("Also print layers, shrinkage, confusions, time, memory.", flags=("--verbose", "-v")),
+        bool, Option("Also print layers, shrinkage, confusions, time, memory.", flags=("--verbose", "-v"))
     ] = False
 
 

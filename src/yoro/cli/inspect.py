@@ -138,7 +138,7 @@ def export(
         output.tell(f"{web}: {made.size / 1e6:.1f} MB; {equal}.")
         if not made.unknown:
             output.tell(
-                "The page cannot reject out-of-distribution images: this model keeps too few individual responses.",
+                "The page cannot reject out-of-distribution images: this model keeps too few individual responses."
             )
         output.tell(f"To view it: python -m http.server --directory {shlex.quote(str(web))}")
 

@@ -186,7 +186,7 @@ def list_issues(
         write_rows(rows, kind, files.out)
         output.tell(listed.headline())
     if files.html is not None:
-        from yoro.reports.issues_page import issues_html
+        from yoro.reports.gallery import issues_html
 
         write_page(files.html, issues_html(listed, classifier.model.origin.name), output.quiet)
     return listed.left_out.skipped

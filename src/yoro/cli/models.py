@@ -63,7 +63,7 @@ def models(*, wanted: SpeedOption = SpeedOption(), output: JsonOption = JsonOpti
 
     rows = catalogue()
     if wanted.speed:
-        from yoro.sources.speeds import with_speeds
+        from yoro.sources.network_trial import with_speeds
 
         rows = with_speeds(rows)
     if output.as_json:

@@ -63,8 +63,7 @@ class AgreementOptions:
     noise: Annotated[str | None, NOISE] = None
     clip: Annotated[float | None, CLIP] = None
     honest: Annotated[
-        int | None,
-        Option("With --noise: parties whose noise alone must suffice (default: --least).", expert=True),
+        int | None, Option("With --noise: parties whose noise alone must suffice (default: --least).", expert=True)
     ] = None
 
 
@@ -126,7 +125,7 @@ def join(
     output.tell(
         f"Next, when all have joined: yoro parties show {folder}, and compare the fingerprints with the other parties "
         "over another channel, such as the telephone; whoever can replace a key in the folder can read your sums. "
-        f"Then: yoro parties mask {folder} DATA --key {key}",
+        f"Then: yoro parties mask {folder} DATA --key {key}"
     )
 
 
@@ -182,13 +181,7 @@ def confirm(
 
 
 @app.command(name="sum")
-def add_up(
-    folder: Folder,
-    /,
-    *,
-    out: Statistics,
-    output: WriteOptions = WriteOptions(),
-) -> None:
+def add_up(folder: Folder, /, *, out: Statistics, output: WriteOptions = WriteOptions()) -> None:
     """Sum what all have confirmed; turn it into a model with `yoro merge`."""
     from yoro.model.shards import write_shard
     from yoro.parties.secure_aggregation import Session, total

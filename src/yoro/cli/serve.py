@@ -34,8 +34,7 @@ class TokenOptions:
     """What clients must send to be answered."""
 
     token: Annotated[
-        str | None,
-        Option(f"Token that clients must send; a file or {TOKEN} hides it from other users.", metavar="T"),
+        str | None, Option(f"Token that clients must send; a file or {TOKEN} hides it from other users.", metavar="T")
     ] = None
     token_file: Annotated[Path | None, Option("File that contains the token.", metavar="FILE")] = None
 
@@ -73,8 +72,9 @@ def serve(
         raise UsageError("Give a saved model, or --responses with the name of a backbone.")
     share_metrics(settings.processes)
     try:
-        from yoro.serve.service_server import serve as run
-        from yoro.serve.service_server import serve_source
+        from yoro.serve.app import serve as run
+        from yoro.serve.hot_reload import Current
+        from yoro.serve.response_service import FixedSource, ServedSource
     except ModuleNotFoundError as error:
         raise InputError(f"The service needs {error.name}: {install('serve')}.") from None
 
@@ -84,11 +84,11 @@ def serve(
     if model is None:
         _check_responding(settings, moved)
         name, read = responding.responses or "", responding.read or PipelineSettings.read
-        serve_source(name, read, settings, device=moved.device, token=token, tell=tell, log=tell)
+        run(name, lambda: FixedSource(ServedSource(name, read, moved.device)), settings, token, tell)
         return
     if responding.read is not None:
         raise UsageError("--read needs --responses; a model is read as it was fitted.")
-    run(model, settings, source=moved.source, device=moved.device, token=token, tell=tell, log=tell)
+    run(str(model), lambda: Current(model, moved.source, moved.device), settings, token, tell)
 
 
 def _check_responding(settings: ServeSettings, moved: MovedOptions) -> None:

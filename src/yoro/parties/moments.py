@@ -41,7 +41,7 @@ def to_vector(statistics: JointStatistics, classes: Sequence[str], shift: Array)
         steps = np.where(whole.counts[:, None] > 0, whole.means - shift[columns], 0.0)  # (classes, width)
         sums = whole.counts[:, None] * steps
         second = whole.scatter + sums.T @ steps
-        blocks += [sums.ravel(), _upper(second)]
+        blocks += [sums.ravel(), second[np.triu_indices(len(second))]]  # its upper triangle, row by row
     return np.concatenate([(statistics.parts[0] + empty).counts, *blocks])
 
 
@@ -81,11 +81,6 @@ def _centred(counts: Array, sums: Array, second: Array, names: Sequence[str], sh
 
 def _widths(layout: Layout) -> list[int]:
     return [reading.width for reading in layout.readings]
-
-
-def _upper(matrix: Array) -> Array:
-    """The upper triangle, row by row."""
-    return matrix[np.triu_indices(len(matrix))]
 
 
 def _square(upper: Array, width: int) -> Array:

@@ -29,8 +29,7 @@ class RefineSettings:
 
     epochs: Annotated[int, Option("Training epochs.")] = 20
     mapping: Annotated[
-        str,
-        Option("How the mapping is updated after each epoch.", metavar="momentum|refresh|frozen", expert=True),
+        str, Option("How the mapping is updated after each epoch.", metavar="momentum|refresh|frozen", expert=True)
     ] = "momentum"
     beta: Annotated[float, Option("Momentum: weight of the old mapping.", expert=True)] = 0.9  # as in the paper
     protocol: Annotated[

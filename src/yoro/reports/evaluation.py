@@ -111,12 +111,7 @@ class Photos:
 
 
 def evaluation_report(
-    classifier: OpenModel,
-    data: object,
-    *,
-    prior: Prior | None = None,
-    loading: Loading = USUAL,
-    progress: bool = False,
+    classifier: OpenModel, data: object, *, prior: Prior | None = None, loading: Loading = USUAL, progress: bool = False
 ) -> tuple[Evaluation, str]:
     """The metrics on labelled data, and the report."""
     evaluation, photos, pictures, twice = _measured(classifier, data, loading, progress, prior)

@@ -1,4 +1,4 @@
-"""The page of predictions: every image with its predicted class, the least certain first."""
+"""Pages of images: predictions, the least certain first; and label issues, every image to review, and why."""
 
 from __future__ import annotations
 
@@ -12,8 +12,17 @@ from yoro.data.python_data import Label
 from yoro.data.thumbnails import thumbnail_of
 from yoro.model.answers import ImageAnswer
 from yoro.reports.page import render
+from yoro.trust.label_issues import KINDS, Issues
 
 MOST = 300  # pictures on a page
+MOST_ISSUES = 100  # pictures of one kind on a page of issues
+TOLD = {  # title and description of each kind of issue
+    "label": ("Probably wrong labels", "As many as are expected to be wrong, the least likely label first."),
+    "hard photo": ("Hard photos", "Another class is more probable, but most of these labels are right."),
+    "outlier": ("Outliers", "Far from every class (out-of-distribution); the farthest first."),
+    "duplicate": ("Duplicates", "The same image again."),
+    "near duplicate": ("Near duplicates", "Nearly the same response; the most similar first."),
+}
 
 
 @dataclass
@@ -59,3 +68,18 @@ class Gallery:
 def _doubt(answer: ImageAnswer) -> tuple[bool, float, str]:
     """A sort key: unknown images first, then the least probable."""
     return not answer.unknown, answer.best[0][1], answer.name
+
+
+def issues_html(issues: Issues, source: str) -> str:
+    """The page of label issues, to be written as UTF-8; it asks for no other file and runs no script."""
+    pictures = issues.left_out.pictures
+    parts = []
+    for kind in KINDS:
+        found = issues.of(kind)
+        title, about = TOLD[kind]
+        shown = [
+            (issue, thumbnail_of(pictures.get(issue.name)), thumbnail_of(pictures.get(issue.like)))
+            for issue in found[:MOST_ISSUES]
+        ]
+        parts.append((title, about, len(found), shown))
+    return render("issues.html", title="Label issues", source=source, total=len(issues.names), parts=parts)

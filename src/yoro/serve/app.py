@@ -1,4 +1,4 @@
-"""The routes of the service."""
+"""The service: its routes, and its process, which loads a model or a backbone and serves until it is told to stop."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from yoro.errors import ImageError, one_line
 from yoro.http.errors import busy, handle_errors
 from yoro.http.guard import PAGE_HEADERS, WITHOUT_TOKEN, Access, Guard, Log
 from yoro.http.priority import lower_priority
+from yoro.http.server import run_server
 from yoro.http.settings import ServeSettings
 from yoro.http.uploads import Upload, read_uploads
 from yoro.model.model import Json
@@ -111,7 +112,8 @@ class Service:
 
     async def responses(self, answers: Sequence[Answered]) -> list[str]:
         """Responses as JSON lists, with all digits of single precision."""
-        return await self._run(self.decoding, lambda: [_numbers(answer) for answer in answers])
+        rows = (answer.response.tolist() for answer in answers)
+        return await self._run(self.decoding, lambda: [f"[{', '.join([f'{n:.9g}' for n in row])}]" for row in rows])
 
     @asynccontextmanager
     async def running(self, _: FastAPI) -> AsyncIterator[None]:
@@ -221,8 +223,7 @@ def _add_predictions(api: APIRouter, service: Service) -> None:
             float | None, Query(gt=0, lt=1, description="Also return a conformal prediction set with this coverage.")
         ] = None,
         together: Annotated[
-            bool,
-            Query(description="Let the images of this request learn from each other first; none of them is kept."),
+            bool, Query(description="Let the images of this request learn from each other first; none of them is kept.")
         ] = False,
     ) -> Response:
         """Classify images."""
@@ -298,5 +299,21 @@ def _error(one: AnsweredUpload) -> Json:
     return {"error": one_line(one.answer)} if isinstance(one.answer, ImageError) else {}
 
 
-def _numbers(answer: Answered) -> str:
-    return f"[{', '.join([f'{number:.9g}' for number in answer.response.tolist()])}]"
+def serve(
+    what: str, load: Callable[[], Current | FixedSource], settings: ServeSettings, token: str | None,
+    tell: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Serve a model or a backbone until the process is told to stop; `tell` takes notes, and a line per request."""
+
+    def build(current: Current | FixedSource, address: str) -> Guard:
+        current.tell = tell
+        app = make_app(Service(current, settings, Metrics()), token, tell)
+        if not address:
+            return app
+        tell(f"Serving {what} on {address}; Ctrl-C stops it.")
+        tell(f"Try it at {address}/ in a browser; its API is described at {address}/docs.")
+        if not settings.local and token is None:
+            tell("Anyone who can reach this machine may use it; set a token (--token-file) to restrict access.")
+        return app
+
+    run_server(settings, load, build, tell)

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,20 +79,6 @@ class Revision:
 
     def _absent(self, name: str) -> Path:
         return _home(self.repository) / ".no_exist" / self.commit / name
-
-
-def hub_files(repository: str, revision: str, names: Sequence[str], *, optional: Sequence[str] = ()) -> Path:
-    """The folder of a snapshot with the files of these names, fetched if they are not there; its name is the commit.
-
-    A commit whose files are all in the cache is not asked for. A file of `optional` may be missing in the repository.
-    """
-    found = find_revision(repository, revision, lambda it: all(map(it.has, names)) and all(map(it.knows, optional)))
-    for name in names:
-        found.take(name, limits.ONNX_FILE_BYTES)
-    for name in optional:
-        found.take_if_there(name, limits.ONNX_FILE_BYTES)
-    remember(found, revision)
-    return found.folder
 
 
 def find_revision(repository: str, revision: str, complete: Callable[[Revision], bool]) -> Revision:

@@ -70,7 +70,8 @@ def with_layer_outputs(
     layers = _Graph(model, batch).layers(first)
     own = model.graph.output[0].type.tensor_type.shape.dim[1].dim_value
     head = Reading(first, own, "plain" if first == LOGITS else "unit")
-    layout = Layout((head, *(_reading(name, layer) for name, layer in layers.items())))
+    read = (Reading(name, layer.width, "root" if layer.positive else "unit") for name, layer in layers.items())
+    layout = Layout((head, *read))
     if not layers:
         return result, layout
     builder, opset = GraphBuilder(prefix=PREFIX), opset_of(model)
@@ -91,10 +92,6 @@ def with_pooled_output(model: onnx.ModelProto, shape: Sequence[int]) -> onnx.Mod
     pooled = _pooled(builder, chosen, opset_of(model))
     set_output(model.graph, builder, helper.make_node("Identity", [pooled], ["responses"]), tokens.width)
     return model
-
-
-def _reading(name: str, layer: LayerOutput) -> Reading:
-    return Reading(name, layer.width, "root" if layer.positive else "unit")
 
 
 def _token_readings(layer: LayerOutput, tokens: int) -> Iterator[tuple[str, LayerOutput]]:

@@ -14,10 +14,8 @@ from yoro.sources.minilm import model_folder
 from yoro.sources.weight_caches import is_cached
 
 EXTRAS = {"timm": "torch", "torchvision": "torch", "open_clip": "clip"}
-NOT_COMMERCIAL = "CC-BY-NC-4.0: not for commercial use"
 OWN = "the weights' own"
 VIT = "timm/vit_base_patch{}_clip_224.openai"
-INSTAGRAM_NAME = "resnext101_32x8d.fb_wsl_ig1b_ft_in1k"
 INSTAGRAM = "ResNeXt-101 32x8d, Instagram hashtags, fine-tuned on ImageNet-1K"
 CONSE = "ImageNet's class names as sentences, weighted by EfficientNet-Lite0; not CLIP"
 PAIR = "any image-text model in ONNX files, no torch"
@@ -46,22 +44,8 @@ CLASSIFIERS = (
 IMAGE_TEXT = (
     ("open_clip:RN50/openai", "CLIP RN50, the paper's", 1024, 224, "MIT", "timm/resnet50_clip.openai"),
     ("open_clip:RN101/openai", "CLIP RN101, the paper's", 512, 224, "MIT", "timm/resnet101_clip.openai"),
-    (
-        "open_clip:ViT-B-32/openai",
-        "CLIP ViT-B-32, the paper's",
-        512,
-        224,
-        "MIT",
-        VIT.format(32),
-    ),
-    (
-        "open_clip:ViT-B-16/openai",
-        "CLIP ViT-B-16, the paper's",
-        512,
-        224,
-        "MIT",
-        VIT.format(16),
-    ),
+    ("open_clip:ViT-B-32/openai", "CLIP ViT-B-32, the paper's", 512, 224, "MIT", VIT.format(32)),
+    ("open_clip:ViT-B-16/openai", "CLIP ViT-B-16, the paper's", 512, 224, "MIT", VIT.format(16)),
     ("open_clip:MODEL/TAG", "any image-text model of open_clip", None, None, OWN, ""),
 )
 # Networks of a hub, read without torch: name, what it is, width, side, licence of the original, megabytes, and billions
@@ -78,15 +62,7 @@ HUB_NETWORKS = (
     ),
     ("hf:Xenova/resnet-50", "ResNet-50, ImageNet-1K", 1000, 224, "Apache-2.0", 102, 4.1),
     ("hf:Xenova/vit-base-patch16-224", "ViT-B/16, ImageNet-21K, then 1K", 1000, 224, "Apache-2.0", 346, 16.9),
-    (
-        "hf:Xenova/clip-vit-base-patch32",
-        "CLIP ViT-B/32, image-text",
-        512,
-        224,
-        "MIT",
-        606,
-        4.4,
-    ),
+    ("hf:Xenova/clip-vit-base-patch32", "CLIP ViT-B/32, image-text", 512, 224, "MIT", 606, 4.4),
 )
 MULTIPLY_ADDS = {
     "lite0": 0.41,

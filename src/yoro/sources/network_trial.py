@@ -1,9 +1,9 @@
-"""An ONNX file of your own: what is found in it, how it answers a few photos, and the name it gets."""
+"""Backbones tried on this machine: how an ONNX file of your own answers photos, and how many a second each reads."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,12 +11,17 @@ import numpy as np
 
 from yoro.errors import SourceError
 from yoro.sources.added import AddedNetwork, check_new, write_added
+from yoro.sources.models import CatalogueRow
 from yoro.sources.onnx_file import open_onnx, own_white
+from yoro.sources.open import open_source
 from yoro.sources.preprocessing_file import FILE, Preprocessing, read_preprocessing
 from yoro.sources.protocol import Colour, Images, Responses, layout_of
 from yoro.sources.sample_photos import real_photos
 
 SAME = 1e-3  # of the largest response: answers that differ by less are the same
+IMAGES = 32  # of one call whose speed is measured
+SECONDS = 0.5  # that a measurement takes at least
+MEASURED = "embedded:"  # what is here, and opened in a moment
 PLAIN = {  # options for a graph that normalises its input itself, by the value of white in it
     1: {"mean": "0,0,0", "std": "1,1,1"},
     255: {"mean": "0,0,0", "std": ",".join([repr(1 / 255)] * 3)},
@@ -117,3 +122,33 @@ def _odd(responses: Responses, alone: Responses, network: AddedNetwork) -> tuple
             "In torch, call model.eval() before the export."
         )
     return tuple(odd)
+
+
+def with_speeds(rows: Sequence[CatalogueRow]) -> list[CatalogueRow]:
+    """The rows with their speeds; one that is not measured is forecast by the multiply-adds a second of the others."""
+    speeds = {row.name: images_per_second(row.name) for row in rows if row.multiply_adds and _is_measured(row)}
+    rates = [speeds[row.name] * row.multiply_adds for row in rows if row.name in speeds and row.multiply_adds]
+    filled = []
+    for row in rows:
+        if row.name in speeds:
+            row = replace(row, speed=speeds[row.name], measured=True)
+        elif row.multiply_adds and rates:
+            row = replace(row, speed=float(np.median(rates)) / row.multiply_adds, measured=False)
+        filled.append(row)
+    return filled
+
+
+def images_per_second(name: str) -> float:
+    """How many images a second a source reads, decoding not included."""
+    source = open_source(name)
+    images = np.random.default_rng(0).integers(0, 256, (IMAGES, source.side, source.side, 3), dtype=np.uint8)
+    source.respond(images)
+    calls, start = 0, time.perf_counter()
+    while (taken := time.perf_counter() - start) < SECONDS:
+        source.respond(images)
+        calls += 1
+    return calls * IMAGES / taken
+
+
+def _is_measured(row: CatalogueRow) -> bool:
+    return bool(row.weights) and row.name.startswith(MEASURED)

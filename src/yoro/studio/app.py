@@ -38,7 +38,8 @@ def make_app(studio: Studio, settings: ServeSettings, log: Log) -> Guard:
     app = FastAPI(title="YORO studio", lifespan=studio.running, openapi_url=None, docs_url=None, redoc_url=None)
     page = Path(str(files("yoro.studio") / "page"))
     app.mount("/studio/page", StaticFiles(directory=page))
-    add_file(app, "/studio/style.css", (files("yoro.web") / "page" / "style.css").read_bytes(), "text/css")
+    for name, kind in (("style.css", "text/css"), ("camera.js", "text/javascript")):
+        add_file(app, f"/studio/{name}", (files("yoro.web") / "page" / name).read_bytes(), kind)
     app.get("/")(lambda: RedirectResponse("/studio/"))
     app.get("/studio/")(lambda: FileResponse(page / "index.html"))
     add_looks(app, studio)

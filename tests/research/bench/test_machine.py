@@ -58,7 +58,7 @@ def test_a_graphics_card_computes_in_float32() -> None:
 def test_determinism_is_asked_for_and_recorded() -> None:
     import torch
 
-    from yoro.sources.torch.card import device_facts, make_deterministic
+    from yoro.sources.torch.network import device_facts, make_deterministic
 
     assert device_facts("cpu")["deterministic"] == "False"
     try:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yoro.sources.endpoint.retry import FIRST_BACKOFF, LONGEST_BACKOFF, backoff, is_retryable, retry_after
+from yoro.sources.endpoint.client import FIRST_BACKOFF, LONGEST_BACKOFF, backoff, is_retryable, retry_after
 
 
 @given(st.integers(100, 599))

@@ -52,8 +52,7 @@ class GranularPrompts(PromptSet):
     ) -> None:
         scales, levels = granularity.scales + 1, granularity.levels
         super().__init__(
-            [TrainablePrompt(prompt, device) for _ in range(scales + levels)],
-            (1.0,) * scales + (SUPER_RATE,) * levels,
+            [TrainablePrompt(prompt, device) for _ in range(scales + levels)], (1.0,) * scales + (SUPER_RATE,) * levels
         )
         self._granularity, self._seed = granularity, seed
 

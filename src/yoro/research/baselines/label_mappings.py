@@ -62,11 +62,7 @@ def baseline_head(method: str, source: DifferentiableSource, classes: tuple[str,
 
 
 def baseline_training(
-    method: str,
-    source: DifferentiableSource,
-    prompt: TrainablePrompt,
-    train: LabelledImages,
-    recipe: Recipe,
+    method: str, source: DifferentiableSource, prompt: TrainablePrompt, train: LabelledImages, recipe: Recipe
 ) -> PromptTraining:
     """The method ready to run; its first mapping comes from a pass with the untrained prompt."""
     head = baseline_head(method, source, train.classes, recipe.seed)

@@ -21,7 +21,7 @@ def machine_facts(device: str) -> dict[str, str]:
         "cores": str(environment.cores()), "device": "cpu", "device_name": _processor(),
     }  # fmt: skip
     if "torch" in sys.modules:
-        from yoro.sources.torch.card import device_facts
+        from yoro.sources.torch.network import device_facts
 
         facts |= device_facts(device)
     return facts
@@ -32,7 +32,7 @@ def forget_peak() -> None:
     with suppress(OSError):
         RESET.write_text("5")
     if "torch" in sys.modules:
-        from yoro.sources.torch.card import forget_card_peak
+        from yoro.sources.torch.network import forget_card_peak
 
         forget_card_peak()
 
@@ -41,7 +41,7 @@ def peak_memory() -> dict[str, int]:
     """The most bytes taken since `forget_peak`: of this process, and of its graphics card."""
     peaks = {"process": round(environment.peak_memory() * 2**20)}
     if "torch" in sys.modules:
-        from yoro.sources.torch.card import card_peak
+        from yoro.sources.torch.network import card_peak
 
         peaks |= card_peak()
     return peaks

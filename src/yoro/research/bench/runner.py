@@ -225,12 +225,7 @@ class _Run:
         return [_CellJob(entry, *self._draws[key], sentences, depends)]
 
     def _compute(
-        self,
-        job: _CellJob,
-        opened: cell_loading.OpenedDataset,
-        pipeline: Pipeline,
-        cache: ResponseCache,
-        claim: Claim,
+        self, job: _CellJob, opened: cell_loading.OpenedDataset, pipeline: Pipeline, cache: ResponseCache, claim: Claim
     ) -> None:
         cell, drawn, settings = job.entry.cell, job.drawn, self._settings
         scratch = self._results.folder / "trainings" / job.name
@@ -244,7 +239,7 @@ class _Run:
             if method.trains:
                 check_torch(f"The method {cell.method!r}")
             if method.trains and settings.deterministic:
-                import_module("yoro.sources.torch.card").make_deterministic()
+                import_module("yoro.sources.torch.network").make_deterministic()
             figures: CellFigures = method.run(context, method.make_options(dict(cell.options), cell.dataset))
         except Exception as error:  # the failure of one method must not stop the others
             if _was_interrupted(error):

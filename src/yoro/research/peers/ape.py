@@ -25,7 +25,7 @@ from scipy.special import softmax
 
 from yoro.errors import InputError
 from yoro.mappings.batches import Array, Codes
-from yoro.research.peers.method import FitTask, Method, Scorer, held, one_hot, unit
+from yoro.research.peers.method import FitTask, Method, Scorer, one_hot, unit
 from yoro.research.peers.tip_adapter import Cache, TipAdapterSettings, kernel
 
 GAMMAS = 20  # steps of the grid
@@ -87,9 +87,8 @@ class Refined(Cache):
 def fit(task: FitTask, settings: ApeSettings = USUAL) -> Scorer:
     """Channels, keys and values in closed form; (beta, alpha, gamma) on validation data, ties to the smaller."""
     texts, task = task.needed_texts(), task.normalised()
-    head, trial = texts.scale * texts.heads.T, task.validated()
+    head, (trial, vectors, truth) = texts.scale * texts.heads.T, task.trial()
     channels, keys, surprise = _refine(trial, texts.heads, settings)
-    vectors, truth = held(trial)
     cosines, guess = unit(vectors[:, channels]) @ keys.T, vectors @ head
 
     def right() -> Iterator[tuple[int, float, float, float]]:

@@ -28,7 +28,7 @@ from yoro.errors import InputError
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping, frequency_mapping, plus_table, random_mapping
 from yoro.research.peers.coordinate_selection import ADAPTIVE, CONDITIONAL, select_retention, solve_retained
-from yoro.research.peers.method import FitTask, LinearScores, Method, Scorer, gathered, held
+from yoro.research.peers.method import FitTask, LinearScores, Method, Scorer, gathered
 
 
 def fit(task: FitTask, rule: str = "loo", target: str | None = None, votes: bool = False) -> Scorer:
@@ -37,7 +37,8 @@ def fit(task: FitTask, rule: str = "loo", target: str | None = None, votes: bool
     Where the texts vote, their zero-shot head takes part as it does in `yoro.model.solve`.
     """
     trial = task.validated() if rule == "validation" else task
-    members = Members(trial.responses, trial.labels, _groups(trial), np.ones(len(trial.truth)))
+    groups = np.array(trial.groups or [""] * len(trial.truth), dtype=np.str_)
+    members = Members(trial.responses, trial.labels, groups, np.ones(len(trial.truth)))
     words = None if task.texts is None else task.texts.described(task.classes)
     known = make_evidence(
         gathered(trial), members, words=words, votes=votes,
@@ -122,22 +123,13 @@ def in_responses(task: FitTask) -> FitTask:
 
 
 def _named(task: FitTask) -> Validation:
-    responses, truth = held(task)
+    _, responses, truth = task.trial()
     return responses, np.asarray(task.classes, dtype=np.str_)[truth]
-
-
-def _groups(task: FitTask) -> NDArray[np.str_]:
-    return np.array(task.groups or [""] * len(task.truth), dtype=np.str_)
 
 
 FEATURES = partial(fit_spoken, target="identity")
 BDM = (
-    Method(
-        "bdm",
-        partial(fit, votes=True),
-        ("stored data",),
-        about="the paper's discriminant, on one layer",
-    ),
+    Method("bdm", partial(fit, votes=True), ("stored data",), about="the paper's discriminant, on one layer"),
     Method("bdm-images", fit_spoken, ("texts", "stored data"), about="the same without the zero-shot head"),
     Method("zero-shot", fit_zero_shot, ("texts",), 0, about="the zero-shot head of the texts alone"),
     Method("bdm-validation", partial(fit, rule="validation"), ("validation",), about="the paper's rule"),
@@ -183,9 +175,5 @@ LABEL_MAPPINGS = (
     Method("rlm", fit_random, passes=0, about="random label mapping"),
     Method("flm", partial(fit_table, table=CoOccurrence, solve=frequency_mapping), about="frequency label mapping"),
     Method("blm", partial(fit_table, table=CoOccurrence, solve=bayesian_mapping), about="Bayesian label mapping"),
-    Method(
-        "blm+",
-        partial(fit_table, table=plus_table, solve=bayesian_mapping),
-        about="BLM over probabilities",
-    ),
+    Method("blm+", partial(fit_table, table=plus_table, solve=bayesian_mapping), about="BLM over probabilities"),
 )

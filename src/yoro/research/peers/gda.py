@@ -33,17 +33,7 @@ from scipy.special import softmax
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import SelectionError
 from yoro.mappings.batches import Array
-from yoro.research.peers.method import (
-    FitTask,
-    LinearScores,
-    Method,
-    Texts,
-    class_means,
-    gathered,
-    held,
-    most_right,
-    unit,
-)
+from yoro.research.peers.method import FitTask, LinearScores, Method, Texts, class_means, gathered, most_right, unit
 
 MIXES = tuple(10.0**power for power in range(-4, 3))
 GUIDED_MIXES = tuple(10.0**power for power in range(-4, 5))  # of TIMO
@@ -54,8 +44,7 @@ def fit(task: FitTask) -> LinearScores:
     task = task.normalised()
     if task.texts is None:
         return replace(discriminant(gathered(task)), normalise=True)
-    zero_shot, trial = task.texts.scale * task.texts.heads.T, task.validated()
-    responses, truth = held(trial)
+    zero_shot, (trial, responses, truth) = task.texts.scale * task.texts.heads.T, task.trial()
     guess, tried = responses @ zero_shot, discriminant(gathered(trial))(responses)
     mix = most_right(((mix, guess + mix * tried) for mix in MIXES), truth)  # ties to the smaller
     own = discriminant(gathered(task))
@@ -101,8 +90,7 @@ def fit_guided(task: FitTask, settings: TimoSettings = USUAL) -> LinearScores:
 def fit_searched(task: FitTask) -> LinearScores:
     """The same with gamma and the number of added texts chosen on validation data."""
     texts, task = even(task.needed_texts()), task.normalised()
-    trial = task.validated()
-    vectors, truth = held(trial)
+    trial, vectors, truth = task.trial()
     gamma = most_right(((gamma, vectors @ guided_head(trial, texts, gamma)) for gamma in GAMMAS), truth)
     return _mixed(task, texts, gamma, searched_amounts(len(texts.by_class[0])))
 
@@ -114,8 +102,7 @@ def searched_amounts(each: int) -> list[int]:
 
 def _mixed(task: FitTask, texts: Texts, gamma: float, amounts: Sequence[int]) -> LinearScores:
     """The number of texts and the mix with the most right answers on validation data; ties to the first."""
-    trial = task.validated()
-    vectors, truth = held(trial)
+    trial, vectors, truth = task.trial()
     guess = vectors @ guided_head(trial, texts, gamma)
     owns = ((amount, with_texts(trial, texts, amount)(vectors)) for amount in amounts)
     answers = (((amount, mix), mix * guess + own) for amount, own in owns for mix in GUIDED_MIXES)

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import softmax
 
 from yoro.mappings.batches import Array
-from yoro.research.peers.method import FitTask, LinearScores, Method, Scorer, class_means, correct, held, one_hot
+from yoro.research.peers.method import FitTask, LinearScores, Method, Scorer, class_means, correct, one_hot
 
 EPOCHS = 300
 EVERY = 10  # epochs between two steps of the blend
@@ -85,8 +85,7 @@ def epochs(task: FitTask, cosines: Array) -> Iterator[Probe]:
 
 def fit(task: FitTask) -> Scorer:
     """The last epoch with the most right answers on validation data is kept."""
-    heads, task = task.needed_texts().heads, task.normalised().validated()
-    vectors, truth = held(task)
+    heads, (task, vectors, truth) = task.needed_texts().heads, task.normalised().trial()
     theirs = vectors @ heads.T
     probes = enumerate(epochs(task, task.responses @ heads.T))
     judged = ((correct(probe.scores(vectors, theirs), truth), epoch, probe) for epoch, probe in probes)

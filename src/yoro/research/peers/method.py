@@ -103,21 +103,23 @@ class FitTask:
         return replace(self, responses=unit(self.responses), validation=held, tested=tested)
 
     def validated(self) -> FitTask:
-        """A task with validation data: those given, or else some held out of the training data by the seed.
+        """The task of `trial` alone."""
+        return self.trial()[0]
+
+    def trial(self) -> tuple[FitTask, Array, Codes]:
+        """A task with validation data, and these: those given, or some held out of the training data by the seed.
 
         min(4, half) of each class are held out; of grouped images about a quarter, in whole groups. After choosing its
         settings a method fits all the training data, unless its docstring says otherwise.
         """
         if self.validation is not None:
-            return self
+            return self, *self.validation
         drawn = self._draw()
         if not len(drawn):
             raise SelectionError("no validation data, and too few images to hold any out")
-        kept = np.setdiff1d(np.arange(len(self.truth)), drawn)
-        return replace(
-            self, responses=self.responses[kept], truth=self.truth[kept],
-            validation=(self.responses[drawn], self.truth[drawn]), groups=None,
-        )  # fmt: skip
+        kept, held = np.setdiff1d(np.arange(len(self.truth)), drawn), (self.responses[drawn], self.truth[drawn])
+        task = replace(self, responses=self.responses[kept], truth=self.truth[kept], validation=held, groups=None)
+        return task, *held
 
     def _draw(self) -> Codes:
         """Rows to hold out, ascending."""
@@ -267,10 +269,3 @@ def most_right(answers: Iterable[tuple[T, Array]], truth: Codes) -> T:
 def in_blocks(scorer: Scorer, responses: Array) -> Array:
     """The scores of all responses, computed in blocks of rows; of no responses, in the right shape."""
     return np.concatenate([scorer(responses[i : i + ROWS]) for i in range(0, max(1, len(responses)), ROWS)])
-
-
-def held(task: FitTask) -> tuple[Array, Codes]:
-    """The validation data of a task that has them."""
-    if task.validation is None:
-        raise SelectionError("no validation data")
-    return task.validation

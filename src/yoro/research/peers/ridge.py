@@ -28,7 +28,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from yoro.mappings.batches import Array, Codes
-from yoro.research.peers.method import ROWS, FitTask, LinearScores, Method, Scorer, held, in_blocks, most_right, one_hot
+from yoro.research.peers.method import ROWS, FitTask, LinearScores, Method, Scorer, in_blocks, most_right, one_hot
 from yoro.research.peers.tip_adapter import Cache, kernel
 
 PENALTIES = tuple(10.0 ** (i / 2) for i in range(-12, 13))  # times the mean squared singular value
@@ -127,8 +127,7 @@ def fit_ranpac(task: FitTask, columns: int = RANPAC_COLUMNS) -> Scorer:
     """The penalty of least squared error on validation data, ties to the smaller; then all the training data."""
     projection = task.generator(2).standard_normal((task.responses.shape[1], columns))
     classes = len(task.classes)
-    trial = task.validated()
-    responses, truth = held(trial)
+    trial, responses, truth = task.trial()
     wanted = one_hot(truth, classes)
     path = RidgePath(trial.responses, projection, one_hot(trial.truth, classes))
     losses = [float(((Expanded(projection, path.weights(p))(responses) - wanted) ** 2).sum()) for p in RANPAC_PENALTIES]
@@ -157,8 +156,7 @@ class KernelResidual:
 def fit_proker(task: FitTask) -> Scorer:
     """The pair (beta, lambda) with the most right answers on validation data, ties to the smaller."""
     head, task = task.needed_texts().heads.T, task.normalised()
-    trial = task.validated()
-    vectors, truth = held(trial)
+    trial, vectors, truth = task.trial()
     guess, cosines = vectors @ head, vectors @ trial.responses.T
 
     def answers() -> Iterator[tuple[tuple[float, float], Array]]:

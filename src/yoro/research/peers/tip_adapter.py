@@ -30,7 +30,7 @@ import numpy as np
 from yoro.environment import install
 from yoro.errors import InputError
 from yoro.mappings.batches import Array
-from yoro.research.peers.method import FitTask, Method, Scorer, held, in_blocks, most_right, one_hot, unit
+from yoro.research.peers.method import FitTask, Method, Scorer, in_blocks, most_right, one_hot, unit
 
 LEAST = 0.1  # beta and alpha
 BETAS, ALPHAS = 200, 20  # steps of the grid
@@ -133,7 +133,7 @@ def fit(task: FitTask, settings: TipAdapterSettings = USUAL) -> Scorer:
 
 def best_mix(trial: FitTask, keys: Array, head: Array, settings: TipAdapterSettings) -> tuple[float, float]:
     """The pair (beta, alpha) with the most right answers on the validation data."""
-    vectors, truth = held(trial)
+    _, vectors, truth = trial.trial()
     cosines, guess = vectors @ keys.T, vectors @ head
     values, alphas = one_hot(trial.truth, len(trial.classes)), settings.alphas
 
@@ -148,11 +148,10 @@ def best_mix(trial: FitTask, keys: Array, head: Array, settings: TipAdapterSetti
 
 def fit_trained(task: FitTask, settings: TipAdapterFSettings = TRAINED) -> Scorer:
     """Train the keys, keep the first epoch that validates best, then choose (beta, alpha)."""
-    texts, task = task.needed_texts(), task.normalised().validated()
+    texts, (task, vectors, truth) = task.needed_texts(), task.normalised().trial()
     load_torch()
     head = texts.scale * texts.heads.T
     values = one_hot(task.truth, len(task.classes))
-    vectors, truth = held(task)
     epochs = islice(train_keys(task, head, settings), 1, None)  # as they are stored, keys are no candidate
     kept = most_right(((keys, Cache(keys, values, head, BETA, settings.alpha)(vectors)) for keys in epochs), truth)
     return Cache(kept, values, head, *best_mix(task, kept, head, settings))

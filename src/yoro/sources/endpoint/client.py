@@ -14,6 +14,8 @@ from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as LateError
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import TypeVar
 
@@ -24,11 +26,12 @@ from yoro.sources.endpoint.answer_parsing import excerpt, scrubbed, vector_in
 from yoro.sources.endpoint.config import EndpointConfig
 from yoro.sources.endpoint.connection import HttpResponse, make_clients, request_fields, send_request
 from yoro.sources.endpoint.journal import CallEvent, Journal, JournalWriter
-from yoro.sources.endpoint.retry import backoff, is_retryable, retry_after
 from yoro.sources.endpoint.template import Encoded
 from yoro.sources.protocol import Responses
 
 GRACE = 3.0  # seconds that pending responses may take after Ctrl-C
+FIRST_BACKOFF = 0.25  # seconds, the upper bound before the first retry
+LONGEST_BACKOFF = 30.0  # seconds
 CLAIM_SPARE = 5.0  # seconds beyond the time limit of a request for which its images are claimed
 TAKEN_WAIT = 0.1  # seconds until it is looked again whether another process has an answer
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)  # nothing left this machine
@@ -153,9 +156,7 @@ class EndpointClient:
             batch.stop(error)
 
     async def _retried(
-        self,
-        attempt: Callable[[httpx.AsyncClient], Awaitable[Received]],
-        batch: _RequestBatch,
+        self, attempt: Callable[[httpx.AsyncClient], Awaitable[Received]], batch: _RequestBatch
     ) -> Received | None:
         """The result of the first attempt that succeeds; None if the batch is stopped before."""
         attempts, failed = self.config.retries + 1, 0
@@ -306,3 +307,38 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_forever()
     finally:
         loop.close()
+
+
+def is_retryable(status: int) -> bool:
+    """Whether the same request may succeed later: timeouts, rate limits and server errors.
+
+    >>> [status for status in (200, 301, 400, 401, 404, 408, 422, 429, 500, 503) if is_retryable(status)]
+    [408, 429, 500, 503]
+    """
+    return status in (408, 429) or 500 <= status < 600
+
+
+def backoff(attempt: int, generator: random.Random) -> float:
+    """Seconds before the next attempt: uniform from zero to a bound that doubles with every attempt ("full jitter").
+
+    So clients that failed together do not come back together.
+    """
+    return generator.uniform(0.0, min(LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(attempt, 16)))
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Seconds that a server asks us to wait by its Retry-After header; None without one in a known form.
+
+    >>> retry_after({"retry-after": "7"}), retry_after({}), retry_after({"retry-after": "soon"})
+    (7.0, None, None)
+    """
+    given = headers.get("retry-after", "").strip()
+    if given.isascii() and given.isdigit() and len(given) < 10:
+        return float(given)
+    try:
+        until = parsedate_to_datetime(given)
+    except (ValueError, TypeError, IndexError):
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    return max(0.0, (until - (now or datetime.now(UTC))).total_seconds())

@@ -1,5 +1,6 @@
 // The camera: a burst while a class's button is held, and a live trial.
 
+import { Camera } from "../camera.js";
 import { at, tell } from "./elements.js";
 import { enqueue } from "./queue.js";
 import { tryImage } from "./trial.js";
@@ -8,52 +9,41 @@ const EVERY = 200; // milliseconds between photos of a burst
 const LIVE = 400; // milliseconds between two frames that are classified
 const AT_ONCE = 8; // photos of one request
 
-let stream = null;
+const camera = new Camera(at("video"), null);
 
-export const running = () => stream !== null;
+export const running = () => camera.open;
+
+const still = () => camera.picture("image", "image/jpeg");
 
 export async function toggle() {
-  if (stream) return stop();
+  if (camera.open) {
+    camera.stop();
+    return show();
+  }
   try {
-    stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" }, audio: false });
+    await camera.start();
   } catch (error) {
+    camera.stop();
     tell(error.name === "NotAllowedError"
       ? "The browser blocked the camera; allow it in the address bar."
       : "No camera available; drop or paste photos instead.");
     return;
   }
-  at("video").srcObject = stream;
-  await at("video").play();
   show();
   classifyLive();
 }
 
-function stop() {
-  for (const track of stream.getTracks()) track.stop();
-  stream = null;
-  at("video").srcObject = null;
-  show();
-}
-
 function show() {
-  at("camera").hidden = !stream;
+  at("camera").hidden = !running();
   at("camera-toggle").setAttribute("aria-pressed", String(running()));
-  document.querySelectorAll(".burst").forEach((button) => { button.hidden = !stream; });
-}
-
-function still() {
-  const video = at("video"), canvas = document.createElement("canvas");
-  canvas.width = video.videoWidth;
-  canvas.height = video.videoHeight;
-  canvas.getContext("2d").drawImage(video, 0, 0);
-  return new Promise((good) => canvas.toBlob(good, "image/jpeg", 0.92));
+  document.querySelectorAll(".burst").forEach((button) => { button.hidden = !running(); });
 }
 
 // Take photos for a class as long as its button is held; a mere press, or a key, takes one.
 export function holds(button, belongs) {
   let held = false;
   const begin = async (event) => {
-    if (held || !stream || (event.key !== undefined && ![" ", "Enter"].includes(event.key))) return;
+    if (held || !running() || (event.key !== undefined && ![" ", "Enter"].includes(event.key))) return;
     event.preventDefault();
     held = true;
     button.classList.add("running");
@@ -64,7 +54,7 @@ export function holds(button, belongs) {
       waiting.push({ file: await still(), name: `camera ${number}.jpg`, query: { belongs } });
       if (waiting.length >= AT_ONCE) enqueue(waiting.splice(0), drop);
       await new Promise((good) => setTimeout(good, EVERY));
-    } while (held && stream);
+    } while (held && running());
     if (waiting.length) await enqueue(waiting, drop);
     button.classList.remove("running");
   };
@@ -79,7 +69,7 @@ let classifying = false;
 async function classifyLive() {
   if (classifying) return;
   classifying = true;
-  while (stream && at("live").checked) {
+  while (running() && at("live").checked) {
     const ready = at("video").videoWidth && document.body.classList.contains("learned");
     if (ready) await tryImage(await still(), true);
     await new Promise((good) => setTimeout(good, LIVE));

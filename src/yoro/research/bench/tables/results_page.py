@@ -32,7 +32,7 @@ def bench_html(plan: Plan, entries: Sequence[PlanEntry], sentences: Sequence[str
         parts=lambda table: [_part(part) for part in panels(table)],
         ours=lambda cell: cell_text(cell, HTML),
         papers=lambda cell: paper_text(cell, HTML),
-        marks=_marks(tables),
+        marks=[f"({mark}) {said}" for mark, said in dict(pair for table in tables for pair in table.marks).items()],
         figures=figure_sections(grid),
         failed=grid.absent(entry for entry in entries if entry.error is not None),
         missing=grid.absent(entry for entry in entries if entry.result is None and entry.error is None),
@@ -90,10 +90,6 @@ def _part(table: ResultsTable) -> dict[str, object]:
         "groups": groups if len(groups) > 1 else [],
         "begins": [i > 0 and names[i] != names[i - 1] for i in range(len(names))],
     }
-
-
-def _marks(tables: Sequence[ResultsTable]) -> list[str]:
-    return [f"({mark}) {sentence}" for mark, sentence in dict(pair for table in tables for pair in table.marks).items()]
 
 
 def _run_notes(grid: RunGrid) -> list[str]:
