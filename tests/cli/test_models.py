@@ -33,6 +33,7 @@ def test_a_network_is_added_used_listed_and_removed(network, tmp_path):
     assert (listed["mine"]["installed"], listed["mine"]["side"]) == (True, 32)
     network.rename(tmp_path / "moved.onnx")
     assert "yoro models remove mine" in run("models").stdout
+    assert run("models").stdout.startswith("recommended")
     run("models", "remove", "mine")
     assert "\nmine " not in run("models").stdout
     assert (tmp_path / "moved.onnx").is_file()

@@ -194,7 +194,9 @@ def test_responses_of_known_classes_are_measured_as_if_the_others_were_not_there
     expected = yoro.load(tmp_path / "m.yoro").evaluate((responses[200:][few[200:]], labels[200:][few[200:]]))
     found = json.loads(done.stdout)
     assert (found["n"], found["accuracy"]) == (int(few[200:].sum()), expected.accuracy)
-    assert "are left out" in done.stderr
+    assert f"Left out: {200 - found['n']} responses of classes that the model does not know." in done.stderr
+    np.savez(tmp_path / "all.npz", responses=responses[few], labels=labels[few])
+    assert "Left out" not in run("evaluate", "m.yoro", "all.npz", "--known", cwd=tmp_path).stderr
 
 
 def test_new_classes_are_named_and_wanted_where_all_are_new(work):

@@ -380,6 +380,28 @@ def test_a_heic_is_read_like_the_photograph_it_holds(tmp_path: Path) -> None:
         assert np.abs(seen.astype(int) - wanted.astype(int)).mean() < 4  # of 255; HEIC loses a little
 
 
+def declared(size: tuple[int, int]) -> bytes:
+    """A small HEIC that says it has this size."""
+    pillow_heif = pytest.importorskip("pillow_heif")
+    written = io.BytesIO()
+    pillow_heif.from_pillow(Image.new("RGB", (64, 64))).save(written)
+    before, mark, rest = written.getvalue().partition(b"ispe\0\0\0\0")
+    return before + mark + size[0].to_bytes(4) + size[1].to_bytes(4) + rest[8:]
+
+
+@pytest.mark.parametrize(("size", "refused"), [((8064, 6048), False), ((8160, 6120), False), ((9000, 6000), True)])
+def test_a_heic_of_a_phone_is_within_the_limit_of_memory(size: tuple[int, int], refused: bool) -> None:
+    with pytest.raises(ImageError) as told:
+        decode(declared(size), SQUARE)
+    assert ("bytes to decode, more than" in str(told.value)) == refused
+
+
+def test_what_is_too_large_says_what_to_do() -> None:
+    for content in (declared((9000, 6000)), declared((14_000, 14_000))):
+        with pytest.raises(ImageError, match="; make it smaller, or save it as JPEG"):
+            decode(content, SQUARE)
+
+
 def test_without_its_extra_a_heic_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = heic(tmp_path / "a.heic")
     monkeypatch.setitem(sys.modules, "pillow_heif", None)

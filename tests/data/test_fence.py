@@ -280,6 +280,17 @@ def test_memory_beyond_the_limit_is_refused_by_the_kernel_and_returns(monkeypatc
     process.close()
 
 
+@pytest.mark.long
+def test_a_heic_of_48_megapixels_is_decoded_within_the_limits() -> None:
+    pillow_heif = pytest.importorskip("pillow_heif")
+    large, process = io.BytesIO(), DecodingProcess()
+    photo = pillow_heif.from_pillow(Image.new("RGB", (8064, 6048), (200, 30, 60)))
+    photo.save(large, enc_params={"preset": "ultrafast"})
+    pixels = process.decode(large.getvalue(), "large", GEOMETRY).sound().pixels
+    process.close()
+    assert np.abs(pixels[0].astype(int) - (200, 30, 60)).max() < 5
+
+
 def test_an_image_that_takes_much_waits_for_its_like_and_keeps_no_photo_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,9 +8,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from yoro.desk.app import _proposed
 from yoro.desk.desk import OUT, Desk
 from yoro.desk.grouping import best_count, compared_space, group_alike
-from yoro.desk.proposals import Pile
+from yoro.desk.proposals import Pile, Proposals
 from yoro.discriminant.readings import Layout
 from yoro.errors import InputError
 from yoro.mappings.batches import row_digests
@@ -159,6 +160,17 @@ def test_the_sure_ones_are_as_many_as_keep_the_share(pile):
     assert set(rows) == set(proposals.rows)
     assert expected == pytest.approx(proposals.chances.mean())
     assert proposals.sure(1.1)[0].tolist() == []
+
+
+def test_only_labels_of_which_most_are_expected_to_be_right_can_be_accepted_at_once():
+    two = np.array([[0.995, 0.005], [0.97, 0.03], [0.6, 0.4], [0.45, 0.55]])
+    (one, sure), (more, share) = Proposals(np.arange(4), ("a", "b"), two).acceptable()[::2]
+    assert (one.tolist(), more.tolist()) == ([0], [0, 1, 2])
+    assert (sure, share) == pytest.approx((0.995, 0.855))
+    unsure = Proposals(np.arange(2), ("a", "b", "c"), np.full((2, 3), 1 / 3))
+    assert unsure.acceptable() == []
+    assert _proposed(unsure)["sure"] == []
+    assert _proposed(unsure)["expected"] == pytest.approx(1 / 3)
 
 
 def test_questions_are_of_photos_without_a_label(pile):

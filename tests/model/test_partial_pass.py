@@ -187,6 +187,12 @@ def test_shares_cut_differently_overlap_and_that_is_said(rows):
     assert "300 examples in two of the files, now counted twice." in made.notes
 
 
+def test_beside_the_whole_that_a_part_is_of_nothing_is_missing(rows):
+    whole, part = gather_shard(rows, FitSettings()).shard, shards_of(rows, 3)[1]
+    notes = solve_shards([whole, part], None, "empirical").notes
+    assert notes == (f"{part.gathered.images} examples in two of the files, now counted twice.",)
+
+
 def test_facts_of_a_stranger_are_no_reason_to_fall(rows):
     shard = shards_of(rows, 2)[0]
     for odd in ([], {"a": 1}, {"a": {"of": "9", "have": 3}}, {"a": {"of": 10**12, "have": ["x", None]}}):

@@ -22,6 +22,8 @@ def test_options_find_their_group():
     ("options", "message"),
     [
         ({"shrinkag": 0.1}, "Unknown option 'shrinkag'. Did you mean 'shrinkage'?"),
+        ({"epochs": 3}, "one pass and has no epochs; refine=N"),
+        ({"backbone": "x"}, "chosen with source=NAME"),
         ({"shrinkage": "guess"}, "shrinkage rule 'guess'"),
         ({"shrinkage": 2}, "shrinkage rule"),
         ({"protocol": "mine"}, "Unknown protocol 'mine'"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -37,6 +39,16 @@ def test_the_page_of_images_shows_the_sums_the_map_and_what_is_alike_and_nothing
     for one in found:
         for part in one.parts:
             assert f"{part.value:+.3f}" in page
+
+
+def test_the_words_of_the_field_are_under_details(explained):
+    classifier, stream, found = explained
+    made = ImagesPage(classifier, stream, 3)
+    made.add(found[0])
+    for page in (made.html(), classes_html(classifier.explain_classes(), "a source", 3)):
+        face = re.sub(r"(?s)<details.*?</details>|<style.*?</style>", "", page)
+        for word in ("log odds", "layer-", "logits", "forward pass"):
+            assert word not in face.lower()
 
 
 def test_the_page_of_classes_names_what_speaks_for_each(explained):

@@ -74,6 +74,7 @@ def test_the_verb_speaks_plainly_and_lists_what_to_label(tmp_path):
     more = write_folder(tmp_path / "more", count=3, seed=1, names=("cat", "coffee"))
     words = ("advise", folder, "--more", more, "--choose", 4, "--workers", 0)
     said = run(*words, "--out", tmp_path / "next.csv")
+    assert said.stdout.startswith("Expected on new images: ")
     for part in ("Leave-one-out accuracy", "with 8 per class", "Layers alone", "A gain is unlikely", "Label next"):
         assert part in said.stdout, part
     rows = list(csv.DictReader((tmp_path / "next.csv").read_text().splitlines()))

@@ -96,9 +96,7 @@ def advice_lines(advice: Advice) -> list[str]:
         f"{counted(advice.images, 'image')} of {counted(advice.classes, 'class')}, {advice.each:g} in the median class"
     )
     took = f"{duration(advice.seconds)} to read and fit"
-    lines = [f"{what}; {took}.", f"Leave-one-out accuracy: {_shown(advice.now)}."]
-    lines += [f"Measured with {point.images:.3g} per class: {_shown(point)}." for point in advice.curve]
-    lines.append(f"Expected on new images: {_shown(now)}.")
+    lines = [f"Expected on new images: {_shown(now)}."]
     lines += [f"  with {point.images:g} per class: {_shown(point)}." for point in more]
     if more:
         lines.append(_worth(now, more[0]))
@@ -108,6 +106,8 @@ def advice_lines(advice: Advice) -> list[str]:
     for need in needy:
         taken = f", most often predicted as {need.mistaken_for}" if need.mistaken_for else ""
         lines.append(f"  {need.name}: {counted(need.images, 'image')}, {need.recall:.0%} correct{taken}.")
+    lines += [f"Leave-one-out accuracy: {_shown(advice.now)}.", f"  {what}; {took}."]
+    lines += [f"  refitted with {point.images:.3g} per class: {_shown(point)}." for point in advice.curve]
     lines += _reading_lines(advice)
     few = prospects(advice.images, RefineSettings.epochs, DEFAULT_BATCH)
     long = "Refinement: there are enough images for `yoro refine` to be worth a try."

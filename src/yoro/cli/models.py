@@ -70,16 +70,16 @@ def models(*, wanted: SpeedOption = SpeedOption(), output: JsonOption = JsonOpti
         print_json([asdict(row) for row in rows])
         return
     width = max(len(row.name) for row in rows)
-    print_text(f"{'source':<{width}}  {'library':<8} {'weights':<8} {'side':>5} {'width':>6}  what")
+    print_text("recommended (hub networks by published accuracy):")
+    for row in rows:
+        if row.purpose:
+            print_text(f"{row.name:<{width}}  {row.purpose}")
+    print_text(f"\n{'source':<{width}}  {'library':<8} {'weights':<8} {'side':>5} {'width':>6}  what")
     here = {True: "here", False: "missing", None: "-"}
     for row in rows:
         there = f"{here[row.installed]:<8} {here[row.weights]:<8}"
         print_text(f"{row.name:<{width}}  {there} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
         print_text(f"{'':<{width}}  {'; '.join(_model_facts(row))}")
-    print_text("\nrecommended (hub networks by published accuracy):")
-    for row in rows:
-        if row.purpose:
-            print_text(f"{row.name:<{width}}  {row.purpose}")
 
 
 def _model_facts(row: CatalogueRow) -> Iterator[str]:

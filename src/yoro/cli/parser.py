@@ -45,14 +45,6 @@ OTHERS = {  # what people type who come from elsewhere
     "gui": "studio",
     "ui": "studio",
 }
-ONE_PASS = "A fit is one pass and has no {name}; --refine N trains a visual prompt for N epochs after it."
-ELSEWHERE = {  # options that people bring to a fit
-    "--epochs": ONE_PASS,
-    "--lr": ONE_PASS,
-    "--learning-rate": ONE_PASS,
-    "--model": "The backbone is chosen with --source; `yoro models` lists them.",
-    "--backbone": "The backbone is chosen with --source; `yoro models` lists them.",
-}
 
 
 @dataclass
@@ -132,7 +124,9 @@ def _parse(words: list[str], debug: bool) -> tuple[Callable[..., object], BoundA
     except (CycloptsError, YoroError) as error:
         if debug:
             raise
-        brought = [ELSEWHERE[name].format(name=name) for word in words if (name := word.partition("=")[0]) in ELSEWHERE]
+        from yoro.model.settings import elsewhere
+
+        brought = [told for word in words if word.startswith("--") and (told := elsewhere(word.partition("=")[0]))]
         if words[0] == "fit" and brought and "Unknown option" in str(error):
             raise UsageError(brought[0]) from None
         raise UsageError(_missing(error) or _plainly(one_line(error))) from None

@@ -305,6 +305,8 @@ def evaluate(
             model_forecast(model, reading.source, lambda known: [to_measure(found, known.mapping.classes)[0]], reading)
         )
         return
+    from yoro.data.roles import Rows
+
     classifier = reading.load(model)
     if wanted.known:
         measured = _of_known_classes(measured, classifier, output)
@@ -318,6 +320,8 @@ def evaluate(
         )
         write_page(output.html, page, output.quiet)
     output.tell(*evaluation.notes)
+    if isinstance(measured, Rows) and (strange := len(measured) - evaluation.n) > 0:
+        output.tell(f"Left out: {counted(strange, 'response')} of classes that the model does not know.")
     apart = None
     if wanted.outside is not None:
         from yoro.trust.out_of_distribution import evaluate_detection
@@ -345,8 +349,7 @@ def _of_known_classes(data: object, classifier: OpenModel, output: WriteOptions)
     if is_response_data(data):
         part, notes = classifier.to_measure(data)
         assert isinstance(part, Rows)
-        for note in [*notes, "Responses of classes that the model does not know are left out."]:
-            output.tell(note)
+        output.tell(*notes)
         return replace(part, classes=frozenset(names))
     found = find(data, known=names)
     kept = tuple(example for example in found if example.label in names)

@@ -31,7 +31,6 @@ from yoro.reports.page import render
 
 PAGE = "/desk/"
 API = "/desk/api"
-SHARES = (0.99, 0.97, 0.95, 0.9)  # of labels expected to be right, that can be accepted at once
 QUESTIONS = 12
 COVERS = 3  # photos that stand for a group
 SHOWN = 120  # photos at a time
@@ -191,13 +190,7 @@ def _proposed(found: Proposals | None) -> Json:
     """What can be accepted at once, and what is to be checked."""
     if found is None or not len(found.rows):
         return {"sure": [], "check": [], "expected": None}
-    sure: list[Json] = []
-    most = 0
-    for share in (*SHARES, 0.0):
-        rows, expected = found.sure(share)
-        if len(rows) > most:
-            sure.append({"rows": rows.tolist(), "expected": expected})
-            most = len(rows)
+    sure = [{"rows": rows.tolist(), "expected": expected} for rows, expected in found.acceptable()]
     check = [{"label": label, "count": count, "wrong": wrong} for label, count, wrong in found.doubtful()]
     return {"sure": sure, "check": check, "expected": float(found.chances.mean())}
 

@@ -20,6 +20,7 @@ from yoro.trust.active_learning import spread_doubt
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
+SHARES = (0.99, 0.97, 0.95, 0.9, 0.8)  # of labels expected to be right, that can be accepted at once
 ENOUGH = 8  # labels a class, in the median, beyond which the pile teaches nothing and is not asked
 TEMPERATURES = np.geomspace(0.05, 20.0, 61)  # times the one of the fit
 
@@ -66,6 +67,12 @@ class Proposals:
         means = np.cumsum(self.chances[order]) / np.arange(1, len(order) + 1)
         count = int((means >= share).sum())
         return self.rows[np.sort(order[:count])], float(means[count - 1]) if count else 1.0
+
+    def acceptable(self) -> list[tuple[Rows, float]]:
+        """Rows to accept at once, ever more of them, and the share that is expected to be right; none below 80 %."""
+        found = [self.sure(share) for share in SHARES]
+        sizes = [0, *(len(rows) for rows, _ in found)]
+        return [one for before, one in zip(sizes, found, strict=False) if len(one[0]) > before]
 
     def of_class(self, label: str) -> tuple[Rows, Array]:
         """The rows that a class is proposed for, the most probable first, and how probable it is."""

@@ -46,7 +46,10 @@ def shard_facts_of(model: Model) -> Json:
 
 
 def joined_notes(shards: Sequence[Shard], whole: Shard) -> list[str]:
-    """Sentences on what is missing, and on what is in two of the shards."""
+    """Sentences on what is missing, and on what is in two of the shards.
+
+    A share all of whose images are in another shard too says nothing of what is missing.
+    """
     if blind := sum(not shard.gathered.noting for shard in shards) if len(shards) > 1 else 0:
         have = "has" if blind == 1 else "have"
         unchecked = (
@@ -55,8 +58,14 @@ def joined_notes(shards: Sequence[Shard], whole: Shard) -> list[str]:
         )
         return [*missing_shares(whole), unchecked]
     twice = _repeats(whole.gathered) - sum(_repeats(shard.gathered) for shard in shards)
-    again = [f"{counted(twice, 'example')} in two of the files, now counted twice."] if twice else []
-    return [*missing_shares(whole), *again]
+    if not twice:
+        return missing_shares(whole)
+    held, facts = [set(shard.gathered.ledger.entries()) for shard in shards], Json()
+    for i, shard in enumerate(shards):
+        if not any(held[i] <= other for j, other in enumerate(held) if j != i):
+            facts = joined_facts(facts, shard.facts)
+    again = f"{counted(twice, 'example')} in two of the files, now counted twice."
+    return [*missing_shares(replace(whole, facts=facts)), again]
 
 
 def solve_shards(shards: Sequence[Shard], rule: str | float | None, prior: str, before: Sequence[Json] = ()) -> Merged:

@@ -291,13 +291,30 @@ class FitSettings:
         known, chosen = {one.name: one for one in declared(cls)}, dict[str, dict[str, object]]()
         for name, value in options.items():
             if name not in known:
-                raise InputError(f"Unknown option {name!r}. {did_you_mean(name, known)}")
+                raise InputError(elsewhere(name) or f"Unknown option {name!r}. {did_you_mean(name, known)}")
             known[name].check(value)
             joined = "+".join(map(str, value)) if name == "source" and isinstance(value, list | tuple) else value
             chosen.setdefault(known[name].group, {})[name] = joined
         usual, own = cls(), chosen.pop("", {})
         groups = {group: replace(getattr(usual, group), **values) for group, values in chosen.items()}
         return cls(**groups, **own)  # type: ignore[arg-type]
+
+
+def elsewhere(name: str) -> str:
+    """What gives what people expect of an option that a fit has not, in Python or with dashes; empty for others.
+
+    >>> elsewhere("epochs")
+    'A fit is one pass and has no epochs; refine=N trains a visual prompt for N epochs after it.'
+    """
+    words = name.startswith("--")
+    bare = name.removeprefix("--").replace("-", "_")
+    if bare in ("epochs", "lr", "learning_rate"):
+        refine = "--refine N" if words else "refine=N"
+        return f"A fit is one pass and has no {name}; {refine} trains a visual prompt for N epochs after it."
+    if bare in ("model", "backbone"):
+        source = "--source" if words else "source=NAME"
+        return f"The backbone is chosen with {source}; `yoro models` lists them."
+    return ""
 
 
 def preset_note(settings: FitSettings) -> str:

@@ -86,6 +86,7 @@ def _shown(one: Explanation, stream: ExplanationStream, classifier: OpenModel, t
         "picture": None if picture is None else thumbnail_of(picture, classifier.pipeline.geometry, SIDE),
         "cells": [] if one.occlusion is None else cells(one.occlusion),
         "sums": bars(kept, max(abs(value) for _, value in kept)),
+        "named": any(part.named and part.contributions.any() for part in one.parts),
         "mine": bars(mine, largest),
         "theirs": bars(theirs, largest),
         "nearest": [(n, thumbnail_of(stream.fitted.pictures.get(bytes.fromhex(n.digest)))) for n in one.nearest],

@@ -18,7 +18,6 @@ from yoro.studio.solving import Learned
 from yoro.studio.training_data import Rows
 from yoro.studio.workspace import Workspace
 
-SHARES = (0.99, 0.95, 0.9)  # of labels expected to be right, that can be accepted at once
 FEWEST = 2  # photos that can be grouped
 
 
@@ -36,8 +35,9 @@ class Tray:
             unsorted = self._work.state.members(UNSORTED)
         found = {digest: self._learner.response(digest) for digest in unsorted}
         rows = {digest: row for digest, row in found.items() if row is not None}
-        accept = [] if self._learner.learned is None else acceptable(self._learner.learned, rows)
-        return {"groups": self._grouped(rows), "accept": accept, "waiting": len(unsorted) - len(rows)}
+        learned = self._learner.learned
+        proposed = {"accept": [], "expected": None} if learned is None or not rows else acceptable(learned, rows)
+        return {"groups": self._grouped(rows), "waiting": len(unsorted) - len(rows), **proposed}
 
     def split(self, photos: Sequence[str]) -> None:
         """Part a group in two by what its photos look like."""
@@ -83,17 +83,14 @@ def groups_of(digests: Sequence[str], rows: Rows, learner: Learner, count: int |
     return groups
 
 
-def acceptable(learned: Learned, rows: Rows) -> list[Json]:
-    """Labels that the classifier proposes, in parts of which a known share is expected to be right."""
-    if not rows:
-        return []
+def acceptable(learned: Learned, rows: Rows) -> Json:
+    """Labels to accept at once, in parts of which a known share is expected to be right; and this share of all."""
     digests, model = list(rows), learned.classifier.model
     probabilities = np.exp(log_answers(model, np.stack(list(rows.values()))))
-    found, most, parts = Proposals(np.arange(len(digests)), model.mapping.classes, probabilities), 0, list[Json]()
+    found = Proposals(np.arange(len(digests)), model.mapping.classes, probabilities)
     labels = found.labels
-    for share in (*SHARES, 0.0):
-        chosen, expected = found.sure(share)
-        if len(chosen) > most:
-            most = len(chosen)
-            parts.append({"expected": round(expected, 4), "photos": {digests[i]: labels[i] for i in chosen}})
-    return parts
+    parts = [
+        {"expected": round(expected, 4), "photos": {digests[i]: labels[i] for i in chosen}}
+        for chosen, expected in found.acceptable()
+    ]
+    return {"accept": parts, "expected": float(found.chances.mean())}

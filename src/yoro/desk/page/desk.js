@@ -1,7 +1,7 @@
 // The desk: lists on the left, the photos of one of them in the middle; the server holds the state.
 
 import { attempt, get, post } from "/studio/page/api.js";
-import { at, make, percent, plural, tell } from "/studio/page/elements.js";
+import { at, make, percent, plural, tell, unsure } from "/studio/page/elements.js";
 
 const WAIT = 1000; // milliseconds between two looks at what is being learnt
 let state = null;
@@ -86,7 +86,9 @@ function show() {
     ...(state.rest ? [entry({ kind: "rest", key: "" }, "Without a label", String(state.rest))] : []),
     ...(state.out ? [entry({ kind: "out", key: "" }, "Left out", String(state.out))] : []));
   at("names").replaceChildren(...state.classes.map((one) => make("option", { value: one.label })));
-  at("accepting").hidden = !state.sure.length;
+  at("accepting").hidden = state.expected === null;
+  at("accept-hint").textContent = state.sure.length || state.expected === null
+    ? "Without looking at each photo. Name every class first: a class without a name is never proposed." : unsure(state.expected);
   at("sure").replaceChildren(...state.sure.map((one) =>
     make("button", { type: "button", onclick: () => step("accept", { rows: one.rows }) },
       `Accept ${plural(one.rows.length, "photo")}, of which ${percent(one.expected)} are expected to be right`)));

@@ -38,6 +38,11 @@ export function plural(number, noun) {
   return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 }
 
+// Said where no proposed label is sure enough to be accepted at once.
+export function unsure(expected) {
+  return `More labels are needed before any can be accepted at once: ${percent(expected)} of those proposed are expected to be right.`;
+}
+
 // A message stays until the next action succeeds, or it is closed.
 export function tell(sentence) {
   const place = at("message");

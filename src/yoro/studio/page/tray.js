@@ -1,7 +1,7 @@
 // The tray of unsorted photos: groups that look alike are named at once, sure labels accepted at once.
 
 import { attempt, get, post } from "./api.js";
-import { at, make, percent, plural, small } from "./elements.js";
+import { at, make, percent, plural, small, unsure } from "./elements.js";
 
 const SHOWN = 24; // photos of a group
 const strangers = new Set(); // photos that a person took out of their group
@@ -21,15 +21,15 @@ export async function show(state) {
   const now = JSON.stringify([found, state.classes.map((one) => one.name)]);
   if (now === drawn || at("tray").contains(document.activeElement) && document.activeElement.value) return;
   drawn = now;
-  at("tray").replaceChildren(...accepting(found.accept), ...found.groups.map((digests, place) => group(state, digests, place, found.groups)),
+  at("tray").replaceChildren(...accepting(found), ...found.groups.map((digests, place) => group(state, digests, place, found.groups)),
     found.waiting ? make("p", { class: "hint" }, `${plural(found.waiting, "photo")} not processed yet.`) : "");
 }
 
-function accepting(parts) {
-  if (!parts.length) return [];
+function accepting({ accept, expected: all }) {
+  if (!accept.length) return all === null ? [] : [make("p", { class: "hint" }, unsure(all))];
   return [make("h3", {}, "Accept at once"),
     make("p", { class: "hint" }, "Labels that the classifier proposes. Name the groups of new things first: it only knows classes that it has seen."),
-    make("div", { class: "row" }, ...parts.map(({ expected, photos }) => make("button", {
+    make("div", { class: "row" }, ...accept.map(({ expected, photos }) => make("button", {
       type: "button", onclick: () => attempt(() => post("sort", { photos })),
     }, `Accept ${plural(Object.keys(photos).length, "photo")}, of which ${percent(expected)} are expected to be right`)))];
 }
