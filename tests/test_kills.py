@@ -111,8 +111,11 @@ def test_killed_at_any_change_of_a_file_a_verb_loses_nothing_and_runs_again(
 
 @pytest.mark.long
 @pytest.mark.torch
-def test_killed_while_it_moves_files_a_refinement_loses_nothing_and_runs_again(tmp_path: Path) -> None:
+def test_killed_while_it_moves_files_a_refinement_loses_nothing_and_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("torch")
+    monkeypatch.setenv("YORO_CACHE", os.devnull)  # what is cached in the first run is not written in the others
     files = tmp_path / "files"
     for name, seed in (("train", 0), ("val", 1)):
         write_folder(files / name, count=4, names=("cat", "coffee"), seed=seed)

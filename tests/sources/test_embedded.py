@@ -199,6 +199,7 @@ def test_another_file_under_the_name_of_the_weights_is_not_opened(variant, tmp_p
     content[-1] ^= 1  # one bit of one weight
     other.write_bytes(content)
     monkeypatch.setattr("yoro.sources.embedded.weight_file", lambda _: other)
+    monkeypatch.setenv("YORO_CACHE", str(tmp_path))  # without a graph of the right weights
     with pytest.raises(SourceError, match="unexpected sha256"):
         open_source(f"embedded:{variant}")
 

@@ -50,6 +50,7 @@ def test_other_files_are_not_read(changed, tmp_path, monkeypatch):
     with (tmp_path / f"w{changed}").open("ab") as file:
         file.write(b"\0")
     monkeypatch.setattr("yoro.sources.embedded.weight_file", lambda _: tmp_path / "w.pdiparams")
+    monkeypatch.setenv("YORO_CACHE", str(tmp_path))  # without a graph of the right weights
     with pytest.raises(SourceError, match="unexpected sha256"):
         open_source(NAME)
 

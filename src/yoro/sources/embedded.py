@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from yoro.discriminant.readings import Layout
+from yoro.environment import __version__
 from yoro.errors import SourceError
+from yoro.sources.cache import cached_graph, graphs_directory
 from yoro.sources.names import SourceName, check_options, side_option
 from yoro.sources.protocol import IMAGENET_COLOURS, Colour, Identity, Reading
 from yoro.sources.runtime import GraphSource
@@ -83,31 +89,85 @@ NETWORKS = {
     ),
 }
 EIGHT_BITS = ("lite0", "lite1", "lite2")  # networks that can be read with ?int8=yes
+EIGHT_BITS_EDITION = "whole numbers 1"  # of what is computed there, as part of a source's digest
+FEATURES = 1280  # of each network
 SMALLEST_SIDE = 32  # each network halves its input five times
+BUILDERS = (
+    "embedded", "runtime", "torch_file", "paddle_file", "efficientnet", "mobilenet", "graph_builder", "quantised",
+    "layer_outputs", "grid_outputs",
+)  # fmt: skip
 
 
-def open_embedded(name: SourceName, read: Reading, threads: int | None) -> GraphSource:
-    """Open `embedded:lite0`, `embedded:mobilenet-v2` and the like.
+class EmbeddedSource(GraphSource):
+    """A network such as `embedded:lite0`, whose graphs are cached: then it needs neither its weights nor onnx.
 
     `?side=128` gives it another canvas; `?grids=yes` adds readings that know where in the image something is,
     and `?grids=only` puts them in place of all others but the features; `?int8=yes` computes in whole numbers.
     """
-    from yoro.sources import efficientnet, mobilenet
-    from yoro.sources.quantised import EDITION, RoundedSource
 
-    weights, identity = read_embedded(name, read)
-    classes, features = list(weights.values())[-2].shape  # of the last layer, before its bias
-    width, names = (classes, imagenet_names()) if read == "logits" else (features, None)
-    graph: Callable[..., onnx.ModelProto] = (
-        mobilenet.build_graph if name.rest == "mobilenet-v2" else efficientnet.build_graph
-    )
-    build = partial(graph, weights, side=identity.side, read=read)
-    grids = name.options.get("grids", "")
-    kind = GraphSource
-    if "int8" in name.options:  # its answers are others, so no model may take the one for the other
-        kind, build = RoundedSource, partial(build, rounded=True)
-        identity = replace(identity, digest=hashlib.sha256(f"{identity.digest} {EDITION}".encode()).hexdigest())
-    return kind(identity, build, width=width, class_names=names, threads=threads, grids=grids)
+    def __init__(self, name: SourceName, read: Reading, threads: int | None) -> None:
+        self._path, side = find_embedded(name)
+        self._network, self._options = name.rest, name.options
+        network = NETWORKS[name.rest]
+        digest = network.digest
+        if "int8" in name.options:  # its answers are others, so no model may take the one for the other
+            digest = hashlib.sha256(f"{digest} {EIGHT_BITS_EDITION}".encode()).hexdigest()
+        identity = Identity(name.text, read, side, network.mean, network.std, digest, network.licence)
+        names = imagenet_names() if read == "logits" else None
+        super().__init__(
+            identity,
+            lambda pixels: self._of_weights(pixels, side=side, read=read),
+            width=len(names) if names else FEATURES,
+            class_names=names,
+            threads=threads,
+        )
+        key = json.dumps([_edition(), name.rest, digest, side, name.options.get("grids")])
+        self._key = hashlib.sha256(key.encode()).hexdigest()
+        if not any(graphs_directory().glob(f"{self._key}-*")):
+            self._of_weights  # another file than ours is refused at once  # noqa: B018
+
+    @cached_property
+    def _of_weights(self) -> Callable[..., onnx.ModelProto]:
+        """What builds the graph, with the weights, which are read and checked."""
+        expected = NETWORKS[self._network].digest
+        if self._network == "pplcnet-v2":
+            from yoro.sources import paddle_file
+
+            program, weights, _ = paddle_file.read_paddle(self._path, expected)
+            return partial(paddle_file.build_graph, program, weights)
+        from yoro.sources import efficientnet, mobilenet
+
+        weights, _ = read_torch_file(self._path, expected)
+        if self._network == "mobilenet-v2":
+            return partial(mobilenet.build_graph, weights)
+        return partial(efficientnet.build_graph, weights, rounded="int8" in self._options)
+
+    def _graph(self, pixels: type[np.generic]) -> tuple[onnx.ModelProto, Layout]:
+        graph, layout = super()._graph(pixels)
+        if self._first and "grids" in self._options:
+            from yoro.sources.grid_outputs import with_grid_outputs
+
+            graph, layout = with_grid_outputs(graph, layout, instead=self._options["grids"] == "only")
+        if self._first and "int8" in self._options:
+            from yoro.sources.quantised import read_rounded
+
+            graph = read_rounded(graph)
+        return graph, layout
+
+    def _finished(self, pixels: type[np.generic]) -> tuple[onnx.ModelProto | bytes, Layout]:
+        def build() -> tuple[bytes, Layout]:
+            graph, layout = self._graph(pixels)
+            return graph.SerializeToString(), layout
+
+        parts = (self._key, self._first, self._identity.read, np.dtype(pixels).name)
+        return cached_graph("-".join(filter(None, parts)), build)
+
+
+@cache
+def _edition() -> str:
+    """A digest of the modules that build the graphs, so that no graph is taken for what others would build."""
+    sources = (Path(__file__).with_name(f"{module}.py") for module in BUILDERS)
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources if path.is_file())).hexdigest() + __version__
 
 
 def read_embedded(name: SourceName, read: Reading) -> tuple[Weights, Identity]:

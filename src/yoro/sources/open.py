@@ -47,8 +47,8 @@ class Kind:
 ENDPOINT = Kind(ask="endpoint.source:open_endpoint", black_box="a service returns numbers only")
 KINDS = {
     "embedded:conse": Kind("conse:open_conse", "torch.embedded:conse_network", "timm"),  # whole names before prefixes
-    "embedded:pplcnet-v2": Kind("paddle_file:open_pplcnet", black_box="timm and torchvision have no such network"),
-    "embedded": Kind("embedded:open_embedded", "torch.embedded:embedded_network", "timm"),
+    "embedded:pplcnet-v2": Kind("embedded:EmbeddedSource", black_box="timm and torchvision have no such network"),
+    "embedded": Kind("embedded:EmbeddedSource", "torch.embedded:embedded_network", "timm"),
     "onnx": Kind("onnx_pair:open_file_or_folder", black_box="ONNX Runtime runs a graph forwards only"),
     "hf": Kind("hub_onnx:open_hub", black_box="ONNX Runtime runs a graph forwards only"),
     "callable": Kind("callable:open_callable", black_box="a Python function returns numbers only"),

@@ -11,7 +11,6 @@ import math
 import struct
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,9 @@ import onnx
 from onnx import TensorProto, helper
 
 from yoro.errors import SourceError
-from yoro.sources.embedded import NETWORKS, find_embedded, imagenet_names
+from yoro.sources.embedded import NETWORKS
 from yoro.sources.graph_builder import ConvolutionalBuilder, GraphInput, with_preprocessing
-from yoro.sources.names import SourceName
-from yoro.sources.protocol import Identity, Reading
-from yoro.sources.runtime import GraphSource
+from yoro.sources.protocol import Reading
 from yoro.sources.torch_file import Weights
 
 SIMPLE = {"relu": "Relu", "sigmoid": "Sigmoid", "elementwise_mul": "Mul", "pool2d": "GlobalAveragePool"}
@@ -64,18 +61,6 @@ class _Translation(ConvolutionalBuilder):
             raise SourceError(f"The network has the operator {step.kind!r}, which is not known here.")
         (name,) = (step.outputs[role] for role in ("Out", "Output", "Y") if role in step.outputs)
         self.tensors[name] = made
-
-
-def open_pplcnet(name: SourceName, read: Reading, threads: int | None) -> GraphSource:
-    """Open `embedded:pplcnet-v2`; `?side=128` gives it another canvas."""
-    path, side = find_embedded(name)
-    network = NETWORKS[name.rest]
-    program, weights, digest = read_paddle(path, network.digest)
-    identity = Identity(name.text, read, side, network.mean, network.std, digest, network.licence)
-    features, classes = weights["linear_0.w_0"].shape
-    width, names = (classes, imagenet_names()) if read == "logits" else (features, None)
-    build = partial(build_graph, program, weights, side=side, read=read)
-    return GraphSource(identity, build, width=width, class_names=names, threads=threads)
 
 
 def build_graph(

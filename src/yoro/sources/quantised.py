@@ -16,13 +16,11 @@ import numpy as np
 import onnx
 
 from yoro.sources.graph_builder import CLIPPED, ConvolutionalBuilder, Numbers
-from yoro.sources.runtime import GraphSource
 
 MOST_WEIGHT = 63
 MOST_BIAS = 2**30
 MOST = 255
 DEVIATIONS = 4  # within which outputs are told apart
-EDITION = "whole numbers 1"  # of what is computed here, as part of a source's digest
 
 
 @dataclass(frozen=True)
@@ -117,15 +115,6 @@ class QuantisedBuilder(ConvolutionalBuilder):
     def _dequantised(self, whole: np.ndarray, scales: np.ndarray) -> str:
         zeros = self.constant(np.zeros(len(scales), whole.dtype))
         return self.node("DequantizeLinear", self.constant(whole), self.constant(scales), zeros, axis=0)
-
-
-class RoundedSource(GraphSource):
-    """A graph that such a builder made."""
-
-    def read_all(self) -> Self:
-        read = super().read_all()._build
-        self._build = lambda pixels: read_rounded(read(pixels))
-        return self
 
 
 def read_rounded(model: onnx.ModelProto) -> onnx.ModelProto:

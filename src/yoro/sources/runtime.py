@@ -23,8 +23,8 @@ LANES = 4  # batches that run side by side
 BATCH_SIZE = 8  # activations of 8 images fit the cache: Lite0 at best 237 images a second, 211 in batches of 32
 
 
-def open_session(model: onnx.ModelProto, threads: int | None, name: str) -> onnxruntime.InferenceSession:
-    """A session for the graph; `threads` None means all cores."""
+def open_session(model: onnx.ModelProto | bytes, threads: int | None, name: str) -> onnxruntime.InferenceSession:
+    """A session for the graph, or the bytes of one; `threads` None means all cores."""
     refuse_telemetry()
     import onnxruntime
 
@@ -37,7 +37,8 @@ def open_session(model: onnx.ModelProto, threads: int | None, name: str) -> onnx
     # Idle threads sleep instead of spinning: beside decoding workers, spinning takes the cores they need.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        content = model if isinstance(model, bytes) else model.SerializeToString()
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's errors share no base but Exception
         raise SourceError(f"{name!r} cannot be run by ONNX Runtime: {first_line(error)}") from error
 
@@ -67,24 +68,25 @@ class GraphSource(IdentifiedSource):
         class_names: list[str] | None = None,
         threads: int | None = None,
         batch: int | None = None,
-        grids: str = "",
     ) -> None:
         super().__init__(identity, class_names)
-        self._grids = grids
         self.width = width
         self.layout = Layout.of(width, identity.read)
         self._build = build
+        self._first = ""  # what the graph gives by itself, once it is read at all layers
         total = threads or cores()
         self._lanes = min(total, LANES)
         self._threads = total // self._lanes  # of one lane
         self._batch = batch
         self._pool: ThreadPoolExecutor | None = None
         self._sessions: dict[type[np.generic], onnxruntime.InferenceSession] = {}
+        self._made: dict[type[np.generic], onnx.ModelProto | bytes] = {}  # given away once, not built again for it
 
     def _ask(self, images: Images) -> Responses:
         kind: type[np.generic] = np.uint8 if images.dtype == np.uint8 else np.float32
         if kind not in self._sessions:
-            self._sessions[kind] = open_session(self._build(kind), self._threads, self.name)
+            graph = self._made.pop(kind) if kind in self._made else self._finished(kind)[0]
+            self._sessions[kind] = open_session(graph, self._threads, self.name)
         session = self._sessions[kind]
         size = self._batch or min(BATCH_SIZE, -(-len(images) // self._lanes))
         parts = [images[start : start + size] for start in range(0, len(images), size)]
@@ -98,30 +100,29 @@ class GraphSource(IdentifiedSource):
         return check_responses(run_session(session, part, self.name), len(part), self.width, self.name)
 
     def onnx_model(self) -> onnx.ModelProto:
-        return self._build(np.float32)
+        return self._graph(np.float32)[0]
 
     def read_all(self) -> Self:
-        """Read logits, features and layers side by side from now on, and grids where they are wanted."""
-        from yoro.sources.grid_outputs import with_grid_outputs
+        """Read logits, features and layers side by side from now on."""
+        self._first = self._identity.read
+        self._identity = replace(self._identity, read="all")
+        graph, self.layout = self._finished(np.uint8)
+        self.width = self.layout.width
+        self._sessions.clear()
+        self._made = {np.uint8: graph}
+        return self
+
+    def _graph(self, pixels: type[np.generic]) -> tuple[onnx.ModelProto, Layout]:
+        """The graph with all that is read, and the layout of its responses."""
+        if not self._first:
+            return self._build(pixels), Layout.of(self.width, self._identity.read)
         from yoro.sources.layer_outputs import with_layer_outputs
 
-        plain, first = self._build, self._identity.read
+        return with_layer_outputs(self._build(pixels), self._first, self._batch)
 
-        def read(pixels: type[np.generic]) -> tuple[onnx.ModelProto, Layout]:
-            graph, layout = with_layer_outputs(plain(pixels), first, self._batch)
-            return with_grid_outputs(graph, layout, instead=self._grids == "only") if self._grids else (graph, layout)
-
-        graph, self.layout = read(np.uint8)
-        self.width = self.layout.width
-        self._identity = replace(self._identity, read="all")
-        made: dict[type[np.generic], onnx.ModelProto] = {np.uint8: graph}  # given away once, not built again for it
-
-        def build(pixels: type[np.generic]) -> onnx.ModelProto:
-            return made.pop(pixels) if pixels in made else read(pixels)[0]
-
-        self._build = build
-        self._sessions.clear()
-        return self
+    def _finished(self, pixels: type[np.generic]) -> tuple[onnx.ModelProto | bytes, Layout]:
+        """The same, in a form that can be run."""
+        return self._graph(pixels)
 
 
 def first_line(error: Exception) -> str:
