@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +23,6 @@ MOST_SHOWN = 10  # images to label next that are shown where no list is written
 
 
 @shown()
-@dataclass(frozen=True)
 class AdviceOptions:
     """Which unlabelled images to label next, and which backbones to try."""
 

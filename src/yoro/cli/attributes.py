@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
-from yoro.cli.options import OPTIONS, WriteOptions, shown
+from yoro.cli.options import WriteOptions, shown, verb_group
 from yoro.cli.output import UsageError, print_text, say
 from yoro.errors import counted
 from yoro.model.settings import SolveSettings
 from yoro.option import Option
 from yoro.text.settings import EACH
 
-app = App(
-    "attributes", sort_key=100, group_parameters=OPTIONS, help="List, validate, sample or generate class descriptions."
-)
+app = verb_group("attributes")
 
 BankPath = Annotated[str, Parameter(name="BANK", help="A JSON file, a saved model, templates or names.")]
 BankOut = Annotated[Path, Parameter(metavar="FILE.json", help="Where to write the bank.")]
 
 
 @shown()
-@dataclass(frozen=True)
 class ClassOptions:
     """The classes to describe."""
 
@@ -43,7 +39,6 @@ class ClassOptions:
 
 
 @shown()
-@dataclass(frozen=True)
 class DescriptionOptions(ClassOptions):
     """How many sentences each class gets."""
 
@@ -51,7 +46,6 @@ class DescriptionOptions(ClassOptions):
 
 
 @shown()
-@dataclass(frozen=True)
 class DrawOptions(DescriptionOptions):
     """The same, with a seed."""
 
@@ -59,7 +53,6 @@ class DrawOptions(DescriptionOptions):
 
 
 @shown()
-@dataclass(frozen=True)
 class AskOptions(DescriptionOptions):
     """What a language model is asked."""
 

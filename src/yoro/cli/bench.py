@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from yoro.cli.arguments import parse_names
-from yoro.cli.options import OPTIONS, SHARED, JsonOption, JsonOptions, LoadingOptions, ReportOptions, shown
+from yoro.cli.options import SHARED, JsonOption, JsonOptions, LoadingOptions, ReportOptions, shown, verb_group
 from yoro.cli.output import passing, print_json, print_text, say, write_page
 from yoro.errors import InputError
 from yoro.model.settings import PipelineSettings
@@ -27,12 +26,7 @@ if TYPE_CHECKING:
     from yoro.research.bench.run_forecast import Measure
     from yoro.research.bench.speed_probe import Speed
 
-app = App(
-    "bench",
-    sort_key=101,
-    group_parameters=OPTIONS,
-    help="Run plans of datasets, backbones and methods; make their tables.",
-)
+app = verb_group("bench")
 
 RESULTS = Path("results")
 PlanPath = Annotated[Path, Parameter(name="PLAN.toml", help="A plan.")]
@@ -41,7 +35,6 @@ ROOTS = Option("Folder of datasets; repeatable (default: YORO_DATA, or data).", 
 
 
 @shown()
-@dataclass(frozen=True)
 class RootOption:
     """Where the datasets are."""
 
@@ -49,7 +42,6 @@ class RootOption:
 
 
 @shown()
-@dataclass(frozen=True)
 class VariantOptions:
     """Which cells a plan has."""
 
@@ -67,7 +59,6 @@ class VariantOptions:
 
 
 @shown("strict")
-@dataclass(frozen=True)
 class RunOptions(LoadingOptions, RootOption, VariantOptions):
     """Which part of a plan is run, and how; an image that cannot be read fails its cells."""
 

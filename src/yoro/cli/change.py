@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 
 @shown()
-@dataclass(frozen=True)
 class ForgetOutput(JsonOptions):
     """What is forgotten besides labelled images, and what is said."""
 
@@ -30,7 +28,6 @@ class ForgetOutput(JsonOptions):
 
 
 @shown()
-@dataclass(frozen=True)
 class UpdateOptions:
     """What is added."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from yoro.cli.arguments import Images, given, given_for, parse_names
@@ -18,7 +17,6 @@ NOISE = 24  # characters of the column that says whether a method is within nois
 
 
 @shown()
-@dataclass(frozen=True)
 class CompareVerbOptions:
     """What is compared, and on which data."""
 

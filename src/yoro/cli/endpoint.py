@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from yoro.cli.arguments import Data, given
-from yoro.cli.options import LABEL_FROM, OPTIONS, LoadingOptions, QuietOption, WriteOptions, shown
+from yoro.cli.options import LABEL_FROM, LoadingOptions, QuietOption, WriteOptions, shown, verb_group
 from yoro.cli.output import print_text, say
 from yoro.errors import InputError, counted
 from yoro.model.settings import PipelineSettings
 from yoro.option import Option
 
-app = App(
-    "endpoint",
-    sort_key=102,
-    group_parameters=OPTIONS,
-    help="Check an API endpoint; exchange files with batch endpoints.",
-)
+app = verb_group("endpoint")
 
 MOST_LINES = 50_000  # of one file of requests: what batch endpoints usually take
 MOST_MEGABYTES = 190
@@ -68,7 +63,6 @@ def _ask(settings: PipelineSettings, image: str) -> None:
 
 
 @shown()
-@dataclass(frozen=True)
 class BatchOptions:
     """Which requests are written, and to how many files."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from yoro.cli.arguments import ModelPath, Pictures, given
@@ -21,7 +20,6 @@ FEW = 3  # terms on each side of a line
 
 
 @shown()
-@dataclass(frozen=True)
 class ExplainOptions:
     """What is explained, and how far."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 
 @shown()
-@dataclass(frozen=True)
 class FitData:
     """What a fit takes besides its data, and what it keeps of them."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +20,6 @@ SHOWN = 12  # folders whose counts are reported
 
 
 @shown()
-@dataclass(frozen=True)
 class PictureOptions:
     """What to do with the images, besides rows about them."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 @shown()
-@dataclass(frozen=True)
 class IssueFlag:
     """The earlier spelling of `yoro issues`."""
 
@@ -32,7 +31,6 @@ class IssueFlag:
 
 
 @shown()
-@dataclass(frozen=True)
 class DrawOption:
     """A picture of the prompt."""
 
@@ -43,7 +41,6 @@ class DrawOption:
 
 
 @shown()
-@dataclass(frozen=True)
 class ExportOptions:
     """In which forms a model is written."""
 

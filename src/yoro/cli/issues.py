@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +39,6 @@ REVIEW = "review"  # what --fix means without a list
 
 
 @shown()
-@dataclass(frozen=True)
 class IssueFiles:
     """Where issues are written."""
 
@@ -48,7 +47,6 @@ class IssueFiles:
 
 
 @shown()
-@dataclass(frozen=True)
 class IssueOptions(IssueFiles):
     """What judges the labels, and what is done about them."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +23,6 @@ SUFFIX = ".yoro-desk"  # of the folder where the work is kept, beside what comes
 
 
 @shown()
-@dataclass(frozen=True)
 class LabelOptions:
     """What comes of the desk, where the work is kept, and how the page is opened."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
-from yoro.cli.options import OPTIONS, JsonOption, JsonOptions, shown
+from yoro.cli.options import JsonOption, JsonOptions, shown, verb_group
 from yoro.cli.output import print_json, print_text
 from yoro.errors import InputError, counted
 from yoro.option import Option
@@ -19,17 +19,11 @@ if TYPE_CHECKING:
     from yoro.sources.network_trial import NetworkTrial
     from yoro.sources.protocol import Images
 
-app = App(
-    "models",
-    sort_key=101,
-    group_parameters=OPTIONS,
-    help="List backbones: installed ones, how to get others, which to choose.",
-)
+app = verb_group("models")
 TRIED = 5  # photos of the user's own that a network is tried on
 
 
 @shown()
-@dataclass(frozen=True)
 class InputOptions:
     """What a network takes and gives, where its file does not say."""
 
@@ -47,7 +41,6 @@ class InputOptions:
 
 
 @shown()
-@dataclass(frozen=True)
 class SpeedOption:
     """What `yoro models` finds out by measurement."""
 

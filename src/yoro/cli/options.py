@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, TypeVar, Union, dataclass_transform, get_args, get_origin
 
-from cyclopts import Group, Parameter
+from cyclopts import App, Group, Parameter
 
+from yoro.cli.app import GROUPS
 from yoro.cli.output import UsageError, say
 from yoro.model.question import Question
 from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineSettings, SolveSettings
@@ -35,13 +36,20 @@ CLIP = Option("With --noise: clip responses to this length.", metavar="C", exper
 SHARED = {one.name: one.option for one in declared(FitSettings)}  # to be used where the same option is needed alone
 
 
+def verb_group(name: str) -> App:
+    """A group of verbs, which its module fills."""
+    return App(name, group_parameters=OPTIONS, help=GROUPS[name][1])
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def shown(*hidden: str) -> Callable[[type[Settings]], type[Settings]]:
-    """Make a settings class a group of options: all that its fields declare but for the hidden ones.
+    """Make a class a frozen dataclass and a group of options: all that its fields declare but for the hidden ones.
 
     Fields that declare none keep their defaults, unless they are groups of options themselves.
     """
 
     def mark(group: type[Settings]) -> type[Settings]:
+        group = dataclass(frozen=True)(group)
         options = {one.name: one for one in declared(group, groups=False)}
         own, made = {}, group()
         for name, default in vars(made).items():
@@ -85,7 +93,6 @@ class ClusterOptions(ClusterSettings):
 
 
 @shown()
-@dataclass(frozen=True)
 class RayOptions(ClusterOptions):
     """The same for verbs that can resume on Ray only."""
 
@@ -98,7 +105,6 @@ class PipelineOptions(PipelineSettings):
 
 
 @shown("prompt", "frame", "image_side", "views")
-@dataclass(frozen=True)
 class SourceOptions(PipelineSettings):
     """The backbone alone."""
 
@@ -131,7 +137,6 @@ class SentenceOptions(VotingOptions):
 
 
 @shown()
-@dataclass(frozen=True)
 class PresetFlags:
     """A preset by two switches."""
 
@@ -147,7 +152,6 @@ class PresetFlags:
 
 
 @shown()
-@dataclass(frozen=True)
 class FitOptions(FitSettings, PresetFlags):
     """All options of a fit."""
 
@@ -163,7 +167,6 @@ class FitOptions(FitSettings, PresetFlags):
 
 
 @shown()
-@dataclass(frozen=True)
 class MovedOptions:
     """Where the backbone of a saved model is."""
 
@@ -186,13 +189,11 @@ class MovedOptions:
 
 
 @shown()
-@dataclass(frozen=True)
 class ReadingOptions(LoadingOptions, MovedOptions):
     """How a saved model reads images."""
 
 
 @shown()
-@dataclass(frozen=True)
 class QuietOption:
     """How much is said."""
 
@@ -205,7 +206,6 @@ class QuietOption:
 
 
 @shown()
-@dataclass(frozen=True)
 class WriteOptions(QuietOption):
     """For verbs that write a file."""
 
@@ -221,7 +221,6 @@ class WriteOptions(QuietOption):
 
 
 @shown()
-@dataclass(frozen=True)
 class JsonOption:
     """For verbs with machine-readable results."""
 
@@ -229,13 +228,11 @@ class JsonOption:
 
 
 @shown()
-@dataclass(frozen=True)
 class JsonOptions(JsonOption, WriteOptions):
     """For verbs that have both."""
 
 
 @shown()
-@dataclass(frozen=True)
 class ReportOptions(JsonOptions):
     """For verbs that may also write a page."""
 

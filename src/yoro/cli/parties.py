@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from yoro.cli.arguments import Images, LabelFrom, Statistics, given, parse_names
 from yoro.cli.options import (
     CLIP,
     NOISE,
-    OPTIONS,
     MovedOptions,
     PipelineOptions,
     QuietOption,
     ReadingOptions,
     WriteOptions,
     shown,
+    verb_group,
 )
 from yoro.cli.output import UsageError, print_text, spoken_warnings, tell_skipped
 from yoro.cli.stats import STATS, check_stats
@@ -34,19 +33,13 @@ if TYPE_CHECKING:
     from yoro.parties.agreement import Agreement
     from yoro.parties.secure_aggregation import Session
 
-app = App(
-    "parties",
-    sort_key=100,
-    group_parameters=OPTIONS,
-    help="Combine organisations' statistics; only the total is revealed.",
-)
+app = verb_group("parties")
 
 Folder = Annotated[Path, Parameter(name="FOLDER", help="The shared folder of the session.")]
 Key = Annotated[Path, Parameter(metavar="FILE.key", help="File of the party's secret keys; never share it.")]
 
 
 @shown()
-@dataclass(frozen=True)
 class AgreementOptions:
     """What the parties agree on, besides their names, the classes and the backbone."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 
 @shown()
-@dataclass(frozen=True)
 class RowOptions(Question):
     """What is asked about each image, and where the rows are written."""
 
@@ -177,7 +176,6 @@ def _check_outputs(rows: RowOptions, pictures: PictureOptions, output: WriteOpti
 
 
 @shown("fast", "best", "shots", "refine", "ledger")
-@dataclass(frozen=True)
 class RespondSettings(FitOptions):
     """How images are read."""
 
@@ -187,7 +185,6 @@ class RespondSettings(FitOptions):
 
 
 @shown()
-@dataclass(frozen=True)
 class RespondOptions:
     """Which images are read."""
 
@@ -268,7 +265,6 @@ MOST_CONFUSIONS = 10
 
 
 @shown()
-@dataclass(frozen=True)
 class EvaluateOptions:
     """What is measured."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,7 +27,6 @@ class DecodingOptions(ReadingOptions):
 
 
 @shown()
-@dataclass(frozen=True)
 class RefineOptions:
     """On which images the refined model is judged, and whether to resume."""
 

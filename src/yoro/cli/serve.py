@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +28,6 @@ class ServeOptions(ServeSettings):
 
 
 @shown()
-@dataclass(frozen=True)
 class TokenOptions:
     """What clients must send to be answered."""
 
@@ -40,7 +38,6 @@ class TokenOptions:
 
 
 @shown()
-@dataclass(frozen=True)
 class RespondingOptions:
     """A backbone in place of a model."""
 

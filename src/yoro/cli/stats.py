@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +26,6 @@ STATS = ".stats"  # how the name of a statistics file ends
 
 
 @shown("shots", "refine", "ledger", "sentences", "cluster")
-@dataclass(frozen=True)
 class StatsSettings(FitOptions):
     """How images are read."""
 
@@ -34,7 +33,6 @@ class StatsSettings(FitOptions):
 
 
 @shown()
-@dataclass(frozen=True)
 class StatsOptions:
     """Which part of the data is read, and what is kept of it."""
 
@@ -46,7 +44,6 @@ class StatsOptions:
 
 
 @shown()
-@dataclass(frozen=True)
 class MergeOptions:
     """How the mapping is solved if statistics are among the merged files."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +15,6 @@ from yoro.option import Option
 
 
 @shown()
-@dataclass(frozen=True)
 class StudioOptions:
     """Where the work is kept, and how the page is opened."""
 
