@@ -112,8 +112,7 @@ def draw(
     given = bank if bank in BUILT_IN else _open(bank, wanted)
     made, notes = make_bank(wanted or list(given), given, each=options.sentences, seed=options.seed)
     _write(out, {name: list(items) for name, items in made.sentences.items()})
-    output.tell(*notes)
-    output.tell(f"{out}: {counted(len(made.classes), 'class')}, {counted(len(made.flat()[0]), 'sentence')}.")
+    output.tell(*notes, f"{out}: {counted(len(made.classes), 'class')}, {counted(len(made.flat()[0]), 'sentence')}.")
 
 
 @app.command
@@ -155,8 +154,7 @@ def _open(bank: str, classes: list[str]) -> dict[str, list[str]]:
     if bank in BUILT_IN:
         if not classes:
             raise UsageError(f"{bank!r} needs the classes; give --data or --classes.")
-        made, _ = make_bank(classes, bank)
-        return {name: list(items) for name, items in made.sentences.items()}
+        return {name: list(items) for name, items in make_bank(classes, bank)[0].sentences.items()}
     path = Path(bank)
     return read_sentences(path / "bank.json" if path.is_dir() else path)
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from yoro.cli.arguments import parse_names
 from yoro.cli.options import SHARED, JsonOption, JsonOptions, LoadingOptions, ReportOptions, shown, verb_group
-from yoro.cli.output import passing, print_json, print_text, say, write_page
+from yoro.cli.output import passing, print_json, print_text, say
 from yoro.errors import InputError
 from yoro.model.settings import PipelineSettings
 from yoro.option import Option
@@ -92,10 +92,7 @@ def run(
         from yoro.research.bench.run_forecast import forecast, forecast_lines, forecast_values
 
         listed = forecast(chosen, kept, roots, _measured(options.device, quiet))
-        if output.as_json:
-            print_json(forecast_values(listed))
-        else:
-            print_text("\n".join(forecast_lines(listed)))
+        output.show(forecast_values(listed), "\n".join(forecast_lines(listed)))
         return
     from yoro.model.partial_pass import WHOLE, DataShare
     from yoro.research.bench.runner import RunSettings, run_plan
@@ -109,12 +106,11 @@ def run(
         raise KeyboardInterrupt("Interrupted. Finished cells are kept; repeat the command to resume.") from None
     finally:
         passing("", quiet)
-    for sentence in kept.odd:
-        say(sentence, quiet)
+    output.tell(*kept.odd)
     if output.as_json:
         print_json(progress.to_json())
     where = "" if results == RESULTS else f" --results {results}"
-    say(f"{progress}. Show them with `yoro bench table {plan}{where}`.", quiet)
+    output.tell(f"{progress}. Show them with `yoro bench table {plan}{where}`.")
     if progress.failed:
         raise SystemExit(1)
 
@@ -174,7 +170,7 @@ def table(
     made = cells.read(plan)
     found, sentences = entries(made, Results(results))
     if output.html is not None:
-        write_page(output.html, bench_html(made, found, sentences), output.quiet)
+        output.write_page(output.html, bench_html(made, found, sentences))
     if output.as_json and out is None:
         print_json(long_rows(made, found))
     elif output.as_json or form == "csv":
@@ -207,10 +203,7 @@ def cost(
     device = find_device(on)
     speed = device_speed(device, {} if rates is None else read_rates(rates))
     parts = cost_parts([read_plan(plan, variant, fall_back=True) for plan in plans], speed)
-    if output.as_json:
-        print_json([asdict(part) for part in parts])
-    else:
-        print_text("\n".join(cost_lines(parts, device, price)))
+    output.show([asdict(part) for part in parts], "\n".join(cost_lines(parts, device, price)))
 
 
 @app.command
@@ -262,12 +255,7 @@ def datasets(
         return
     chosen = [find_bench_dataset(name) for name in names] if names else None
     items = all_status(data_roots(list(roots.data)), chosen)
-    if output.as_json:
-        print_json(status_values(items))
-        return
-    print_text(status_table(items))
-    for paragraph in status_advice(items):
-        print_text(f"\n{paragraph}")
+    output.show(status_values(items), "\n\n".join([status_table(items), *status_advice(items)]))
 
 
 def _each_said(sentences: Iterable[str], output: JsonOption) -> list[str]:
@@ -286,6 +274,5 @@ def _counts(entries: Sequence[PlanEntry]) -> list[str]:
     if not absent:
         return []
     failed = sum(entry.error is not None for entry in absent)
-    return [
-        f"{len(absent):,} of {len(entries):,} runs have no result: {failed:,} failed, {len(absent) - failed:,} missing."
-    ]
+    told = f"{failed:,} failed, {len(absent) - failed:,} missing"
+    return [f"{len(absent):,} of {len(entries):,} runs have no result: {told}."]

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from yoro.cli.arguments import Elsewhere, Images, LabelFrom, ModelPath, given
 from yoro.cli.options import DRY_RUN, LABEL_FROM, JsonOptions, MovedOptions, ReadingOptions, WriteOptions, shown
-from yoro.cli.output import UsageError, change_model, name_skipped, print_json, print_text, say
+from yoro.cli.output import UsageError, change_model, name_skipped, print_text, say
 from yoro.errors import InputError
 from yoro.option import Option
 
@@ -153,8 +153,7 @@ def _tell_receipt(changed: Change, written: Path | None, output: ForgetOutput) -
     """Say what the receipt of a change cannot promise, and where it was written."""
     if changed.receipt is None:
         return
-    for sentence in changed.receipt.uncertain:
-        output.tell(f"Not certain: {sentence}")
+    output.tell(*(f"Not certain: {sentence}" for sentence in changed.receipt.uncertain))
     if written is not None:
         output.tell(f"Receipt written to {written}")
 
@@ -178,13 +177,8 @@ def verify(
     classifier = reading.load(model)
     left = given(data, label_from) if data else None
     found = check(classifier, receipt, left, loading=reading, progress=not output.quiet)
-    if output.as_json:
-        print_json(found.to_json())
-    else:
-        for finding in found.findings:
-            print_text(f"{'holds' if finding.holds else 'FAILS'}  {finding.said}")
-        for sentence in found.uncertain:
-            print_text(f"not certain  {sentence}")
+    lines = [f"{'holds' if finding.holds else 'FAILS'}  {finding.said}" for finding in found.findings]
+    output.show(found.to_json(), "\n".join([*lines, *(f"not certain  {sentence}" for sentence in found.uncertain)]))
     name_skipped(found.skipped)  # what cannot be read was not fitted, or the data would not be the same
     if not found.holds:
         say("Verification failed.")

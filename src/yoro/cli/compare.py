@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from yoro.cli.arguments import Images, given, given_for, parse_names
 from yoro.cli.options import LABEL_FROM, LoadingOptions, ReportOptions, SentenceOptions, SourceOptions, shown
-from yoro.cli.output import UsageError, passing, print_json, print_text, say, tell_skipped, write_page
+from yoro.cli.output import UsageError, passing, say, tell_skipped
 from yoro.option import Option
 
 if TYPE_CHECKING:
@@ -59,19 +59,15 @@ def compare(
     val, test = (given_for(path, comparing.label_from) for path in (comparing.val, comparing.test))
     reader = Reader(val, test, source, sentences, loading, not quiet)
     shared = read_with_presets(PRESETS if chosen is None else chosen, given(data, comparing.label_from), reader)
-    for note in shared.notes:
-        say(note, quiet)
+    output.tell(*shared.notes)
     found = compare_methods(
         shared, methods=default_methods(shared, every=comparing.every) if chosen is None else chosen,
         seeds=comparing.seeds, shots=comparing.shots, tell=lambda name: passing(f"Comparing: {name}", quiet),
     )  # fmt: skip
     passing("", quiet)
     if output.html is not None:
-        write_page(output.html, comparison_html(found), quiet)
-    if output.as_json:
-        print_json([row.to_json() for row in found.rows])
-    else:
-        print_text(table(found))
+        output.write_page(output.html, comparison_html(found))
+    output.show([row.to_json() for row in found.rows], table(found))
     tell_skipped(shared.skipped)
     if not found.ran:
         say("No method could run; see the table for the reasons.")

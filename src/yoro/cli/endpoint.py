@@ -97,8 +97,7 @@ def batch(
     endpoint.journal = Journal(endpoint.journal.path)
     images = (endpoint.sendable(canvas) for canvas in canvases(pipeline, found.examples, loading))
     files = write_lines(request_lines(endpoint, images), out, wanted.most_lines, wanted.most_megabytes * MB)
-    for path, count in files:
-        output.tell(f"{path}: {counted(count, 'request')}.")
+    output.tell(*(f"{path}: {counted(count, 'request')}." for path, count in files))
     if not files:
         output.tell("Nothing to write: every image has an answer already.")
     elif endpoint.config.price is not None:

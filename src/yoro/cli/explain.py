@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from yoro.cli.arguments import ModelPath, Pictures, given
 from yoro.cli.options import ReadingOptions, ReportOptions, shown
-from yoro.cli.output import MOST_ON_SCREEN, UsageError, print_json, print_text, say, tell_skipped, write_page
+from yoro.cli.output import MOST_ON_SCREEN, UsageError, print_json, print_text, say, tell_skipped
 from yoro.option import Option
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _explain_classes(classifier: OpenModel, wanted: ExplainOptions, output: Repo
     if output.html is not None:
         from yoro.reports.explanations_page import classes_html
 
-        write_page(output.html, classes_html(reasons, classifier.model.origin.name, wanted.top), output.quiet)
+        output.write_page(output.html, classes_html(reasons, classifier.model.origin.name, wanted.top))
     if output.as_json:
         print_json({"classes": [one.to_json(wanted.top) for one in reasons]})
     elif sys.stdout.isatty() and len(reasons) > WHOLE:
@@ -106,7 +106,7 @@ def _explain_images(
             print_text(("\n" if page.total else "") + image_text(one, wanted.top))
         page.add(one)
     if output.html is not None:
-        write_page(output.html, page.html(), output.quiet)
+        output.write_page(output.html, page.html())
     if output.as_json:
         print_json({"images": rows})
     elif short:

@@ -11,17 +11,7 @@ from cyclopts import Parameter
 from yoro.cli.arguments import KINDS, Out, called, given, given_for
 from yoro.cli.fit_summary import closing_lines, figures, result_lines
 from yoro.cli.options import DRY_RUN, LABEL_FROM, FitOptions, ReportOptions, shown
-from yoro.cli.output import (
-    UsageError,
-    duration,
-    print_json,
-    print_text,
-    resumable,
-    say,
-    spoken_warnings,
-    tell_skipped,
-    write_page,
-)
+from yoro.cli.output import UsageError, duration, print_json, print_text, resumable, tell_skipped
 from yoro.errors import counted
 from yoro.option import Option
 
@@ -71,21 +61,18 @@ def fit(
 
     if not data and (settings.shots != 0 or taken.classes is None):
         raise UsageError("Give labelled data, or --shots 0 with --classes FILE.")
-    quiet, unfinished = output.quiet, out.with_name(f".{out.name}.part")
+    unfinished = out.with_name(f".{out.name}.part")
     if settings.resume and out.exists() and not unfinished.exists():
         remove_folder(unfinished)  # a run that was killed while it tidied up has left pieces of it
-        say(f"Nothing to resume: {out} is complete.", quiet)
+        output.tell(f"Nothing to resume: {out} is complete.")
         return
     if not taken.dry_run:
         check_target(out, force=output.force or (settings.resume and unfinished.exists()))
     output.check(output.html)
     named = tuple(read_classes(taken.classes)) if taken.classes is not None else ()
+    sentences = replace(settings.sentences, classes=named)
     settings = replace(
-        settings,
-        sentences=replace(settings.sentences, classes=named),
-        checkpoint=unfinished,
-        progress=not quiet,
-        tell=output.tell,
+        settings, sentences=sentences, checkpoint=unfinished, progress=not output.quiet, tell=output.tell
     )
     found, val = given(data, taken.label_from) if data else None, given_for(taken.val, taken.label_from)
     if taken.dry_run:
@@ -93,7 +80,7 @@ def fit(
 
         print_text(fit_forecast(found, val, settings))
         return
-    with resumable(unfinished), spoken_warnings(quiet):
+    with resumable(unfinished), output.spoken_warnings():
         outcome = run_fit(found, val, settings, taken.unlabelled)
     left_out = finish(outcome, called(data) or str(taken.classes), out, output, taken, replace=settings.resume)
     remove_folder(unfinished)
@@ -123,10 +110,9 @@ def finish(
     classifier.save(out, force=output.force or replace)
     more = [details(classifier), *closing_lines(classifier.model, left_out)] if taken.verbose else []
     output.tell(*result_lines(classifier, left_out, out), *more)
-    for doubt in outcome.doubts:
-        output.tell(f"Warning: {doubt}")
+    output.tell(*(f"Warning: {doubt}" for doubt in outcome.doubts))
     if output.html is not None and page is not None:
-        write_page(output.html, page, output.quiet)
+        output.write_page(output.html, page)
     elif output.html is not None:
         output.tell("No report written: too few images for a leave-one-out estimate.")
     return left_out

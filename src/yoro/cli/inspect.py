@@ -12,8 +12,8 @@ from cyclopts import Parameter
 from yoro.cli.arguments import Images, ModelPath, given
 from yoro.cli.issues import IssueFiles, list_issues
 from yoro.cli.options import JsonOptions, MovedOptions, ReadingOptions, WriteOptions, shown
-from yoro.cli.output import UsageError, print_json, print_text, tell_skipped
-from yoro.cli.stats import STATS, show_shard
+from yoro.cli.output import UsageError, tell_skipped
+from yoro.cli.stats import STATS, shard_facts, shard_text
 from yoro.errors import counted
 from yoro.option import Option
 
@@ -80,7 +80,10 @@ def inspect(
     if model.suffix == STATS:
         if drawing.prompt is not None:
             raise UsageError("--prompt needs a model; a file of statistics has no prompt.")
-        show_shard(model, as_json=output.as_json)
+        from yoro.model.shards import read_shard
+
+        shard = read_shard(model)
+        output.show(shard_facts(shard), shard_text(shard))
         return
     content = read_model(model)
     if drawing.prompt is not None:
@@ -88,10 +91,7 @@ def inspect(
         output.tell(f"Visual prompt drawn in {drawing.prompt}")
         if not output.as_json:
             return
-    if output.as_json:
-        print_json(facts(content))
-    else:
-        print_text(text(content))
+    output.show(facts(content), text(content))
 
 
 def export(

@@ -21,9 +21,7 @@ from yoro.cli.output import (
     name_skipped,
     print_text,
     say_tracebacks,
-    spoken_warnings,
     tell_skipped,
-    write_page,
 )
 from yoro.environment import install
 from yoro.errors import InputError, counted
@@ -82,8 +80,7 @@ def issues(
     if wanted.undo and wanted.fix in (None, REVIEW):
         raise UsageError("--undo goes with --fix LIST.")
     if wanted.fix not in (None, REVIEW):
-        told = (_undo if wanted.undo else _fix)(Path(wanted.fix), wanted.model, reading, output)
-        output.tell(told)
+        output.tell((_undo if wanted.undo else _fix)(Path(wanted.fix), wanted.model, reading, output))
         return
     page = wanted.fix is not None and _is_interactive(wanted, output)
     if wanted.fix:
@@ -160,7 +157,7 @@ def _fitted(data: object, reading: ReadingOptions, output: WriteOptions) -> Open
     source = reading.source or PipelineSettings.source
     pipeline = PipelineSettings(source=source, device=reading.device, budget=reading.budget)
     settings = FitSettings(pipeline=pipeline, loading=reading, progress=not output.quiet, tell=output.tell)
-    with spoken_warnings(output.quiet):
+    with output.spoken_warnings():
         return run_fit(data, None, settings).classifier
 
 
@@ -186,7 +183,7 @@ def list_issues(
     if files.html is not None:
         from yoro.reports.gallery import issues_html
 
-        write_page(files.html, issues_html(listed, classifier.model.origin.name), output.quiet)
+        output.write_page(files.html, issues_html(listed, classifier.model.origin.name))
     return listed.left_out.skipped
 
 
@@ -245,8 +242,7 @@ def _undo(reviewed: Path, model: Path | None, reading: ReadingOptions, output: W
     elif changed.is_file():
         output.tell(f"Note: a model was changed too; undo that with `yoro clean M.yoro {changed}`.")
     count, left = undo_moves(_journal(reviewed))
-    for name in left:
-        output.tell(f"Not found, so not moved back: {name}")
+    output.tell(*(f"Not found, so not moved back: {name}" for name in left))
     return f"{counted(count, 'file')} moved back."
 
 

@@ -64,7 +64,7 @@ def label(
 
         if options.into is None:
             raise UsageError("--undo goes with --into FOLDER.")
-        undo(options.into, output.quiet)
+        undo(options.into, output)
         return
     if pile is None:
         raise UsageError("PILE is missing.")

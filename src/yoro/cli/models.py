@@ -59,20 +59,16 @@ def models(*, wanted: SpeedOption = SpeedOption(), output: JsonOption = JsonOpti
         from yoro.sources.network_trial import with_speeds
 
         rows = with_speeds(rows)
-    if output.as_json:
-        print_json([asdict(row) for row in rows])
-        return
     width = max(len(row.name) for row in rows)
-    print_text("recommended (hub networks by published accuracy):")
-    for row in rows:
-        if row.purpose:
-            print_text(f"{row.name:<{width}}  {row.purpose}")
-    print_text(f"\n{'source':<{width}}  {'library':<8} {'weights':<8} {'side':>5} {'width':>6}  what")
+    lines = ["recommended (hub networks by published accuracy):"]
+    lines += [f"{row.name:<{width}}  {row.purpose}" for row in rows if row.purpose]
+    lines += ["", f"{'source':<{width}}  {'library':<8} {'weights':<8} {'side':>5} {'width':>6}  what"]
     here = {True: "here", False: "missing", None: "-"}
     for row in rows:
         there = f"{here[row.installed]:<8} {here[row.weights]:<8}"
-        print_text(f"{row.name:<{width}}  {there} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
-        print_text(f"{'':<{width}}  {'; '.join(_model_facts(row))}")
+        lines.append(f"{row.name:<{width}}  {there} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
+        lines.append(f"{'':<{width}}  {'; '.join(_model_facts(row))}")
+    output.show([asdict(row) for row in rows], "\n".join(lines))
 
 
 def _model_facts(row: CatalogueRow) -> Iterator[str]:

@@ -4,7 +4,9 @@ Options are declared on the fields of a settings class (see `yoro.option`). A ve
 and the command line shows its fields.
 """
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import UnionType
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, Union, dataclass_transform
 from cyclopts import App, Group, Parameter
 
 from yoro.cli.app import GROUPS
-from yoro.cli.output import UsageError, say
+from yoro.cli.output import UsageError, print_json, print_text, say
 from yoro.model.question import Question
 from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineSettings, SolveSettings
 from yoro.option import Declared, Option, declared
@@ -204,6 +206,28 @@ class QuietOption:
         for message in messages:
             say(message, self.quiet)
 
+    @contextmanager
+    def spoken_warnings(self) -> Iterator[None]:
+        """Print warnings as plain messages as they happen, each of them once."""
+        said = set[str]()
+
+        def speak(message: Warning | str, category: type[Warning], *_: object) -> None:
+            if issubclass(category, UserWarning) and str(message) not in said:
+                said.add(str(message))
+                self.tell(f"Note: {message}")
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = speak  # type: ignore[assignment]
+            yield
+
+    def write_page(self, path: Path, page: str) -> None:
+        """Write a web page and report it."""
+        from yoro.files.atomic import write_file
+
+        write_file(path, page.encode())
+        self.tell(f"Report written to {path}")
+
 
 @shown()
 class WriteOptions(QuietOption):
@@ -225,6 +249,13 @@ class JsonOption:
     """For verbs with machine-readable results."""
 
     as_json: Annotated[bool, Option("Print JSON on stdout.", flags=("--json",))] = False
+
+    def show(self, value: object, text: str) -> None:
+        """Print a result on stdout: a value for machines, or the same as text."""
+        if self.as_json:
+            print_json(value)
+        else:
+            print_text(text)
 
 
 @shown()

@@ -20,7 +20,7 @@ from yoro.cli.options import (
     shown,
     verb_group,
 )
-from yoro.cli.output import UsageError, print_text, spoken_warnings, tell_skipped
+from yoro.cli.output import UsageError, print_text, tell_skipped
 from yoro.cli.stats import STATS, check_stats
 from yoro.errors import InputError, counted
 from yoro.model.settings import FitSettings
@@ -141,7 +141,7 @@ def mask(
     session = Session(folder)
     _ = session.publics  # before any image is read
     settings = FitSettings(loading=reading, progress=not output.quiet, tell=output.tell)
-    with spoken_warnings(output.quiet):
+    with output.spoken_warnings():
         passed = _read(session.agreement, given(data, label_from), settings, reading)
         message = send(session, passed.shard.gathered.statistics, key)
     place = session.place(message.party, "masked")
@@ -167,8 +167,7 @@ def confirm(
 
     session = Session(folder)
     agreed = confirm(session, key, without)
-    for note in agreed.notes:
-        output.tell(f"Note: {note}")
+    output.tell(*(f"Note: {note}" for note in agreed.notes))
     output.tell(f"Confirmed: {', '.join(agreed.added)}.")
     output.tell(f"Next, {_when(session, 'confirmed', agreed.added)}: yoro parties sum {folder} --out TOTAL.stats")
 
@@ -182,8 +181,7 @@ def add_up(folder: Folder, /, *, out: Statistics, output: WriteOptions = WriteOp
     check_stats(out, force=output.force)
     shard, agreed = total(Session(folder))
     write_shard(shard, out)
-    for note in agreed.notes:
-        output.tell(f"Note: {note}")
+    output.tell(*(f"Note: {note}" for note in agreed.notes))
     statistics = shard.gathered.statistics
     examples, classes = counted(statistics.total, "example"), counted(len(statistics.classes), "class")
     output.tell(f"{out}: {examples} of {classes} from {len(agreed.added)} parties.")
@@ -249,18 +247,16 @@ def _read(agreement: Agreement, data: object, settings: FitSettings, moved: Move
     from yoro.model.pipeline import reopen_pipeline
     from yoro.model.shards import read_shard
 
-    origin, pipeline, clip = agreement.origin, None, None
-    if agreement.noise is not None:
-        if isinstance(data, str) and Path(data).suffix == STATS:
-            raise InputError(
-                "The agreement asks for noise, so every response must be clipped; give the data, not their sums."
-            )
-        clip = Clip(agreement.noise.clip, agreement.shift)
+    origin, noise = agreement.origin, agreement.noise
     if isinstance(data, str) and Path(data).suffix == STATS:
+        if noise is not None:
+            told = "The agreement asks for noise, so every response must be clipped"
+            raise InputError(f"{told}; give the data, not their sums.")
         passed = ShardPass(read_shard(Path(data)))
     else:
-        if not is_response_data(data):
-            pipeline = reopen_pipeline(origin, moved.source, device=moved.device)
+        clip = None if noise is None else Clip(noise.clip, agreement.shift)
+        images = not is_response_data(data)
+        pipeline = reopen_pipeline(origin, moved.source, device=moved.device) if images else None
         passed = gather_shard(data, settings, sums_only=True, pipeline=pipeline, clip=clip)
     mine = passed.shard.origin
     odd = difference(origin.identity(), mine.identity())

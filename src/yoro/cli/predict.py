@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,16 +25,7 @@ from yoro.cli.options import (
     WriteOptions,
     shown,
 )
-from yoro.cli.output import (
-    UsageError,
-    interruptible,
-    print_json,
-    print_text,
-    resumable,
-    tell_calls,
-    tell_skipped,
-    write_page,
-)
+from yoro.cli.output import UsageError, interruptible, print_text, resumable, tell_calls, tell_skipped
 from yoro.errors import InputError, counted
 from yoro.model.question import Question
 from yoro.option import Option
@@ -42,12 +33,10 @@ from yoro.option import Option
 if TYPE_CHECKING:
     from yoro.cluster.block_output import BlockOutput
     from yoro.data.examples import Dataset
-    from yoro.data.responses import ResponseBatch
     from yoro.data.roles import Rows
     from yoro.model.answers import ImageAnswer
     from yoro.model.metrics import Evaluation
     from yoro.model.open_model import OpenModel
-    from yoro.text.encoded_bank import EncodedBank
 
 
 @shown()
@@ -86,7 +75,7 @@ def predict(
     from yoro.trust.answering import ask
 
     if pictures.sort_into is not None and pictures.undo:
-        undo(pictures.sort_into, output.quiet)
+        undo(pictures.sort_into, output)
         return
     if model is None:
         raise UsageError("M.yoro is missing.")
@@ -109,13 +98,11 @@ def predict(
     output.tell(*answers.notes, *answerer.notes)
     stream: Iterable[list[ImageAnswer]] = (list(answerer.each(batch)) for batch in answers)
     if found and pictures.asked:
-        stream = attended(stream, found, classifier.model, pictures, rows.threshold, output.quiet)
+        stream = attended(stream, found, classifier.model, pictures, rows.threshold, output)
     before = found.before if found else ""
     lines = (answer.row(rows.top, before=before) for batch in stream for answer in batch)
-    printed = rows.out is None and not pictures.asked
-    with interruptible(
-        "Rows printed so far are complete; the rest was not answered." if printed else "Nothing was written."
-    ):
+    kept = "Rows printed so far are complete; the rest was not answered."
+    with interruptible(kept if rows.out is None and not pictures.asked else "Nothing was written."):
         if pictures.asked and rows.out is None and rows.kind is None:  # the images are the answer
             count = sum(1 for _ in lines)
         else:
@@ -215,8 +202,13 @@ def respond(
     if settings.cluster.ray is not None:
         if settings.sentences.attributes is not None:
             raise UsageError("--ray writes the image vectors of an image-text backbone; remove --attributes.")
+        from yoro.cluster.block_output import respond_on_ray
+
         task = _task(out, RayOptions(**vars(settings.cluster), resume=settings.resume), settings.loading, output)
-        _respond_on_ray(images, settings, task, labelled=labelled, split=wanted.split)
+        with resumable(task.unfinished):
+            written = respond_on_ray(images, task, pipeline, labelled=labelled, split=wanted.split)
+        output.tell(f"{out}: {counted(written.rows, 'response')} of width {written.width} from {pipeline.source}.")
+        tell_skipped(written.skipped)
         return
     if not wanted.dry_run:
         output.check(out)
@@ -233,31 +225,14 @@ def respond(
     if settings.sentences.attributes is not None:
         texts = need_texts(made.source, "--attributes")
         words = make_encoded_bank(texts, found.classes, settings.sentences, seed=settings.solve.seed)[0]
-        batches, width = _similarities(batches, words), len(words.vectors)
+        batches = (replace(one, responses=words.scale * one.responses @ words.vectors.T) for one in batches)
+        width = len(words.vectors)
         identity["sentences"] = words.digest
     count = write_responses(out, batches, width, labelled=labelled, identity=identity)
     output.tell(*found.notes)
     output.tell(f"{out}: {counted(count, 'response')} of width {width} from {pipeline.source}.")
     output.tell(*made.asked_of())
     tell_skipped(stream.skipped)
-
-
-def _respond_on_ray(
-    data: object, settings: FitOptions, task: BlockOutput, *, labelled: bool, split: str | None
-) -> None:
-    from yoro.cluster.block_output import respond_on_ray
-
-    with resumable(task.unfinished):
-        written = respond_on_ray(data, task, settings.pipeline, labelled=labelled, split=split)
-    counts = f"{counted(written.rows, 'response')} of width {written.width}"
-    task.tell(f"{task.out}: {counts} from {settings.pipeline.source}.")
-    tell_skipped(written.skipped)
-
-
-def _similarities(batches: Iterable[ResponseBatch], words: EncodedBank) -> Iterator[ResponseBatch]:
-    """Image vectors as the responses of an image-text model: its scale times the similarity to each sentence."""
-    for batch in batches:
-        yield replace(batch, responses=words.scale * batch.responses @ words.vectors.T)
 
 
 MOST_CLASSES = 60  # rows of the table
@@ -291,45 +266,39 @@ def evaluate(
     If the data have splits, the test split is used.
     """
     output.check(output.html)
-    measured = given(data, wanted.label_from)
+    asked = given(data, wanted.label_from)
     if wanted.dry_run:
         from yoro.data.roles import to_measure
         from yoro.model.call_forecast import model_forecast
 
-        found = measured
-        print_text(
-            model_forecast(model, reading.source, lambda known: [to_measure(found, known.mapping.classes)[0]], reading)
-        )
+        cost = model_forecast(model, reading.source, lambda one: [to_measure(asked, one.mapping.classes)[0]], reading)
+        print_text(cost)
         return
     from yoro.data.roles import Rows
 
-    classifier = reading.load(model)
-    if wanted.known:
-        measured = _of_known_classes(measured, classifier, output)
+    classifier, progress = reading.load(model), not output.quiet
+    measured = _of_known_classes(asked, classifier, output) if wanted.known else asked
     if output.html is None:
-        evaluation = classifier.evaluate(measured, prior=wanted.prior, loading=reading, progress=not output.quiet)
+        evaluation = classifier.evaluate(measured, prior=wanted.prior, loading=reading, progress=progress)
     else:
         from yoro.reports.evaluation import evaluation_report
 
         evaluation, page = evaluation_report(
-            classifier, measured, prior=wanted.prior, loading=reading, progress=not output.quiet
+            classifier, measured, prior=wanted.prior, loading=reading, progress=progress
         )
-        write_page(output.html, page, output.quiet)
+        output.write_page(output.html, page)
     output.tell(*evaluation.notes)
     if isinstance(measured, Rows) and (strange := len(measured) - evaluation.n) > 0:
         output.tell(f"Left out: {counted(strange, 'response')} of classes that the model does not know.")
-    apart = None
+    value, text = evaluation.to_json(), table(evaluation)
     if wanted.outside is not None:
         from yoro.trust.out_of_distribution import evaluate_detection
 
-        apart = evaluate_detection(classifier, measured, wanted.outside, loading=reading, progress=not output.quiet)
-    if output.as_json:
-        print_json(evaluation.to_json() | ({} if apart is None else {"outside": asdict(apart)}))
-    else:
-        print_text(table(evaluation))
-        if apart is not None:
-            said = f"AUROC {apart.auroc:.4f}, FPR95 {apart.fpr95:.2%}"
-            print_text(f"\n{counted(apart.outside, 'image')} out of distribution: {said}")
+        apart = evaluate_detection(classifier, measured, wanted.outside, loading=reading, progress=progress)
+        said = f"AUROC {apart.auroc:.4f}, FPR95 {apart.fpr95:.2%}"
+        text += f"\n\n{counted(apart.outside, 'image')} out of distribution: {said}"
+        value["outside"] = asdict(apart)
+    output.show(value, text)
     tell_calls(classifier, output.quiet)
     tell_skipped(evaluation.skipped)
 
@@ -363,6 +332,7 @@ def table(evaluation: Evaluation) -> str:
 
     unseen = [] if evaluation.unseen is None else [_accuracy("accuracy, unseen", evaluation.unseen)]
     whole = {0: "accuracy", evaluation.n: "accuracy, fitted"}.get(evaluation.fitted, "accuracy, all")
+    wrong = [f"{pair.n:>6}  {pair.truth} predicted as {pair.answer}" for pair in evaluation.confusions(MOST_CONFUSIONS)]
     lines = [
         *unseen,
         _accuracy(whole, evaluation),
@@ -372,7 +342,7 @@ def table(evaluation: Evaluation) -> str:
         f"calibration error  {evaluation.calibration_error:7.2%}",
         "",
         *_classes(evaluation),
-        *_confusions(evaluation),
+        *(["", "most frequent confusions", *wrong] if wrong else []),
     ]
     return "\n".join(lines)
 
@@ -399,12 +369,6 @@ def _classes(evaluation: Evaluation) -> list[str]:
     title = f"{'class':<{width}}  {'n':>6}  {'precision':>9}  {'recall':>9}  {'F1':>9}"
     cut = [] if len(shown) == len(worst) else [f"(the worst {MOST_CLASSES} of {len(worst)} classes; --json lists all)"]
     return [title, *rows, *cut]
-
-
-def _confusions(evaluation: Evaluation) -> list[str]:
-    wrong = evaluation.confusions(MOST_CONFUSIONS)
-    rows = [f"{pair.n:>6}  {pair.truth} predicted as {pair.answer}" for pair in wrong]
-    return ["", "most frequent confusions", *rows] if rows else []
 
 
 def _percent(share: float | None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from yoro.cli.arguments import Images, ModelPath, Out, given, given_for
 from yoro.cli.options import LABEL_FROM, SHARED, ReadingOptions, ReportOptions, shown
-from yoro.cli.output import print_json, resumable, spoken_warnings, tell_skipped, write_page
+from yoro.cli.output import print_json, resumable, tell_skipped
 from yoro.option import Option
 from yoro.refining.settings import RefineRun, RefineSettings
 
@@ -56,7 +56,7 @@ def refine(
     quiet, unfinished = output.quiet, out.with_name(f".{out.name}.part")
     check_target(out, force=output.force)
     output.check(output.html)
-    with resumable(unfinished), spoken_warnings(quiet):
+    with resumable(unfinished), output.spoken_warnings():
         check_torch()
         from yoro.refining.few_pass import refine
 
@@ -83,4 +83,4 @@ def _finish(refined: OpenModel, refinement: Refinement, out: Path, output: Repor
 
         origin = refined.model.origin
         prompt = restore_prompt(origin.prompt or {}, origin.prompt_arrays)
-        write_page(output.html, refinement_html(refinement.to_json(), prompt, origin.name), output.quiet)
+        output.write_page(output.html, refinement_html(refinement.to_json(), prompt, origin.name))

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from yoro.cli.arguments import Images, Statistics, given
 from yoro.cli.fit_summary import closing_lines
 from yoro.cli.options import CLIP, LABEL_FROM, NOISE, FitOptions, JsonOptions, SeedOption, WriteOptions, shown
-from yoro.cli.output import UsageError, print_json, print_text, resumable, say, spoken_warnings, tell_skipped
+from yoro.cli.output import UsageError, print_json, resumable, tell_skipped
 from yoro.errors import InputError, counted
 from yoro.model.settings import FitSettings, SolveSettings
 from yoro.option import Option
@@ -73,18 +73,18 @@ def stats(
 
     if kept.clip is not None and kept.noise is None:
         raise UsageError("--clip needs --noise EPSILON,DELTA.")
-    quiet, unfinished = output.quiet, out.with_name(f".{out.name}.part")
+    unfinished = out.with_name(f".{out.name}.part")
     if settings.resume and out.exists() and not unfinished.exists():
-        say(f"Nothing to resume: {out} is complete.", quiet)
+        output.tell(f"Nothing to resume: {out} is complete.")
         return
     check_stats(out, force=output.force or (settings.resume and unfinished.exists()))
-    settings = replace(settings, checkpoint=unfinished, progress=not quiet, tell=output.tell)
+    settings = replace(settings, checkpoint=unfinished, progress=not output.quiet, tell=output.tell)
     share = DataShare.parse(kept.part) if kept.part is not None else WHOLE
-    with resumable(unfinished), spoken_warnings(quiet):
+    with resumable(unfinished), output.spoken_warnings():
         made = _passed(given(data, kept.label_from), settings, share, kept)
     write_shard(made.shard, out)
     remove_folder(unfinished)
-    say(f"{out}: {_sentence(made.shard)}", quiet)
+    output.tell(f"{out}: {_sentence(made.shard)}")
     if output.as_json:
         print_json(shard_facts(made.shard))
     tell_skipped(made.skipped)
@@ -100,6 +100,8 @@ def merge(
 ) -> None:
     """Merge models or statistics exactly, as if fitted together."""
     from yoro.model.answers import left_out_evaluation
+    from yoro.model.merging import joined_notes
+    from yoro.model.shards import merged, write_shard
     from yoro.model.store import check_target, write_model
 
     sums = [path for path in files if path.suffix == STATS]
@@ -109,10 +111,13 @@ def merge(
         raise UsageError("--shrinkage and --prior need .stats files as input and a model as output.")
     if out.suffix == STATS:
         check_stats(out, force=output.force)
-        _merge_sums(files, out, output.quiet)
+        shards, _ = _read(files)
+        whole = merged(shards)
+        write_shard(whole, out)
+        output.tell(*joined_notes(shards, whole), f"{out}: {_sentence(whole)}")
         return
     check_target(out, force=output.force)
-    with spoken_warnings(output.quiet):
+    with output.spoken_warnings():
         model, notes = _solved(files, solve) if sums else _merged_models(files)
     write_model(model, out, force=output.force)
     output.tell(*notes)
@@ -128,17 +133,6 @@ def check_stats(out: Path, *, force: bool) -> None:
     if out.suffix != STATS:
         raise UsageError(f"Statistics must be written to a file ending in {STATS}, such as {out.name + STATS!r}.")
     check_output(out, force=force)
-
-
-def show_shard(path: Path, *, as_json: bool) -> None:
-    """Print the contents of a file of statistics."""
-    from yoro.model.shards import read_shard
-
-    shard = read_shard(path)
-    if as_json:
-        print_json(shard_facts(shard))
-    else:
-        print_text(shard_text(shard))
 
 
 def shard_facts(shard: Shard) -> Json:
@@ -228,9 +222,8 @@ def _sentence(shard: Shard) -> str:
 def _merged_models(files: Sequence[Path]) -> tuple[Model, list[str]]:
     from yoro.model.open_model import load
 
-    first, notes = load(files[0]), list[str]()
-    for path in files[1:]:
-        notes += first.merge(load(path)).notes
+    first, *others = map(load, files)
+    notes = [note for other in others for note in first.merge(other).notes]
     return first.model, notes
 
 
@@ -243,18 +236,6 @@ def _solved(files: Sequence[Path], options: MergeOptions) -> tuple[Model, tuple[
     shards, before = _read(files)
     made = solve_shards(shards, rule, options.prior or str(SolveSettings.prior), before)
     return made.model, made.notes
-
-
-def _merge_sums(files: Sequence[Path], out: Path, quiet: bool) -> None:
-    from yoro.model.merging import joined_notes
-    from yoro.model.shards import merged, write_shard
-
-    shards, _ = _read(files)
-    whole = merged(shards)
-    write_shard(whole, out)
-    for note in joined_notes(shards, whole):
-        say(note, quiet)
-    say(f"{out}: {_sentence(whole)}", quiet)
 
 
 def _read(files: Sequence[Path]) -> tuple[list[Shard], list[Json]]:
