@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from yoro.api.plots import Plots
 from yoro.data.python_data import Data, Label, joined
-from yoro.data.thumbnails import thumbnail_of
+from yoro.data.thumbnails import thumbnails_by_path
 from yoro.discriminant.calibration import Prior
 from yoro.errors import InputError, SkippedWarning, counted
 from yoro.files.atomic import write_file
@@ -244,9 +244,8 @@ class Classifier(OpenModel):
         """
         asked = ExplanationRequest(near, fitted, occlusion)
         stream = ExplanationStream(self, data, asked, loading=replace(loading, strict=True))
-        found, pictures = list(stream), stream.pictures
-        picture = (lambda row: thumbnail_of(pictures.get(str(row["path"])))) if pictures else None
-        table = Table([one.row() for one in found], bars=("probability", "second_probability"), picture=picture)
+        found, bars = list(stream), ("probability", "second_probability")
+        table = Table([one.row() for one in found], bars=bars, picture=thumbnails_by_path(stream.pictures))
         return ResultList(found, counted(len(found), "explanation"), table)
 
     def explain_classes(self, *labels: Label) -> list[ClassReasons]:

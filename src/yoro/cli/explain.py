@@ -154,8 +154,7 @@ def image_text(one: Explanation, top: int) -> str:
 
     first, second = percent_text(one.probability), percent_text(one.second_probability)
     lines = [f"{one.name}: {one.label} {first}, {one.second} {second}", f"{one.difference:+10.4f}  log odds"]
-    sums = [(part.reading, part.value) for part in one.parts]
-    lines += [f"{value:+10.4f}    {name}" for name, value in [*sums, ("prior", one.prior), ("offset", one.offset)]]
+    lines += [f"{value:+10.4f}    {name}" for name, value in one.sums]
     for label, reasons in zip((one.label, one.second), strongest(one.parts, top), strict=True):
         if reasons:
             lines += [f"evidence for {label}", *(f"{value:+10.4f}    {name}" for name, value in reasons)]

@@ -66,13 +66,8 @@ class ClassReasons(Result):
         return [Table(rows, bars=("strength",))]
 
     def to_json(self, top: int = TOP) -> Json:
-        return {
-            "label": self.label,
-            "reading": self.reading,
-            "share": self.share,
-            "for": _listed(self.speaking_for(top)),
-            "against": _listed(self.speaking_against(top)),
-        }
+        sides = {"for": _listed(self.speaking_for(top)), "against": _listed(self.speaking_against(top))}
+        return {"label": self.label, "reading": self.reading, "share": self.share, **sides}
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,9 +84,8 @@ class Part(Result):
     @property
     def said(self) -> list[str]:
         """The names, with "little" before a term whose absence counts: "little cat"."""
-        return [
-            f"little {name}" if low and self.named else name for name, low in zip(self.names, self.low, strict=True)
-        ]
+        told = zip(self.names, self.low, strict=True)
+        return [f"little {name}" if low and self.named else name for name, low in told]
 
     @property
     def value(self) -> float:
@@ -133,14 +127,18 @@ class Explanation(Result):
     nearest: tuple[Neighbour, ...] = ()
     occlusion: Array | None = None  # (grid, grid) by how much covering a cell lowers the difference
 
+    @property
+    def sums(self) -> list[Reason]:
+        """The difference by layers, with the prior and the offset."""
+        return [*((part.reading, part.value) for part in self.parts), ("prior", self.prior), ("offset", self.offset)]
+
     def headline(self) -> str:
         best, second = (percent_text(share) for share in (self.probability, self.second_probability))
         return f"{self.name}: {self.label} {best}, not {self.second} {second}; log odds {self.difference:.3g}."
 
     def tables(self) -> list[Table]:
         """The strongest contributions on both sides, those of the layers, and the nearest training images."""
-        layers: list[Row] = [{"layer": part.reading, "contribution": part.value} for part in self.parts]
-        layers += [{"layer": "prior", "contribution": self.prior}, {"layer": "offset", "contribution": self.offset}]
+        layers: list[Row] = [{"layer": name, "contribution": value} for name, value in self.sums]
         near = [vars(neighbour) for neighbour in self.nearest]
         return [
             _terms_table(self.parts), Table(layers, "By layer", ("contribution",)),
@@ -156,19 +154,16 @@ class Explanation(Result):
         }  # fmt: skip
 
     def to_json(self, top: int = TOP) -> Json:
-        return {
-            "path": self.name,
-            "label": self.label,
-            "second": self.second,
-            "probability": self.probability,
-            "second_probability": self.second_probability,
-            "difference": self.difference,
-            "prior": self.prior,
-            "offset": self.offset,
-            "readings": [part.to_json(top) for part in self.parts],
-            "nearest": [vars(neighbour) for neighbour in self.nearest],
-            "occlusion": None if self.occlusion is None else self.occlusion.tolist(),
-        }
+        apart = ("name", "parts", "nearest", "occlusion")
+        return (
+            {"path": self.name}
+            | {key: value for key, value in vars(self).items() if key not in apart}
+            | {
+                "readings": [part.to_json(top) for part in self.parts],
+                "nearest": [vars(neighbour) for neighbour in self.nearest],
+                "occlusion": None if self.occlusion is None else self.occlusion.tolist(),
+            }
+        )
 
 
 def explain_classes(classifier: OpenModel, labels: Sequence[str] = ()) -> list[ClassReasons]:

@@ -49,13 +49,10 @@ def responses_of(
             row = again[example.name]
             found.append((example, read.digests[row], example.group or "", read.responses[row]))
     there, contents, groups, responses = zip(*found, strict=True) if found else ((), (), (), ())
-    return Collected(
-        np.stack(responses) if found else np.empty((0, classifier.model.statistics.width)),
-        np.array([example.label or "" for example in there], dtype=np.str_),
-        groups,
-        tuple(example.name for example in there),
-        contents,
-    ), stream.skipped if stream else []
+    rows = np.stack(responses) if found else np.empty((0, classifier.model.statistics.width))
+    labels = np.array([example.label or "" for example in there], dtype=np.str_)
+    names = tuple(example.name for example in there)
+    return Collected(rows, labels, groups, names, contents), stream.skipped if stream else []
 
 
 def _digest(example: Example) -> bytes:
