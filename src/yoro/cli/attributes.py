@@ -135,15 +135,11 @@ def ask(
     if not wanted:
         raise UsageError("Give the classes with --data or --classes.")
     bank: dict[str, list[str]] = read_sentences(out) if out.exists() and not output.force else {}
-
-    def keep(name: str, answers: list[str]) -> None:
-        bank[name] = answers
-        _write(out, bank)
-        output.tell(f"{name}: {len(answers)} sentences.")
-
-    rest = [name for name in wanted if name not in bank]
     key = os.environ.get(options.key_from)
-    ask_sentences(rest, url=url, model=model, key=key, task=options.task, each=options.sentences, done=keep)
+    for name in sorted(set(wanted) - bank.keys()):
+        bank[name] = ask_sentences(name, url=url, model=model, key=key, task=options.task, each=options.sentences)
+        _write(out, bank)
+        output.tell(f"{name}: {len(bank[name])} sentences.")
     output.tell(f"{out}: {counted(len(bank), 'class')}.")
 
 

@@ -76,10 +76,9 @@ def issues_html(issues: Issues, source: str) -> str:
     parts = []
     for kind in KINDS:
         found = issues.of(kind)
-        title, about = TOLD[kind]
         shown = [
             (issue, thumbnail_of(pictures.get(issue.name)), thumbnail_of(pictures.get(issue.like)))
             for issue in found[:MOST_ISSUES]
         ]
-        parts.append((title, about, len(found), shown))
+        parts.append((*TOLD[kind], len(found), shown))
     return render("issues.html", title="Label issues", source=source, total=len(issues.names), parts=parts)
