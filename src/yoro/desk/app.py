@@ -199,10 +199,8 @@ def photos_of(desk: Desk, kind: str, key: str, offset: int) -> Json:
     """The photos of a group, a class, a proposed class, the questions, the rest, or what is left out."""
     with desk.lock:
         latest = desk.latest
-        chances: dict[int, tuple[str, float]] = {}
-        if latest is not None:
-            told = zip(latest.rows.tolist(), latest.labels, latest.chances.tolist(), strict=True)
-            chances = {row: (label, chance) for row, label, chance in told}
+        told = [] if latest is None else zip(latest.rows.tolist(), latest.labels, latest.chances.tolist(), strict=True)
+        chances = {row: (label, chance) for row, label, chance in told}
         rows = _rows_of(desk, latest, kind, key)
         shown = []
         for row in rows[offset : offset + SHOWN]:

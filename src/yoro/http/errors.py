@@ -37,15 +37,8 @@ def handle_errors(app: FastAPI) -> None:
     async def handle(_: Request, error: Exception) -> Response:
         return refusal_of(error).response()
 
-    for kind in (
-        RefusedError,
-        YoroError,
-        TimeoutError,
-        ClientDisconnect,
-        RequestValidationError,
-        HTTPException,
-        Exception,
-    ):
+    expected = (RefusedError, YoroError, TimeoutError, ClientDisconnect, RequestValidationError, HTTPException)
+    for kind in (*expected, Exception):
         app.add_exception_handler(kind, handle)
 
 

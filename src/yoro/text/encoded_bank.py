@@ -112,9 +112,8 @@ def encoded_bank_of(
         return None, []
     if source.describe()["read"] == "features":
         if asked:
-            raise InputError(
-                f"{source.name!r} is read at 'features', which uses no sentences; remove {asked} or --read."
-            )
+            told = f"{source.name!r} is read at 'features', which uses no sentences"
+            raise InputError(f"{told}; remove {asked} or --read.")
         return None, []
     return make_encoded_bank(source, classes, settings, seed=seed, progress=progress)
 
@@ -128,9 +127,9 @@ def encode_bank(source: DualEncoder, bank: Bank, *, progress: bool = False) -> N
 def extended(encoded: EncodedBank, classes: Iterable[str], attributes: Attributes, source: DualEncoder) -> EncodedBank:
     """The bank with sentences for new classes, from `attributes` or made like the others."""
     new = sorted(set(classes) - set(encoded.bank.classes))
+    bank = encoded.bank
     if not new:
         return encoded
-    bank = encoded.bank
     if attributes is None and bank.origin not in BUILT_IN:
         raise InputError(
             f"The model has no sentences for the new {listed(new)}; its others came from {bank.origin!r}. "
