@@ -329,7 +329,6 @@ class Classifier(OpenModel):
         return sorted(range(len(labels)), key=lambda i: int(labels[i])) if whole else list(range(len(labels)))
 
     def _ask(self, data: Data, question: Question, loading: Loading) -> Iterator[ImageAnswer]:
-        """One answer an image; one that cannot be read is an error."""
         answerer, answers = ask(self, data, question, loading=replace(loading, strict=True))
         for batch in answers:
             yield from answerer.each(batch, self.model.labels)
@@ -350,7 +349,6 @@ def _strongest(reasons: ClassReasons) -> Row:
 
 
 def _tell(outcome: Change | Evaluation) -> None:
-    """Log the notes, and warn about images that were left out."""
     for note in outcome.notes:
         LOG.warning(note)
     if outcome.skipped:

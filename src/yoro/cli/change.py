@@ -76,7 +76,6 @@ def update(
 
 
 def _forecast(path: Path, data: object, wanted: UpdateOptions, reading: ReadingOptions) -> str:
-    """What an update would cost."""
     from yoro.data.find import find
     from yoro.data.roles import Part, to_change
     from yoro.model.call_forecast import model_forecast

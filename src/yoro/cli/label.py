@@ -103,7 +103,6 @@ def label(
 
 
 def _group(result: Result, work: Path | None, open_session: Callable[[Path], Session], output: QuietOption) -> None:
-    """Group a pile and write the groups down."""
     import tempfile
 
     from yoro.desk.session import group_name

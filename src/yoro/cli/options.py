@@ -147,7 +147,6 @@ class PresetFlags:
 
     @property
     def chosen(self) -> str:
-        """The preset that the switches mean."""
         if self.fast and self.best:
             raise UsageError("Give --fast or --best, not both.")
         return "fast" if self.fast else "best" if self.best else FitSettings.preset
@@ -184,7 +183,6 @@ class MovedOptions:
         return Calls(self.budget)
 
     def load(self, model: Path) -> "OpenModel":
-        """Load a saved model."""
         from yoro.model.open_model import load
 
         return load(model, source=self.source, device=self.device, calls=self.calls)
@@ -222,7 +220,6 @@ class QuietOption:
             yield
 
     def write_page(self, path: Path, page: str) -> None:
-        """Write a web page and report it."""
         from yoro.files.atomic import write_file
 
         write_file(path, page.encode())

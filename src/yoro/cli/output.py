@@ -64,7 +64,6 @@ class Closed(io.TextIOBase):
     """Stands in for a standard output that was closed before we started: writing is an error, not a crash."""
 
     def write(self, _: str) -> int:
-        """Raise."""
         raise OSError(errno.EBADF, "standard output is closed")
 
 

@@ -74,7 +74,6 @@ def refine(
 
 
 def _finish(refined: OpenModel, refinement: Refinement, out: Path, output: ReportOptions) -> None:
-    """Save the model and the report."""
     refined.save(out, force=output.force)
     output.tell(f"{out}: {'the refined model' if refinement.kept else 'the model, unchanged'}.")
     if output.html is not None:

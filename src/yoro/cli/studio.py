@@ -58,7 +58,6 @@ def studio(
 
 
 def _change_shortcut(options: StudioOptions, data: tuple[Path, ...], output: QuietOption) -> None:
-    """Put the launcher on the desktop, or remove it."""
     from yoro.studio.shortcut import put_shortcut, remove_shortcut
 
     if data:

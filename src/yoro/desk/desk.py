@@ -104,7 +104,6 @@ class Desk:
 
     @property
     def classes(self) -> list[str]:
-        """The labels that are in use, sorted."""
         return sorted({place.label for place in self.places if place.label is not None})
 
     @property
@@ -129,7 +128,6 @@ class Desk:
         return [rows[i] for i in np.argsort(-(inside @ inside.mean(axis=0)), kind="stable")]
 
     def of_class(self, label: str) -> list[int]:
-        """The rows that have a label."""
         return [row for row, place in enumerate(self.places) if place.label == label]
 
     def rest(self) -> list[int]:

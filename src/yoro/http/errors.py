@@ -22,7 +22,6 @@ class RefusedError(Exception):
         self.status, self.sentence, self.headers = status, sentence, dict(headers or {})
 
     def response(self) -> Response:
-        """The refusal as JSON."""
         return JSONResponse({"error": self.sentence}, status_code=self.status, headers=self.headers)
 
 

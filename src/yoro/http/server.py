@@ -215,7 +215,6 @@ def open_browser(page: str) -> None:
 
 
 def _has_screen() -> bool:
-    """Whether somebody may sit before this machine."""
     if os.environ.get("CI"):
         return False
     if sys.platform in ("win32", "darwin"):

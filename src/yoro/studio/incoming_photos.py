@@ -62,7 +62,6 @@ class Added:
     refused: list[str] = field(default_factory=list)  # sentences
 
     def to_json(self) -> Json:
-        """The counts and sentences that the page shows."""
         return {
             "new": self.new,
             "moved": self.moved,

@@ -266,7 +266,6 @@ class Sums:
         self._times = sum(part.weight / part.temperature for part in parts) / temperature if parts else 1 / temperature
 
     def __call__(self, batch: Answers, row: int) -> Explanation:
-        """The explanation of one image of a batch."""
         assert batch.responses is not None
         model, logs = self._model, batch.log_probabilities[row]
         best, other = np.argsort(-logs, kind="stable")[:2].tolist()

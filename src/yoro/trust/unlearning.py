@@ -45,7 +45,6 @@ class Verification(Result):
         return " ".join([verdict, *failed, *self.uncertain])
 
     def tables(self) -> list[Table]:
-        """The checks."""
         return [Table([vars(finding) for finding in self.findings])]
 
     def to_json(self) -> dict[str, object]:
