@@ -126,7 +126,7 @@ def _is_interactive(wanted: IssueOptions, output: WriteOptions) -> bool:
 
 def _review(path: Path, wanted: IssueOptions, reading: ReadingOptions, output: WriteOptions) -> None:
     """Serve the page of a list; what is applied there is what `--fix LIST` applies."""
-    from yoro.desk.review import Outcome
+    from yoro.desk.review import ListActions
     from yoro.desk.review_app import open_review
 
     if not path.stat().st_size:
@@ -138,7 +138,7 @@ def _review(path: Path, wanted: IssueOptions, reading: ReadingOptions, output: W
         output.tell(said)
         return said
 
-    outcome = Outcome(lambda: told(_fix), lambda: told(_undo), _journal(path).is_file)
+    outcome = ListActions(lambda: told(_fix), lambda: told(_undo), _journal(path).is_file)
     port, browse = (8324 if wanted.port is None else wanted.port), has_browser()
     with interruptible(f"Decisions so far are in {path}."):
         open_review(path, outcome, port=port, browse=browse, tell=output.tell, log=say_tracebacks)

@@ -16,8 +16,8 @@ from yoro.errors import InputError
 from yoro.option import Option
 
 if TYPE_CHECKING:
-    from yoro.desk.output import Result
-    from yoro.desk.session import Session
+    from yoro.desk.output import DeskResult
+    from yoro.desk.session import DeskSession
 
 SUFFIX = ".yoro-desk"  # of the folder where the work is kept, beside what comes of it
 
@@ -72,17 +72,17 @@ def label(
     if goal is None or (options.groups is not None and (options.into or options.list_)):
         raise UsageError("Say where the result goes: --into FOLDER, --list FILE.csv, or --groups FOLDER.")
     from yoro.data.find import find
-    from yoro.desk.output import Result
-    from yoro.desk.session import Session
+    from yoro.desk.output import DeskResult
+    from yoro.desk.session import DeskSession
     from yoro.model.pipeline import make_pipeline
 
-    def open_session(work: Path) -> Session:
-        return Session(work, pile, make_pipeline(source), tell=output.tell, loading=loading)
+    def open_session(work: Path) -> DeskSession:
+        return DeskSession(work, pile, make_pipeline(source), tell=output.tell, loading=loading)
 
     into, list_ = options.into, options.list_
     if options.groups is not None:
         into, list_ = (None, options.groups) if options.groups.suffix.lower() == ".csv" else (options.groups, None)
-    result = Result(into, list_, options.link, options.move)
+    result = DeskResult(into, list_, options.link, options.move)
     if result.into is not None and result.into.absolute().is_relative_to(Path(pile).absolute()):
         raise InputError(f"'{result.into}' is inside the pile; choose a folder outside it.")
     if options.groups is not None:
@@ -102,7 +102,9 @@ def label(
         open_desk(session, result, port=options.port, browse=options.browse, tell=output.tell, log=say_tracebacks)
 
 
-def _group(result: Result, work: Path | None, open_session: Callable[[Path], Session], output: QuietOption) -> None:
+def _group(
+    result: DeskResult, work: Path | None, open_session: Callable[[Path], DeskSession], output: QuietOption
+) -> None:
     import tempfile
 
     from yoro.desk.session import group_name

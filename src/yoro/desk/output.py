@@ -13,7 +13,7 @@ from yoro.files.rows import write_rows
 
 
 @dataclass(frozen=True)
-class Result:
+class DeskResult:
     """Where labelled photos go: into folders, copied, linked or moved; into a CSV list; or both."""
 
     into: Path | None = None

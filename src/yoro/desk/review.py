@@ -23,7 +23,7 @@ PICTURE = Geometry(384, fit="crop")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ListActions:
     """What is done with a reviewed list: applied to files and model, or undone; each returns a sentence on it."""
 
     apply: Callable[[], str]

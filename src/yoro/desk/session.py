@@ -42,7 +42,7 @@ SET stamp = excluded.stamp, digest = excluded.digest, response = excluded.respon
 Tell = Callable[[str], None]
 
 
-class Session:
+class DeskSession:
     """A desk whose steps survive the process, and the photos behind its rows."""
 
     def __init__(self, folder: Path, data: str, pipeline: Pipeline, *, tell: Tell, loading: Loading) -> None:

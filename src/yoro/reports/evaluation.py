@@ -47,7 +47,7 @@ JPEG = b"\xff\xd8\xff"
 
 
 @dataclass(frozen=True)
-class Answered:
+class PhotoAnswer:
     """An answer, wrong or right: the file's name, the true class, the answer and its probability, a small picture."""
 
     name: str
@@ -96,7 +96,7 @@ class Photos:
                 (heapq.heappush if len(cell) < EACH else heapq.heappushpop)(cell, one)
         self.worst = heapq.nlargest(MOST_MISTAKES, [*self.worst, *wrong])
 
-    def shown(self, pictures: Mapping[str, Example], most: int = MOST_PHOTOS) -> list[Answered]:
+    def shown(self, pictures: Mapping[str, Example], most: int = MOST_PHOTOS) -> list[PhotoAnswer]:
         """The mistakes, and at most so many of the cells, wrong ones first, whose pictures can be made."""
         cells = sorted(self.cells.items(), key=lambda cell: (cell[0][0] == cell[0][1], -len(cell[1]), cell[0]))
         few = [one for _, cell in cells for one in sorted(cell, reverse=True)][:most]
@@ -105,7 +105,7 @@ class Photos:
             example = pictures.get(one.name)
             small = thumbnail_of(example, SQUASHED)
             if example is not None and small is not None:
-                made.append(Answered(example.name, one.truth, one.answer, one.probability, small))
+                made.append(PhotoAnswer(example.name, one.truth, one.answer, one.probability, small))
         return made
 
 
@@ -120,7 +120,7 @@ def evaluation_report(
     return evaluation, report_html(title, evaluation, model.choice, seen, facts, basis=basis, twice=twice)
 
 
-def measured_mistakes(classifier: OpenModel, data: object) -> tuple[Evaluation, list[Answered]]:
+def measured_mistakes(classifier: OpenModel, data: object) -> tuple[Evaluation, list[PhotoAnswer]]:
     """The metrics on labelled data, and the most confident mistakes."""
     evaluation, photos, pictures, _ = _measured(classifier, data, USUAL, False)
     return evaluation, photos.shown(pictures, 0)
@@ -176,7 +176,7 @@ def report_html(
     title: str,
     evaluation: Evaluation,
     choice: Choice | None,
-    seen: Sequence[Answered],
+    seen: Sequence[PhotoAnswer],
     facts: Mapping[str, str],
     *,
     basis: str,
@@ -222,9 +222,9 @@ def report_html(
     )
 
 
-def _cells(seen: Sequence[Answered], names: Sequence[str]) -> dict[tuple[int, int], list[Answered]]:
+def _cells(seen: Sequence[PhotoAnswer], names: Sequence[str]) -> dict[tuple[int, int], list[PhotoAnswer]]:
     """The photos of every cell that has some, by its row and column."""
-    places, cells = {name: i for i, name in enumerate(names)}, dict[tuple[int, int], list[Answered]]()
+    places, cells = {name: i for i, name in enumerate(names)}, dict[tuple[int, int], list[PhotoAnswer]]()
     for one in seen:
         if one.truth in places and one.answer in places:
             cells.setdefault((places[one.truth], places[one.answer]), []).append(one)
