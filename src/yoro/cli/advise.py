@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from yoro.cli.arguments import Images, given, list_format, parse_names
 from yoro.cli.options import LABEL_FROM, JsonOptions, LoadingOptions, PipelineOptions, shown
 from yoro.cli.output import UsageError, duration, tell_skipped
 from yoro.errors import counted
 from yoro.model.settings import FitSettings, silence
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.trust.active_learning import NextToLabel
@@ -26,17 +26,15 @@ MOST_SHOWN = 10  # images to label next that are shown where no list is written
 class AdviceOptions:
     """Which unlabelled images to label next, and which backbones to try."""
 
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    more: Annotated[
-        str | None, Option("Unlabelled images: choose which to label next (active learning).", metavar="IMAGES")
-    ] = None
-    choose: Annotated[int | None, Option("With --more: how many to choose (default: 10).", metavar="N")] = None
-    out: Annotated[
-        Path | None, Option("With --more: write the choice to a .csv, .json or .jsonl file.", metavar="LIST")
-    ] = None
-    sources: Annotated[
-        str | None, Option("Other backbones to compare on a sample of the images.", flags=("--try",), metavar="S,S")
-    ] = None
+    label_from: str | None = LABEL_FROM.field(None)
+    more: str | None = option(
+        None, "Unlabelled images: choose which to label next (active learning).", metavar="IMAGES"
+    )
+    choose: int | None = option(None, "With --more: how many to choose (default: 10).", metavar="N")
+    out: Path | None = option(None, "With --more: write the choice to a .csv, .json or .jsonl file.", metavar="LIST")
+    sources: str | None = option(
+        None, "Other backbones to compare on a sample of the images.", flags=("--try",), metavar="S,S"
+    )
 
 
 def advise(

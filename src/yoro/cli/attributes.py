@@ -13,7 +13,7 @@ from yoro.cli.options import WriteOptions, shown, verb_group
 from yoro.cli.output import UsageError, print_text, say
 from yoro.errors import counted
 from yoro.model.settings import SolveSettings
-from yoro.option import Option
+from yoro.option import option
 from yoro.text.settings import EACH
 
 app = verb_group("attributes")
@@ -26,8 +26,8 @@ BankOut = Annotated[Path, Parameter(metavar="FILE.json", help="Where to write th
 class ClassOptions:
     """The classes to describe."""
 
-    data: Annotated[str | None, Option("Data whose classes are described.", metavar="DATA")] = None
-    classes: Annotated[Path | None, Option("File of class names, one per line.", metavar="FILE")] = None
+    data: str | None = option(None, "Data whose classes are described.", metavar="DATA")
+    classes: Path | None = option(None, "File of class names, one per line.", metavar="FILE")
 
     def names(self) -> list[str]:
         """The classes of the data and of the file, sorted."""
@@ -42,22 +42,22 @@ class ClassOptions:
 class DescriptionOptions(ClassOptions):
     """How many sentences each class gets."""
 
-    sentences: Annotated[int, Option("Sentences per class.")] = EACH
+    sentences: int = option(EACH, "Sentences per class.")
 
 
 @shown()
 class DrawOptions(DescriptionOptions):
     """The same, with a seed."""
 
-    seed: Annotated[int, Option("Random seed.")] = SolveSettings.seed
+    seed: int = option(SolveSettings.seed, "Random seed.")
 
 
 @shown()
 class AskOptions(DescriptionOptions):
     """What a language model is asked."""
 
-    task: Annotated[str, Option("What the classes are: flower, pet, texture ...")] = "object"
-    key_from: Annotated[str, Option("Environment variable with the API key.", metavar="VARIABLE")] = "OPENAI_API_KEY"
+    task: str = option("object", "What the classes are: flower, pet, texture ...")
+    key_from: str = option("OPENAI_API_KEY", "Environment variable with the API key.", metavar="VARIABLE")
 
 
 @app.command

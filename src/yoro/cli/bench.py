@@ -13,7 +13,7 @@ from yoro.cli.options import SHARED, JsonOption, JsonOptions, LoadingOptions, Re
 from yoro.cli.output import passing, print_json, print_text, say
 from yoro.errors import InputError
 from yoro.model.settings import PipelineSettings
-from yoro.option import Option
+from yoro.option import Option, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -38,17 +38,17 @@ ROOTS = Option("Folder of datasets; repeatable (default: YORO_DATA, or data).", 
 class RootOption:
     """Where the datasets are."""
 
-    data: Annotated[tuple[str, ...], ROOTS] = ()
+    data: tuple[str, ...] = ROOTS.field(())
 
 
 @shown()
 class VariantOptions:
     """Which cells a plan has."""
 
-    variant: Annotated[
-        Literal["protocol", "published"], Option("One protocol for all methods, or each paper's own.", flags=("--as",))
-    ] = "protocol"
-    all_methods: Annotated[bool, Option("Also run methods that the paper has no number for.", flags=("--all",))] = False
+    variant: Literal["protocol", "published"] = option(
+        "protocol", "One protocol for all methods, or each paper's own.", flags=("--as",)
+    )
+    all_methods: bool = option(False, "Also run methods that the paper has no number for.", flags=("--all",))
 
     def read(self, file: Path, *parts: str | None) -> Plan:
         """The plan, or its parts by settings, datasets and methods; those named are there whatever their kind."""
@@ -62,13 +62,13 @@ class VariantOptions:
 class RunOptions(LoadingOptions, RootOption, VariantOptions):
     """Which part of a plan is run, and how; an image that cannot be read fails its cells."""
 
-    settings: Annotated[str | None, Option("Only these settings of the plan.", metavar="A,B")] = None
-    datasets: Annotated[str | None, Option("Only these datasets.", metavar="A,B")] = None
-    methods: Annotated[str | None, Option("Only these methods.", metavar="A,B")] = None
-    shard: Annotated[str | None, Option("Only part I of N of the cells, for job I of N.", metavar="I/N")] = None
-    dry_run: Annotated[bool, Option("List what would run, with an estimate of the time.")] = False
-    device: Annotated[str, SHARED["device"]] = PipelineSettings.device
-    deterministic: Annotated[bool, Option("Train with deterministic operations only.")] = False
+    settings: str | None = option(None, "Only these settings of the plan.", metavar="A,B")
+    datasets: str | None = option(None, "Only these datasets.", metavar="A,B")
+    methods: str | None = option(None, "Only these methods.", metavar="A,B")
+    shard: str | None = option(None, "Only part I of N of the cells, for job I of N.", metavar="I/N")
+    dry_run: bool = option(False, "List what would run, with an estimate of the time.")
+    device: str = SHARED["device"].field(PipelineSettings.device)
+    deterministic: bool = option(False, "Train with deterministic operations only.")
     strict: bool = True
 
 

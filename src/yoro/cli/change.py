@@ -12,7 +12,7 @@ from yoro.cli.arguments import Elsewhere, Images, LabelFrom, ModelPath, given
 from yoro.cli.options import DRY_RUN, LABEL_FROM, JsonOptions, MovedOptions, ReadingOptions, WriteOptions, shown
 from yoro.cli.output import UsageError, change_model, name_skipped, print_text, say
 from yoro.errors import InputError
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.model.model import Model
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 class ForgetOutput(JsonOptions):
     """What is forgotten besides labelled images, and what is said."""
 
-    unlabelled: Annotated[str | None, Option("Unlabelled images to forget.", metavar="DATA")] = None
-    label_from: Annotated[str | None, LABEL_FROM] = None
+    unlabelled: str | None = option(None, "Unlabelled images to forget.", metavar="DATA")
+    label_from: str | None = LABEL_FROM.field(None)
 
 
 @shown()
 class UpdateOptions:
     """What is added."""
 
-    unlabelled: Annotated[
-        str | None, Option("Unlabelled images or responses to learn from as well, if they help.", metavar="DATA")
-    ] = None
-    drop_unlabelled: Annotated[bool, Option("Forget all unlabelled images.", expert=True)] = False
-    new_classes: Annotated[bool, Option("Add the classes of DATA even if all of them are new.")] = False
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    attributes: Annotated[
-        str | None, Option("Descriptions of new classes, for an image-text backbone.", metavar="BANK", expert=True)
-    ] = None
-    dry_run: Annotated[bool, DRY_RUN] = False
+    unlabelled: str | None = option(
+        None, "Unlabelled images or responses to learn from as well, if they help.", metavar="DATA"
+    )
+    drop_unlabelled: bool = option(False, "Forget all unlabelled images.", expert=True)
+    new_classes: bool = option(False, "Add the classes of DATA even if all of them are new.")
+    label_from: str | None = LABEL_FROM.field(None)
+    attributes: str | None = option(
+        None, "Descriptions of new classes, for an image-text backbone.", metavar="BANK", expert=True
+    )
+    dry_run: bool = DRY_RUN.field(False)
 
 
 def update(

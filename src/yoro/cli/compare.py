@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from yoro.cli.arguments import Images, given, given_for, parse_names
 from yoro.cli.options import LABEL_FROM, LoadingOptions, ReportOptions, SentenceOptions, SourceOptions, shown
 from yoro.cli.output import UsageError, passing, say, tell_skipped
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.research.comparing import Comparison, ComparisonRow
@@ -20,15 +20,13 @@ NOISE = 24  # characters of the column that says whether a method is within nois
 class CompareVerbOptions:
     """What is compared, and on which data."""
 
-    val: Annotated[str | None, Option("Data to choose hyperparameters on; never fitted.", metavar="DATA")] = None
-    test: Annotated[
-        str | None, Option("Test data; by default 30 % are held out, anew for each seed.", metavar="DATA")
-    ] = None
-    methods: Annotated[str | None, Option("Only these methods, separated by commas.", metavar="A,B")] = None
-    every: Annotated[bool, Option("All methods, not just six.", flags=("--all",))] = False
-    seeds: Annotated[int, Option("Number of repetitions.")] = 3
-    shots: Annotated[int | None, Option("Training images per class (default: all).")] = None
-    label_from: Annotated[str | None, LABEL_FROM] = None
+    val: str | None = option(None, "Data to choose hyperparameters on; never fitted.", metavar="DATA")
+    test: str | None = option(None, "Test data; by default 30 % are held out, anew for each seed.", metavar="DATA")
+    methods: str | None = option(None, "Only these methods, separated by commas.", metavar="A,B")
+    every: bool = option(False, "All methods, not just six.", flags=("--all",))
+    seeds: int = option(3, "Number of repetitions.")
+    shots: int | None = option(None, "Training images per class (default: all).")
+    label_from: str | None = LABEL_FROM.field(None)
 
 
 def compare(

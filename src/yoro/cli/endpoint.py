@@ -14,7 +14,7 @@ from yoro.cli.options import LABEL_FROM, LoadingOptions, QuietOption, WriteOptio
 from yoro.cli.output import print_text, say
 from yoro.errors import InputError, counted
 from yoro.model.settings import PipelineSettings
-from yoro.option import Option
+from yoro.option import option
 
 app = verb_group("endpoint")
 
@@ -66,10 +66,10 @@ def _ask(settings: PipelineSettings, image: str) -> None:
 class BatchOptions:
     """Which requests are written, and to how many files."""
 
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    most_lines: Annotated[int, Option("Maximum requests per file; the rest go to further files.")] = MOST_LINES
-    most_megabytes: Annotated[int, Option("Maximum size of a file.")] = MOST_MEGABYTES
-    mirrored: Annotated[bool, Option("Also request the mirror images, for --views 2.")] = False
+    label_from: str | None = LABEL_FROM.field(None)
+    most_lines: int = option(MOST_LINES, "Maximum requests per file; the rest go to further files.")
+    most_megabytes: int = option(MOST_MEGABYTES, "Maximum size of a file.")
+    mirrored: bool = option(False, "Also request the mirror images, for --views 2.")
 
 
 @app.command

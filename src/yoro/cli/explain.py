@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from yoro.cli.arguments import ModelPath, Pictures, given
 from yoro.cli.options import ReadingOptions, ReportOptions, shown
 from yoro.cli.output import MOST_ON_SCREEN, UsageError, print_json, print_text, say, tell_skipped
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.model.open_model import OpenModel
@@ -23,16 +23,15 @@ FEW = 3  # terms on each side of a line
 class ExplainOptions:
     """What is explained, and how far."""
 
-    labels: Annotated[
-        tuple[str, ...],
-        Option("Without images: explain only this class; repeatable.", flags=("--class",), metavar="NAME"),
-    ] = ()
-    top: Annotated[int, Option("Show the K strongest contributions on each side.", metavar="K")] = 5
-    near: Annotated[int, Option("Show the N most similar training images.", metavar="N")] = 5
-    data: Annotated[str | None, Option("The training data, to name the similar images.", metavar="DATA")] = None
-    occlusion: Annotated[
-        int, Option("Occlusion map with GRID x GRID parts, one forward pass each.", metavar="GRID", expert=True)
-    ] = 0
+    labels: tuple[str, ...] = option(
+        (), "Without images: explain only this class; repeatable.", flags=("--class",), metavar="NAME"
+    )
+    top: int = option(5, "Show the K strongest contributions on each side.", metavar="K")
+    near: int = option(5, "Show the N most similar training images.", metavar="N")
+    data: str | None = option(None, "The training data, to name the similar images.", metavar="DATA")
+    occlusion: int = option(
+        0, "Occlusion map with GRID x GRID parts, one forward pass each.", metavar="GRID", expert=True
+    )
 
 
 def explain(

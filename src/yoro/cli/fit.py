@@ -13,7 +13,7 @@ from yoro.cli.fit_summary import closing_lines, figures, result_lines
 from yoro.cli.options import DRY_RUN, LABEL_FROM, FitOptions, ReportOptions, shown
 from yoro.cli.output import UsageError, duration, print_json, print_text, resumable, tell_skipped
 from yoro.errors import counted
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.fit import FitOutcome
@@ -26,22 +26,15 @@ if TYPE_CHECKING:
 class FitData:
     """What a fit takes besides its data, and what it keeps of them."""
 
-    val: Annotated[str | None, Option("Validation data.", metavar="DATA", expert=True)] = None
-    unlabelled: Annotated[
-        str | None, Option("Unlabelled images to learn from as well, if they help.", metavar="DATA")
-    ] = None
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    classes: Annotated[
-        Path | None,
-        Option("File of further class names, one per line, known by their sentences.", metavar="FILE", expert=True),
-    ] = None
-    reservoir: Annotated[
-        bool, Option("Keep responses, so that the shrinkage can be chosen again later.", expert=True)
-    ] = True
-    dry_run: Annotated[bool, DRY_RUN] = False
-    verbose: Annotated[
-        bool, Option("Also print layers, shrinkage, confusions, time, memory.", flags=("--verbose", "-v"))
-    ] = False
+    val: str | None = option(None, "Validation data.", metavar="DATA", expert=True)
+    unlabelled: str | None = option(None, "Unlabelled images to learn from as well, if they help.", metavar="DATA")
+    label_from: str | None = LABEL_FROM.field(None)
+    classes: Path | None = option(
+        None, "File of further class names, one per line, known by their sentences.", metavar="FILE", expert=True
+    )
+    reservoir: bool = option(True, "Keep responses, so that the shrinkage can be chosen again later.", expert=True)
+    dry_run: bool = DRY_RUN.field(False)
+    verbose: bool = option(False, "Also print layers, shrinkage, confusions, time, memory.", flags=("--verbose", "-v"))
 
 
 def fit(

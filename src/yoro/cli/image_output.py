@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from yoro.cli.options import QuietOption, WriteOptions, shown
 from yoro.cli.output import UsageError
 from yoro.errors import InputError, counted
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.data.examples import Dataset
@@ -23,10 +23,10 @@ SHOWN = 12  # folders whose counts are reported
 class PictureOptions:
     """What to do with the images, besides rows about them."""
 
-    sort_into: Annotated[Path | None, Option("Copy the images into one folder per class.", metavar="FOLDER")] = None
-    link: Annotated[bool, Option("With --sort-into: link instead of copying.")] = False
-    undo: Annotated[bool, Option("With --sort-into: remove what was sorted.")] = False
-    html: Annotated[Path | None, Option("Write a web page of the images, least certain first.", metavar="PAGE")] = None
+    sort_into: Path | None = option(None, "Copy the images into one folder per class.", metavar="FOLDER")
+    link: bool = option(False, "With --sort-into: link instead of copying.")
+    undo: bool = option(False, "With --sort-into: remove what was sorted.")
+    html: Path | None = option(None, "Write a web page of the images, least certain first.", metavar="PAGE")
 
     def __post_init__(self) -> None:
         if (self.link or self.undo) and self.sort_into is None:

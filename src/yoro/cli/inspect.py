@@ -15,7 +15,7 @@ from yoro.cli.options import JsonOptions, MovedOptions, ReadingOptions, WriteOpt
 from yoro.cli.output import UsageError, tell_skipped
 from yoro.cli.stats import STATS, shard_facts, shard_text
 from yoro.errors import counted
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.model.model import Model
@@ -25,33 +25,31 @@ if TYPE_CHECKING:
 class IssueFlag:
     """The earlier spelling of `yoro issues`."""
 
-    issues: Annotated[bool, Option("Now `yoro issues DATA --model M.yoro`.", expert=True)] = False
-    out: Annotated[Path | None, Option("With --issues: where to write the list.", metavar="LIST", expert=True)] = None
-    html: Annotated[Path | None, Option("With --issues: also write a page.", metavar="PAGE", expert=True)] = None
+    issues: bool = option(False, "Now `yoro issues DATA --model M.yoro`.", expert=True)
+    out: Path | None = option(None, "With --issues: where to write the list.", metavar="LIST", expert=True)
+    html: Path | None = option(None, "With --issues: also write a page.", metavar="PAGE", expert=True)
 
 
 @shown()
 class DrawOption:
     """A picture of the prompt."""
 
-    prompt: Annotated[
-        Path | None,
-        Option("Draw the visual prompt before and after training: a .png or .html file.", metavar="FILE", expert=True),
-    ] = None
+    prompt: Path | None = option(
+        None, "Draw the visual prompt before and after training: a .png or .html file.", metavar="FILE", expert=True
+    )
 
 
 @shown()
 class ExportOptions:
     """In which forms a model is written."""
 
-    onnx: Annotated[Path | None, Option("Write one ONNX graph.", metavar="FILE")] = None
-    web: Annotated[
-        Path | None, Option("Write a web page that classifies in the browser, without a server.", metavar="FOLDER")
-    ] = None
-    runtime: Annotated[
-        Path | None,
-        Option("With --web: location of another onnxruntime-web than the one that yoro brings.", metavar="FOLDER"),
-    ] = None
+    onnx: Path | None = option(None, "Write one ONNX graph.", metavar="FILE")
+    web: Path | None = option(
+        None, "Write a web page that classifies in the browser, without a server.", metavar="FOLDER"
+    )
+    runtime: Path | None = option(
+        None, "With --web: location of another onnxruntime-web than the one that yoro brings.", metavar="FOLDER"
+    )
 
 
 def inspect(

@@ -25,7 +25,7 @@ from yoro.cli.output import (
 )
 from yoro.environment import install
 from yoro.errors import InputError, counted
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,29 +40,24 @@ REVIEW = "review"  # what --fix means without a list
 class IssueFiles:
     """Where issues are written."""
 
-    out: Annotated[Path | None, Option("Write the list to a .csv, .json or .jsonl file.", metavar="LIST")] = None
-    html: Annotated[Path | None, Option("Also write a page with thumbnails.", metavar="PAGE")] = None
+    out: Path | None = option(None, "Write the list to a .csv, .json or .jsonl file.", metavar="LIST")
+    html: Path | None = option(None, "Also write a page with thumbnails.", metavar="PAGE")
 
 
 @shown()
 class IssueOptions(IssueFiles):
     """What judges the labels, and what is done about them."""
 
-    model: Annotated[Path | None, Option("Use a saved model instead of fitting one.", metavar="M.yoro")] = None
-    fix: Annotated[
-        str | None,
-        Option("Review on a page; with a reviewed LIST: move the files.", metavar="[LIST]"),
-    ] = None
-    port: Annotated[
-        int | None,
-        Option(
-            "With --fix: port of the page, which is then served even if no browser opens; 0 picks one.",
-            metavar="N",
-            expert=True,
-        ),
-    ] = None
-    undo: Annotated[bool, Option("With --fix LIST: move the files back.")] = False
-    label_from: Annotated[str | None, LABEL_FROM] = None
+    model: Path | None = option(None, "Use a saved model instead of fitting one.", metavar="M.yoro")
+    fix: str | None = option(None, "Review on a page; with a reviewed LIST: move the files.", metavar="[LIST]")
+    port: int | None = option(
+        None,
+        "With --fix: port of the page, which is then served even if no browser opens; 0 picks one.",
+        metavar="N",
+        expert=True,
+    )
+    undo: bool = option(False, "With --fix LIST: move the files back.")
+    label_from: str | None = LABEL_FROM.field(None)
 
 
 def issues(

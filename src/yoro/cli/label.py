@@ -13,7 +13,7 @@ from yoro.cli.options import LoadingOptions, PipelineOptions, QuietOption, shown
 from yoro.cli.output import UsageError, interruptible, say_tracebacks
 from yoro.environment import install
 from yoro.errors import InputError
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.desk.output import DeskResult
@@ -26,22 +26,19 @@ SUFFIX = ".yoro-desk"  # of the folder where the work is kept, beside what comes
 class LabelOptions:
     """What comes of the desk, where the work is kept, and how the page is opened."""
 
-    into: Annotated[Path | None, Option("Put the photos into one folder per class here.", metavar="FOLDER")] = None
-    list_: Annotated[
-        Path | None, Option("Write a list with the columns path,label.", flags=("--list",), metavar="FILE.csv")
-    ] = None
-    groups: Annotated[
-        Path | None,
-        Option("Only group the photos, into folders or a list (.csv), without a page.", metavar="FOLDER|FILE.csv"),
-    ] = None
-    move: Annotated[bool, Option("Move the photos instead of copying them.")] = False
-    link: Annotated[bool, Option("Link to the photos instead of copying them.")] = False
-    undo: Annotated[bool, Option("With --into: undo the sorting; moved photos go back.")] = False
-    work: Annotated[
-        Path | None, Option(f"Where the work is saved and resumed (default: beside the result, {SUFFIX}).")
-    ] = None
-    port: Annotated[int, Option("Port; 0 picks a free one.", metavar="N")] = 8323
-    browse: Annotated[bool, Option("Open the page in a browser.", flags=("--open",))] = False
+    into: Path | None = option(None, "Put the photos into one folder per class here.", metavar="FOLDER")
+    list_: Path | None = option(
+        None, "Write a list with the columns path,label.", flags=("--list",), metavar="FILE.csv"
+    )
+    groups: Path | None = option(
+        None, "Only group the photos, into folders or a list (.csv), without a page.", metavar="FOLDER|FILE.csv"
+    )
+    move: bool = option(False, "Move the photos instead of copying them.")
+    link: bool = option(False, "Link to the photos instead of copying them.")
+    undo: bool = option(False, "With --into: undo the sorting; moved photos go back.")
+    work: Path | None = option(None, f"Where the work is saved and resumed (default: beside the result, {SUFFIX}).")
+    port: int = option(8323, "Port; 0 picks a free one.", metavar="N")
+    browse: bool = option(False, "Open the page in a browser.", flags=("--open",))
 
 
 def label(

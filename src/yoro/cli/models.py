@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from yoro.cli.options import JsonOption, JsonOptions, shown, verb_group
 from yoro.cli.output import print_json, print_text
 from yoro.errors import InputError, counted
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.sources.models import CatalogueRow
@@ -27,12 +27,12 @@ TRIED = 5  # photos of the user's own that a network is tried on
 class InputOptions:
     """What a network takes and gives, where its file does not say."""
 
-    side: Annotated[int | None, Option("Side of its input, in pixels.", metavar="N")] = None
-    mean: Annotated[str | None, Option("Mean colour it was trained with, from 0 to 1.", metavar="R,G,B")] = None
-    std: Annotated[str | None, Option("Standard deviation of colours, from 0 to 1.", metavar="R,G,B")] = None
-    channels: Annotated[str | None, Option("Order of its colours.", metavar="rgb|bgr")] = None
-    layout: Annotated[str | None, Option("Order of the axes of its input.", metavar="nchw|nhwc")] = None
-    output: Annotated[str | None, Option("Name of the output to read.", metavar="TENSOR")] = None
+    side: int | None = option(None, "Side of its input, in pixels.", metavar="N")
+    mean: str | None = option(None, "Mean colour it was trained with, from 0 to 1.", metavar="R,G,B")
+    std: str | None = option(None, "Standard deviation of colours, from 0 to 1.", metavar="R,G,B")
+    channels: str | None = option(None, "Order of its colours.", metavar="rgb|bgr")
+    layout: str | None = option(None, "Order of the axes of its input.", metavar="nchw|nhwc")
+    output: str | None = option(None, "Name of the output to read.", metavar="TENSOR")
 
     @property
     def given(self) -> dict[str, str]:
@@ -44,9 +44,7 @@ class InputOptions:
 class SpeedOption:
     """What `yoro models` finds out by measurement."""
 
-    speed: Annotated[bool, Option("Add images per second on this machine, measured or forecast; takes seconds.")] = (
-        False
-    )
+    speed: bool = option(False, "Add images per second on this machine, measured or forecast; takes seconds.")
 
 
 @app.default

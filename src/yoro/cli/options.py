@@ -18,7 +18,7 @@ from yoro.cli.app import GROUPS
 from yoro.cli.output import UsageError, print_json, print_text, say
 from yoro.model.question import Question
 from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineSettings, SolveSettings
-from yoro.option import Declared, Option, declared
+from yoro.option import Declared, Option, declared, option
 from yoro.text.settings import SentenceSettings
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class ClusterOptions(ClusterSettings):
 class RayOptions(ClusterOptions):
     """The same for verbs that can resume on Ray only."""
 
-    resume: Annotated[bool, Option("With --ray: resume an interrupted run.", expert=True)] = False
+    resume: bool = option(False, "With --ray: resume an interrupted run.", expert=True)
 
 
 @shown()
@@ -110,7 +110,7 @@ class PipelineOptions(PipelineSettings):
 class SourceOptions(PipelineSettings):
     """The backbone alone."""
 
-    read: Annotated[str, Option("Layer to read.", metavar="logits|features", expert=True)] = "logits"
+    read: str = option("logits", "Layer to read.", metavar="logits|features", expert=True)
 
 
 @shown()
@@ -142,8 +142,8 @@ class SentenceOptions(VotingOptions):
 class PresetFlags:
     """A preset by two switches."""
 
-    fast: Annotated[bool, Option("Faster, less accurate: fewer layers, 8-bit arithmetic.")] = False
-    best: Annotated[bool, Option("More accurate, slower: several networks, if they help.")] = False
+    fast: bool = option(False, "Faster, less accurate: fewer layers, 8-bit arithmetic.")
+    best: bool = option(False, "More accurate, slower: several networks, if they help.")
 
     @property
     def chosen(self) -> str:
@@ -171,9 +171,9 @@ class FitOptions(FitSettings, PresetFlags):
 class MovedOptions:
     """Where the backbone of a saved model is."""
 
-    source: Annotated[str | None, Option("Where the backbone is, if it moved or is a callable.", metavar="S")] = None
-    device: Annotated[str, SHARED["device"]] = PipelineSettings.device
-    budget: Annotated[int | None, SHARED["budget"]] = PipelineSettings.budget
+    source: str | None = option(None, "Where the backbone is, if it moved or is a callable.", metavar="S")
+    device: str = SHARED["device"].field(PipelineSettings.device)
+    budget: int | None = SHARED["budget"].field(PipelineSettings.budget)
 
     @property
     def calls(self) -> "Calls":
@@ -197,7 +197,7 @@ class ReadingOptions(LoadingOptions, MovedOptions):
 class QuietOption:
     """How much is said."""
 
-    quiet: Annotated[bool, Option("Print nothing but errors.", flags=("--quiet", "-q"))] = False
+    quiet: bool = option(False, "Print nothing but errors.", flags=("--quiet", "-q"))
 
     def tell(self, *messages: str) -> None:
         """Print messages on stderr, unless told to be quiet."""
@@ -230,7 +230,7 @@ class QuietOption:
 class WriteOptions(QuietOption):
     """For verbs that write a file."""
 
-    force: Annotated[bool, Option("Overwrite existing output.")] = False
+    force: bool = option(False, "Overwrite existing output.")
 
     def check(self, *files: Path | None) -> None:
         """Raise if one of the files that were asked for cannot be written."""
@@ -245,7 +245,7 @@ class WriteOptions(QuietOption):
 class JsonOption:
     """For verbs with machine-readable results."""
 
-    as_json: Annotated[bool, Option("Print JSON on stdout.", flags=("--json",))] = False
+    as_json: bool = option(False, "Print JSON on stdout.", flags=("--json",))
 
     def show(self, value: object, text: str) -> None:
         """Print a result on stdout: a value for machines, or the same as text."""
@@ -264,4 +264,4 @@ class JsonOptions(JsonOption, WriteOptions):
 class ReportOptions(JsonOptions):
     """For verbs that may also write a page."""
 
-    html: Annotated[Path | None, Option("Also write a report as a web page.", metavar="REPORT")] = None
+    html: Path | None = option(None, "Also write a report as a web page.", metavar="REPORT")

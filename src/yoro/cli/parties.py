@@ -24,7 +24,7 @@ from yoro.cli.output import UsageError, print_text, tell_skipped
 from yoro.cli.stats import STATS, check_stats
 from yoro.errors import InputError, counted
 from yoro.model.settings import FitSettings
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.discriminant.readings import Layout
@@ -43,21 +43,19 @@ Key = Annotated[Path, Parameter(metavar="FILE.key", help="File of the party's se
 class AgreementOptions:
     """What the parties agree on, besides their names, the classes and the backbone."""
 
-    like: Annotated[
-        Path | None,
-        Option("For parties that hold responses: a response file, for its backbone and width.", metavar="Z.npz"),
-    ] = None
-    least: Annotated[int | None, Option("Minimum number of parties in a sum; at least 2.")] = None
-    shift: Annotated[
-        Path | None,
-        Option("Public responses, whose mean is subtracted to keep more digits.", metavar="Z.npz", expert=True),
-    ] = None
-    bits: Annotated[int | None, Option("Fractional bits of the integers that are summed.", expert=True)] = None
-    noise: Annotated[str | None, NOISE] = None
-    clip: Annotated[float | None, CLIP] = None
-    honest: Annotated[
-        int | None, Option("With --noise: parties whose noise alone must suffice (default: --least).", expert=True)
-    ] = None
+    like: Path | None = option(
+        None, "For parties that hold responses: a response file, for its backbone and width.", metavar="Z.npz"
+    )
+    least: int | None = option(None, "Minimum number of parties in a sum; at least 2.")
+    shift: Path | None = option(
+        None, "Public responses, whose mean is subtracted to keep more digits.", metavar="Z.npz", expert=True
+    )
+    bits: int | None = option(None, "Fractional bits of the integers that are summed.", expert=True)
+    noise: str | None = NOISE.field(None)
+    clip: float | None = CLIP.field(None)
+    honest: int | None = option(
+        None, "With --noise: parties whose noise alone must suffice (default: --least).", expert=True
+    )
 
 
 @app.command

@@ -28,7 +28,7 @@ from yoro.cli.options import (
 from yoro.cli.output import UsageError, interruptible, print_text, resumable, tell_calls, tell_skipped
 from yoro.errors import InputError, counted
 from yoro.model.question import Question
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.cluster.block_output import BlockOutput
@@ -43,12 +43,11 @@ if TYPE_CHECKING:
 class RowOptions(Question):
     """What is asked about each image, and where the rows are written."""
 
-    out: Annotated[Path | None, Option("Write to a file instead of stdout.", metavar="FILE")] = None
-    kind: Annotated[
-        str | None,
-        Option("csv, json, jsonl or parquet; by default as --out ends.", metavar="FORMAT", flags=("--format",)),
-    ] = None
-    dry_run: Annotated[bool, DRY_RUN] = False
+    out: Path | None = option(None, "Write to a file instead of stdout.", metavar="FILE")
+    kind: str | None = option(
+        None, "csv, json, jsonl or parquet; by default as --out ends.", metavar="FORMAT", flags=("--format",)
+    )
+    dry_run: bool = DRY_RUN.field(False)
 
     @property
     def format(self) -> str:
@@ -168,17 +167,17 @@ class RespondSettings(FitOptions):
 
     solve: ProtocolOption = field(default_factory=ProtocolOption)
     sentences: SentenceOptions = field(default_factory=SentenceOptions)
-    resume: Annotated[bool, Option("With --ray: resume an interrupted run.", expert=True)] = False
+    resume: bool = option(False, "With --ray: resume an interrupted run.", expert=True)
 
 
 @shown()
 class RespondOptions:
     """Which images are read."""
 
-    split: Annotated[str | None, Option("Read only this split of the data.", metavar="NAME")] = None
-    unlabelled: Annotated[bool, Option("Images without labels.")] = False
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    dry_run: Annotated[bool, DRY_RUN] = False
+    split: str | None = option(None, "Read only this split of the data.", metavar="NAME")
+    unlabelled: bool = option(False, "Images without labels.")
+    label_from: str | None = LABEL_FROM.field(None)
+    dry_run: bool = DRY_RUN.field(False)
 
 
 def respond(
@@ -243,14 +242,13 @@ MOST_CONFUSIONS = 10
 class EvaluateOptions:
     """What is measured."""
 
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    outside: Annotated[
-        str | None,
-        Option("Out-of-distribution images: measure how well they are told apart from DATA.", metavar="IMAGES"),
-    ] = None
-    known: Annotated[bool, Option("Leave out images of classes that the model does not know.")] = False
-    dry_run: Annotated[bool, DRY_RUN] = False
-    prior: Annotated[str | None, OTHER_PRIOR] = None
+    label_from: str | None = LABEL_FROM.field(None)
+    outside: str | None = option(
+        None, "Out-of-distribution images: measure how well they are told apart from DATA.", metavar="IMAGES"
+    )
+    known: bool = option(False, "Leave out images of classes that the model does not know.")
+    dry_run: bool = DRY_RUN.field(False)
+    prior: str | None = OTHER_PRIOR.field(None)
 
 
 def evaluate(

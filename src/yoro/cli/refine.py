@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from yoro.cli.arguments import Images, ModelPath, Out, given, given_for
 from yoro.cli.options import LABEL_FROM, SHARED, ReadingOptions, ReportOptions, shown
 from yoro.cli.output import print_json, resumable, tell_skipped
-from yoro.option import Option
+from yoro.option import option
 from yoro.refining.settings import RefineRun, RefineSettings
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ class DecodingOptions(ReadingOptions):
 class RefineOptions:
     """On which images the refined model is judged, and whether to resume."""
 
-    val: Annotated[str | None, Option("Validation images that decide (default: the val split).", metavar="DATA")] = None
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    resume: Annotated[bool, SHARED["resume"]] = False
+    val: str | None = option(None, "Validation images that decide (default: the val split).", metavar="DATA")
+    label_from: str | None = LABEL_FROM.field(None)
+    resume: bool = SHARED["resume"].field(False)
 
 
 def refine(

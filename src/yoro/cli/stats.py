@@ -15,7 +15,7 @@ from yoro.cli.options import CLIP, LABEL_FROM, NOISE, FitOptions, JsonOptions, S
 from yoro.cli.output import UsageError, print_json, resumable, tell_skipped
 from yoro.errors import InputError, counted
 from yoro.model.settings import FitSettings, SolveSettings
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.model.model import Json, Model
@@ -36,24 +36,21 @@ class StatsSettings(FitOptions):
 class StatsOptions:
     """Which part of the data is read, and what is kept of it."""
 
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    part: Annotated[str | None, Option("Read part I of N of the data, for job I of N.", metavar="I/N")] = None
-    sums_only: Annotated[bool, Option("Keep sums only: no individual responses, no image hashes.")] = False
-    noise: Annotated[str | None, NOISE] = None
-    clip: Annotated[float | None, CLIP] = None
+    label_from: str | None = LABEL_FROM.field(None)
+    part: str | None = option(None, "Read part I of N of the data, for job I of N.", metavar="I/N")
+    sums_only: bool = option(False, "Keep sums only: no individual responses, no image hashes.")
+    noise: str | None = NOISE.field(None)
+    clip: float | None = CLIP.field(None)
 
 
 @shown()
 class MergeOptions:
     """How the mapping is solved if statistics are among the merged files."""
 
-    shrinkage: Annotated[
-        str | None,
-        Option(
-            "For .stats: shrinkage rule, as in `fit`; by default loo, or oas for sums.", metavar="RULE", expert=True
-        ),
-    ] = None
-    prior: Annotated[str | None, Option("For .stats: class priors.", metavar="empirical|uniform", expert=True)] = None
+    shrinkage: str | None = option(
+        None, "For .stats: shrinkage rule, as in `fit`; by default loo, or oas for sums.", metavar="RULE", expert=True
+    )
+    prior: str | None = option(None, "For .stats: class priors.", metavar="empirical|uniform", expert=True)
 
 
 def stats(
