@@ -29,7 +29,7 @@ class Option:
 
     def field(self, default: T) -> T:
         """A field of a settings class that is this option."""
-        return field(default=default, metadata={KEY: self})  # type: ignore[no-any-return, call-overload]
+        return field(default=default, metadata={KEY: self})
 
 
 def option(

@@ -222,11 +222,9 @@ def measure(
     found, missing = measure_sources(cells.values(), device)
     write_file(out, rates_json(found, device))
     for name, speed in found.items():
-        print_text(
-            f"{name}: {1 / speed.forward:,.0f} images per second forward, {1 / (speed.training or 1):,.0f} trained"
-        )
-    for name, why in missing.items():
-        output.tell(f"{name} was not measured: {why}")
+        trained = f"{1 / (speed.training or 1):,.0f} trained"
+        print_text(f"{name}: {1 / speed.forward:,.0f} images per second forward, {trained}")
+    output.tell(*(f"{name} was not measured: {why}" for name, why in missing.items()))
     output.tell(f"{out}: the rates of {len(found)} of {len(cells)} backbones.")
 
 

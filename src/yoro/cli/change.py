@@ -96,10 +96,8 @@ def _tell_new_classes(classifier: OpenModel, data: object, wanted: UpdateOptions
     labels = labels_to_change("update", data, classifier.names)
     new = sorted(labels - set(classifier.names))
     if new and len(new) == len(labels) and not wanted.new_classes:
-        raise InputError(
-            f"All classes of the data are new to the model: {listed(new)}. It has {listed(list(classifier.names))}. "
-            "To add them, give --new-classes; nothing was changed."
-        )
+        told = f"All classes of the data are new to the model: {listed(new)}. It has {listed(list(classifier.names))}."
+        raise InputError(f"{told} To add them, give --new-classes; nothing was changed.")
     if new:
         output.tell(f"New {'class' if len(new) == 1 else 'classes'}: {listed(new)}.")
 

@@ -132,9 +132,8 @@ def export(
         equal = f"probabilities equal those of `predict` within {made.difference:.1g}"
         output.tell(f"{web}: {made.size / 1e6:.1f} MB; {equal}.")
         if not made.unknown:
-            output.tell(
-                "The page cannot reject out-of-distribution images: this model keeps too few individual responses."
-            )
+            lacking = "this model keeps too few individual responses"
+            output.tell(f"The page cannot reject out-of-distribution images: {lacking}.")
         output.tell(f"To view it: python -m http.server --directory {shlex.quote(str(web))}")
 
 
@@ -152,14 +151,10 @@ def draw(model: Model, file: Path, output: WriteOptions) -> None:
         raise InputError("This model was fitted on responses, so it has no visual prompt.")
     own = restore_prompt(origin.prompt, origin.prompt_arrays)
     if own.program is None:
-        raise InputError(
-            "This model's prompt was never trained, so there is nothing to draw. Train one with `yoro refine`."
-        )
+        told = "This model's prompt was never trained, so there is nothing to draw."
+        raise InputError(f"{told} Train one with `yoro refine`.")
     output.check(file)
-    if file.suffix.lower() == ".png":
-        write_file(file, prompt_picture(own))
-    else:
-        write_file(file, prompt_html(model).encode())
+    write_file(file, prompt_picture(own) if file.suffix.lower() == ".png" else prompt_html(model).encode())
 
 
 def facts(model: Model) -> dict[str, object]:
@@ -207,11 +202,11 @@ def text(model: Model) -> str:
         *(f"{count:>9,.0f}  {name}" for name, count in zip(statistics.classes, statistics.counts, strict=True)),
         "",
         "history",
-        *(
-            f"  {e.get('when')}  {e.get('verb')}: {_examples(e.get('images'))}, {e.get('seconds')} s"
-            for e in model.history
-        ),
     ]
+    for event in model.history:
+        count = event.get("images")
+        examples = counted(count, "example") if isinstance(count, int) else f"{count} examples"
+        lines.append(f"  {event.get('when')}  {event.get('verb')}: {examples}, {event.get('seconds')} s")
     return "\n".join(lines)
 
 
@@ -230,10 +225,6 @@ def _noise(model: Model) -> list[str]:
     from yoro.model.merging import shard_facts_of
 
     return [f"noise        {told.removeprefix('Noise: ')}" for told in noise_told(shard_facts_of(model))]
-
-
-def _examples(count: object) -> str:
-    return counted(count, "example") if isinstance(count, int) else f"{count} examples"
 
 
 def _readings(model: Model) -> list[str]:
@@ -258,8 +249,7 @@ def _curve(model: Model) -> list[str]:
     if not model.choice.candidates:
         return []
     what = "correct answers" if model.choice.rule == "validation" else "negative log-likelihood"
-    rows = [
-        f"{rho:>9g}  {score:<10.6g}{' <- chosen' if rho == model.choice.shrinkage else ''}"
-        for rho, score in zip(model.choice.candidates, model.choice.scores, strict=True)
-    ]
+    tried = dict(zip(model.choice.candidates, model.choice.scores, strict=True))
+    chosen = {model.choice.shrinkage: " <- chosen"}
+    rows = [f"{rho:>9g}  {score:<10.6g}{chosen.get(rho, '')}" for rho, score in tried.items()]
     return [f"shrinkage  {what}", *rows, ""]

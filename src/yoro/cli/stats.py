@@ -186,9 +186,8 @@ def revealed(shard: Shard) -> list[str]:
     elif any(part.factor is not None and part.total for part in statistics.parts):
         told.append("Individual responses of all images, because so few are stored as rows.")
     if len(gathered.ledger):
-        told.append(
-            f"Hashes of {counted(len(gathered.ledger), 'image')}: anyone with an image can check whether it was used."
-        )
+        hashes = f"Hashes of {counted(len(gathered.ledger), 'image')}"
+        told.append(f"{hashes}: anyone with an image can check whether it was used.")
     return told
 
 

@@ -36,7 +36,7 @@ class DeskResult:
             raise InputError("No photo has a label yet; there is nothing to write.")
         told = []
         if self.list_ is not None:
-            rows = ({"path": example.name, "label": label} for example, label in labelled)
+            rows = (dict[str, object](path=example.name, label=label) for example, label in labelled)
             count = write_rows(rows, "csv", self.list_)
             told.append(f"{counted(count, 'label')} in '{shown(self.list_)}'")
         if self.into is not None:

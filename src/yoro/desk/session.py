@@ -141,12 +141,9 @@ class DeskSession:
             responses = [np.frombuffer(response, dtype="<f4") for _, _, response in listed]
             if any(len(response) != pipeline.layout.width or not np.isfinite(response).all() for response in responses):
                 raise ValueError("a response has the wrong width")
-            pile = Pile(
-                pipeline.layout,
-                np.array(responses, dtype=np.float32).reshape(len(listed), pipeline.layout.width),
-                [bytes(digest) for _, digest, _ in listed],
-                [str(name) for name, _, _ in listed],
-            )
+            rows = np.array(responses, dtype=np.float32).reshape(len(listed), pipeline.layout.width)
+            digests, names = [bytes(digest) for _, digest, _ in listed], [str(name) for name, _, _ in listed]
+            pile = Pile(pipeline.layout, rows, digests, names)
             steps = self._database.execute("SELECT entry FROM journal ORDER BY step")
             entries = [json.loads(entry) for (entry,) in steps]
             groups = entries[0]["groups"] + [0] * (len(pile) - len(entries[0]["groups"])) if entries else None
@@ -154,9 +151,8 @@ class DeskSession:
         except (sqlite3.Error, KeyError, ValueError, TypeError, RecursionError) as error:
             if isinstance(error, InputError) and not entries:
                 raise
-            raise StoreError(
-                f"The journal in '{self.folder}' is damaged ({one_line(error)}); choose another --work to start over."
-            ) from error
+            told = f"The journal in '{self.folder}' is damaged ({one_line(error)})"
+            raise StoreError(f"{told}; choose another --work to start over.") from error
         if not entries:
             self.note({"groups": desk.first_groups})
         return desk
