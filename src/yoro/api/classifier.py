@@ -19,12 +19,12 @@ from yoro.api.plots import Plots
 from yoro.data.python_data import Data, Label, joined
 from yoro.data.thumbnails import thumbnails_by_path
 from yoro.discriminant.calibration import Prior
-from yoro.errors import InputError, SkippedWarning, counted
+from yoro.errors import InputError, SkippedWarning, counted, percent_text
 from yoro.files.atomic import write_file
 from yoro.files.result_view import ResultList, Table
 from yoro.files.rows import Row, data_frame
 from yoro.model.answers import ImageAnswer, left_out_evaluation
-from yoro.model.metrics import Evaluation, percent_text, wilson_interval
+from yoro.model.metrics import Evaluation, wilson_interval
 from yoro.model.model import Model
 from yoro.model.open_model import Change, OpenModel
 from yoro.model.pipeline import Pipeline

@@ -10,8 +10,7 @@ from PIL import Image
 
 from yoro.data.python_data import joined
 from yoro.environment import install
-from yoro.errors import InputError, StoreError
-from yoro.model.metrics import percent_text
+from yoro.errors import InputError, StoreError, percent_text
 from yoro.reports.evaluation import PhotoAnswer, measured_mistakes
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from yoro.cli.arguments import Images, given, given_for, parse_names
 from yoro.cli.options import LABEL_FROM, LoadingOptions, ReportOptions, SentenceOptions, SourceOptions, shown
 from yoro.cli.output import UsageError, passing, say, tell_skipped
+from yoro.errors import percent_text
 from yoro.option import option
 
 if TYPE_CHECKING:
@@ -98,8 +99,6 @@ def _not_run(rows: Iterable[ComparisonRow]) -> list[str]:
 
 
 def _line(row: ComparisonRow, width: int, verdict: str) -> str:
-    from yoro.model.metrics import percent_text
-
     low, high = row.interval or (0.0, 0.0)
     between = f"{percent_text(low, unit='')} to {percent_text(high, unit='')}"
     return (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from yoro.cli.arguments import ModelPath, Pictures, given
 from yoro.cli.options import ReadingOptions, ReportOptions, shown
 from yoro.cli.output import MOST_ON_SCREEN, UsageError, print_json, print_text, say, tell_skipped
+from yoro.errors import percent_text
 from yoro.option import option
 
 if TYPE_CHECKING:
@@ -125,7 +126,6 @@ def classes_screen(reasons: Sequence[ClassReasons]) -> str:
 
 def image_line(one: Explanation) -> str:
     """For a terminal: a prediction, the second best, and what speaks for the first."""
-    from yoro.model.metrics import percent_text
     from yoro.trust.explanations import strongest
 
     best, second = percent_text(one.probability), percent_text(one.second_probability)
@@ -148,7 +148,6 @@ def class_text(reasons: ClassReasons, top: int) -> str:
 
 def image_text(one: Explanation, top: int) -> str:
     """The reasons for a prediction, as lines: the sum by layers, the strongest terms, the most similar images."""
-    from yoro.model.metrics import percent_text
     from yoro.trust.explanations import strongest
 
     first, second = percent_text(one.probability), percent_text(one.second_probability)

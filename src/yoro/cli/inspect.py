@@ -14,7 +14,7 @@ from yoro.cli.issues import IssueFiles, list_issues
 from yoro.cli.options import JsonOptions, MovedOptions, ReadingOptions, WriteOptions, shown
 from yoro.cli.output import UsageError, tell_skipped
 from yoro.cli.stats import STATS, shard_facts, shard_text
-from yoro.errors import counted
+from yoro.errors import counted, percent_text
 from yoro.option import option
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def text(model: Model) -> str:
 
 def _accuracy(model: Model) -> list[str]:
     """The recorded leave-one-out accuracy, if there is one."""
-    from yoro.model.metrics import percent_text, wilson_interval
+    from yoro.model.metrics import wilson_interval
 
     if model.recorded_accuracy is None:
         return []

@@ -26,7 +26,7 @@ from yoro.cli.options import (
     shown,
 )
 from yoro.cli.output import UsageError, interruptible, print_text, resumable, tell_calls, tell_skipped
-from yoro.errors import InputError, counted
+from yoro.errors import InputError, counted, percent_text
 from yoro.model.question import Question
 from yoro.option import option
 
@@ -326,8 +326,6 @@ def _of_known_classes(data: object, classifier: OpenModel, output: WriteOptions)
 
 def table(evaluation: Evaluation) -> str:
     """An evaluation as text."""
-    from yoro.model.metrics import percent_text
-
     unseen = [] if evaluation.unseen is None else [_accuracy("accuracy, unseen", evaluation.unseen)]
     whole = {0: "accuracy", evaluation.n: "accuracy, fitted"}.get(evaluation.fitted, "accuracy, all")
     wrong = [f"{pair.n:>6}  {pair.truth} predicted as {pair.answer}" for pair in evaluation.confusions(MOST_CONFUSIONS)]
@@ -346,8 +344,6 @@ def table(evaluation: Evaluation) -> str:
 
 
 def _accuracy(what: str, evaluation: Evaluation) -> str:
-    from yoro.model.metrics import percent_text
-
     low, high = evaluation.interval
     bounds = f"95 %: {low:.2%} to {percent_text(high, 2)}"
     return f"{what:<17}  {percent_text(evaluation.accuracy, 2):>7}   ({bounds}, n = {evaluation.n:,})"
@@ -370,6 +366,4 @@ def _classes(evaluation: Evaluation) -> list[str]:
 
 
 def _percent(share: float | None) -> str:
-    from yoro.model.metrics import percent_text
-
     return "-" if share is None else percent_text(share)

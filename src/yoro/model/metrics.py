@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.data.examples import listed
-from yoro.errors import InputError, counted
+from yoro.errors import InputError, counted, percent_text
 from yoro.files.result_view import Result, Table
 from yoro.mappings.batches import class_codes
 
@@ -222,19 +222,6 @@ class Measure:
             return replace(whole, fitted=fitted, notes=(ALL_FITTED.format(counted(fitted, "image")),))
         told = SOME_FITTED.format(f"{fitted:,}", counted(whole.n, "image"), counted(whole.n - fitted, "unseen image"))
         return replace(whole, fitted=fitted, unseen=self._unseen.result(), notes=(told,))
-
-
-def percent_text(share: float, places: int = 1, unit: str = "%") -> str:
-    """A share of one in per cent, never rounded to all or to nothing if it is neither.
-
-    >>> percent_text(0.9996), percent_text(1.0), percent_text(0.0004), percent_text(0.5, 0)
-    ('99.9%', '100.0%', '0.1%', '50%')
-    """
-    step = 10.0**-places
-    shown = round(100 * share, places)
-    if 0 < share < 1:
-        shown = min(max(shown, step), 100 - step)
-    return f"{shown:.{places}f}{unit}"
 
 
 def refuse_strangers(labels: set[str], classes: tuple[str, ...]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
+from yoro.errors import percent_text
 from yoro.files.result_view import Result, Table
-from yoro.model.metrics import percent_text
 from yoro.refining.loop import Outcome
 from yoro.refining.recipe import EpochRecord, Recipe
 

@@ -8,8 +8,8 @@ from functools import cache, partial
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from yoro.errors import percent_text
 from yoro.files.result_view import bounded, data_uri
-from yoro.model.metrics import percent_text
 
 LONGEST = 120  # characters of a name that are shown
 SENTENCE = 600  # of a sentence or a fact

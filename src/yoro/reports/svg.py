@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from yoro.model.metrics import percent_text
+from yoro.errors import percent_text
 from yoro.reports.page import SENTENCE, percent, text
 
 Place = tuple[float, float]  # from the left and from the head of a drawing, in its own units

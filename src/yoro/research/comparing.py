@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from yoro.data.python_data import Data, joined
-from yoro.errors import InputError, did_you_mean
+from yoro.errors import InputError, did_you_mean, percent_text
 from yoro.files.result_view import Result, Table
 from yoro.files.rows import Row, data_frame
 from yoro.mappings.batches import Array, Codes, class_codes
-from yoro.model.metrics import NORMAL_95, percent_text, wilson_interval
+from yoro.model.metrics import NORMAL_95, wilson_interval
 from yoro.model.settings import PipelineSettings
 from yoro.research.peers.method import FitTask, Method, check_scores, failure, make_ready, make_task
 from yoro.research.peers.methods import METHODS, find_methods

@@ -13,12 +13,11 @@ from yoro.data.responses import ResponseBatch
 from yoro.data.splits import draw_few
 from yoro.discriminant.calibration import log_probabilities, margins
 from yoro.discriminant.reservoir import Members
-from yoro.errors import InputError, counted
+from yoro.errors import InputError, counted, percent_text
 from yoro.files.result_view import Result, Table
 from yoro.mappings.batches import class_codes
 from yoro.model.answers import left_out_answers
 from yoro.model.gathered import Gathered
-from yoro.model.metrics import percent_text
 from yoro.model.model import Model
 from yoro.model.one_pass import fit_model
 from yoro.model.settings import FitSettings, SolveSettings

@@ -16,11 +16,10 @@ from yoro.data.find import find
 from yoro.data.processes import decode_fenced
 from yoro.data.response_streams import is_response_data
 from yoro.discriminant.evidence import mapping_at
-from yoro.errors import InputError, did_you_mean
+from yoro.errors import InputError, did_you_mean, percent_text
 from yoro.files.result_view import Result, Table
 from yoro.files.rows import Row
 from yoro.model.answers import Answers
-from yoro.model.metrics import percent_text
 from yoro.model.model import Json, Model
 from yoro.model.open_model import OpenModel
 from yoro.model.priors import fitted_log_prior

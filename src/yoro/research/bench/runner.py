@@ -14,8 +14,7 @@ from importlib import import_module
 from pathlib import Path
 
 from yoro.data.examples import Example
-from yoro.errors import InputError, YoroError, counted
-from yoro.model.metrics import percent_text
+from yoro.errors import InputError, YoroError, counted, percent_text
 from yoro.model.partial_pass import WHOLE, DataShare
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import STRICT, Loading
