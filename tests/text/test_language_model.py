@@ -51,8 +51,8 @@ def server():
 
 
 def test_answers_become_sentences(server):
-    bank = ask_sentences("shiba_inu", url=server, model="m", key="secret", task="pet", each=7)
-    assert bank == {"shiba_inu": ["It has a wrinkled face and a curled tail.", "Its coat is fawn or black and short."]}
+    sentences = ask_sentences("shiba_inu", url=server, model="m", key="secret", task="pet", each=7)
+    assert sentences == ["It has a wrinkled face and a curled tail.", "Its coat is fawn or black and short."]
     (asked,) = _Oracle.asked
     assert asked["path"] == "/v1/chat/completions"
     assert asked["key"] == "Bearer secret"
