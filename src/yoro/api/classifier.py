@@ -142,11 +142,9 @@ class Classifier(OpenModel):
         """
         names, shares = self._probabilities(data, prior, loading)
         best, classes = shares.argmax(axis=1), self.classes
-        rows: list[Row] = [
-            {"path": name, "label": classes[i], "probability": float(shares[row, i])}
-            for row, (name, i) in enumerate(zip(names, best, strict=True))
-        ]
-        return _predictions([classes[i] for i in best], rows)
+        answers, chances = [classes[i] for i in best], shares.max(axis=1).tolist()
+        told = zip(names, answers, chances, strict=True)
+        return _predictions(answers, [{"path": name, "label": label, "probability": p} for name, label, p in told])
 
     def predict_proba(self, data: Data, *, prior: Prior | None = None, loading: Loading = USUAL) -> NDArray[np.float64]:
         """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step.
@@ -360,8 +358,7 @@ def warn_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     frame, level = inspect.currentframe(), 1
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "yoro":
         frame, level = frame.f_back, level + 1
+    many = len(skipped) > 1
+    told = f"{counted(len(skipped), 'image')} could not be read and {'were' if many else 'was'} left out"
     first = skipped[0][1].rstrip(".")
-    told = f"1 image could not be read and was left out: {first}."
-    if len(skipped) > 1:
-        told = f"{len(skipped):,} images could not be read and were left out, such as: {first}."
-    warnings.warn(told, SkippedWarning, stacklevel=level)
+    warnings.warn(f"{told}{', such as' if many else ''}: {first}.", SkippedWarning, stacklevel=level)

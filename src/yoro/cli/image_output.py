@@ -34,7 +34,6 @@ class PictureOptions:
 
     @property
     def asked(self) -> bool:
-        """Whether there is anything to do."""
         return self.sort_into is not None or self.html is not None
 
 

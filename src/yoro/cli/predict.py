@@ -117,10 +117,9 @@ def _task(out: Path | None, cluster: RayOptions, loading: LoadingOptions, output
     from yoro.cluster.block_output import BlockOutput
     from yoro.cluster.session import need_ray
 
-    if out is None:
-        raise UsageError("--ray writes Parquet; give a folder or a .parquet file with --out.")
-    if out.suffix.lower() not in ("", ".parquet"):
-        raise UsageError(f"--ray writes Parquet, not {out.suffix}; give a folder or a .parquet file with --out.")
+    if out is None or out.suffix.lower() not in ("", ".parquet"):
+        other = "" if out is None else f", not {out.suffix}"
+        raise UsageError(f"--ray writes Parquet{other}; give a folder or a .parquet file with --out.")
     need_ray()
     task = BlockOutput(out, cluster, loading, cluster.resume, not output.quiet, output.tell)
     if out.is_dir() and not output.force:

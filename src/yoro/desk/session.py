@@ -132,7 +132,10 @@ class DeskSession:
         for _, message in stream.skipped:
             tell(f"Left out: {message}")
         listed = self._database.execute("SELECT row, place, name FROM photos")
-        return {row - 1: here.get(bytes(place)) or _gone(bytes(place), str(name)) for row, place, name in listed}
+        found = dict[int, Example]()
+        for row, place, name in listed:  # one that is not in the pile any more is as one that was moved
+            found[row - 1] = here.get(bytes(place)) or Example(Path(os.fsdecode(bytes(place))), None, str(name))
+        return found
 
     def _desk(self, pipeline: Pipeline) -> Desk:
         """The desk as the journal left it; photos that came later are among the rest."""
@@ -178,11 +181,6 @@ def _place(example: Example) -> bytes:
     """Where a photo is, in any working directory."""
     image = example.image
     return os.fsencode(os.path.abspath(image)) if isinstance(image, Path) else example.name.encode()  # noqa: PTH100
-
-
-def _gone(place: bytes, name: str) -> Example:
-    """A photo that is not in the pile any more, as one that was moved."""
-    return Example(Path(os.fsdecode(place)), None, name)
 
 
 def group_name(group: int) -> str:

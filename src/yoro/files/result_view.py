@@ -95,7 +95,7 @@ def _lines(table: Table) -> list[str]:
         return []
     columns = list(rows[0])[:FEW_COLUMNS]
     cells = [columns, *([_cut(_text(row.get(column)), NARROW) for column in columns] for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["  " + "  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells]
     more = len(table.rows) - len(rows)
     return [*lines, f"  ... and {more:,} more; to_frame() gives all"] if more else lines

@@ -106,16 +106,12 @@ def encoded_bank_of(
     `asked` is the option that requires sentences, if the user gave one; it is an error for other sources. Read at its
     features, a source needs no sentences: the image vectors are the responses.
     """
-    if not is_dual(source):
-        if asked:
-            need_texts(source, asked)
-        return None, []
-    if source.describe()["read"] == "features":
-        if asked:
-            told = f"{source.name!r} is read at 'features', which uses no sentences"
-            raise InputError(f"{told}; remove {asked} or --read.")
-        return None, []
-    return make_encoded_bank(source, classes, settings, seed=seed, progress=progress)
+    if is_dual(source) and source.describe()["read"] != "features":
+        return make_encoded_bank(source, classes, settings, seed=seed, progress=progress)
+    if asked:
+        need_texts(source, asked)
+        raise InputError(f"{source.name!r} is read at 'features', which uses no sentences; remove {asked} or --read.")
+    return None, []
 
 
 def encode_bank(source: DualEncoder, bank: Bank, *, progress: bool = False) -> NDArray[np.float32]:
