@@ -56,11 +56,9 @@ class Rows:
         return self.count
 
     def take(self, rows: range) -> Rows:
-        """Consecutive rows of these."""
         return replace(self, count=len(rows), between=rows)
 
     def stream(self) -> ResponseStream:
-        """One traversal, with labels."""
         whole, marks, rows = open_responses(self.data, labelled=True), self.marks, self.between
         found: Iterable[ResponseBatch] = whole
         if marks is not None:

@@ -152,7 +152,6 @@ class MappingHead(Generic[C]):
         self._forget()
 
     def _take_in(self) -> None:
-        """Gather what waits."""
         if self._waiting:
             self._collected = self._collect() if self._collected is None else self._collected
             responses = torch.cat([part for part, _ in self._waiting])

@@ -153,7 +153,6 @@ class Comparison(Result):
         return f"best of {len(self.ran)}: {self.best.method}, {percent_text(self.best.accuracy or 0.0)}{noise}."
 
     def tables(self) -> list[Table]:
-        """A row for each method."""
         rows: list[Row] = []
         for row in self.rows:
             low, high = row.interval or (None, None)

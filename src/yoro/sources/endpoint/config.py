@@ -87,7 +87,6 @@ class EndpointConfig:
 
     @property
     def place(self) -> answers.Path:
-        """Path of the vector in an answer to one image."""
         return self.place_of(0)
 
     def place_of(self, number: int) -> answers.Path:
