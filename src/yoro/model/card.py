@@ -9,6 +9,7 @@ from typing import Any
 Config = Mapping[str, Any]
 
 NOISE = "noise"  # the fact of a shard: a table of its parts to epsilon, delta and clip
+EVENT = ("when", "verb", "images", "passes", "seconds", "peak_memory_mb")  # columns of the history
 CARD = """\
 # A YORO classifier
 
@@ -49,7 +50,9 @@ def model_card(config: Config) -> str:
         ),
         data='"new.npz"' if source.get("name") == "responses" else '["new.jpg"]',
         facts="\n".join(_facts(config, source)),
-        history="\n".join(map(_event, config["history"])),
+        history="\n".join(
+            f"| {' | '.join(_cell(str(event.get(key, ''))) for key in EVENT)} |" for event in config["history"]
+        ),
         classes="\n".join(f"| {_cell(name)} | {counts.get(name, 0):g} |" for name in classes),
     )
 
@@ -98,11 +101,6 @@ def _facts(config: Config, source: Config) -> list[str]:
         rows.append(f"- Visual prompt: {_cell(str(config['prompt'].get('prompt')))}.")
     versions = ", ".join(f"{name} {version}" for name, version in config["versions"].items())
     return [*rows, f"- Written by {versions}."]
-
-
-def _event(event: Config) -> str:
-    keys = ("when", "verb", "images", "passes", "seconds", "peak_memory_mb")
-    return "| " + " | ".join(_cell(str(event.get(key, ""))) for key in keys) + " |"
 
 
 def _cell(text: str) -> str:

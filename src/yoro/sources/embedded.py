@@ -198,23 +198,9 @@ def find_embedded(name: SourceName) -> tuple[Path, int]:
     return path, side
 
 
-def network_of(name: str) -> str:
-    """The embedded network that a source name is of.
-
-    >>> network_of("embedded:lite2?side=320")
-    'lite2'
-    """
-    return name.partition(":")[2].partition("?")[0]
-
-
-def package_of(variant: str) -> str:
-    """The distribution that carries the weights of a network."""
-    return NETWORKS[variant].package
-
-
 def weight_file(variant: str) -> Path | None:
     """Where the installed package keeps its weights, found without importing it; None if not installed."""
-    spec = importlib.util.find_spec(package_of(variant))
+    spec = importlib.util.find_spec(NETWORKS[variant].package)
     if spec is None or spec.origin is None:
         return None
     files = list(Path(spec.origin).parent.glob(NETWORKS[variant].file))
