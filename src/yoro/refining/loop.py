@@ -42,7 +42,7 @@ TellEpoch = Callable[[Sequence[EpochRecord], int], None]  # called with all epoc
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainingOutcome:
     """How a training went. Prompt and head are left as they were in the chosen epoch."""
 
     records: list[EpochRecord]
@@ -77,7 +77,7 @@ class PromptTraining:
         resume: bool = False,
         tell: TellEpoch = lambda records, chosen: None,
         progress: bool = False,
-    ) -> Outcome:
+    ) -> TrainingOutcome:
         """Train for the recipe's epochs, validating before the first and after each; Ctrl-C keeps the best so far.
 
         With a checkpoint the state is written after each epoch; `resume` continues from it, with the same result.
@@ -109,7 +109,7 @@ class PromptTraining:
         except KeyboardInterrupt:
             interrupted = True
         self._put(self._best)
-        return Outcome(records, chosen, interrupted)
+        return TrainingOutcome(records, chosen, interrupted)
 
     def correct(self, images: LabelledImages) -> int:
         """How many images are answered rightly, each seen whole."""
