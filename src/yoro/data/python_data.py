@@ -35,7 +35,7 @@ class Numbered(Protocol):
         """One item, by its number."""
 
 
-class NamedColumns(Protocol):
+class ByColumns(Protocol):
     """A table with named columns, such as a DataFrame."""
 
     @property
@@ -46,9 +46,7 @@ class NamedColumns(Protocol):
         """One column, by its name."""
 
 
-Data: TypeAlias = (
-    str | os.PathLike[str] | Iterable[object] | NDArray[np.generic] | Image.Image | Numbered | NamedColumns
-)
+Data: TypeAlias = str | os.PathLike[str] | Iterable[object] | NDArray[np.generic] | Image.Image | Numbered | ByColumns
 
 IMAGE_COLUMNS = ("image", "img", "path", "file_name", "filename", "file", "filepath", "image_path", "picture", "pixels")
 LABEL_COLUMNS = ("label", "labels", "class", "target", "category", "fine_label", "y")
