@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from yoro.sources import catalogue
-from yoro.sources.models import read_catalogue
+from yoro.sources.embedded import read_catalogue
 from yoro.sources.network_trial import with_speeds
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from yoro.errors import SourceError
 from yoro.sources import catalogue
-from yoro.sources.models import read_catalogue
+from yoro.sources.embedded import read_catalogue
 from yoro.sources.names import SourceName
 from yoro.sources.open import open_source
 from yoro.sources.weight_caches import is_cached, need_weights

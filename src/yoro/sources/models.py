@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-import tomllib
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from yoro.environment import install
 from yoro.errors import StoreError, one_line
 from yoro.sources.added import added_names, read_added
-from yoro.sources.embedded import NETWORKS, EmbeddedNetwork, weight_file
+from yoro.sources.embedded import NETWORKS, EmbeddedNetwork, read_catalogue, weight_file
 from yoro.sources.minilm import model_folder
 from yoro.sources.weight_caches import is_cached
 
 EXTRAS = {"timm": "torch", "torchvision": "torch", "open_clip": "clip"}
 CONSE = "ImageNet's class names as sentences, weighted by EfficientNet-Lite0; not CLIP"
 PAIR = "any image-text model in ONNX files, no torch"
-# Billions for an image, as published.
-MULTIPLY_ADDS = {"lite0": 0.41, "lite1": 0.63, "lite2": 0.90, "mobilenet-v2": 0.30, "pplcnet-v2": 0.60}
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,7 @@ def catalogue() -> list[CatalogueRow]:
     function, service = "any Python function, images to responses", "any HTTP API that returns a vector"
     there, pair = (importlib.util.find_spec(package) is not None for package in ("httpx", "tokenizers"))
     rows = [
-        *(_embedded_row(*item) for item in NETWORKS.items()),
+        *map(_embedded_row, NETWORKS.values()),
         *(_added_row(name) for name in added_names()),
         *(_torch_row(**row) for row in read_catalogue()["classifier"]),
         CatalogueRow("embedded:conse", CONSE, 384, 224, conse, install_command("open_clip"), "Apache-2.0", conse),
@@ -84,12 +78,6 @@ def catalogue() -> list[CatalogueRow]:
         CatalogueRow("endpoint:FILE.toml", service, None, None, there, install("endpoint"), "its own"),
     ]
     return [replace(row, purpose=read_catalogue()["purposes"].get(row.name, "")) for row in rows]
-
-
-@cache
-def read_catalogue() -> dict[str, Any]:
-    """The tables of `catalogue.toml`."""
-    return tomllib.loads(resources.files("yoro.sources").joinpath("catalogue.toml").read_text(encoding="utf-8"))
 
 
 def places_of(name: str) -> list[str]:
@@ -108,12 +96,12 @@ def install_command(package: str) -> str:
     return install(EXTRAS[package])
 
 
-def _embedded_row(variant: str, network: EmbeddedNetwork) -> CatalogueRow:
+def _embedded_row(network: EmbeddedNetwork) -> CatalogueRow:
     what, how = f"{network.what}, ImageNet-1K, no torch", network.install
-    file = weight_file(variant)
+    file = weight_file(network.name)
     there, size = file is not None, None if file is None else round(file.stat().st_size / 1e6, 1)
-    row = CatalogueRow(f"embedded:{variant}", what, 1000, network.side, there, how, network.licence, there)
-    return replace(row, megabytes=size, multiply_adds=MULTIPLY_ADDS.get(variant))
+    row = CatalogueRow(f"embedded:{network.name}", what, 1000, network.side, there, how, network.licence, there)
+    return replace(row, megabytes=size, multiply_adds=network.multiply_adds)
 
 
 def _added_row(name: str) -> CatalogueRow:
