@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, compose, helper, numpy_helper
 
-from yoro.sources.protocol import Colour, Reading
+from yoro.sources.protocol import IMAGENET_COLOURS, Colour, Reading
 
 OPSET = 17
 IR_VERSION = 8  # the one of opset 17, so that older runtimes read the graph too
@@ -126,12 +126,14 @@ class ConvolutionalBuilder(GraphBuilder):
             pooled = self.node("Conv", pooled, kernel, bias)
         return self.node("Flatten", pooled)
 
-    def finish_preprocessed(
-        self, tensor: str, name: str, form: GraphInput, width: int, pixels: type[np.generic]
+    def finish_from(
+        self, start: str, tensor: str, name: str, side: int, width: int, pixels: type[np.generic]
     ) -> onnx.ModelProto:
-        """The model from "images" to "responses" of layers that begin and end as the form says, colours first."""
-        source, result = Tensor(form.tensor, ("n", 3, form.side, form.side)), Tensor(form.output, ("n", width))
-        return with_preprocessing(self.finish(tensor, name, source, result), form, pixels, width)
+        """The model from "images" to "responses" of layers that `start` from ImageNet's colours, these first."""
+        inner = self.finish(tensor, name, Tensor(start, ("n", 3, side, side)), Tensor("out", ("n", width)))
+        mean, std = IMAGENET_COLOURS["mean"], IMAGENET_COLOURS["std"]
+        form = GraphInput(start, "out", side, channels_first=True, takes_bytes=False, mean=mean, std=std)
+        return with_preprocessing(inner, form, pixels, width)
 
     def _norm(self, norm: str, part: str) -> Numbers:
         return self.weights[f"{norm}.{part}"].astype(np.float64)

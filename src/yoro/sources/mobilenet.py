@@ -9,8 +9,8 @@ import numpy.typing as npt
 import onnx
 
 from yoro.errors import SourceError
-from yoro.sources.graph_builder import ConvolutionalBuilder, GraphInput
-from yoro.sources.protocol import IMAGENET_COLOURS, Reading
+from yoro.sources.graph_builder import ConvolutionalBuilder
+from yoro.sources.protocol import Reading
 
 HALVING = (2, 4, 7, 14)  # blocks of stride 2, which is not stored with the weights
 BLOCKS = 17
@@ -44,5 +44,4 @@ def build_graph(
         width = weights["classifier.1.weight"].shape[0 if read == "logits" else 1]
     except KeyError as error:
         raise SourceError(f"The weights lack {error}: they are not a MobileNetV2's.") from None
-    form = GraphInput("pixels", "out", side, channels_first=True, takes_bytes=False, **IMAGENET_COLOURS)
-    return network.finish_preprocessed(tensor, "mobilenet-v2", form, width, pixels)
+    return network.finish_from("pixels", tensor, "mobilenet-v2", side, width, pixels)

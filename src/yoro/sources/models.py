@@ -123,9 +123,10 @@ def _torch_row(
     return CatalogueRow(name, what, width, side, installed(package), install_command(package), licence, weights)
 
 
-def _hub_row(name: str, what: str, licence: str, width: int, side: int, **sizes: float) -> CatalogueRow:
+def _hub_row(
+    name: str, what: str, licence: str, width: int, side: int, megabytes: float, multiply_adds: float
+) -> CatalogueRow:
     repository, _, file = name.removeprefix("hf:").partition("/onnx/")
     weights = is_cached([f"{repository}/onnx/{file or 'model.onnx'}"])
-    return CatalogueRow(
-        name, f"{what}, no torch", width, side, True, "", f"{licence}, of the original", weights, **sizes
-    )
+    row = CatalogueRow(name, f"{what}, no torch", width, side, True, "", f"{licence}, of the original", weights)
+    return replace(row, megabytes=megabytes, multiply_adds=multiply_adds)

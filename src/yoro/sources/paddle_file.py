@@ -18,8 +18,8 @@ import numpy as np
 import onnx
 
 from yoro.errors import SourceError
-from yoro.sources.graph_builder import ConvolutionalBuilder, GraphInput
-from yoro.sources.protocol import IMAGENET_COLOURS, Reading
+from yoro.sources.graph_builder import ConvolutionalBuilder
+from yoro.sources.protocol import Reading
 from yoro.sources.torch_file import Weights
 
 SIMPLE = {"relu": "Relu", "sigmoid": "Sigmoid", "elementwise_mul": "Mul", "pool2d": "GlobalAveragePool"}
@@ -77,8 +77,7 @@ def build_graph(
     network.weights = {"last.weight": kernel, "last.bias": weights["linear_0.b_0"]}
     tensor = network.classify(network.tensors[step.inputs["X"]], "last", read)
     width = kernel.shape[0 if read == "logits" else 1]
-    form = GraphInput("pixels", "out", side, channels_first=True, takes_bytes=False, **IMAGENET_COLOURS)
-    return network.finish_preprocessed(tensor, "pplcnet-v2", form, width, pixels)
+    return network.finish_from("pixels", tensor, "pplcnet-v2", side, width, pixels)
 
 
 def read_paddle(path: Path, expected: str) -> tuple[list[Operator], Weights, str]:
