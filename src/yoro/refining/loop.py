@@ -17,7 +17,6 @@ from typing import TypeVar
 import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
-from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from yoro.environment import cores
@@ -25,7 +24,7 @@ from yoro.errors import InputError
 from yoro.prompts.trainable import VisualPrompt
 from yoro.refining.checkpoint import TrainingCheckpoint, TrainingState, optimiser_arrays, restore_optimiser
 from yoro.refining.device_views import DeviceImages
-from yoro.refining.heads import Arrays, OwnLoss, TrainingHead
+from yoro.refining.heads import Arrays, TrainingHead
 from yoro.refining.images import Codes, LabelledImages, Pixels
 from yoro.refining.recipe import EpochRecord, Recipe, is_best, make_optimiser
 from yoro.sources.torch.gradients import DifferentiableSource
@@ -195,14 +194,9 @@ class PromptTraining:
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
         """Summed loss of one piece of a batch, its responses, and the gradients of that loss."""
         responses = self._respond(pixels)
-        loss = self._loss(responses, self._moved(codes))
+        loss = self.head.loss(responses, self._moved(codes), self.recipe.temperature)
         gradients = torch.autograd.grad(self._scaler.scale(loss), self._trained)
         return loss.detach(), responses.detach(), gradients
-
-    def _loss(self, responses: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-        if isinstance(self.head, OwnLoss):
-            return self.head.loss(responses, truth)
-        return cross_entropy(self.head.score(responses) / self.recipe.temperature, truth, reduction="sum")
 
     def _forward(self, pixels: Pixels | torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
