@@ -39,14 +39,14 @@ def start(method, both, count=12, *, epochs=8, rate=1.0, banks=None, settings=No
     """A method ready to run, its training images, and the notes; without augmentation, so that few epochs tell."""
     from yoro.refining.images import LabelledImages
     from yoro.research.baselines.clip import ClipSettings, clip_geometry, clip_prompt, clip_recipe, clip_training
-    from yoro.research.baselines.published import ClipNumbers
+    from yoro.research.baselines.published import Granularity
 
     texts, twin = both
     train = LabelledImages(photo_examples(count), CLASSES, clip_geometry(clip_prompt(method, twin), twin))
     recipe = clip_recipe(method, epochs=epochs)
     rates = {"learning_rate": rate, "head_learning_rate": rate if method == "autovp" else recipe.head_learning_rate}
     recipe = replace(recipe, **{"batch_size": 16, "augmentation": None, **rates, **changes})
-    numbers = settings or {"numbers": ClipNumbers(levels=1, crops=2)}
+    numbers = settings or {"granularity": Granularity(levels=1, crops=2)}
     chosen = ClipSettings(method, BANKS.get(method, ()) if banks is None else banks, **numbers)
     training, notes = clip_training(chosen, texts, twin, train, recipe)
     return training, train, notes

@@ -70,12 +70,12 @@ def test_each_method_runs_through_the_embedded_source(method, conse, socket_disa
 
 
 def test_every_method_has_its_published_number_of_values(conse):
-    from yoro.research.baselines.published import ClipNumbers
+    from yoro.research.baselines.published import Granularity
 
     counts = {"vp": 69_840, "blm": 69_840, "ar": 39_936, "attrvr": 39_936, "autovp": 39_936, "dvp-cls": 119_808}
     for method, count in counts.items():
         assert start(method, conse, count=1)[0].prompt.n_values == count
-    settings = {"numbers": ClipNumbers(levels=1, scales=1)}
+    settings = {"granularity": Granularity(levels=1, scales=1)}
     assert start("dga", conse, count=1, settings=settings)[0].prompt.n_values == 3 * 39_936
 
 
@@ -132,7 +132,7 @@ def test_training_equals_torch_sgd_under_a_cosine_of_every_step(clip, monkeypatc
 def test_a_stopped_training_goes_on_to_the_same_end(method, clip, tmp_path):
     from yoro.data.geometry import Augmentation
     from yoro.refining.checkpoint import TrainingCheckpoint
-    from yoro.research.baselines.published import ClipNumbers
+    from yoro.research.baselines.published import Granularity
 
     def stop(records, chosen):
         if records[-1].epoch == 1:
@@ -140,7 +140,7 @@ def test_a_stopped_training_goes_on_to_the_same_end(method, clip, tmp_path):
 
     options = {"count": 4, "epochs": 3, "rate": 0.1, "augmentation": Augmentation()}
     if method == "dga":
-        options |= {"banks": ONE_BANK, "settings": {"numbers": ClipNumbers(levels=2, crops=2)}}
+        options |= {"banks": ONE_BANK, "settings": {"granularity": Granularity(levels=2, crops=2)}}
     whole, train, _ = start(method, clip, **options)
     straight = whole.run(train, train)
     place = TrainingCheckpoint(tmp_path / "part", "this training")
@@ -157,12 +157,9 @@ def test_the_first_epoch_of_dvp_only_weighs_the_sentences(clip):
     from yoro.refining.loop import BEFORE
     from yoro.research.baselines.clip_heads import bank_vectors
     from yoro.research.baselines.dvp import NearestCounts, clustered
-    from yoro.research.baselines.published import ClipNumbers
 
     crops = Augmentation(scale=(0.3, 0.6))
-    training, train, _ = start(
-        "dvp-cls", clip, count=3, augmentation=crops, settings={"numbers": ClipNumbers(prompts=2)}
-    )
+    training, train, _ = start("dvp-cls", clip, count=3, augmentation=crops, settings={"prompts": 2})
     assert not any(program.detach().any() for program in training.prompt.parameters())
     sentences = clustered(bank_vectors(clip[0], CLASSES, "templates")[0], CLASSES, 100.0, 2)
     counts = NearestCounts(sentences)

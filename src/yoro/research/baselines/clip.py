@@ -51,7 +51,7 @@ SEVERAL = "dvp-cls", "dvp-cse"
 
 @dataclass(frozen=True)
 class ClipSettings:
-    """A method, the sentences that it is given, and its numbers.
+    """A method, the sentences that it is given, and its numbers as published.
 
     Banks are attribute sentences, as `make_bank` takes them: describing ones (DVP-cls), describing and distinguishing
     ones (AttrVR, DGA), one bank for each prompt (DVP-cse); none for the others. Without any, where one bank is
@@ -61,9 +61,13 @@ class ClipSettings:
     method: str
     banks: Sequence[Attributes] = ()
     sentences: int = EACH  # a class
-    numbers: published.ClipNumbers = field(default_factory=published.ClipNumbers)
+    nearest: int = published.NEAREST  # sentences that count for an image
+    alpha: float = published.ALPHA  # weight of the first bank
+    prompts: int = published.PROMPTS  # of the clustered DVP
+    granularity: published.Granularity = field(default_factory=published.Granularity)  # of DGA
     bank_seed: int = 0  # by which sentences are drawn, apart from the seed of the training
     templates: tuple[str, ...] = SOURCE_TEMPLATES  # of BLM and AutoVP; published with ImageNet's 80 after the first
+    width: int | None = None  # of frame or watermark, in pixels of 224; None is that of the public code
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,7 @@ def clip_training(
     texts, source : the same image-text model, opened by `open_source` and by `open_differentiable`.
     train : images in the geometry of the method's prompt.
     """
-    method, prompt = settings.method, clip_prompt(settings.method, source, settings.numbers.width)
+    method, prompt = settings.method, clip_prompt(settings.method, source, settings.width)
     _check_match(texts, source, train, prompt)
     banks, notes = _banks(settings, texts, train.classes)
     prompts, responding, head = BUILDERS[method](_ClipTask(settings, texts, source, prompt, train, banks, recipe.seed))
@@ -173,18 +177,18 @@ def _labels(task: _ClipTask) -> _Parts:
 
 
 def _attributes(task: _ClipTask) -> _Parts:
-    alpha, nearest = task.settings.numbers.alpha, task.settings.numbers.nearest
+    alpha, nearest = task.settings.alpha, task.settings.nearest
     head = AttributeHead(task.banks, task.classes, task.scale, alpha=alpha, nearest=nearest, device=task.device)
     return task.trainable(), task.source, head
 
 
 def _routed(task: _ClipTask) -> _Parts:
     if task.settings.method == "dvp-cls":
-        sentences = clustered(task.banks[0], task.classes, task.scale, task.settings.numbers.prompts)
+        sentences = clustered(task.banks[0], task.classes, task.scale, task.settings.prompts)
     else:
         sentences = caused(task.banks, task.classes, task.scale)
     prompts = PromptSet([task.trainable() for _ in range(sentences.prompts)])
-    return prompts, task.source, dvp_head(sentences, nearest=task.settings.numbers.nearest, device=task.device)
+    return prompts, task.source, dvp_head(sentences, nearest=task.settings.nearest, device=task.device)
 
 
 def _bayesian(task: _ClipTask) -> _Parts:
@@ -199,7 +203,7 @@ def _autovp(task: _ClipTask) -> _Parts:
 
 
 def _dga(task: _ClipTask) -> _Parts:
-    granularity = task.settings.numbers
+    granularity = task.settings.granularity
     tree = super_classes(_prototypes(task), granularity.levels)
     prompts = GranularPrompts(task.prompt, granularity, seed=task.seed, device=task.device)
     head = GranularHead(task.banks, tree, task.classes, task.scale, granularity, device=task.device)

@@ -32,20 +32,6 @@ class Granularity:
             raise InputError(f"{self} is out of range; expected levels and crops of at least 1, scales of at least 0.")
 
 
-@dataclass(frozen=True)
-class ClipNumbers(Granularity):
-    """The numbers of methods for image-text models; those of the granularity are of DGA.
-
-    prompts : of the clustered DVP. width : of the frame or watermark, in pixels of 224; None is that of the public
-        code: 30 for VP, 16 for AR.
-    """
-
-    nearest: int = NEAREST
-    alpha: float = ALPHA
-    prompts: int = PROMPTS
-    width: int | None = None
-
-
 def check_method(method: str, known: tuple[str, ...]) -> None:
     """Raise if a method is not one of those known."""
     if method not in known:

@@ -96,17 +96,27 @@ class LabelMappingOptions:
 
 
 @dataclass(frozen=True)
-class ClipOptions(published.ClipNumbers):
-    """A published reprogramming method for image-text models; the defaults are the published ones."""
+class ClipOptions:
+    """A published reprogramming method for image-text models; the defaults are the published ones.
+
+    prompts : of the clustered DVP. levels, scales, crops, projection_rate : of DGA.
+    width : of the frame or watermark, in pixels of 224; None is that of the public code: 30 for VP, 16 for AR.
+    """
 
     epochs: int = published.EPOCHS
     select: str = "validation"
-    projection_rate: float = published.PROJECTION_RATE  # of DGA
+    nearest: int = published.NEAREST
+    alpha: float = published.ALPHA
+    prompts: int = published.PROMPTS
+    levels: int = published.Granularity.levels
+    scales: int = published.Granularity.scales
+    crops: int = published.Granularity.crops
+    projection_rate: float = published.PROJECTION_RATE
     learning_rate: float = published.CLIP_RATE
+    width: int | None = None
     mixed_precision: bool = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         check(self.epochs, None, self.select)
 
 

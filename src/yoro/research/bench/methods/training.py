@@ -22,7 +22,7 @@ from yoro.refining.settings import RefineRun, RefineSettings
 from yoro.research.baselines.clip import BANKS, ClipSettings, clip_geometry, clip_prompt, clip_recipe, clip_training
 from yoro.research.baselines.clip_heads import DEFAULT_TEMPLATE, SOURCE_TEMPLATES
 from yoro.research.baselines.label_mappings import baseline_training, published_recipe
-from yoro.research.baselines.published import BATCH
+from yoro.research.baselines.published import BATCH, Granularity
 from yoro.research.bench.context import SEED, Context, Origin, is_list
 from yoro.research.bench.datasets.attribute_files import read_templates
 from yoro.research.bench.methods.bench_methods import ClipOptions, FewPassOptions, LabelMappingOptions, fit_one_pass
@@ -110,8 +110,18 @@ def run_clip(method: str, context: Context, options: ClipOptions) -> CellFigures
         epoch_zero=options.select != "test",
         mixed_precision=options.mixed_precision,
     )
-    banks, templates = context.sentences if method in BANKS else (), _templates(context.sentences)
-    settings = ClipSettings(method, banks, cell.inputs.sentences, options, SEED, templates)
+    settings = ClipSettings(
+        method,
+        banks=context.sentences if method in BANKS else (),
+        sentences=cell.inputs.sentences,
+        nearest=options.nearest,
+        alpha=options.alpha,
+        prompts=options.prompts,
+        granularity=Granularity(options.levels, options.scales, options.crops),
+        bank_seed=SEED,
+        templates=_templates(context.sentences),
+        width=options.width,
+    )
     training, notes = clip_training(settings, texts, twin, train, recipe)
     return _run_training(context, training, train, options.select, notes)
 
