@@ -52,7 +52,6 @@ class Origin:
 
     @property
     def name(self) -> str:
-        """What the source is called."""
         return str(self.source.get("name"))
 
     @property

@@ -294,10 +294,11 @@ def preset_note(settings: FitSettings) -> str:
         )
     if settings.preset != "best" or settings.pipeline.source != best_source():
         return ""
-    from yoro.sources.embedded import NETWORKS, network_of
+    from yoro.sources.embedded import NETWORKS
+    from yoro.sources.names import network_name
 
     here = settings.pipeline.source.split("+")
-    lacking = [network_of(name) for name in BEST if name not in here]
+    lacking = [network_name(name) for name in BEST if name not in here]
     told = f"Best: combining {', '.join(here)}."
     if not lacking:
         return told
@@ -307,9 +308,10 @@ def preset_note(settings: FitSettings) -> str:
 
 def best_source() -> str:
     """The networks of "best" whose weights are installed."""
-    from yoro.sources.embedded import network_of, weight_file
+    from yoro.sources.embedded import weight_file
+    from yoro.sources.names import network_name
 
-    here = [name for name in BEST if name == BEST[0] or weight_file(network_of(name)) is not None]
+    here = [name for name in BEST if name == BEST[0] or weight_file(network_name(name)) is not None]
     return "+".join(here if BEST[1] in here else [*here, LARGER])
 
 

@@ -81,9 +81,9 @@ class RefineSettings:
         """The recipe for a source, given the temperature that epoch 0 was fitted with."""
         from yoro.data.geometry import Augmentation
         from yoro.refining.recipe import Recipe
+        from yoro.sources.names import network_name
 
-        network = source.partition(":")[2].partition("?")[0].partition("/")[0].partition(".")[0]
-        paper_batch = PAPER_BATCHES.get(network, 64)
+        paper_batch = PAPER_BATCHES.get(network_name(source), 64)
         temperature = self.temperature
         if temperature is None:
             temperature = 1.0 if self.paper else "fitted"

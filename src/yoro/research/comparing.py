@@ -88,11 +88,10 @@ def compare(
     return compare_methods(shared, methods=chosen, seeds=seeds, shots=shots, tell=log.info)
 
 
-def check_methods(names: Sequence[str] | None) -> None:
-    """Raise if a name is neither that of a method nor of one of our own fits."""
+def check_methods(names: Sequence[str] | None) -> list[Method]:
+    """The methods of these names but for our own fits, or all; a name that is neither's is an error."""
     others = None if names is None else [name for name in names if name not in PRESETS]
-    if others or not names:
-        find_methods(others)
+    return find_methods(others) if others or not names else []
 
 
 def default_methods(shared: SharedResponses, *, every: bool = False) -> list[str]:
@@ -153,7 +152,6 @@ class Comparison(Result):
         return f"best of {len(self.ran)}: {self.best.method}, {percent_text(self.best.accuracy or 0.0)}{noise}."
 
     def tables(self) -> list[Table]:
-        """A row for each method."""
         rows: list[Row] = []
         for row in self.rows:
             low, high = row.interval or (None, None)
@@ -202,8 +200,7 @@ def compare_methods(
     Accuracies depend on the data and the seeds alone. Methods run one after the other with one
     thread for linear algebra, so that their seconds can be compared.
     """
-    others = None if methods is None else [name for name in methods if name not in PRESETS]
-    chosen = [] if others == [] and methods else find_methods(others)
+    chosen = check_methods(methods)
     if seeds < 1:
         raise InputError(f"seeds is {seeds}; expected at least 1.")
     if texts is None and shared.words is not None:

@@ -14,7 +14,7 @@ import torch
 from yoro.errors import InputError
 from yoro.prompts.prompt import Prompt
 from yoro.prompts.trainable import TrainablePrompt
-from yoro.refining.heads import LearnedHead
+from yoro.refining.heads import TrainingHead
 
 CLIP = 0.001  # largest gradient of the mapping
 
@@ -40,7 +40,7 @@ class RawPadding(TrainablePrompt):
         raise InputError("A raw frame cannot be saved as a padding: its colours may be out of range for pixels.")
 
 
-class FullMapping(LearnedHead):
+class FullMapping(TrainingHead):
     """A linear map with bias from all source texts to the classes, learned by gradient.
 
     It starts as the identity on the first `classes` texts, the default template's, with zeros elsewhere and torch's
