@@ -26,7 +26,7 @@ FIXED = (  # ports of a node's agents: it waits 15 s for those that are not fixe
     "--metrics-export-port=7001", "--dashboard-agent-grpc-port=7002", "--dashboard-agent-listen-port=7003",
     "--runtime-env-agent-port=7004",
 )  # fmt: skip
-TOKEN = {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
+TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 STORAGE = ("moto[s3]", "flask", "flask-cors", "s3fs")  # not in our environment, where they would make Ray start slowly
 
 
@@ -88,7 +88,7 @@ class Host:
         """Start a Ray node and wait until it is part of the cluster."""
         begun = self.start(
             Path(sys.executable).with_name("ray"), "start", *words, f"--node-ip-address={self.address}", "--num-cpus=1",
-            f"--object-store-memory={STORE}", "--disable-usage-stats", "--include-dashboard=false", *FIXED, log="ray",
+            f"--object-store-memory={STORE}", "--disable-usage-stats", *FIXED, log="ray",
         )  # fmt: skip
         assert begun.wait() == 0, self.said("ray")
 

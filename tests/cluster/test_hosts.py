@@ -75,7 +75,7 @@ def begin(all_hosts: list[Host], data: Path) -> tuple[Host, list[Host], Host]:
     """The head, the other nodes, and the host that serves S3, all running."""
     head, *others, s3 = all_hosts
     serve_s3(s3, *sorted(data.iterdir()))
-    head.ray("--head", f"--port={PORT}")
+    head.ray("--head", f"--port={PORT}", "--include-dashboard=false")
     for other in others:
         other.ray(f"--address={head.address}:{PORT}")
     return head, others, s3
@@ -135,7 +135,7 @@ def test_a_head_that_dies_is_replaced_and_the_run_resumed(tmp_path, packages, da
         assert not (head.folder / "m.yoro").exists()
         second.kill()
         (head.folder / ".m.yoro.part").rename(second.folder / ".m.yoro.part")  # what the user has of the run
-        second.ray("--head", f"--port={PORT}")
+        second.ray("--head", f"--port={PORT}", "--include-dashboard=false")
         again = second.start(*fit(second, f"s3://{BUCKET}/photos", "--resume"), log="fit")
         assert again.wait() == 0, second.said("fit")
         assert "already finished" in second.said("fit")

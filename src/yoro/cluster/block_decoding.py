@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 
 import numpy as np
@@ -16,6 +16,7 @@ from yoro.cluster.blocks import Block
 from yoro.data.examples import Picture
 from yoro.data.geometry import Geometry
 from yoro.data.processes import Decoded, DecodingProcess, decode_all, sendable
+from yoro.data.remote_files import patiently
 from yoro.errors import ImageError, YoroError
 
 Columns = dict[str, NDArray[np.generic]]  # of one row: what goes from a task to an actor
@@ -89,7 +90,8 @@ def raised(told: tuple[str, str]) -> YoroError:
 
 def _pixels(block: Block, decoding: Decoding) -> tuple[BlockRows, NDArray[np.generic]]:
     part = block.part
-    examples = list(block.examples) if part is None else part.examples(labelled=decoding.labelled)
+    listed = patiently(partial(part.examples, labelled=decoding.labelled)) if part is not None else block.examples
+    examples = list(listed)
     names = [example.name for example in examples]
     geometry = Geometry.from_config(decoding.geometry or {})
     good, digests, failures, pixels, *_ = _decoded([example.image for example in examples], names, geometry)
@@ -121,7 +123,7 @@ def _process() -> DecodingProcess:
 
 def _responses(block: Block) -> tuple[BlockRows, NDArray[np.generic]]:
     assert block.part is not None
-    batches = [batch for batch in block.part.responses() if len(batch)]
+    batches = [batch for batch in patiently(block.part.responses) if len(batch)]
     if not batches:
         return BlockRows(block.index, block.digest), np.zeros((0, 1), dtype=np.float32)
     facts = BlockRows(block.index, block.digest)
