@@ -22,6 +22,7 @@ NETWORK = "10.77.0"
 PORT = 6379
 STORE = 100_000_000  # bytes of each node's object store
 BUCKET = "yoro"
+ATTEMPTS = 5
 FIXED = (  # ports of a node's agents: it waits 15 s for those that are not fixed, and a busy machine takes longer
     "--metrics-export-port=7001", "--dashboard-agent-grpc-port=7002", "--dashboard-agent-listen-port=7003",
     "--runtime-env-agent-port=7004",
@@ -85,12 +86,16 @@ class Host:
         return (self.folder / log).read_text()
 
     def ray(self, *words: object) -> None:
-        """Start a Ray node and wait until it is part of the cluster."""
-        begun = self.start(
-            Path(sys.executable).with_name("ray"), "start", *words, f"--node-ip-address={self.address}", "--num-cpus=1",
-            f"--object-store-memory={STORE}", "--disable-usage-stats", *FIXED, log="ray",
-        )  # fmt: skip
-        assert begun.wait() == 0, self.said("ray")
+        """Start a Ray node and wait until it is part of the cluster; one that was not within Ray's 30 s tries again."""
+        for _ in range(ATTEMPTS):
+            begun = self.start(
+                Path(sys.executable).with_name("ray"), "start", *words, f"--node-ip-address={self.address}",
+                "--num-cpus=1", f"--object-store-memory={STORE}", "--disable-usage-stats", *FIXED, log="ray",
+            )  # fmt: skip
+            if begun.wait() == 0:
+                return
+            self.kill()
+        raise AssertionError(self.said("ray"))
 
     def kill(self) -> None:
         """Kill everything that runs on this host."""
@@ -106,10 +111,12 @@ class Host:
         mark, number = self.name.rsplit("-", 1)
         ip("-n", f"{mark}-switch", "link", "set", f"p{number}", state)
 
-    def slow(self, delay: str, rate: str) -> None:
-        """Make the line slow, such as 20ms and 10mbit."""
-        words = f"tc qdisc add dev eth0 root netem delay {delay} rate {rate}".split()
-        ip("netns", "exec", self.name, *words)
+    def slow(self, rate: str) -> None:
+        """Make the line slow in both directions, such as 10mbit; what waits for it waits up to 0.4 s, then is lost."""
+        mark, number = self.name.rsplit("-", 1)
+        for place, device in ((self.name, "eth0"), (f"{mark}-switch", f"p{number}")):
+            limit = f"tc qdisc add dev {device} root tbf rate {rate} burst 32kbit latency 400ms"
+            subprocess.run(["ip", "netns", "exec", place, *limit.split()], check=True)
 
 
 @contextmanager

@@ -113,7 +113,7 @@ def test_two_hosts_make_the_model_of_one_from_every_kind_of_data(tmp_path, packa
 def test_a_node_that_is_cut_off_and_one_that_dies_change_nothing(tmp_path, packages, data, alone):
     with network(tmp_path, 4, packages) as all_hosts:
         head, (first, second, _), s3 = begin(all_hosts, data)
-        head.slow("20ms", "20mbit")
+        head.slow("20mbit")
         done = shards(s3)
         running = head.start(*fit(head, f"s3://{BUCKET}/photos"), log="fit")
         wait_until(lambda: done() >= 1, running)

@@ -31,17 +31,32 @@ class Line(io.BytesIO):
 
 
 class Flaky(MemoryFileSystem):
-    """Files in memory behind a line that is cut for the next `cut` requests."""
+    """Files in memory behind a line that is cut for the next `cut` requests; listings are remembered, as s3fs does."""
 
     protocol = "flaky"
     cachable = False
     cut = 0
+    listed: frozenset[str] | None = None
 
     @classmethod
     def use(cls) -> None:
         if cls.cut:
             cls.cut -= 1
             raise ConnectionRefusedError(111, "Connection refused")
+
+    def ls(self, path, detail=True, **kwargs):
+        found = super().ls(path, detail=True, **kwargs)
+        Flaky.listed = frozenset(entry["name"] for entry in found)
+        return found if detail else sorted(Flaky.listed)
+
+    def info(self, path, **kwargs):
+        found = super().info(path, **kwargs)
+        if Flaky.listed and found["type"] == "file" and found["name"] not in Flaky.listed:
+            raise FileNotFoundError(path)
+        return found
+
+    def invalidate_cache(self, path=None):
+        Flaky.listed = None
 
     def cat_file(self, *args, **kwargs):
         self.use()
@@ -64,6 +79,7 @@ def line(monkeypatch):
     for module in (remote_files, processes):
         monkeypatch.setattr(module, "WAITS", (0.0, 0.0))
     monkeypatch.setattr(Flaky, "cut", 0)
+    monkeypatch.setattr(Flaky, "listed", None)
     yield Flaky
     MemoryFileSystem.store.clear()
 
@@ -79,9 +95,18 @@ def test_shards_are_written_and_read_once_storage_is_back(line):
         storage.read(NAME)
 
 
+def test_a_shard_that_another_machine_wrote_after_we_looked_is_found(line):
+    storage = Storage("flaky://bucket/shards")
+    storage.write(NAME, b"one")
+    assert storage.names() == {NAME}
+    system, root = fsspec.url_to_fs("flaky://bucket/shards")
+    system.pipe_file(f"{root}/{NAME.replace('1-', '2-', 1)}", b"two")
+    assert storage.read(NAME.replace("1-", "2-", 1)) == b"two"
+
+
 def test_a_file_that_is_not_there_is_not_waited_for(line, monkeypatch):
     monkeypatch.setattr(remote_files.time, "sleep", None)  # is not reached
-    with pytest.raises((StoreError, FileNotFoundError)):
+    with pytest.raises(StoreError, match="is not there"):
         Storage("flaky://bucket/shards").read(NAME)
     with pytest.raises(ImageError, match="cannot be read"):
         fetch("flaky://bucket/none.jpg")

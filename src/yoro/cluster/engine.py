@@ -31,7 +31,7 @@ from yoro.model.model import Origin
 from yoro.model.one_pass import DataPart, ThisProcess, facts_of, origin_of
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import FitSettings, Tell
-from yoro.model.shards import Shard, merged
+from yoro.model.shards import Shard, merged_from
 from yoro.model.views import BothViews
 
 PLAN = "plan.json"
@@ -224,16 +224,9 @@ def add_up(storage: Storage, children: list[str], name: str) -> tuple[str, str] 
     """
     try:
         if name not in patiently(storage.names):
-            storage.write(name, _summed(storage, children).to_bytes())
+            whole = merged_from(children, lambda child: Shard.from_bytes(storage.read(child), child))
+            storage.write(name, whole.to_bytes())
         storage.remove(set(children))
     except (YoroError, OSError) as error:
         return type(error).__name__, str(error)
     return None
-
-
-def _summed(storage: Storage, names: list[str]) -> Shard:
-    """The sum that `merged` makes of them, each read when its turn comes: five are in memory at most, not sixteen."""
-    if len(names) == 1:
-        return Shard.from_bytes(storage.read(names[0]), names[0])
-    half = len(names) // 2
-    return merged([_summed(storage, names[:half]), _summed(storage, names[half:])])

@@ -34,12 +34,17 @@ class Storage:
         """Names of the shards in the place."""
         with _speaking(self.place, "read"):
             system, root = self._system()
-            system.invalidate_cache()  # what other machines wrote is not in it
             entries = system.ls(root, detail=False) if system.exists(root) else []
         return {name for entry in entries if is_ours(name := str(entry).rsplit("/", 1)[-1])}
 
     def read(self, name: str) -> bytes:
-        return patiently(partial(self._read, name))
+        """The content of a file; one that is not there is a StoreError."""
+        try:
+            return patiently(partial(self._read, name))
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"{self.place}/{name} is not there. Was it removed during the run? Start over without --resume."
+            ) from error
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file; it appears whole or not at all."""
@@ -87,6 +92,7 @@ class Storage:
 
     def _system(self) -> tuple[Any, str]:
         system, root = file_system(self.place)
+        system.invalidate_cache()  # what other machines wrote is not in it
         return system, root.rstrip("/")
 
 
