@@ -51,10 +51,7 @@ def test_a_ray_that_lacks_it_is_not_started(monkeypatch):
     from ray._private import node
 
     monkeypatch.delattr(node.Node, "start_monitor")
-    with (
-        pytest.raises(YoroError, match=r"Ray \d.* has no Node\.start_monitor, .*--ray auto"),
-        session.ray_session(ClusterSettings(ray="local")),
-    ):
+    with pytest.raises(YoroError, match=r"Ray \d.* has no Node\.start_monitor, .*--ray auto"), session._by_itself():
         pass
 
 

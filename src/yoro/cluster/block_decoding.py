@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from yoro import errors
 from yoro.cluster.blocks import Block
-from yoro.data.examples import Picture
+from yoro.data.examples import Picture, address_of
 from yoro.data.geometry import Geometry
 from yoro.data.processes import Decoded, DecodingProcess, decode_all, sendable
-from yoro.data.remote_files import patiently
+from yoro.data.remote_files import file_system, is_url, patiently
 from yoro.errors import ImageError, YoroError
 
+LOOPBACK = "127.0.0.1"  # the address of a Ray of one machine
 Columns = dict[str, NDArray[np.generic]]  # of one row: what goes from a task to an actor
 
 
@@ -79,19 +80,29 @@ def unpacked(columns: Columns) -> tuple[BlockRows, NDArray[np.generic]]:
 
 def failed(index: int, digest: str, error: Exception) -> BlockRows:
     """A block whose error ends the run."""
-    return BlockRows(index, digest, error=(type(error).__name__, str(error)))
+    return BlockRows(index, digest, error=told(error))
 
 
-def raised(told: tuple[str, str]) -> YoroError:
+def told(error: Exception) -> tuple[str, str]:
+    """Kind and text of an error, for another process; of one on another machine also the machine's address."""
+    import ray
+
+    where = ray.util.get_node_ip_address()
+    return type(error).__name__, f"{error}{'' if where == LOOPBACK else f' (on {where})'}"
+
+
+def raised(name: str, text: str) -> YoroError:
     """The error of another process, by its kind and text."""
-    kind = getattr(errors, told[0], None)
-    return kind(told[1]) if isinstance(kind, type) and issubclass(kind, YoroError) else YoroError(told[1])
+    kind = getattr(errors, name, None)
+    return kind(text) if isinstance(kind, type) and issubclass(kind, YoroError) else YoroError(text)
 
 
 def _pixels(block: Block, decoding: Decoding) -> tuple[BlockRows, NDArray[np.generic]]:
     part = block.part
     listed = patiently(partial(part.examples, labelled=decoding.labelled)) if part is not None else block.examples
     examples = list(listed)
+    if examples and isinstance(address := address_of(examples[0].image), tuple) and is_url(address[1]):
+        file_system(str(address[1]))  # a machine that lacks its package would leave all images out
     names = [example.name for example in examples]
     geometry = Geometry.from_config(decoding.geometry or {})
     good, digests, failures, pixels, *_ = _decoded([example.image for example in examples], names, geometry)

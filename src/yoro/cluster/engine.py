@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from yoro import limits
 from yoro.cluster.actors import GatherWork, Opening
-from yoro.cluster.block_decoding import Decoding, raised
+from yoro.cluster.block_decoding import Decoding, raised, told
 from yoro.cluster.blocks import Block, cut, of_parts
 from yoro.cluster.ray_data import Crew, run_blocks
 from yoro.cluster.session import LOCAL, READ_SHARE, need_ray, ray_session, refuse_endpoint
@@ -213,7 +213,7 @@ class Merging:
         done, _ = ray.wait(list(self._running), timeout=patience) if self._running else ([], [])
         for one in done:
             if problem := ray.get(one):
-                raise raised(problem)
+                raise raised(*problem)
             self.finished(self._running.pop(one))
 
 
@@ -228,5 +228,5 @@ def add_up(storage: Storage, children: list[str], name: str) -> tuple[str, str] 
             storage.write(name, whole.to_bytes())
         storage.remove(set(children))
     except (YoroError, OSError) as error:
-        return type(error).__name__, str(error)
+        return told(error)
     return None
