@@ -78,9 +78,8 @@ def write_images(folder: Path, count: int, side: int, block: int) -> Path:
 
 def memory(host: Host) -> float:
     """MB of all processes of a host; what several share is divided among them."""
-    listed = subprocess.run(["ip", "netns", "pids", host.name], capture_output=True, text=True).stdout
     total = 0
-    for number in listed.split():
+    for number in host.processes():
         try:
             lines = Path(f"/proc/{number}/smaps_rollup").read_text().splitlines()
         except OSError:  # it ended

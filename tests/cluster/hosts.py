@@ -97,12 +97,21 @@ class Host:
             self.kill()
         raise AssertionError(self.said("ray"))
 
+    def processes(self, beginning: str = "") -> list[int]:
+        """The processes of this host whose command line begins so."""
+        listed = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True)
+        found = []
+        for number in listed.stdout.split():
+            with suppress(OSError):
+                if Path(f"/proc/{number}/cmdline").read_text(errors="replace").startswith(beginning):
+                    found.append(int(number))
+        return found
+
     def kill(self) -> None:
         """Kill everything that runs on this host."""
-        listed = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True)
-        for number in listed.stdout.split():
+        for number in self.processes():
             with suppress(ProcessLookupError):
-                os.kill(int(number), signal.SIGKILL)
+                os.kill(number, signal.SIGKILL)
         for process in self.running:
             process.wait()
 
