@@ -27,6 +27,11 @@ FIXED = (  # ports of a node's agents: it waits 15 s for those that are not fixe
     "--metrics-export-port=7001", "--dashboard-agent-grpc-port=7002", "--dashboard-agent-listen-port=7003",
     "--runtime-env-agent-port=7004",
 )  # fmt: skip
+INSIDE = """
+mkdir -p /tmp/ray && mount --bind "$1/tmp" /tmp/ray || exit  # where Ray keeps its sockets
+mount --bind "$1" /mnt && mount -t tmpfs none "$(dirname "$1")" && mkdir "$1" && mount --move /mnt "$1" || exit
+cd "$1" && shift && exec "$@"
+"""  # the folders of other hosts cannot be seen
 TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 STORAGE = ("moto[s3]", "flask", "flask-cors", "s3fs")  # not in our environment, where they would make Ray start slowly
 
@@ -66,8 +71,7 @@ class Host:
 
     def start(self, *words: object, log: str = "log") -> subprocess.Popen[str]:
         """A process of this host, in a group of its own; what it says goes to a file of the host's folder."""
-        inside = 'mkdir -p /tmp/ray && mount --bind "$1" /tmp/ray && shift && exec "$@"'  # where Ray keeps its sockets
-        shell = ["unshare", "--mount", "sh", "-c", inside, "sh", self.folder / "tmp"]
+        shell = ["unshare", "--mount", "sh", "-c", INSIDE, "sh", self.folder]
         command = ["ip", "netns", "exec", self.name, *shell, *words]
         own = {
             "HOME": str(self.folder / "home"), "PYTHONPATH": str(self.packages),

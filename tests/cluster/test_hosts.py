@@ -7,6 +7,7 @@ small. With `-s` each run tells its seconds.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -124,11 +125,20 @@ def test_two_hosts_make_the_model_of_one_from_every_kind_of_data(tmp_path, packa
             Run(f"two hosts, {what}", head, s3, fit(head, place, "--force")).end(alone)
         words: list[object] = [
             sys.executable, "-m", "yoro", "predict", "m.yoro", f"s3://{BUCKET}/photos", "--out", "answers.parquet",
-            "--ray", f"{head.address}:{PORT}",
+            "--ray", f"{head.address}:{PORT}", "--ray-storage", f"s3://{BUCKET}/answers",
         ]  # fmt: skip
         Run("two hosts, predict", head, s3, words).end()
         answers = parquet.read_table(head.folder / "answers.parquet").to_pydict()
         assert len(answers["label"]) == sum(1 for _ in (data / "photos").glob("*/*.jpg"))
+        shutil.copytree(data / "photos", head.folder / "mine")
+        here_alone = [*words[: words.index("--ray-storage")], "--force", "--ray-block", "24"]
+        for asked, said in (
+            (fit(head, "mine", "--force"), "must see the data under the same path"),
+            (here_alone, "Name a place that all can write to"),
+        ):
+            run = Run("", head, s3, asked)
+            assert run.process.wait() == 1
+            assert said in run.said
 
 
 def test_a_node_that_is_cut_off_and_one_that_dies_change_nothing(tmp_path, packages, data, alone):

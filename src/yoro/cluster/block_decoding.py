@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from yoro.data.examples import Picture, address_of
 from yoro.data.geometry import Geometry
 from yoro.data.processes import Decoded, DecodingProcess, decode_all, sendable
 from yoro.data.remote_files import file_system, is_url, patiently
-from yoro.errors import ImageError, YoroError
+from yoro.errors import ImageError, InputError, YoroError
 
 LOOPBACK = "127.0.0.1"  # the address of a Ray of one machine
 Columns = dict[str, NDArray[np.generic]]  # of one row: what goes from a task to an actor
@@ -101,8 +102,8 @@ def _pixels(block: Block, decoding: Decoding) -> tuple[BlockRows, NDArray[np.gen
     part = block.part
     listed = patiently(partial(part.examples, labelled=decoding.labelled)) if part is not None else block.examples
     examples = list(listed)
-    if examples and isinstance(address := address_of(examples[0].image), tuple) and is_url(address[1]):
-        file_system(str(address[1]))  # a machine that lacks its package would leave all images out
+    if examples:
+        refuse_unseen(address_of(examples[0].image))
     names = [example.name for example in examples]
     geometry = Geometry.from_config(decoding.geometry or {})
     good, digests, failures, pixels, *_ = _decoded([example.image for example in examples], names, geometry)
@@ -114,6 +115,19 @@ def _pixels(block: Block, decoding: Decoding) -> tuple[BlockRows, NDArray[np.gen
         [e.group or "" for e in chosen], [e.split or "" for e in chosen], digests,
         [(names[at], why) for at, why in failures],
     ), pixels  # fmt: skip
+
+
+def refuse_unseen(address: str | tuple[str | int, ...] | None) -> None:
+    """Raise where this machine does not see the data at all, of which it would leave every image out."""
+    if isinstance(address, tuple) and is_url(address[1]):
+        file_system(str(address[1]))  # an error if the package for such URLs is not installed
+    elif address is not None:
+        place = Path(address).parent if isinstance(address, str) else Path(str(address[1]))
+        if not place.exists():
+            raise InputError(
+                f"{place} is not there. Every machine of a cluster must see the data under the same path: share the "
+                "folder, or give its URL."
+            )
 
 
 def _decoded(images: list[Picture], names: list[str], geometry: Geometry) -> Decoded:

@@ -43,7 +43,8 @@ class Storage:
             return patiently(partial(self._read, name))
         except FileNotFoundError as error:
             raise StoreError(
-                f"{self.place}/{name} is not there. Was it removed during the run? Start over without --resume."
+                f"{self.place}/{name} is not there. Can all machines of the cluster write to this place? --ray-storage "
+                "names one that they can."
             ) from error
 
     def write(self, name: str, content: bytes) -> None:
