@@ -27,7 +27,7 @@ from yoro.cli.output import (
 )
 from yoro.environment import install
 from yoro.errors import InputError, counted
-from yoro.option import Option
+from yoro.option import LAST_PORT, Option, check_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,6 +68,9 @@ class IssueOptions(IssueFiles):
     undo: Annotated[bool, Option("With --fix LIST: move the files back.")] = False
     label_from: Annotated[str | None, LABEL_FROM] = None
 
+    def __post_init__(self) -> None:
+        check_range("port", self.port, 0, LAST_PORT)
+
 
 def issues(
     *data: Images,
@@ -83,6 +86,8 @@ def issues(
     """
     if wanted.undo and wanted.fix in (None, REVIEW):
         raise UsageError("--undo goes with --fix LIST.")
+    if wanted.port is not None and wanted.fix != REVIEW:
+        raise UsageError("--port goes with --fix, without a list.")
     if wanted.fix not in (None, REVIEW):
         told = (_undo if wanted.undo else _fix)(Path(wanted.fix), wanted.model, reading, output)
         output.tell(told)

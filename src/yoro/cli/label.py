@@ -14,7 +14,7 @@ from yoro.cli.options import LoadingOptions, PipelineOptions, QuietOption, shown
 from yoro.cli.output import UsageError, interruptible, say_tracebacks
 from yoro.environment import install
 from yoro.errors import InputError
-from yoro.option import Option
+from yoro.option import LAST_PORT, Option, check_range
 
 if TYPE_CHECKING:
     from yoro.desk.output import Result
@@ -44,6 +44,9 @@ class LabelOptions:
     ] = None
     port: Annotated[int, Option("Port; 0 picks a free one.", metavar="N")] = 8323
     browse: Annotated[bool, Option("Open the page in a browser.", flags=("--open",))] = False
+
+    def __post_init__(self) -> None:
+        check_range("port", self.port, 0, LAST_PORT)
 
 
 def label(

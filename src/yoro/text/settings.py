@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from yoro.errors import InputError
-from yoro.option import Option
+from yoro import limits
+from yoro.option import Option, check_range
 
 Sentences = Mapping[str, Sequence[str]]
 Attributes = str | Path | Sentences | None
@@ -47,8 +47,7 @@ class SentenceSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", tuple(self.classes))
-        if self.sentences < 1:
-            raise InputError(f"The option sentences is {self.sentences}; expected at least 1.")
+        check_range("sentences", self.sentences, 1, limits.BANK_SENTENCES)
 
     def asked(self, shots: int | None = None) -> str | None:
         """The first option given that needs an image-text backbone."""
