@@ -37,7 +37,7 @@ def test_options_find_their_group():
         ({"batch_size": 0}, "batch_size is 0"),
         ({"workers": -1}, "workers is -1"),
         ({"shots": -1}, "expected 0 or more"),
-        ({"refine": -1}, "expected 0 or more"),
+        ({"refine": -1}, "expected 0 to 100,000"),
         ({"sentences": 0}, "expected 1 to 1,000,000"),
         ({"batch_size": 10**18}, "expected 1 to 65,536"),
         ({"workers": 10**18}, "expected 0 to 1,024"),
