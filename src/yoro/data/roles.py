@@ -203,7 +203,7 @@ def refuse_one_class(classes: Collection[str], data: object) -> None:
     if len(classes) > 1:
         return
     places = data if isinstance(data, list) else [data]
-    where = f" in {', '.join(f"'{place}'" for place in places)}" if _is_place(data) else ""
+    where = " in " + ", ".join(f"'{place}'" for place in places) if _is_place(data) else ""
     only = "".join(classes)
     below = folder_of_several(on_disk(Path(data))) if isinstance(data, str | Path) and Path(data).is_dir() else None
     meant = f" If the classes are the folders in '{Path(str(data)) / below}', give that." if below else ""
