@@ -200,7 +200,8 @@ def refuse_one_class(classes: Collection[str], data: object) -> None:
     """Raise if all images are of one class: known before the first of them is read, it need not be read at all."""
     if len(classes) > 1:
         return
-    where = f" in {', '.join(map(str, data)) if isinstance(data, list) else data}" if _is_place(data) else ""
+    places = data if isinstance(data, list) else [data]
+    where = " in " + ", ".join(f"'{place}'" for place in places) if _is_place(data) else ""
     only = "".join(classes)
     below = folder_of_several(on_disk(Path(data))) if isinstance(data, str | Path) and Path(data).is_dir() else None
     meant = f" If the classes are the folders in '{Path(str(data)) / below}', give that." if below else ""

@@ -63,7 +63,12 @@ class ClassFigures:
     n: int
     precision: float | None
     recall: float | None
-    f1: float
+    f1: float  # 0 where it is not `used`
+
+    @property
+    def used(self) -> bool:
+        """Whether the class is true of an example, or predicted: others do not count in means."""
+        return self.recall is not None or self.precision is not None
 
 
 @dataclass(frozen=True, repr=False)
@@ -175,7 +180,7 @@ class Tally:
             n=n,
             interval=wilson_interval(int(hits.sum()) / n, n),
             balanced_accuracy=float((hits[seen] / true[seen]).mean()),
-            macro_f1=float(np.mean([f.f1 for f, used in zip(figures, seen | (answered > 0), strict=True) if used])),
+            macro_f1=float(np.mean([one.f1 for one in figures if one.used])),
             log_loss=self._loss / n,
             calibration_error=float(np.abs(correct - confidence).sum() / n),
             per_class=figures,

@@ -22,6 +22,7 @@ from yoro.files.rows import Row, data_frame
 from yoro.mappings.batches import Array, Codes, class_codes
 from yoro.model.metrics import NORMAL_95, wilson_interval
 from yoro.model.settings import PipelineSettings
+from yoro.option import check_range
 from yoro.research.peers.method import FitTask, Method, check_scores, failure, make_ready, make_task
 from yoro.research.peers.methods import METHODS, find_methods
 from yoro.research.peers.shared_responses import Reader, SharedResponses
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 SEEDS = 3
+MOST_SEEDS = 1_000
 LONGEST_REASON = 200  # characters
 SIX = ("logistic", "ridge", "knn", "ncm", "bdm", "blm+")  # compared unless more are asked for
 SIX_WITH_TEXTS = ("zero-shot", "tip-adapter", "gda", "lp++", "logistic", "bdm")  # the same on an image-text source
@@ -77,8 +79,8 @@ def compare(
             raise InputError(f"Unknown option {name!r}. {did_you_mean(name, known)}")
     methods, seeds, shots = options.get("methods"), options.get("seeds", SEEDS), options.get("shots")
     check_methods(methods)  # fail on an unknown name before the images are read
-    if seeds < 1 or (shots is not None and shots < 1):
-        raise InputError(f"seeds is {seeds} and shots is {shots}; both must be at least 1.")
+    check_range("seeds", seeds, 1, MOST_SEEDS)
+    check_range("shots", shots, 1)
     log = logging.getLogger("yoro")
     reader = Reader(options.get("val"), options.get("test"), PipelineSettings(source=source, read=read))
     shared = read_with_presets(PRESETS if methods is None else methods, joined(data, labels), reader)
@@ -201,8 +203,7 @@ def compare_methods(
     thread for linear algebra, so that their seconds can be compared.
     """
     chosen = check_methods(methods)
-    if seeds < 1:
-        raise InputError(f"seeds is {seeds}; expected at least 1.")
+    check_range("seeds", seeds, 1, MOST_SEEDS)
     if texts is None and shared.words is not None:
         texts, scale = shared.words.by_class(), shared.words.scale if scale is None else scale
     facts: dict[str, str] = {}

@@ -102,6 +102,12 @@ class EndpointConfig:
         return answers.parse_path((self.answer or OURS).replace("[]", f"[{number}]"))
 
     @property
+    def listed(self) -> answers.Path | None:
+        """Path of the list with an item for each image, if there is one."""
+        before, several, _ = (self.answer or OURS).partition("[]")
+        return answers.parse_path(before) if several else None
+
+    @property
     def shown(self) -> str:
         """The address without its query, which may hold a secret."""
         return urlsplit(self.address)._replace(query="", fragment="").geturl()
