@@ -139,7 +139,7 @@ def made(root: Path, plan: str, datasets: Sequence[str]) -> None:
         if name == "svhn":
             DATASETS[name] = make_svhn(root, {"train": 60, "test": 20})
         elif name == "cifar100":
-            DATASETS[name] = make_cifar(root, name)
+            DATASETS[name] = make_cifar(root, name, 10)
         else:
             make_split(root, name)
 
@@ -189,9 +189,7 @@ def test_a_thousand_examples(root: Path, datasets: Sequence[str], monkeypatch: p
     (root / "thousand.toml").write_text(changed)
     monkeypatch.setattr(f"{__name__}.CONFIGS", root)
     found = run_plan(root, "thousand", datasets)
-    fitted = {entry.dataset: entry.result.fitted for entry in found}
-    assert fitted.pop("cifar100", 4) <= 4  # of which there are fewer
-    assert set(fitted.values()) == {20}  # four fifths of 25
+    assert {entry.result.fitted for entry in found} == {20}  # four fifths of 25
     assert right([entry for entry in found if entry.dataset == "eurosat"], "yoro") > 0.5
 
 

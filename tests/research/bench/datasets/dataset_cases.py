@@ -133,19 +133,20 @@ def pixels(count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (count, 3072), dtype=np.uint8)
 
 
-def make_cifar(root: Path, name: str) -> BenchDataset:
-    """The Python batches."""
+def make_cifar(root: Path, name: str, fours: int = 1) -> BenchDataset:
+    """The Python batches, each of so many times four images."""
     ten = name == "cifar10"
     folder = root / ("cifar-10-batches-py" if ten else "cifar-100-python")
     folder.mkdir(parents=True)
     files = [*(f"data_batch_{n}" for n in range(1, 6)), "test_batch"] if ten else ["train", "test"]
     for number, file in enumerate(files):
         key = "labels" if ten else "fine_labels"
-        batch = {"data": pixels(4, number), key: [0, 1, 1, 0], "filenames": ["a.png", "b.png", "c.png", "d.png"]}
+        names = [f"{i}.png" for i in range(4 * fours)]
+        batch = {"data": pixels(4 * fours, number), key: [0, 1, 1, 0] * fours, "filenames": names}
         (folder / file).write_bytes(old_pickle(batch))
     meta = {"label_names" if ten else "fine_label_names": ["airplane", "automobile"]}
     (folder / ("batches.meta" if ten else "meta")).write_bytes(old_pickle(meta))
-    return tiny(name, {"train": 20, "test": 4} if ten else {"train": 4, "test": 4})
+    return tiny(name, {"train": 20 * fours, "test": 4 * fours} if ten else {"train": 4 * fours, "test": 4 * fours})
 
 
 def make_cifar_binary(root: Path, name: str) -> BenchDataset:
