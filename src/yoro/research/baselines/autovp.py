@@ -89,13 +89,12 @@ class ResizedPadding(RawPadding):
             self.scale.fill_(float(np.asarray(arrays["scale"]).item()))
 
     def _around(self) -> torch.Tensor:
-        """Ones (1, side, side) where the frame shows; the factor is read from the device for it."""
+        """Ones (1, side, side) where the frame shows."""
         image, side = self._sides
-        hole = min(int(image * self.scale), side)
-        first, last = (side - hole) // 2, (side + hole) // 2
-        mask = torch.ones(1, side, side, device=self.scale.device)
-        mask[:, first:last, first:last] = 0.0
-        return mask
+        hole = (image * self.scale.detach()).floor().clamp(max=side)
+        place = torch.arange(side, device=self.scale.device)
+        inside = (place >= ((side - hole) / 2).floor()) & (place < ((side + hole) / 2).floor())
+        return 1.0 - (inside[:, None] & inside[None, :]).float()[None]
 
 
 class FullMapping(LearnedHead):
