@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -36,6 +36,17 @@ class VisualPrompt(Protocol):
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take programs back."""
+
+
+@runtime_checkable
+class ConfinedPrompt(Protocol):
+    """A prompt some of whose parameters are kept in bounds."""
+
+    def clipped(self) -> list[torch.nn.Parameter]:
+        """Those whose gradients are cut as those of the head are."""
+
+    def confine(self) -> None:
+        """Put values back into their bounds, after an update."""
 
 
 class TrainablePrompt:

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from yoro.environment import cores
 from yoro.errors import InputError
-from yoro.prompts.trainable import VisualPrompt
+from yoro.prompts.trainable import ConfinedPrompt, VisualPrompt
 from yoro.refining.checkpoint import TrainingCheckpoint, TrainingState, optimiser_arrays, restore_optimiser
 from yoro.refining.device_views import DeviceImages
 from yoro.refining.heads import Arrays, TrainingHead
@@ -64,6 +64,8 @@ class PromptTraining:
             self._scaler.scale(torch.zeros((), device=self._device))  # makes its factor, before the lanes ask for it
         self._piece = PIECE if self._in_lanes else recipe.batch_size
         self._trained = [*prompt.parameters(), *head.parameters()]
+        self._confined = prompt if isinstance(prompt, ConfinedPrompt) else None
+        self._clipped = [*head.parameters(), *(self._confined.clipped() if self._confined else [])]
         self._best: Arrays = {}
         self.prepared = 0.0  # seconds of passes before the first epoch
 
@@ -181,12 +183,14 @@ class PromptTraining:
             self._observe(responses, codes)
         for parameter, (first, *others) in zip(self._trained, zip(*gradients, strict=True), strict=True):
             parameter.grad = sum(others, first) / len(codes)  # in the order of the pieces: the same every time
-        if self.recipe.head_clip:
+        if self.recipe.head_clip and self._clipped:
             if not self.recipe.clip_scaled:
                 self._scaler.unscale_(self._optimiser)
-            torch.nn.utils.clip_grad_value_(self.head.parameters(), self.recipe.head_clip)
+            torch.nn.utils.clip_grad_value_(self._clipped, self.recipe.head_clip)
         self._scaler.step(self._optimiser)
         self._scaler.update()
+        if self._confined:
+            self._confined.confine()
         return sum(losses[1:], losses[0])
 
     def _backward(

@@ -188,7 +188,7 @@ def super_classes(prototypes: Array, levels: int) -> list[Groups]:
 
     A level merges the super-classes of the level before in strict pairs, the nearest first; an odd one stays alone.
     The prototype of a super-class is the mean over its classes. Super-classes are numbered in the order of merging.
-    The published code averages other classes than these from the third level on, by an index of the wrong level.
+    The published code averages other classes than these from the fourth level on, by an index of the wrong level.
 
     >>> [groups.tolist() for groups in super_classes(np.array([[0.0], [5.0], [1.0], [9.0], [5.5]]), 2)]
     [[1, 0, 1, 2, 0], [1, 0, 1, 0, 0]]
