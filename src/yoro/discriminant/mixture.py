@@ -82,6 +82,11 @@ class Mixture:
         heads = [head for head in found if head is not None]
         return sum_of_scores(choice.parts, heads) if len(heads) == len(found) else None
 
+    def with_turned(self) -> Mixture:
+        """The same with all members in the bases of their spectra."""
+        evidences = side_by_side(Evidence.with_turned, self.evidences, self.layout.widths)
+        return replace(self, evidences=tuple(evidences))
+
     def delta(self, choice: Choice) -> float:
         """The largest addition to a diagonal that a factorisation needed."""
         parts = choice.parts or (choice,)

@@ -56,10 +56,15 @@ def leave_one_out(evidence: Evidence, *, every: bool = False) -> LeaveOneOut | N
     """
     if not evidence.members or evidence.spectrum.degenerate:
         return None
-    left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
+    left_out = _every_left_out(evidence, evidence.members)
     if not every:
         left_out = left_out.sampled(sample_size(len(evidence.statistics.classes), kept=True))
     return left_out if len(left_out) else None
+
+
+def _every_left_out(evidence: Evidence, members: Members) -> LeaveOneOut:
+    sums, spectrum = evidence.statistics, evidence.spectrum
+    return LeaveOneOut(sums, spectrum, members, prior=evidence.prior, turned=evidence.turned)
 
 
 def opinion_of(evidence: Evidence, left_out: LeaveOneOut) -> Array | None:
@@ -93,7 +98,7 @@ def by_leave_one_out(
     if not evidence.members:
         raise rule_unavailable("loo", *_have(evidence))
     if left_out is None:
-        left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
+        left_out = _every_left_out(evidence, evidence.members)
     if evidence.head is not None and left_out.possible < len(evidence.statistics.classes):
         return _by_head("loo", evidence)
     if not len(left_out):
