@@ -1,6 +1,7 @@
 """The studio after a drop: how long until the first answer with the photo, and until everything is chosen anew.
 
-By the clock, and by the seconds that its process computed meanwhile, which a busy machine changes less.
+By the clock, and by the seconds that its process computed meanwhile, which a busy machine changes less. News is waited
+for as a page does. With `--folder`, of photos in a folder per class; else of crops of two photographs.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -47,14 +49,16 @@ def studio(folder: Path, work: Path) -> Iterator[tuple[httpx.Client, int]]:
             process.wait()
 
 
-def state(client: httpx.Client) -> dict[str, object]:
-    return client.get(f"{API}/state").json()  # type: ignore[no-any-return]
+def state(client: httpx.Client, after: object = -1) -> dict[str, object]:
+    """The state, as soon as it is another one than that of a version."""
+    return client.get(f"{API}/state", params={"after": after}).json()  # type: ignore[no-any-return]
 
 
 def settle(client: httpx.Client) -> dict[str, object]:
     """The state, once everything is learned."""
-    while not (now := state(client))["settled"] or not now["judged"]:
-        time.sleep(0.05)
+    now = state(client)
+    while not now["settled"] or not now["judged"]:
+        now = state(client, now["version"])
     return now
 
 
@@ -69,26 +73,26 @@ def drop(client: httpx.Client, process: int, photo: Path) -> tuple[float, ...]:
     began, busy = time.perf_counter(), computed(process)
     form = [("files", (photo.name, photo.read_bytes(), "image/jpeg"))]
     client.post(f"{API}/photos", params={"belongs": 1}, files=form).raise_for_status()
-    first = None
-    while not (now := state(client))["settled"]:
+    first, now = None, state(client)
+    while not now["settled"]:
         if first is None and now.get("answered") == now["revision"]:
             first = time.perf_counter() - began, computed(process) - busy
-        time.sleep(0.005)
+        now = state(client, now["version"])
     took = time.perf_counter() - began, computed(process) - busy
     return *(first or took), *took
 
 
 def measured(folder: Path, temporary: Path) -> list[str]:
-    """A row of the table for one folder of photos: the last of them are dropped one by one."""
+    """A row of the table for one folder of photos: some of them are dropped one by one."""
     photos = sorted(folder.rglob("*.jpg"))
-    late = photos[:: len(photos) // DROPS][:DROPS]
-    for photo in late:
-        photo.rename(temporary / photo.name)
+    late = [
+        photo.rename(temporary / f"late {i}.jpg") for i, photo in enumerate(photos[:: len(photos) // DROPS][:DROPS])
+    ]
     with studio(folder, temporary / f"{folder.name} work") as (client, process):
         before = settle(client)
         times = []
         for photo in late:
-            times.append(drop(client, process, temporary / photo.name))
+            times.append(drop(client, process, photo))
             settle(client)
     medians = [f"{1e3 * statistics.median(part):.0f}" for part in zip(*times, strict=True)]
     classes = before["classes"]
@@ -100,12 +104,17 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--counts", type=int, nargs="*", default=[100, 740, 2000], help="of photos")
     parser.add_argument("--classes", type=int, default=50, help="of photos")
+    parser.add_argument("--folder", type=Path, help="of photos, instead")
     given = parser.parse_args()
     print_machine()
     rows = []
     with tempfile.TemporaryDirectory() as place:
-        for count in given.counts:
-            folder = write_photos(Path(place) / f"{count}", count, 240, 240, given.classes)
+        for count in given.counts if given.folder is None else [0]:
+            folder = Path(place) / f"{count}"
+            if given.folder is None:
+                write_photos(folder, count, 240, 240, given.classes)
+            else:
+                shutil.copytree(given.folder, folder)
             rows.append(measured(folder, Path(place)))
     print_table(
         f"The studio after the drop of one photo, median of {DROPS} drops",

@@ -15,7 +15,8 @@ from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.leave_one_out import LeaveOneOut
-from yoro.discriminant.mixture import LeaveOneOutScores, side_by_side, sum_of_mappings, sum_of_scores
+from yoro.discriminant.mixture import LeaveOneOutScores, sum_of_mappings, sum_of_scores
+from yoro.discriminant.readings import side_by_side
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.shrinkage import NARROW, Inverses, Spectrum
 from yoro.discriminant.solve import ENOUGH, solve_path

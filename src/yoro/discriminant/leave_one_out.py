@@ -166,6 +166,7 @@ class LeaveOneOut:
         alone = np.flatnonzero(~together & (self._counts[truth] - units > 1e-9))
         teams = [np.flatnonzero(members.groups == name) for name in sizes if sizes[name] > 1]
         teams = [rows for rows in teams if self._survives(rows, truth, members.weights)]
+
         def vectors(rows: NDArray[np.intp]) -> Array:
             return self._turned(members.responses[rows]) if turned is None else turned.rows[rows]
 

@@ -19,7 +19,8 @@ from yoro.discriminant.calibration import Prior, log_prior
 from yoro.discriminant.evidence import Choice, Evidence
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.leave_one_out import Turned, turn
-from yoro.discriminant.mixture import Mixture, side_by_side, sum_of_mappings
+from yoro.discriminant.mixture import Mixture, sum_of_mappings
+from yoro.discriminant.readings import side_by_side
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.shrinkage import LowRank, Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
@@ -49,7 +50,7 @@ class HeldSolution:
 
     @classmethod
     def of(cls, statistics: JointStatistics, mixture: Mixture) -> Self | None:
-        """What is held of evidence whose members are `turned`; None if it cannot be changed, as where sentences count."""
+        """What is held of evidence with `turned` members; None if it cannot be changed, as where sentences count."""
         readings = [_HeldReading.of(*pair) for pair in zip(statistics.parts, mixture.evidences, strict=True)]
         found = tuple(reading for reading in readings if reading is not None)
         members = mixture.evidences[0].members

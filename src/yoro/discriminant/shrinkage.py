@@ -117,7 +117,7 @@ class Spectrum:
         return found
 
     def inverses(self, diagonals: Array, slopes: Array) -> Inverses:
-        """Inverses of few matrices: of diagonal ones with such inverses (matrices, rank), plus so many times the change."""
+        """Inverses of few matrices: diagonal ones with such inverses (matrices, rank), plus the change by slopes."""
         if self.change is None:
             return Inverses(diagonals)
         rows, signs = self.change

@@ -16,8 +16,8 @@ from yoro.data.examples import Example
 from yoro.discriminant.calibration import margins
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.fixed_choice import solve_fixed_choice
-from yoro.discriminant.rank_one import Change, HeldSolution
 from yoro.discriminant.mixture import Mixture
+from yoro.discriminant.rank_one import Change, HeldSolution
 from yoro.errors import InputError
 from yoro.mappings.batches import class_codes
 from yoro.model.answers import Answers, image_answers, left_out_answers, log_answers
@@ -211,7 +211,7 @@ class Held:
     solution: HeldSolution
 
     def after(self, task: SolveTask, rows: Rows) -> Learned | None:
-        """The classifier of a task with the choice of the last one, without its own evaluation; None if it cannot be."""
+        """The classifier of a task by the choice of the last one, without its own evaluation; None if it cannot be."""
         started, changes = time.perf_counter(), self.changes(task.content, rows)
         if not changes:
             return None
