@@ -1,7 +1,8 @@
 """The studio after a drop: how long until the first answer with the photo, and until everything is chosen anew.
 
 By the clock, and by the seconds that its process computed meanwhile, which a busy machine changes less. News is waited
-for as a page does. With `--folder`, of photos in a folder per class; else of crops of two photographs.
+for as a page does. With `--folder`, of photos in a folder per class; else of crops of two photographs. With `--keep`,
+a second run need not read the photos again.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -30,9 +32,9 @@ DROPS = 5
 
 
 @contextmanager
-def studio(folder: Path, work: Path) -> Iterator[tuple[httpx.Client, int]]:
-    """`yoro studio` with a folder of photos, and the number of its process, until the end of the block."""
-    command = [sys.executable, "-m", "yoro", "studio", str(folder), "--work", str(work), "--port", "0"]
+def studio(work: Path, *folders: Path) -> Iterator[tuple[httpx.Client, int]]:
+    """`yoro studio` with folders of photos, and the number of its process, until the end of the block."""
+    command = [sys.executable, "-m", "yoro", "studio", *map(str, folders), "--work", str(work), "--port", "0"]
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command, stderr=log)
         try:
@@ -82,18 +84,29 @@ def drop(client: httpx.Client, process: int, photo: Path) -> tuple[float, ...]:
     return *(first or took), *took
 
 
-def measured(folder: Path, temporary: Path) -> list[str]:
-    """A row of the table for one folder of photos: some of them are dropped one by one."""
-    photos = sorted(folder.rglob("*.jpg"))
-    late = [
-        photo.rename(temporary / f"late {i}.jpg") for i, photo in enumerate(photos[:: len(photos) // DROPS][:DROPS])
-    ]
-    with studio(folder, temporary / f"{folder.name} work") as (client, process):
-        before = settle(client)
-        times = []
-        for photo in late:
-            times.append(drop(client, process, photo))
-            settle(client)
+def prepared(place: Path, make: Callable[[Path], object]) -> None:
+    """A folder of photos, a few of them apart, and a work folder in which the others are learned; made once."""
+    if (place / "work").exists():
+        return
+    make(place / "photos")
+    photos = sorted((place / "photos").rglob("*.jpg"))
+    (place / "late").mkdir()
+    for i, photo in enumerate(photos[:: len(photos) // DROPS][:DROPS]):
+        photo.rename(place / "late" / f"{i}.jpg")
+    with studio(place / "new", place / "photos") as (client, _):
+        settle(client)
+    (place / "new").rename(place / "work")
+
+
+def measured(place: Path) -> list[str]:
+    """A row of the table for what was prepared: the photos that are apart are dropped one by one."""
+    with tempfile.TemporaryDirectory() as temporary:
+        shutil.copytree(place / "work", work := Path(temporary) / "work")
+        with studio(work) as (client, process):
+            before, times = settle(client), []
+            for photo in sorted((place / "late").iterdir()):
+                times.append(drop(client, process, photo))
+                settle(client)
     medians = [f"{1e3 * statistics.median(part):.0f}" for part in zip(*times, strict=True)]
     classes = before["classes"]
     assert isinstance(classes, list)
@@ -105,17 +118,20 @@ if __name__ == "__main__":
     parser.add_argument("--counts", type=int, nargs="*", default=[100, 740, 2000], help="of photos")
     parser.add_argument("--classes", type=int, default=50, help="of photos")
     parser.add_argument("--folder", type=Path, help="of photos, instead")
+    parser.add_argument("--keep", type=Path, help="keep the photos and the work there, for another time")
     given = parser.parse_args()
-    print_machine()
-    rows = []
-    with tempfile.TemporaryDirectory() as place:
-        for count in given.counts if given.folder is None else [0]:
-            folder = Path(place) / f"{count}"
-            if given.folder is None:
-                write_photos(folder, count, 240, 240, given.classes)
-            else:
-                shutil.copytree(given.folder, folder)
-            rows.append(measured(folder, Path(place)))
+    with tempfile.TemporaryDirectory() as temporary:
+        top = given.keep or Path(temporary)
+        if given.folder is None:
+            write = partial(write_photos, width=240, height=240, classes=given.classes)
+            makers = {top / f"{count}": partial(write, count=count) for count in given.counts}
+        else:
+            makers = {top / given.folder.name: lambda place: shutil.copytree(given.folder, place)}
+        for place, make in makers.items():
+            place.mkdir(parents=True, exist_ok=True)
+            prepared(place, make)
+        print_machine()
+        rows = [measured(place) for place in makers]
     print_table(
         f"The studio after the drop of one photo, median of {DROPS} drops",
         ["photos", "classes", "first answer (ms)", "computed (ms)", "settled (ms)", "computed (ms)"],

@@ -13,7 +13,7 @@ by the same algebra with several rows. Weights are frequencies: leaving one out 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, Self
@@ -82,6 +82,15 @@ class Scored:
     weights: Array
 
 
+def _drawn(
+    singles: NDArray[np.intp], groups: Sequence[NDArray[np.intp]], most: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Which to take of those that are left out one by one, by their classes, and of the groups, by those of each."""
+    share = most / (len(singles) + sum(map(len, groups)))
+    teams = np.array([truth[0] for truth in groups], dtype=np.intp)
+    return stratified(singles, round(share * len(singles))), stratified(teams, round(share * len(groups)))
+
+
 @dataclass(frozen=True)
 class _Singles:
     """Members that are left out one by one, class by class; whatever is kept of them has a row each."""
@@ -148,8 +157,9 @@ class LeaveOneOut:
         *,
         prior: Prior = "empirical",
         turned: Turned | None = None,
+        most: int | None = None,
     ) -> None:
-        """`turned` are the members in the eigenbasis, where they are at hand."""
+        """`turned` are the members in the eigenbasis, where they are at hand; of more than `most` a sample is taken."""
         self._spectrum, self._counts, self._prior = spectrum, statistics.counts, prior
         self._classes = statistics.classes
         self._total, self._present = statistics.total, int((statistics.counts > 0).sum())
@@ -166,18 +176,22 @@ class LeaveOneOut:
         alone = np.flatnonzero(~together & (self._counts[truth] - units > 1e-9))
         teams = [np.flatnonzero(members.groups == name) for name in sizes if sizes[name] > 1]
         teams = [rows for rows in teams if self._survives(rows, truth, members.weights)]
+        self.possible = len(alone) + sum(map(len, teams))  # how many can be left out; a sample has fewer
+        place = np.argsort(truth[alone], kind="stable")
+        if most is not None and most < self.possible:
+            drawn, some = _drawn(truth[alone][place], [truth[rows] for rows in teams], most)
+            alone, teams = alone[np.sort(place[drawn])], [teams[i] for i in some]
+            place = np.argsort(truth[alone], kind="stable")
 
         def vectors(rows: NDArray[np.intp]) -> Array:
             return self._turned(members.responses[rows]) if turned is None else turned.rows[rows]
 
         self._groups = [(vectors(rows), truth[rows], members.weights[rows]) for rows in teams]
-        place = np.argsort(truth[alone], kind="stable")
         rows = alone[place]
         self._singles = self._left_singly(place, truth[rows], vectors(rows), units[rows])
         self.rows = np.concatenate([alone, *teams])  # which members the scores are of
         self.truth = truth[self.rows]
         self.weights = members.weights[self.rows]
-        self.possible = len(self.rows)  # how many can be left out; a sample has fewer
         self._last: tuple[float, Scored] | None = None  # exact scores, and their shrinkage
 
     def __len__(self) -> int:
@@ -191,9 +205,8 @@ class LeaveOneOut:
         """About so many of these at most, of each class its share and groups whole; this one, if it has no more."""
         if len(self) <= most:
             return self
-        share, few = most / len(self), copy(self)
-        single = self._singles[stratified(self._singles.truth, round(share * len(self._singles)))]
-        teams = stratified(np.array([truth[0] for _, truth, _ in self._groups]), round(share * len(self._groups)))
+        drawn, teams = _drawn(self._singles.truth, [truth for _, truth, _ in self._groups], most)
+        single, few = self._singles[drawn], copy(self)
         few._singles = replace(single, place=np.argsort(np.argsort(single.place)))
         few._groups = [self._groups[i] for i in teams]
         ends = len(self._singles) + np.cumsum([len(truth) for _, truth, _ in self._groups], dtype=np.intp)
