@@ -65,6 +65,11 @@ class ResponseStatistics:
         return self.total - int((self.counts > 0).sum())
 
     @property
+    def centre(self) -> Array:
+        """Mean (width,) of all responses."""
+        return self.counts @ self.means / self.total  # type: ignore[no-any-return]
+
+    @property
     def scatter(self) -> Array:
         """Within-class scatter, (width, width), symmetric."""
         upper = np.triu(self._folded())
