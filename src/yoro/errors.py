@@ -5,6 +5,7 @@ YoroError
 │   ├── WidthError                       responses of another width
 │   ├── NonFiniteError                   NaN or infinity among the responses
 │   ├── ImageError                       a file that cannot be read as an image
+│   ├── UnreachableError                 storage that does not answer; what it holds may be sound
 │   └── DatasetError                     a dataset of the bench is missing, partial, or another than expected
 ├── StatisticsError (ValueError)         removal of what was never added, or of more than there is
 ├── SelectionError (ValueError)          the input of a shrinkage rule is missing
@@ -84,6 +85,10 @@ class NonFiniteError(InputError):
 
 class ImageError(InputError):
     """A file that cannot be read as an image."""
+
+
+class UnreachableError(InputError):
+    """Storage that does not answer; what it holds may be sound, so nothing of it is left out."""
 
 
 class DatasetError(InputError):

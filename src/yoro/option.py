@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -10,6 +11,8 @@ from numbers import Integral
 from typing import TypeVar, get_type_hints
 
 from yoro.errors import InputError
+
+LAST_PORT = 65_535
 
 Function = TypeVar("Function", bound=Callable[..., object])
 T = TypeVar("T")
@@ -65,6 +68,13 @@ class Declared:
             self.kind is not bool and isinstance(value, bool)
         ):
             raise InputError(f"The option {self.name} is {value!r}; expected {expected}.")
+
+
+def check_range(option: str, value: float | None, least: float, most: float | None = None) -> None:
+    """Raise if an option's number is out of range, or is none; None is always fine."""
+    if value is not None and not least <= value <= (math.inf if most is None else most):
+        expected = f"{least:,} or more" if most is None else f"{least:,} to {most:,}"
+        raise InputError(f"The option {option} is {value:,}; expected {expected}.")
 
 
 def declared(settings: type, made: object | None = None, group: str = "", *, groups: bool = True) -> list[Declared]:

@@ -181,6 +181,20 @@ def test_class_without_images_comes_last_and_has_no_figures():
     assert rows[-1][1:] == ("0", '<td class="number">&ndash;</td>' * 3)
 
 
+def test_the_f1_that_are_shown_are_those_whose_mean_is_told():
+    """A class that was answered but is true of no example counts, one of which nothing is seen does not."""
+    tally = Tally(("seen", "answered", "neither"))
+    tally.update(np.log(np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]])), ["seen", "seen"])
+    found = tally.result()
+    assert [one.used for one in found.per_class] == [True, True, False]
+    assert found.macro_f1 == pytest.approx((2 / 3 + 0) / 2)
+    rows = re.findall(
+        r"<bdi>(\w+)</bdi></th><td class=\"number\">\d+</td>(.*?)</tr>",
+        report_html("pets", found, None, (), {}, basis=""),
+    )
+    assert {name: cells.count("&ndash;") for name, cells in rows} == {"seen": 0, "answered": 1, "neither": 3}
+
+
 def test_worst_class_comes_first():
     tally = Tally(("a", "b", "c"))
     tally.update(np.log(np.array([[0.8, 0.1, 0.1]] * 5 + [[0.1, 0.1, 0.8]])), ["a", "a", "a", "b", "b", "c"])

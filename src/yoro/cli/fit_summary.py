@@ -31,8 +31,12 @@ def result_lines(classifier: OpenModel, left_out: Evaluation | None, out: Path) 
         lines.append(" ".join(_expected(model, left_out)))
     elif model.statistics.total and model.reservoir is not None:
         lines.append("No leave-one-out estimate: too few images. Measure with `yoro evaluate` on other images.")
-    data = "NEW/" if model.origin.images else "NEW.npz"
-    return [*lines, f"Next: yoro predict {shlex.quote(str(out))} {data}"]
+    from yoro.sources import needs_consent
+
+    command = ["yoro", "predict", str(out), "NEW/" if model.origin.images else "NEW.npz"]
+    if model.origin.images and needs_consent(model.origin.name):
+        command += ["--source", model.origin.name]
+    return [*lines, f"Next: {shlex.join(command)}"]
 
 
 def _expected(model: Model, left_out: Evaluation) -> list[str]:

@@ -25,7 +25,7 @@ from yoro.cli.output import (
 )
 from yoro.environment import install
 from yoro.errors import InputError, counted
-from yoro.option import option
+from yoro.option import LAST_PORT, check_range, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,6 +59,9 @@ class IssueOptions(IssueFiles):
     undo: bool = option(False, "With --fix LIST: move the files back.")
     label_from: str | None = LABEL_FROM.field(None)
 
+    def __post_init__(self) -> None:
+        check_range("port", self.port, 0, LAST_PORT)
+
 
 def issues(
     *data: Images,
@@ -74,6 +77,8 @@ def issues(
     """
     if wanted.undo and wanted.fix in (None, REVIEW):
         raise UsageError("--undo goes with --fix LIST.")
+    if wanted.port is not None and wanted.fix != REVIEW:
+        raise UsageError("--port goes with --fix, without a list.")
     if wanted.fix not in (None, REVIEW):
         output.tell((_undo if wanted.undo else _fix)(Path(wanted.fix), wanted.model, reading, output))
         return

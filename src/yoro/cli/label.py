@@ -13,7 +13,7 @@ from yoro.cli.options import LoadingOptions, PipelineOptions, QuietOption, shown
 from yoro.cli.output import UsageError, interruptible, say_tracebacks
 from yoro.environment import install
 from yoro.errors import InputError
-from yoro.option import option
+from yoro.option import LAST_PORT, check_range, option
 
 if TYPE_CHECKING:
     from yoro.desk.output import DeskResult
@@ -39,6 +39,9 @@ class LabelOptions:
     work: Path | None = option(None, f"Where the work is saved and resumed (default: beside the result, {SUFFIX}).")
     port: int = option(8323, "Port; 0 picks a free one.", metavar="N")
     browse: bool = option(False, "Open the page in a browser.", flags=("--open",))
+
+    def __post_init__(self) -> None:
+        check_range("port", self.port, 0, LAST_PORT)
 
 
 def label(

@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from yoro.errors import counted, plain
+from yoro.errors import UnreachableError, counted, plain
 
 if TYPE_CHECKING:
     from yoro.cli.options import MovedOptions, WriteOptions
@@ -179,9 +179,12 @@ def interruptible(kept: str) -> Iterator[None]:
 
 @contextmanager
 def resumable(unfinished: Path) -> Iterator[None]:
-    """On Ctrl-C, report whether the run can be resumed."""
+    """On Ctrl-C, and when storage does not answer, report whether the run can be resumed."""
     try:
         yield
+    except UnreachableError as error:
+        kept = " What is finished is kept: resume with --resume." if unfinished.exists() else ""
+        raise UnreachableError(f"{error}{kept}") from error
     except KeyboardInterrupt as interrupt:  # a source on the network says which answers are kept
         kept = "Resume with --resume." if unfinished.exists() else str(interrupt) or "Nothing was written."
         raise KeyboardInterrupt(f"interrupted. {kept}") from None

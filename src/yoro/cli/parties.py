@@ -134,10 +134,10 @@ def mask(
 
     DATA may also be a file of `yoro stats --sums-only`.
     """
-    from yoro.parties.secure_aggregation import Session, send
+    from yoro.parties.secure_aggregation import Session, send, sender
 
     session = Session(folder)
-    _ = session.publics  # before any image is read
+    sender(session, key)  # before any image is read
     settings = FitSettings(loading=reading, progress=not output.quiet, tell=output.tell)
     with output.spoken_warnings():
         passed = _read(session.agreement, given(data, label_from), settings, reading)
@@ -145,7 +145,7 @@ def mask(
     place = session.place(message.party, "masked")
     examples = counted(passed.shard.gathered.statistics.total, "example")
     output.tell(f"{place}: masked sums of {examples}, {message.limbs.nbytes / 1e6:.1f} MB.")
-    output.tell(f"Next, {_when(session, 'masked')}: yoro parties confirm {folder} --key {key}")
+    output.tell(f"{_next(session, 'masked')}: yoro parties confirm {folder} --key {key}")
     tell_skipped(passed.skipped)
 
 
@@ -167,7 +167,7 @@ def confirm(
     agreed = confirm(session, key, without)
     output.tell(*(f"Note: {note}" for note in agreed.notes))
     output.tell(f"Confirmed: {', '.join(agreed.added)}.")
-    output.tell(f"Next, {_when(session, 'confirmed', agreed.added)}: yoro parties sum {folder} --out TOTAL.stats")
+    output.tell(f"{_next(session, 'confirmed', agreed.added)}: yoro parties sum {folder} --out TOTAL.stats")
 
 
 @app.command(name="sum")
@@ -196,8 +196,10 @@ def show(folder: Folder, /) -> None:
     session = Session(folder)
     print_text(_told(session.agreement))
     keys, width = session.joined(), max(map(len, session.agreement.parties))
+    lost = {party for one in session.confirmations() for party in one.lost}
     for party in session.agreement.parties:
         done = [what for what in ("masked", "confirmed") if session.place(party, what).is_file()]
+        done += ["left out"] if party in lost else []
         key = keys[party].fingerprint if party in keys else "has not joined"
         print_text(f"{party:<{width}}  {key}  {', '.join(done)}".rstrip())
     if len(keys) == len(session.agreement.parties):
@@ -215,11 +217,12 @@ def _tell_two(agreement: Agreement, output: QuietOption) -> None:
         output.tell(f"Note: if only two parties remain, {SEEN_BY_TWO} --least 3 prevents that.")
 
 
-def _when(session: Session, what: str, parties: Sequence[str] | None = None) -> str:
-    """When the next step can be taken, by whose files are there."""
+def _next(session: Session, what: str, parties: Sequence[str] | None = None) -> str:
+    """The beginning of a line with the next step: when it can be taken, by whose files are there."""
     wanted = session.agreement.parties if parties is None else parties
     missing = sorted(set(wanted) - set(session.have(what)))
-    return f"when {', '.join(missing)} {'has' if len(missing) == 1 else 'have'} {what} too" if missing else "now"
+    have = "has" if len(missing) == 1 else "have"
+    return f"Next, when {', '.join(missing)} {have} {what} too" if missing else "Next"
 
 
 def _read_by(like: Path | None, pipeline: PipelineOptions) -> tuple[Origin, Layout]:
@@ -255,7 +258,8 @@ def _read(agreement: Agreement, data: object, settings: FitSettings, moved: Move
         clip = None if noise is None else Clip(noise.clip, agreement.shift)
         images = not is_response_data(data)
         pipeline = reopen_pipeline(origin, moved.source, device=moved.device) if images else None
-        passed = gather_shard(data, settings, sums_only=True, pipeline=pipeline, clip=clip)
+        classes = agreement.classes
+        passed = gather_shard(data, settings, sums_only=True, pipeline=pipeline, clip=clip, classes=classes)
     mine = passed.shard.origin
     odd = difference(origin.identity(), mine.identity())
     if odd or (origin.images and not mine.images and mine.identity() is None):

@@ -216,6 +216,8 @@ def respond(
         made, source = unasked(pipeline)
         print_text(forecast(made, source, chosen.examples, settings.loading).summary(source.config))
         return
+    if settings.sentences.attributes is not None:
+        pipeline = replace(pipeline, read="logits")  # which are the similarities
     made = make_pipeline(pipeline)
     stream = made.stream(chosen.examples, settings.loading)
     batches, width = stream.shown("responding", not output.quiet), made.source.width
@@ -351,12 +353,13 @@ def _accuracy(what: str, evaluation: Evaluation) -> str:
 def _classes(evaluation: Evaluation) -> list[str]:
     from yoro.data.examples import natural_order
 
-    worst = sorted(evaluation.per_class, key=lambda figures: (figures.f1, figures.name))
+    worst = sorted(evaluation.per_class, key=lambda figures: (not figures.used, figures.f1, figures.name))
     listed = sorted(evaluation.per_class, key=lambda figures: natural_order(figures.name))
     shown = listed if len(worst) <= MOST_CLASSES else worst[:MOST_CLASSES]
     width = max(len("class"), *(len(figures.name) for figures in shown))
     rows = [
-        f"{f.name:<{width}}  {f.n:>6}  {_percent(f.precision):>9}  {_percent(f.recall):>9}  {_percent(f.f1):>9}"
+        f"{f.name:<{width}}  {f.n:>6}  {_percent(f.precision):>9}  {_percent(f.recall):>9}  "
+        f"{_percent(f.f1 if f.used else None):>9}"
         for f in shown
     ]
     title = f"{'class':<{width}}  {'n':>6}  {'precision':>9}  {'recall':>9}  {'F1':>9}"

@@ -4,8 +4,8 @@ import ipaddress
 from dataclasses import dataclass, fields
 
 from yoro.errors import InputError
-from yoro.limits import MB
-from yoro.option import option
+from yoro.limits import MB, PROCESSES, SERVICE_NUMBER
+from yoro.option import LAST_PORT, check_range, option
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,12 @@ class ServeSettings:
     )
 
     def __post_init__(self) -> None:
-        if not 0 <= self.port < 2**16:
-            raise InputError(f"Port {self.port} is out of range; expected 0 to 65535.")
+        check_range("port", self.port, 0, LAST_PORT)
         for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in ("host", "port", "feedback") and not value > 0:
+            value, most = getattr(self, field.name), PROCESSES if field.name == "processes" else SERVICE_NUMBER
+            if field.name not in ("host", "port", "feedback") and not 0 < value <= most:
                 said = field.name.replace("_", "-")
-                raise InputError(f"--{said} is {value}; expected a number above 0.")
+                raise InputError(f"--{said} is {value}; expected a number above 0, at most {most:,}.")
         if self.most_images > self.waiting_images:
             raise InputError(
                 f"A request of {self.most_images} images does not fit into a queue of {self.waiting_images}. "

@@ -8,7 +8,7 @@ from typing import Self
 from yoro import limits
 from yoro.discriminant.rules import check_prior, check_rule
 from yoro.errors import InputError, did_you_mean
-from yoro.option import declared, option
+from yoro.option import check_range, declared, option
 from yoro.text.settings import SentenceSettings
 
 Tell = Callable[[str], None]  # called with each sentence for the user as soon as it is known
@@ -28,13 +28,6 @@ FAST = "embedded:lite0?side=208&grids=only&int8=yes"
 FAST_WITH_GRADIENTS = "embedded:lite0?side=160&grids=only"  # where a prompt is to be trained afterwards
 
 
-def check_range(option: str, value: int | None, least: int, most: int | None = None) -> None:
-    """Raise if an option's number is out of range; None is always fine."""
-    if value is not None and (value < least or (most is not None and value > most)):
-        expected = f"{least:,} or more" if most is None else f"{least:,} to {most:,}"
-        raise InputError(f"The option {option} is {value:,}; expected {expected}.")
-
-
 @dataclass(frozen=True)
 class Loading:
     """How image files are read: settings that affect speed, never results."""
@@ -49,8 +42,8 @@ class Loading:
     strict: bool = option(False, "Stop at the first image that cannot be read.", expert=True)
 
     def __post_init__(self) -> None:
-        check_range("batch_size", self.batch_size, 1)
-        check_range("workers", self.workers, 0)
+        check_range("batch_size", self.batch_size, 1, limits.BATCH)
+        check_range("workers", self.workers, 0, limits.PROCESSES)
 
 
 USUAL = Loading()
@@ -183,8 +176,8 @@ class ClusterSettings:
     )
 
     def __post_init__(self) -> None:
-        check_range("ray_actors", self.ray_actors, 1)
-        check_range("ray_threads", self.ray_threads, 1)
+        check_range("ray_actors", self.ray_actors, 1, limits.CLUSTER_ACTORS)
+        check_range("ray_threads", self.ray_threads, 1, limits.PROCESSES)
         check_range("ray_block", self.ray_block, 1, limits.CLUSTER_BLOCK)
 
 
@@ -251,7 +244,7 @@ class FitSettings:
             plain = self.pipeline.source.removesuffix("?grids=yes")  # logits have no grids
             object.__setattr__(self, "pipeline", replace(self.pipeline, source=plain, read="logits", published=True))
         check_range("shots", self.shots, 0)
-        check_range("refine", self.refine, 0)
+        check_range("refine", self.refine, 0, limits.EPOCHS)
 
     @classmethod
     def of(cls, **options: object) -> Self:
@@ -294,10 +287,11 @@ def preset_note(settings: FitSettings) -> str:
         )
     if settings.preset != "best" or settings.pipeline.source != best_source():
         return ""
-    from yoro.sources.embedded import NETWORKS, network_of
+    from yoro.sources.embedded import NETWORKS
+    from yoro.sources.names import network_name
 
     here = settings.pipeline.source.split("+")
-    lacking = [network_of(name) for name in BEST if name not in here]
+    lacking = [network_name(name) for name in BEST if name not in here]
     told = f"Best: combining {', '.join(here)}."
     if not lacking:
         return told
@@ -307,9 +301,10 @@ def preset_note(settings: FitSettings) -> str:
 
 def best_source() -> str:
     """The networks of "best" whose weights are installed."""
-    from yoro.sources.embedded import network_of, weight_file
+    from yoro.sources.embedded import weight_file
+    from yoro.sources.names import network_name
 
-    here = [name for name in BEST if name == BEST[0] or weight_file(network_of(name)) is not None]
+    here = [name for name in BEST if name == BEST[0] or weight_file(network_name(name)) is not None]
     return "+".join(here if BEST[1] in here else [*here, LARGER])
 
 

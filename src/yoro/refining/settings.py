@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from yoro import limits
 from yoro.environment import install
 from yoro.errors import InputError, SourceError, counted
 from yoro.model.settings import PROTOCOLS, USUAL, Loading, Tell, check_choice, silence
-from yoro.option import option
+from yoro.option import check_range, option
 
 if TYPE_CHECKING:
     from yoro.refining.recipe import Recipe
@@ -19,6 +20,7 @@ PAPER_RATE_CLIP = 0.1
 PAPER_BATCHES = {"resnet18": 256}  # by network; 64 for all others
 DEFAULT_RATE = 0.03
 DEFAULT_BATCH = 32
+LARGEST_RATE = 1e6
 PROMISING = 600  # updates: with fewer no refinement of photographs was kept here; the paper's largest gain took 3,000
 PER_EPOCH = 3  # passes that an epoch is worth: forward, and backward at twice the cost
 
@@ -67,6 +69,13 @@ class RefineSettings:
 
     def __post_init__(self) -> None:
         check_choice("protocol", self.protocol, PROTOCOLS)
+        check_range("epochs", self.epochs, 0, limits.EPOCHS)
+        check_range("beta", self.beta, 0, 1)
+        check_range("canvas", self.canvas, 1, limits.CANVAS_SIDE)
+        check_range("learning_rate", self.learning_rate, 0, LARGEST_RATE)
+        check_range("batch_size", self.batch_size, 1, limits.BATCH)
+        check_range("warm_up", self.warm_up, 0, limits.EPOCHS)
+        check_range("seed", self.seed, 0, limits.SEED)
         if self.paper and (self.warm_up or self.temperature not in (None, 1.0) or self.augmented_start):
             raise InputError(
                 "The paper's protocol has the loss of plain scores, no warm-up and no augmented start; "
@@ -81,9 +90,9 @@ class RefineSettings:
         """The recipe for a source, given the temperature that epoch 0 was fitted with."""
         from yoro.data.geometry import Augmentation
         from yoro.refining.recipe import Recipe
+        from yoro.sources.names import network_name
 
-        network = source.partition(":")[2].partition("?")[0].partition("/")[0].partition(".")[0]
-        paper_batch = PAPER_BATCHES.get(network, 64)
+        paper_batch = PAPER_BATCHES.get(network_name(source), 64)
         temperature = self.temperature
         if temperature is None:
             temperature = 1.0 if self.paper else "fitted"

@@ -81,4 +81,5 @@ def issues_html(issues: Issues, source: str) -> str:
             for issue in found[:MOST_ISSUES]
         ]
         parts.append((*TOLD[kind], len(found), shown))
-    return render("issues.html", title="Label issues", source=source, total=len(issues.names), parts=parts)
+    total, notes = len(issues.names), issues.left_out.notes
+    return render("issues.html", title="Label issues", source=source, total=total, notes=notes, parts=parts)

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from yoro.errors import InputError
-from yoro.option import option
+from yoro import limits
+from yoro.option import check_range, option
 
 Sentences = Mapping[str, Sequence[str]]
 Attributes = str | Path | Sentences | None
@@ -40,8 +40,7 @@ class SentenceSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", tuple(self.classes))
-        if self.sentences < 1:
-            raise InputError(f"The option sentences is {self.sentences}; expected at least 1.")
+        check_range("sentences", self.sentences, 1, limits.BANK_SENTENCES)
 
     def asked(self, shots: int | None = None) -> str | None:
         """The first option given that needs an image-text backbone."""

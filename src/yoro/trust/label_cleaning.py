@@ -17,9 +17,9 @@ from yoro.files.reading import read_bounded
 from yoro.files.rows import FORMULA
 from yoro.files.tensors import parse_tensors, write_tensors
 from yoro.mappings.batches import DIGEST
+from yoro.model.kept_responses import responses_of
 from yoro.model.open_model import Change, OpenModel, need_ledger
 from yoro.model.settings import USUAL, Loading
-from yoro.trust.kept_responses import responses_of
 
 KIND = "yoro-undo"
 SUFFIX = ".undo"

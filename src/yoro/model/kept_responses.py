@@ -30,7 +30,7 @@ def responses_of(
     members, known = classifier.model.members(), digests or [b""] * len(examples)
     kept = {content: row for row, content in enumerate(members.digests)} if members else {}
     if kept:
-        known = [content or _digest(example) for content, example in zip(known, examples, strict=True)]
+        known = [content or image_digest(example) for content, example in zip(known, examples, strict=True)]
     rest = [example for example, content in zip(examples, known, strict=True) if content not in kept]
     if rest and not classifier.model.origin.images:
         raise InputError(
@@ -55,7 +55,7 @@ def responses_of(
     return Collected(rows, labels, groups, names, contents), stream.skipped if stream else []
 
 
-def _digest(example: Example) -> bytes:
+def image_digest(example: Example) -> bytes:
     """The digest of an image's content; b"" if it cannot be read, which is reported when it is decoded."""
     try:
         return bytes.fromhex(digest(example.image))
