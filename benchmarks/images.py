@@ -1,4 +1,7 @@
-"""The budget of images: rate of `fit` against the ideal, memory as images grow, start-up of the command."""
+"""The budget of images: rate of `fit` against the ideal, memory as images grow, start-up of the command.
+
+Run: python images.py [--quick] [--networks]      --networks: the fit of two networks alone
+"""
 
 from __future__ import annotations
 
@@ -112,6 +115,28 @@ def bench_default() -> None:
     )
 
 
+def bench_networks() -> None:
+    """A whole fit of two networks, readings weighed, against a pass of each over the same images."""
+    networks, rows = ("embedded:lite0", "embedded:lite2"), []
+    with tempfile.TemporaryDirectory() as temporary:
+        for count in (200, 600):
+            folder = write_photos(Path(temporary) / f"{count}", count, 320, 256)
+
+            def passed(source: str, folder: Path = folder) -> None:
+                for _ in make_pipeline(PipelineSettings(source)).stream(find(folder).examples, Loading()):
+                    pass
+
+            tasks = [*(lambda source=source, passed=passed: passed(source) for source in networks)]
+            *alone, whole = medians(*tasks, lambda folder=folder: fit(folder, source=[*networks]), repeats=3)
+            cells = [f"{seconds:.2f}" for seconds in (*alone, whole)]
+            rows.append([f"{count:,}", *cells, f"{whole / sum(alone):.2f}"])
+    print_table(
+        f"The whole fit of two networks against the sum of their passes, {CLASSES} classes (bar: at most 1.1 times)",
+        ["images", *(f"pass of {name} (s)" for name in networks), "fit of both (s)", "fit / sum"],
+        rows,
+    )
+
+
 CHEAP_SOURCE = """
 import numpy as np
 def respond(images):
@@ -155,6 +180,9 @@ def bench_start() -> None:
 
 if __name__ == "__main__":
     print_machine()
+    if "--networks" in sys.argv:
+        bench_networks()
+        sys.exit()
     bench_start()
     bench_default()
     bench_rate()
