@@ -7,11 +7,10 @@ merged and made to forget like a single discriminant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +18,11 @@ from numpy.typing import NDArray
 from yoro.discriminant.calibration import fit_temperature, fit_weights, log_probabilities, spread
 from yoro.discriminant.evidence import Choice, Evidence
 from yoro.discriminant.leave_one_out import LeaveOneOut, Scored, sample_size, stratified
-from yoro.discriminant.readings import FEATURES, Layout
+from yoro.discriminant.readings import FEATURES, Layout, side_by_side
 from yoro.discriminant.selection import leave_one_out, opinion_of, select_shrinkage
-from yoro.environment import cores
 from yoro.mappings.affine import AffineMapping
 
 Array = NDArray[np.float64]
-Given = TypeVar("Given")
-Made = TypeVar("Made")
 
 STRENGTH = 10.0  # pseudo-images in favour of equal weights: a prior for small data; more where networks are
 FEW = 3  # images per class; with fewer, leave-one-out says little of the heads, and the features answer alone
@@ -85,6 +81,11 @@ class Mixture:
         found = side_by_side(lambda pair: _left_out(*pair, every), self._paired(choice), self.layout.widths)
         heads = [head for head in found if head is not None]
         return sum_of_scores(choice.parts, heads) if len(heads) == len(found) else None
+
+    def with_turned(self) -> Mixture:
+        """The same with all members in the bases of their spectra."""
+        evidences = side_by_side(Evidence.with_turned, self.evidences, self.layout.widths)
+        return replace(self, evidences=tuple(evidences))
 
     def delta(self, choice: Choice) -> float:
         """The largest addition to a diagonal that a factorisation needed."""
@@ -224,16 +225,3 @@ def _scored(evidence: Evidence, choice: Choice, left_out: LeaveOneOut) -> LeaveO
 def _left_out(evidence: Evidence, choice: Choice, every: bool) -> LeaveOneOutScores | None:
     left_out = leave_one_out(evidence, every=every)
     return None if left_out is None else _scored(evidence, choice, left_out)
-
-
-def side_by_side(do: Callable[[Given], Made], items: Sequence[Given], sizes: Sequence[int] = ()) -> list[Made]:
-    """`do` of every item in a thread pool; with one BLAS thread each that is nearly twice as fast on two cores.
-
-    Where sizes are given the largest begin, so that none of them is waited for alone.
-    """
-    if len(items) == 1:
-        return [do(items[0])]
-    order = sorted(range(len(items)), key=lambda i: -sizes[i] if sizes else i)
-    with ThreadPoolExecutor(min(cores(), len(items))) as pool:
-        running = {i: pool.submit(do, items[i]) for i in order}
-        return [running[i].result() for i in range(len(items))]

@@ -16,8 +16,8 @@ from yoro.data.python_data import Label
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice, Evidence, Validation, make_evidence
 from yoro.discriminant.joint import JointStatistics
-from yoro.discriminant.mixture import LeaveOneOutScores, Mixture, side_by_side
-from yoro.discriminant.readings import FEATURES, Layout
+from yoro.discriminant.mixture import LeaveOneOutScores, Mixture
+from yoro.discriminant.readings import FEATURES, Layout, side_by_side
 from yoro.discriminant.reservoir import Members, Reservoir
 from yoro.discriminant.shrinkage import Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
@@ -52,7 +52,6 @@ class Origin:
 
     @property
     def name(self) -> str:
-        """What the source is called."""
         return str(self.source.get("name"))
 
     @property

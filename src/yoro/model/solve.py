@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 from yoro import limits
 from yoro.discriminant.evidence import Choice, Validation
 from yoro.discriminant.joint import JointStatistics
+from yoro.discriminant.mixture import Mixture
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.discriminant.shrinkage import Spectrum
@@ -30,11 +31,13 @@ def solve(
     *,
     words: EncodedBank | None = None,
     validation: Validation | None = None,
+    evidence: Mixture | None = None,
     keep: Choice | None = None,
     verb: Verb | None = None,
 ) -> Model:
     """The model of what was gathered: its shrinkage chosen by the rule, or `keep`, a choice made before.
 
+    `evidence` is what is known of it, where that is at hand.
     With sentences and no image at all, the model is the zero-shot head of the sentences. `verb` goes into the
     model's history, and says whether labels are whole numbers.
     """
@@ -47,7 +50,9 @@ def solve(
         mapping, choice, delta = *_zero_shot(statistics, words, settings.shrinkage), 0.0
     else:
         with threads_for(statistics):
-            evidence = known(statistics, kept_members(gathered.reservoir), settings.prior, words, validation)
+            evidence = evidence or known(
+                statistics, kept_members(gathered.reservoir), settings.prior, words, validation
+            )
             choice, left_out = (keep, None) if keep is not None else evidence.judge(settings.shrinkage)
             if settings.paper:
                 choice = replace(choice, temperature=1.0)
@@ -68,7 +73,8 @@ def solve(
         delta, origin, verb.history() if verb is not None else [], words, verb is not None and verb.integers,
     )  # fmt: skip
     model.found_left_out = left_out
-    if len(spectra) > 1:  # a single reading may be so wide that its spectrum is not worth the memory
+    if len(spectra) > 1 and spectra[model.main_reading].change is None:
+        # A single reading may be so wide that its spectrum is not worth the memory.
         model.found_spectrum = spectra[model.main_reading]
     return model
 

@@ -53,7 +53,10 @@ def write_model(model: Model, path: str | Path, *, force: bool = False) -> None:
     target = Path(path)
     check_target(target, force=force)
     with drafted_folder(target, own=OWN.__contains__) as draft:
-        digests = {name: _write_part(draft / name, *part) for name, part in _parts(model).items()}
+        digests = {}
+        for name, part in _parts(model).items():
+            write_tensors(draft / name, *part)
+            digests[name] = hashlib.sha256((draft / name).read_bytes()).hexdigest()
         if model.words is not None:
             sentences = json.dumps(model.words.bank.sentences, indent=1, ensure_ascii=False).encode()
             write_file(draft / BANK, sentences)
@@ -171,11 +174,6 @@ def _content_digest(arrays: Arrays, facts: Json) -> str:
         hasher.update(f"{name} {array.dtype} {array.shape}".encode())
         hasher.update(np.ascontiguousarray(array).data)
     return hasher.hexdigest()
-
-
-def _write_part(path: Path, arrays: Arrays, metadata: Json) -> str:
-    write_tensors(path, arrays, metadata)
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _config(model: Model, digests: dict[str, str]) -> Json:

@@ -84,6 +84,15 @@ def short_names(names: Sequence[str]) -> list[str]:
     return made
 
 
+def network_name(name: str) -> str:
+    """The network of a source, without its weights and options.
+
+    >>> network_name("open_clip:ViT-B-32/openai"), network_name("embedded:lite0?side=64")
+    ('ViT-B-32', 'lite0')
+    """
+    return name.partition(":")[2].partition("?")[0].partition("/")[0].partition(".")[0]
+
+
 def check_options(name: SourceName, allowed: Sequence[str]) -> None:
     """Raise if a name has an option that this kind of source does not know."""
     for key in name.options:
