@@ -119,7 +119,7 @@ def bench_networks() -> None:
     """A whole fit of two networks, readings weighed, against a pass of each over the same images."""
     networks, rows = ("embedded:lite0", "embedded:lite2"), []
     with tempfile.TemporaryDirectory() as temporary:
-        for count in (200, 600):
+        for count in (100, 400):
             folder = write_photos(Path(temporary) / f"{count}", count, 320, 256)
 
             def passed(source: str, folder: Path = folder) -> None:
