@@ -20,9 +20,11 @@ from yoro.discriminant.calibration import log_probabilities
 from yoro.discriminant.solve import solve_mapping
 from yoro.errors import DegenerateWarning, InputError, SourceError, StoreError
 from yoro.model.onnx_export import checked_export
-from yoro.model.settings import USUAL
+from yoro.model.settings import USUAL, PipelineSettings
 from yoro.model.store import _config_digest, read_model
 from yoro.reports.evaluation import fit_report
+from yoro.research.peers.shared_responses import Reader
+from yoro.research.presets import read_with_presets
 
 CONSE = "embedded:conse"
 BANK = {
@@ -92,6 +94,15 @@ def test_a_model_of_an_image_tower_s_layers_changes_and_answers_like_any_other(f
     assert checked_export(whole)[1] < 1e-3
     assert whole.explain(sorted(new.rglob("*.jpg"))[:1])
     assert whole.explain_classes("cat")
+
+
+@pytest.mark.torch
+def test_other_methods_are_compared_on_the_image_vectors(folder, noisy):
+    reader = Reader(pipeline=PipelineSettings(noisy))
+    for names in (("yoro",), ()):
+        shared = read_with_presets(names, folder, reader)
+        assert shared.width == shared.words.vectors.shape[1]
+        assert all(preset.read().width > shared.width for preset in shared.presets)
 
 
 def test_class_names_alone_make_a_classifier(new, tmp_path, socket_disabled):
