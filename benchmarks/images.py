@@ -9,13 +9,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from timing import medians, peak_memory, print_machine, print_table
+from timing import medians, peak_memory, print_machine, print_table, processor_seconds
 from yoro.data.decoding import decode
 from yoro.data.find import find
 from yoro.environment import cores as available_cores
@@ -115,24 +117,30 @@ def bench_default() -> None:
     )
 
 
-def bench_networks() -> None:
+def bench_networks(count: int = 200) -> None:
     """A whole fit of two networks, readings weighed, against a pass of each over the same images."""
-    networks, rows = ("embedded:lite0", "embedded:lite2"), []
+    networks = ("embedded:lite0", "embedded:lite2")
     with tempfile.TemporaryDirectory() as temporary:
-        for count in (100, 400):
-            folder = write_photos(Path(temporary) / f"{count}", count, 320, 256)
+        folder = write_photos(Path(temporary) / "photos", count, 320, 256)
 
-            def passed(source: str, folder: Path = folder) -> None:
-                for _ in make_pipeline(PipelineSettings(source)).stream(find(folder).examples, Loading()):
-                    pass
+        def passed(source: str) -> None:
+            for _ in make_pipeline(PipelineSettings(source)).stream(find(folder).examples, Loading()):
+                pass
 
-            tasks = [*(lambda source=source, passed=passed: passed(source) for source in networks)]
-            *alone, whole = medians(*tasks, lambda folder=folder: fit(folder, source=[*networks]), repeats=3)
-            cells = [f"{seconds:.2f}" for seconds in (*alone, whole)]
-            rows.append([f"{count:,}", *cells, f"{whole / sum(alone):.2f}"])
+        def seconds(task: Callable[[], object]) -> tuple[float, float]:
+            clock, processor = time.perf_counter(), processor_seconds()
+            task()
+            return time.perf_counter() - clock, processor_seconds() - processor
+
+        tasks = [*(partial(passed, source) for source in networks), partial(fit, folder, source=[*networks])]
+        *alone, whole = np.median([[seconds(task) for task in tasks] for _ in range(3)], axis=0)
+    rows = [
+        [name, *(f"{one[i]:.2f}" for one in (*alone, whole)), f"{whole[i] / sum(one[i] for one in alone):.2f}"]
+        for i, name in enumerate(("clock", "processor"))
+    ]
     print_table(
-        f"The whole fit of two networks against the sum of their passes, {CLASSES} classes (bar: at most 1.1 times)",
-        ["images", *(f"pass of {name} (s)" for name in networks), "fit of both (s)", "fit / sum"],
+        f"The whole fit of two networks against the sum of their passes, {count} images (bar: at most 1.1 times)",
+        ["seconds", *(f"pass of {name}" for name in networks), "fit of both", "fit / sum"],
         rows,
     )
 

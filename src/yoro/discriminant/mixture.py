@@ -147,7 +147,7 @@ class Mixture:
         def better(weights: Array, than: Array, errors: float) -> bool:
             gain = losses(than) - losses(weights)
             mean = float(share @ gain)
-            return mean > max(errors * np.sqrt(float(share**2 @ (gain - mean) ** 2)), LEAST_GAIN)
+            return mean > max(errors * float(share**2 @ (gain - mean) ** 2) ** 0.5, LEAST_GAIN)
 
         heads = dict[str, list[int]]()
         for name in networks:
