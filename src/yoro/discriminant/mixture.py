@@ -7,6 +7,7 @@ merged and made to forget like a single discriminant.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -147,7 +148,7 @@ class Mixture:
         def better(weights: Array, than: Array, errors: float) -> bool:
             gain = losses(than) - losses(weights)
             mean = float(share @ gain)
-            return mean > max(errors * float(share**2 @ (gain - mean) ** 2) ** 0.5, LEAST_GAIN)
+            return mean > max(errors * math.sqrt(float(share**2 @ (gain - mean) ** 2)), LEAST_GAIN)
 
         heads = dict[str, list[int]]()
         for name in networks:
