@@ -1,4 +1,7 @@
-"""The budget of images: rate of `fit` against the ideal, memory as images grow, start-up of the command."""
+"""The budget of images: rate of `fit` against the ideal, memory as images grow, start-up of the command.
+
+Run: python images.py [--quick] [--networks]      --networks: the fit of two networks alone
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from timing import medians, peak_memory, print_machine, print_table
+from timing import medians, peak_memory, print_machine, print_table, processor_seconds
 from yoro.data.decoding import decode
 from yoro.data.find import find
 from yoro.environment import cores as available_cores
@@ -112,6 +117,34 @@ def bench_default() -> None:
     )
 
 
+def bench_networks(count: int = 200) -> None:
+    """A whole fit of two networks, readings weighed, against a pass of each over the same images."""
+    networks = ("embedded:lite0", "embedded:lite2")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = write_photos(Path(temporary) / "photos", count, 320, 256)
+
+        def passed(source: str) -> None:
+            for _ in make_pipeline(PipelineSettings(source)).stream(find(folder).examples, Loading()):
+                pass
+
+        def seconds(task: Callable[[], object]) -> tuple[float, float]:
+            clock, processor = time.perf_counter(), processor_seconds()
+            task()
+            return time.perf_counter() - clock, processor_seconds() - processor
+
+        tasks = [*(partial(passed, source) for source in networks), partial(fit, folder, source=[*networks])]
+        *alone, whole = np.median([[seconds(task) for task in tasks] for _ in range(3)], axis=0)
+    rows = [
+        [name, *(f"{one[i]:.2f}" for one in (*alone, whole)), f"{whole[i] / sum(one[i] for one in alone):.2f}"]
+        for i, name in enumerate(("clock", "processor"))
+    ]
+    print_table(
+        f"The whole fit of two networks against the sum of their passes, {count} images (bar: at most 1.1 times)",
+        ["seconds", *(f"pass of {name}" for name in networks), "fit of both", "fit / sum"],
+        rows,
+    )
+
+
 CHEAP_SOURCE = """
 import numpy as np
 def respond(images):
@@ -155,6 +188,9 @@ def bench_start() -> None:
 
 if __name__ == "__main__":
     print_machine()
+    if "--networks" in sys.argv:
+        bench_networks()
+        sys.exit()
     bench_start()
     bench_default()
     bench_rate()
