@@ -99,7 +99,6 @@ class TrainablePrompt:
             self.program.copy_(torch.from_numpy(np.array(arrays["program"])))
 
     def to_prompt(self) -> Prompt:
-        """The prompt with the program as it is now."""
         program = self.program.detach().to("cpu", torch.float32).permute(1, 2, 0).numpy()
         return self._prompt.with_program(np.ascontiguousarray(program))
 

@@ -19,7 +19,7 @@ from torch.nn.functional import affine_grid, grid_sample, pad
 from yoro.errors import InputError
 from yoro.prompts.prompt import Prompt
 from yoro.prompts.trainable import TrainablePrompt
-from yoro.refining.heads import LearnedHead
+from yoro.refining.heads import TrainingHead
 from yoro.research.baselines.published import SCALE_BOUNDS
 
 CLIP = 0.001  # largest gradient of the mapping
@@ -97,7 +97,7 @@ class ResizedPadding(RawPadding):
         return 1.0 - (inside[:, None] & inside[None, :]).float()[None]
 
 
-class FullMapping(LearnedHead):
+class FullMapping(TrainingHead):
     """A linear map with bias from all source texts to the classes, learned by gradient.
 
     It starts as the identity on the first `classes` texts, the default template's, with zeros elsewhere and torch's
