@@ -88,7 +88,8 @@ class Context:
             batches = images.batches(CROPS_AT_ONCE, looks=looks)
             return np.concatenate([self.pipeline.respond(pixels) for pixels, _ in batches])
 
-        return np.mean([one_pass(number) for number in range(views)], axis=0)
+        mean: NDArray[np.floating] = np.mean([one_pass(number) for number in range(views)], axis=0)
+        return mean
 
     def right(self, model: Model, examples: Sequence[Example]) -> int:
         """How many images the model classifies correctly, by their cached responses."""
