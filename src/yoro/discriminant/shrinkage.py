@@ -112,7 +112,7 @@ class Spectrum:
         """The inverse of the regularised covariance times vectors (k, rank), all in the basis."""
         values = self.regularised(rho)[0]
         if self.change is None:
-            return vectors / values  # type: ignore[no-any-return]
+            return vectors / values
         found: Array = self.inverses(1.0 / values[None], np.array([(1.0 - rho) / self.degrees])).times(vectors)[0]
         return found
 

@@ -67,7 +67,7 @@ class ResponseStatistics:
     @property
     def centre(self) -> Array:
         """Mean (width,) of all responses."""
-        return self.counts @ self.means / self.total  # type: ignore[no-any-return]
+        return self.counts @ self.means / self.total
 
     @property
     def scatter(self) -> Array:
