@@ -44,7 +44,6 @@ class Gathered:
 
     @property
     def images(self) -> int:
-        """How many examples are in it."""
         return round(self.statistics.total)
 
     @property
@@ -165,7 +164,6 @@ class Gathered:
         return Gathered(statistics, ledger, reservoir, skipped, noting, pile)
 
     def copy(self) -> Gathered:
-        """An independent copy, to be changed."""
         kept = None if self.reservoir is None else self.reservoir.copy()
         pile = None if self.pile is None else self.pile.copy()
         return Gathered(self.statistics.copy(), self.ledger.copy(), kept, list(self.skipped), self.noting, pile)

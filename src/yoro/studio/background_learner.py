@@ -65,7 +65,6 @@ class Learner:
         self._thread.start()
 
     def wake(self) -> None:
-        """Say that there was a step."""
         self._wake.set()
 
     def close(self) -> None:
@@ -88,7 +87,6 @@ class Learner:
             return self.pipeline.respond(images)
 
     def response(self, digest: str) -> NDArray[np.floating] | None:
-        """The response to a photo, if it was read."""
         return self._responses.get(digest)
 
     def read(self) -> tuple[int, int]:

@@ -88,7 +88,6 @@ class SolveTask:
         return (SolveSettings(), None) if base is None else settings_of(base.model, base.model.gathered)
 
     def verb(self) -> Verb:
-        """The entry in the history of the model."""
         if self.base is None:
             return Verb("studio", len(self.content))
         model = self.base.model
@@ -118,7 +117,6 @@ class Learned:
 
     @cached_property
     def sums(self) -> Sums:
-        """Explains an answer by layers."""
         return Sums(self.classifier)
 
     def measured_by(self, other: Learned) -> Learned:
