@@ -96,7 +96,7 @@ class HeldSolution:
         widths = self.mixture.layout.widths
         found = side_by_side(of_reading, range(len(self.readings)), widths)
         evidences = tuple(evidence for evidence in found if evidence is not None)
-        return Mixture(self.mixture.layout, evidences) if len(evidences) == len(found) else None
+        return replace(self.mixture, evidences=evidences) if len(evidences) == len(found) else None
 
 
 @dataclass(frozen=True)
