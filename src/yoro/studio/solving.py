@@ -146,18 +146,18 @@ def learn(
     What was `held` is changed instead of solved anew where it can be; the classifier is the same, to rounding.
     """
     started, (settings, keep) = time.perf_counter(), task.settings()
-    evidence = None if held is None else held.evidence(task, gathered, rows, settings)
+    holding = _can_be_held(gathered, settings)
+    evidence = held.evidence(task, gathered, rows, settings) if held is not None and holding else None
     fresh = evidence is None
     if evidence is None:
         evidence = known(gathered.statistics, kept_members(gathered.reservoir), settings.prior, None)
-        if _can_be_held(gathered, settings):
-            evidence = evidence.with_turned()
+        evidence = evidence.with_turned() if holding else evidence
     model = solve(gathered, settings, pipeline.origin(), evidence=evidence, keep=keep, verb=task.verb())
     learned = Learned(task.revision, task.content, OpenModel(model, pipeline=pipeline), None, {}, 0.0)
     learned = _measured(learned, started)
     if not fresh and held is not None:
         return learned, replace(held, learned=learned)
-    solution = HeldSolution.of(gathered.statistics, evidence) if _can_be_held(gathered, settings) else None
+    solution = HeldSolution.of(evidence) if holding else None
     return learned, None if solution is None else Held(learned, task.content, solution)
 
 
@@ -232,8 +232,7 @@ class Held:
     def again(self) -> Held:
         """The same with a solution of the photos that were learned last."""
         model = self.learned.classifier.model
-        evidence = model.evidence().with_turned()
-        solution = HeldSolution.of(model.statistics, evidence)
+        solution = HeldSolution.of(model.evidence().with_turned())
         return self if solution is None else Held(self.learned, self.learned.content, solution)
 
     def changes(self, now: Content, rows: Rows) -> list[Change] | None:
