@@ -77,6 +77,25 @@ def test_few_photos_change_what_was_solved_until_it_settles_to_what_a_fit_gives(
     assert abs(answers_of(first, tried) - answers_of(last, tried)).max() < 0.2  # by a choice made for more photos
 
 
+def test_photos_that_come_back_are_added_to_what_was_gathered(watched, photos, monkeypatch):
+    add_data(watched.work, photos, watched.learner.pipeline.geometry)
+    watched.settle()
+    first, *some = watched.work.state.members(1)[:3]
+    for gone in (some, [first]):
+        watched.work.do(watched.work.state.removing(gone))
+        watched.settle()
+    wait_until(lambda: len(watched.learner._held.learned.content) == 21)
+    for _ in range(2):
+        watched.work.undo()
+    watched.work.do(watched.work.state.removing([first]))
+    monkeypatch.setattr(solving, "gathered_of", None)  # nothing is gathered anew
+    last = watched.settle()[-1]
+    assert (len(last.content), last.provisional) == (23, False)
+    tried, fitted = sorted(photos.rglob("*.jpg")), fitted_on(watched, last)
+    assert answers_of(last, tried) == pytest.approx(fitted.predict_proba(tried), abs=1e-9)
+    assert sorted(last.classifier.model.ledger.entries()) == sorted(fitted.model.ledger.entries())
+
+
 def test_what_is_changed_by_many_photos_is_solved_anew_once_there_is_time(watched, photos, monkeypatch):
     add_data(watched.work, photos, watched.learner.pipeline.geometry)
     watched.settle()

@@ -30,14 +30,14 @@ from yoro.model.question import Question
 from yoro.model.settings import SolveSettings
 from yoro.model.solve import settings_of, solve
 from yoro.studio.base_model import Base
-from yoro.studio.training_data import Content, Rows, gathered_of
+from yoro.studio.training_data import FEW, Content, Rows, gathered_of, grown
 from yoro.studio.workspace import Workspace
 from yoro.trust.explanations import Sums
 from yoro.trust.label_issues import expected_wrong_labels, far_out, near_duplicates
 from yoro.trust.nearest_neighbours import FittedImages
 from yoro.trust.out_of_distribution import OutOfDistributionScore, left_out_scores
 
-MOST_CHANGES = 64  # photos by which a classifier is changed instead of solved
+MOST_CHANGES = FEW  # photos by which a classifier is changed instead of solved
 MOST_HELD = 2**25  # coordinates of photos that are held for that: 256 MB
 
 
@@ -130,9 +130,12 @@ class Learned:
         return Answers(names, log_answers(self.classifier.model, responses), responses=responses)
 
 
-def gather_task(task: SolveTask, rows: Rows, pipeline: Pipeline) -> Gathered:
-    """The sums of what is to be learned."""
-    gathered = gathered_of(task.content, task.base, rows, pipeline.layout, task.settings()[0])
+def gather_task(task: SolveTask, rows: Rows, pipeline: Pipeline, last: Learned | None = None) -> Gathered:
+    """The sums of what is to be learned: few photos are added to those of what was learned last."""
+    settings, gathered = task.settings()[0], None
+    if last is not None and not last.provisional:
+        gathered = grown(task.content, last.content, last.classifier.model.gathered, rows, settings)
+    gathered = gathered or gathered_of(task.content, task.base, rows, pipeline.layout, settings)
     if int((gathered.statistics.counts > 0).sum()) < 2:
         raise InputError("A classifier needs photos of at least two classes.")
     return gathered
