@@ -71,7 +71,7 @@ def test_labels(state: State, read: Container[str]) -> dict[str, str]:
 def grown(
     content: Content, before: Content, gathered: Gathered, rows: Rows, settings: SolveSettings
 ) -> Gathered | None:
-    """What is to be learned, as what was gathered of a content that lacks only few of the photos; None if it does not."""
+    """What was gathered of a content, with the few photos more that are to be learned; None if that is not all."""
     come, kept = dict(content.photos.items() - before.photos.items()), gathered.reservoir
     others = replace(content, photos={}) == replace(before, photos={})
     alike = others and kept is not None and (kept.capacity, kept.seed) == (settings.reservoir, settings.seed)
