@@ -63,14 +63,15 @@ def test_few_photos_change_what_was_solved_until_it_settles_to_what_a_fit_gives(
     add_data(watched.work, photos, watched.learner.pipeline.geometry)
     watched.settle()
     whole = watched.learner.learned
-    wait_until(lambda: watched.learner._held is not None and watched.learner._held.content == whole.content)
+    wait_until(lambda: watched.learner._held is not None and watched.learner._held.learned.content == whole.content)
+    solved = watched.learner._held.content
     watched.work.do(watched.work.state.removing(watched.work.state.members(2)[:2]))
     watched.work.do(watched.work.state.moving(watched.work.state.members(1)[:1], 3))
     first, last = watched.settle()
     assert (first.provisional, last.provisional) == (True, False)
     assert first.evaluation is whole.evaluation  # measured when it is chosen anew
     assert first.content == last.content
-    assert watched.learner._held.content == whole.content  # nothing was solved anew
+    assert watched.learner._held.content is solved  # nothing was solved anew
     tried, fitted = sorted(photos.rglob("*.jpg")), fitted_on(watched, last)
     assert answers_of(last, tried) == pytest.approx(fitted.predict_proba(tried), abs=1e-9)
     assert last.evaluation.accuracy == fitted.left_out().accuracy
@@ -84,7 +85,7 @@ def test_photos_that_come_back_are_added_to_what_was_gathered(watched, photos, m
     for gone in (some, [first]):
         watched.work.do(watched.work.state.removing(gone))
         watched.settle()
-    wait_until(lambda: len(watched.learner._held.learned.content) == 21)
+    assert len(watched.learner._held.learned.content) == 21
     for _ in range(2):
         watched.work.undo()
     watched.work.do(watched.work.state.removing([first]))
