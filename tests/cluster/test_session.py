@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -115,6 +117,21 @@ def test_an_address_where_nobody_listens_is_an_error_at_once():
     pytest.importorskip("ray", reason="the extra ray is not installed")
     with pytest.raises(YoroError, match=r"No Ray answers at '127\.0\.0\.1:1'"):
         session._knock("127.0.0.1:1")
+
+
+def test_what_listens_and_is_no_ray_is_an_error_at_once(ray):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            line, _ = server.accept()
+            with line:
+                line.recv(100)
+                line.sendall(b"HTTP/1.1 400 Bad Request\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(YoroError, match="is no Ray: it answers b'HTTP'"):
+            session._knock(f"127.0.0.1:{server.getsockname()[1]}")
+    session._knock(ray.get_runtime_context().gcs_address)
 
 
 def test_folders_of_runs_that_died_are_removed(monkeypatch, tmp_path):

@@ -33,6 +33,7 @@ QUIET = {  # without these Ray writes to the terminal and shows a bar for every 
 ASKED = ("http:", "https:", "endpoint:")  # sources that are not run here
 LEFT_OUT = ("start_api_server", "start_monitor")  # methods of Ray's Node that talk to hosts outside this machine
 LAST_WORDS = 300  # characters of what Ray said
+HTTP2, SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", b"\4"  # how clients begin, and servers answer
 PATIENCE = 10.0  # seconds for the machine at an address to answer
 READ_SHARE = 0.25  # of a core for a task that reads or merges; the rest is the source's, so that neither waits for ever
 
@@ -173,12 +174,21 @@ def _refused(address: str, told: str) -> str:
 
 
 def _knock(address: str) -> None:
-    """Raise if nobody listens at an address: Ray itself would try for minutes."""
+    """Raise if nobody listens at an address, or something else than Ray: Ray itself would try for minutes."""
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if not colon or not port.isdigit():
         return
     try:
-        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as line:
+            if os.environ.get("RAY_USE_TLS", "0") != "0":
+                return
+            line.sendall(HTTP2)
+            answered = line.makefile("rb").read(4)
+        if answered[3:] != SETTINGS:
+            raise YoroError(
+                f"What listens at {address!r} is no Ray: it answers {answered!r}. Give the address of a head node; its "
+                "port is 6379 unless it was started with another."
+            )
     except (OSError, OverflowError) as error:
         raise YoroError(
             f"No Ray answers at {address!r}: {one_line(error)}. Is it the address of a head node?"
