@@ -62,7 +62,8 @@ def test_a_ray_that_lacks_it_is_not_started(monkeypatch):
     [
         ("Version mismatch: the cluster was started with Ray 2.40.0", "has other versions"),
         ("RPC error: InvalidAuthToken: Authentication token is missing", "RAY_AUTH_TOKEN_PATH"),
-        ("Failed to connect to GCS", "Is it the address of a head node"),
+        ("Failed to connect to Ray cluster at 10.0.0.7:6379", "RAY_AUTH_MODE=token"),
+        ("Malformed address", "Is it the address of a head node"),
     ],
 )
 def test_why_a_ray_cannot_be_used_is_said_with_what_to_do(told, said):

@@ -165,10 +165,10 @@ def _refused(address: str, told: str) -> str:
     """Why a Ray could not be connected to, and what to do."""
     if "ersion mismatch" in told:
         return f"The Ray at {address!r} has other versions than this machine, and needs the same: {told[:400]}"
-    if "AuthenticationError" in told or "nauthenticated" in told or "InvalidAuthToken" in told:
+    if any(word in told for word in ("ailed to connect to", "AuthenticationError", "InvalidAuthToken")):
         return (
-            f"The Ray at {address!r} takes only those who know its token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN "
-            "or RAY_AUTH_TOKEN_PATH, as on its head node."
+            f"The Ray at {address!r} answers, but does not let this machine in. If it asks for a token, as recent "
+            "versions do, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, as on its head node."
         )
     return f"No Ray answers at {address!r}: {told[:300]}. Is it the address of a head node?"
 
