@@ -10,6 +10,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, nullcontext, suppress
@@ -35,6 +36,7 @@ LEFT_OUT = ("start_api_server", "start_monitor")  # methods of Ray's Node that t
 LAST_WORDS = 300  # characters of what Ray said
 HTTP2, SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", b"\4"  # how clients begin, and servers answer
 PATIENCE = 10.0  # seconds for the machine at an address to answer
+LOOK = 5.0  # seconds between two looks whether the head is there
 READ_SHARE = 0.25  # of a core for a task that reads or merges; the rest is the source's, so that neither waits for ever
 
 
@@ -84,7 +86,7 @@ def ray_session(settings: ClusterSettings, source: str = "", tell: Tell = silenc
     try:
         with nullcontext() if from_here else chdir(empty), _hushed():
             _start(settings, place if settings.ray == LOCAL else None)
-        with _spoken(settings):
+        with _spoken(settings), nullcontext() if settings.ray == LOCAL else _watched(str(settings.ray), tell):
             yield _room(settings)
     finally:
         ray.shutdown()
@@ -110,6 +112,32 @@ def _spoken(settings: ClusterSettings) -> Iterator[None]:
             f"Ray {where} did not finish the run: {type(cause).__name__}: {told} Finished blocks are kept: see what "
             "happened to its machines, then run the same command with --resume."
         ) from error
+
+
+@contextmanager
+def _watched(address: str, tell: Tell) -> Iterator[None]:
+    """Say it when the head no longer answers: Ray then ends this process after a minute, without a word."""
+    import ray
+
+    head = address if "://" in address else str(ray.get_runtime_context().gcs_address)
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(LOOK):
+            try:
+                _knock(head)
+            except YoroError:
+                tell(
+                    f"The head of the Ray at {head!r} no longer answers. If it does not come back within a minute, Ray "
+                    "ends this run. Finished blocks are kept: start a head, and run the same command with --resume."
+                )
+                return
+
+    threading.Thread(target=look, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def _own_folder() -> Path:
