@@ -146,7 +146,6 @@ class _Cursor:
         self._batches: Iterator[tuple[int, Any]] = iter(())
 
     def row(self, number: int) -> Mapping[str, Any]:
-        """The columns of one row."""
         with self._lock:
             if not self._rows or not 0 <= number - self._first < AHEAD:
                 self._batches, self._rows = read_batches(self._place, IMAGE, IMAGE_ROWS, start=number), []

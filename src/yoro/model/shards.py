@@ -34,7 +34,6 @@ class Shard:
     facts: Json = field(default_factory=dict)  # what else its maker wants to be known of it
 
     def to_bytes(self) -> bytes:
-        """The file's content."""
         more: Json = {"origin": origin_table(self.origin), "parts": list(self.parts), "facts": self.facts}
         prompt = {f"prompt.{name}": array for name, array in self.origin.prompt_arrays.items()}
         return self.gathered.to_bytes(more, prompt)
