@@ -167,7 +167,9 @@ class FitOptions(FitSettings, PresetFlags):
 class MovedOptions:
     """Where the backbone of a saved model is."""
 
-    source: Annotated[str | None, Option("Where the backbone is, if it moved, is a callable, or an endpoint.", metavar="S")] = None
+    source: Annotated[
+        str | None, Option("Where the backbone is, if it moved, is a callable, or an endpoint.", metavar="S")
+    ] = None
     device: Annotated[str, SHARED["device"]] = PipelineSettings.device
     budget: Annotated[int | None, SHARED["budget"]] = PipelineSettings.budget
 
