@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from yoro.data.examples import Dataset, Example, class_name, listed
+from yoro.data.examples import Example, class_name, listed
 from yoro.data.file_trees import on_disk
 from yoro.data.find import find
 from yoro.data.folders import folder_of_several
@@ -56,11 +56,9 @@ class Rows:
         return self.count
 
     def take(self, rows: range) -> Rows:
-        """Consecutive rows of these."""
         return replace(self, count=len(rows), between=rows)
 
     def stream(self) -> ResponseStream:
-        """One traversal, with labels."""
         whole, marks, rows = open_responses(self.data, labelled=True), self.marks, self.between
         found: Iterable[ResponseBatch] = whole
         if marks is not None:
@@ -239,7 +237,9 @@ def _by_mark(data: object, known: Collection[str] = ()) -> tuple[dict[str, Part]
     """The parts of data by mark, and what there is to say of them."""
     if not is_response_data(data):
         found = find(data, known=known)
-        return dict(by_role(found)), [*found.notes, *_unmarked(found)]
+        odd = sum(example.split is None for example in found) if found.splits else 0
+        unmarked = [f"{counted(odd, 'image')} without a split, used for training."] if odd else []
+        return dict(by_role(found)), [*found.notes, *unmarked]
     opened = open_response_file(data)
     if opened is None:
         count = len(data[0]) if isinstance(data, tuple) else 0
@@ -255,12 +255,6 @@ def _by_mark(data: object, known: Collection[str] = ()) -> tuple[dict[str, Part]
         for role, mine in marks.items()
     }
     return {role: part if len(part) else [] for role, part in rows.items()}, []
-
-
-def _unmarked(found: Dataset) -> list[str]:
-    """Where some images are marked and some are not, which are which."""
-    odd = sum(example.split is None for example in found) if found.splits else 0
-    return [f"{counted(odd, 'image')} without a split, used for training."] if odd else []
 
 
 def _serving(role: str, data: object, known: Collection[str]) -> tuple[Part, list[str]]:

@@ -95,7 +95,6 @@ class Clip:
         return moved + about
 
     def batch(self, batch: ResponseBatch, layout: Layout | None) -> ResponseBatch:
-        """A batch with its responses clipped."""
         known = layout or Layout.of(batch.responses.shape[1])
         return replace(batch, responses=self(batch.responses, known))
 
