@@ -22,6 +22,11 @@ def read_bounded(path: Path, most: int) -> bytes:
     raise ValueError(f"it has {size:,} bytes; at most {most:,} are read")
 
 
+def fault(error: ValueError) -> str:
+    """What `read_bounded` found, said of the file: one that is not there is not damaged."""
+    return f"{'cannot be used' if isinstance(error.__cause__, OSError) else 'is damaged'}: {error}."
+
+
 def read_json(path: Path, most: int) -> object:
     """The value in a JSON file of at most `most` bytes; a ValueError says what is wrong with it."""
     content = read_bounded(path, most)
@@ -37,8 +42,7 @@ def read_table(path: Path, kind: str, form: int, most: int) -> dict[str, object]
     try:
         table = read_json(path, most)
     except ValueError as error:
-        wrong = "cannot be used" if isinstance(error.__cause__, OSError) else "is damaged"
-        raise StoreError(f"'{name}' {wrong}: {error}.") from None
+        raise StoreError(f"'{name}' {fault(error)}") from None
     if not isinstance(table, dict) or table.get("kind") != kind:
         raise StoreError(f"'{name}' is not a {kind} file.")
     if table.get("format") != form:
