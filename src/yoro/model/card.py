@@ -6,6 +6,7 @@ import html
 from collections.abc import Mapping
 from typing import cast
 
+FAST = "fast"  # of an entry of the history: what was chosen for speed, and on what evidence
 NOISE = "noise"  # the fact of a shard: a table of its parts to epsilon, delta and clip
 CARD = """\
 # A YORO classifier
@@ -90,6 +91,7 @@ def _facts(config: dict[str, object], source: dict[str, object]) -> list[str]:
             f"the zero-shot head has weight {config['alpha']:.3g}."
         )
     for event in cast("list[dict[str, object]]", config["history"]):
+        rows += [f"- {_cell(str(event[FAST]))}"] if FAST in event else []
         facts = event.get("facts")
         rows += [f"- {told}" for told in (noise_told(facts) if isinstance(facts, dict) else [])]
     if config["delta"]:
