@@ -23,7 +23,7 @@ from scipy.special import ndtr, ndtri
 from accuracy import read, tasks
 from timing import print_machine, print_table
 from yoro.data.responses import ResponseBatch
-from yoro.discriminant.calibration import log_probabilities
+from yoro.discriminant.calibration import log_probabilities, margins
 from yoro.discriminant.readings import Layout
 from yoro.mappings.batches import row_digests
 from yoro.model.gathered import Gathered
@@ -32,7 +32,7 @@ from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import FitSettings, SolveSettings
 from yoro.model.solve import solve
 from yoro.trust.active_learning import features_of, spread_doubt
-from yoro.trust.learning_curve import Judged, forecast, terms
+from yoro.trust.learning_curve import forecast, terms
 
 CLASSES = (5, 10, 10, 20, 1000)  # of a draw, at most
 LEFT = 10  # images a class to test on, at least
@@ -73,7 +73,7 @@ class Case:
     images: int
     times: int
     classes: int
-    judged: Judged
+    margins: np.ndarray  # of the right class to the best other, by leave-one-out
     truth: float
 
 
@@ -90,23 +90,23 @@ def cases(data: Data, images: int, draws: int) -> Iterator[Case]:
             found = model.left_out() if judged is None else None
             if found is not None:
                 logs = log_probabilities(found.scored.scores, model.choice.temperature)
-                judged = Judged.of(logs, found.scored.truth)
+                judged = -margins(logs, found.scored.truth)[0]
             if judged is not None:
                 yield Case(data.name, images, t, len(own), judged, data.accuracy(model, rest))
 
 
 def judge(found: list[Case]) -> list[str]:
     """Mean absolute error, mean error and coverage of forecasts, in percent."""
-    points = [forecast(case.images, case.judged, case.classes, [case.times])[0] for case in found]
+    points = [forecast(case.images, case.margins, case.classes, [case.times])[0] for case in found]
     errors = np.array([point.accuracy - case.truth for point, case in zip(points, found, strict=True)])
-    naive = np.array([case.judged.accuracy - case.truth for case in found])
+    naive = np.array([float((case.margins > 0).mean()) - case.truth for case in found])
     held = [point.low <= case.truth <= point.high for point, case in zip(points, found, strict=True)]
     figures = (np.abs(errors).mean(), errors.mean(), np.abs(naive).mean(), np.mean(held))
     return [str(len(found)), *(f"{100 * figure:.1f}" for figure in figures)]
 
 
 def columns(case: Case) -> np.ndarray:
-    return terms(case.judged, case.classes, case.images, case.times)
+    return terms(case.margins, case.classes, case.images, case.times)
 
 
 def constants(found: list[Case]) -> np.ndarray:

@@ -21,7 +21,7 @@ from pyarrow import parquet
 from cluster_cost import Prices, Shape, cost_of
 from images import write_photos
 from timing import print_machine, print_table
-from yoro.cluster.actors import Gathering, Opening
+from yoro.cluster.actors import GatherWork, Opening
 from yoro.cluster.block_decoding import Decoding
 from yoro.cluster.blocks import of_parts
 from yoro.cluster.engine import add_up
@@ -116,7 +116,7 @@ class Bench:
         solve = SolveSettings()
         blocks = of_parts(RowFiles((str(self.file),)).parts(block)[: images // block], {})
         opening = Opening(self.settings, 1, 32, self.pipeline.describe())
-        work = Gathering(self.pipeline.origin(), self.pipeline.layout, solve.reservoir, solve.seed, True)
+        work = GatherWork(self.pipeline.origin(), self.pipeline.layout, solve.reservoir, solve.seed, True)
         decoding = Decoding(dict(self.pipeline.geometry.config()))
         crew = Crew(actors, 1, opening, work, Storage(str(self.folder / name)), decoding)
         began, moments = time.perf_counter(), []

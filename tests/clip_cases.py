@@ -42,11 +42,12 @@ def start(method, both, count=12, *, epochs=8, rate=1.0, banks=None, settings=No
     from yoro.research.baselines.published import Granularity
 
     texts, twin = both
-    train = LabelledImages(photo_examples(count), CLASSES, clip_geometry(clip_prompt(method, twin), twin))
+    numbers = settings or {"granularity": Granularity(levels=1, crops=2)}
+    prompt = clip_prompt(method, twin, None, numbers.get("configuration"))
+    train = LabelledImages(photo_examples(count), CLASSES, clip_geometry(prompt, twin))
     recipe = clip_recipe(method, epochs=epochs)
     rates = {"learning_rate": rate, "head_learning_rate": rate if method == "autovp" else recipe.head_learning_rate}
     recipe = replace(recipe, **{"batch_size": 16, "augmentation": None, **rates, **changes})
-    numbers = settings or {"granularity": Granularity(levels=1, crops=2)}
     chosen = ClipSettings(method, BANKS.get(method, ()) if banks is None else banks, **numbers)
     training, notes = clip_training(chosen, texts, twin, train, recipe)
     return training, train, notes

@@ -108,6 +108,10 @@ class Hostile:
         if fate == "words":
             numbers[3] = "3"
         told = {"data": [{"embedding": one} for one in (numbers, *others)]}
+        if fate == "reversed":
+            told = {"data": [{"index": i} | one for i, one in enumerate(told["data"])][::-1]}
+        if fate == "one more":
+            told["data"] += told["data"][:1]
         if fate == "missing":
             told = {"data": []}
         text = json.dumps(told).encode()

@@ -9,6 +9,7 @@ import threading
 from types import SimpleNamespace
 
 import numpy as np
+import onnxruntime
 import pytest
 from PIL import Image
 
@@ -16,6 +17,8 @@ import yoro
 from command_line import run
 from photos import write_folder
 from services import running
+from yoro.data.decoding import decode
+from yoro.data.geometry import Geometry
 from yoro.errors import InputError
 from yoro.model.question import Question
 from yoro.reports.gallery import Gallery
@@ -37,6 +40,7 @@ QUESTIONS: dict[str, dict[str, object]] = {
     "all at once": {"top": 3, "threshold": SURE, "unknown": STRANGE, "coverage": 0.8},
 }
 SERVICE, STUDIO = {"top", "threshold", "unknown", "coverage", "together"}, {"top", "unknown"}  # what they offer
+GRAPH = {"top"}  # of the exported file, which gives the probabilities of all classes
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +146,20 @@ def by_studio(work, question):
             yield label, best, shares, one["typicality"] if asked else None, None
 
 
+def by_graph(work, question):
+    """What ONNX Runtime makes of the exported file and its metadata."""
+    path = work.classifier.export(work.folder / "m.onnx", force=True)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    told = session.get_modelmeta().custom_metadata_map
+    classes, form = json.loads(told["yoro.classes"]), json.loads(told["yoro.input"])
+    geometry = Geometry(form["side"], fit=form["fit"], interpolation=form["interpolation"])
+    images = np.stack([decode(file, geometry) for file in work.files])
+    labels, probabilities = session.run(["label", "probabilities"], {form["tensor"]: images})
+    for label, row in zip(labels, probabilities, strict=True):
+        best = np.argsort(-row, kind="stable")[: question.get("top", 1)]
+        yield classes[label], [classes[i] for i in best[1:]], row[best].tolist(), None, None
+
+
 def same(found, expected):
     found = list(found)
     assert len(found) == len(expected)
@@ -163,6 +181,8 @@ def test_the_same_answer_at_every_door(work, service, asked):
         same(by_service(work, question, service), expected)
     if set(question) <= STUDIO:
         same(by_studio(work, question), expected)
+    if set(question) <= GRAPH:
+        same(by_graph(work, question), expected)
 
 
 def test_the_table_asks_what_makes_a_difference(work):

@@ -5,6 +5,7 @@ YoroError
 │   ├── WidthError                       responses of another width
 │   ├── NonFiniteError                   NaN or infinity among the responses
 │   ├── ImageError                       a file that cannot be read as an image
+│   ├── UnreachableError                 storage that does not answer; what it holds may be sound
 │   └── DatasetError                     a dataset of the bench is missing, partial, or another than expected
 ├── StatisticsError (ValueError)         removal of what was never added, or of more than there is
 ├── SelectionError (ValueError)          the input of a shrinkage rule is missing
@@ -53,6 +54,19 @@ def counted(number: float, noun: str) -> str:
     return f"{number:,.0f} {noun}{ending}"
 
 
+def percent_text(share: float, places: int = 1, unit: str = "%") -> str:
+    """A share of one in per cent, never rounded to all or to nothing if it is neither.
+
+    >>> percent_text(0.9996), percent_text(1.0), percent_text(0.0004), percent_text(0.5, 0)
+    ('99.9%', '100.0%', '0.1%', '50%')
+    """
+    step = 10.0**-places
+    shown = round(100 * share, places)
+    if 0 < share < 1:
+        shown = min(max(shown, step), 100 - step)
+    return f"{shown:.{places}f}{unit}"
+
+
 class YoroError(Exception):
     """Base of every error raised on purpose."""
 
@@ -71,6 +85,10 @@ class NonFiniteError(InputError):
 
 class ImageError(InputError):
     """A file that cannot be read as an image."""
+
+
+class UnreachableError(InputError):
+    """Storage that does not answer; what it holds may be sound, so nothing of it is left out."""
 
 
 class DatasetError(InputError):

@@ -35,6 +35,11 @@ RESPONSE_WIDTH = 16_384  # coordinates of one reading of a response; the scatter
 ENSEMBLE_WIDTH = 65_536  # coordinates of all readings of a response together
 RESPONSE_SIZE = 1e60  # of a number in a response: its fourth power, in products of sums, must stay within float64
 
+BATCH = 65_536  # images of a batch: 10 GB of pixels at a side of 224
+PROCESSES = 1_024  # that decode images or share a port, and threads of a network
+EPOCHS = 100_000  # of a refinement
+SERVICE_NUMBER = 1_000_000  # of a service's option: images, megabytes, connections or seconds
+CLUSTER_ACTORS = 100_000
 CLUSTER_BLOCK = 1_000_000  # images of a block that one process reads at once
 PARQUET_GROUP_BYTES = 4 * GB  # of a group of rows in a Parquet file, as it says
 SHARD_SIDECAR_BYTES = 1 * MB  # of the label, text or JSON beside an image in a WebDataset shard

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import inspect
+import math
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from numbers import Integral
-from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
+from typing import TypeVar, get_type_hints
 
 from yoro.errors import InputError
 
+LAST_PORT = 65_535
+
 Function = TypeVar("Function", bound=Callable[..., object])
+T = TypeVar("T")
+KEY = "option"  # in the metadata of a field
 
 
 @dataclass(frozen=True)
 class Option:
-    """What there is to say of an option; its name, type and default are those of the field that this annotates."""
+    """What there is to say of an option; its name, type and default are those of a field."""
 
     help: str  # one line, as the command line shows it
     details: str = ""  # further sentences, for the documentation
@@ -24,6 +29,18 @@ class Option:
     expert: bool = False
     flags: tuple[str, ...] = ()  # on the command line, where they differ from the name of the field
     python_only: bool = False  # the command line lacks it, or has its own spelling of it
+
+    def field(self, default: T) -> T:
+        """A field of a settings class that is this option."""
+        return field(default=default, metadata={KEY: self})
+
+
+def option(
+    default: T, help: str, details: str = "", *, metavar: str | None = None, expert: bool = False,
+    flags: tuple[str, ...] = (), python_only: bool = False,
+) -> T:  # fmt: skip
+    """A field of a settings class that is an option: its default, and what there is to say of it (see `Option`)."""
+    return Option(help, details, metavar, expert, flags, python_only).field(default)
 
 
 @dataclass(frozen=True)
@@ -53,21 +70,26 @@ class Declared:
             raise InputError(f"The option {self.name} is {value!r}; expected {expected}.")
 
 
+def check_range(option: str, value: float | None, least: float, most: float | None = None) -> None:
+    """Raise if an option's number is out of range, or is none; None is always fine."""
+    if value is not None and not least <= value <= (math.inf if most is None else most):
+        expected = f"{least:,} or more" if most is None else f"{least:,} to {most:,}"
+        raise InputError(f"The option {option} is {value:,}; expected {expected}.")
+
+
 def declared(settings: type, made: object | None = None, group: str = "", *, groups: bool = True) -> list[Declared]:
     """The options of a settings class, with those of groups within it; defaults are those of an instance.
 
     Settings modules do without postponed annotations, which are slow to read at run time.
     """
     made = settings() if made is None else made
-    hints, found = get_type_hints(settings, include_extras=True), list[Declared]()
-    for field in fields(settings):
-        hint, default = hints[field.name], getattr(made, field.name)
-        if groups and isinstance(hint, type) and is_dataclass(hint):
-            found += declared(hint, default, field.name)
-        kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        option = next((note for note in notes if isinstance(note, Option)), None)
-        if option is not None:
-            found.append(Declared(field.name, kind, default, option, group))
+    hints, found = get_type_hints(settings), list[Declared]()
+    for one in fields(settings):
+        kind, default = hints[one.name], getattr(made, one.name)
+        if groups and isinstance(kind, type) and is_dataclass(kind):
+            found += declared(kind, default, one.name)
+        if KEY in one.metadata:
+            found.append(Declared(one.name, kind, default, one.metadata[KEY], group))
     return found
 
 

@@ -56,6 +56,15 @@ def test_the_worst_label_is_found_with_a_model_and_without(work):
     assert "is now `yoro issues DATA --model M.yoro`" in said.stderr
 
 
+def test_the_page_says_that_images_outside_the_model_are_judged_by_it_as_it_is(work):
+    write_folder(work / "others", 2, seed=9, names=("cat", "rocket"))
+    run("issues", "photos", "--model", "m.yoro", "--html", "ours.html", cwd=work)
+    run("issues", "others", "--model", "m.yoro", "--html", "others.html", cwd=work)
+    told = "4 images not in the model: judged by the model as it is."
+    assert told in (work / "others.html").read_text()
+    assert "not in the model" not in (work / "ours.html").read_text()
+
+
 def test_a_reviewed_list_moves_the_files_and_mends_the_model_and_both_can_be_undone(work):
     said = run("issues", "photos", "--model", "m.yoro", "--fix", cwd=work).stderr
     assert "yoro issues --fix issues.csv" in said

@@ -63,6 +63,7 @@ def test_no_default_of_a_setting_is_typed_again_in_the_command_line():
         for node in ast.walk(ast.parse(file.read_text())):
             given = [*node.defaults, *node.kw_defaults] if isinstance(node, ast.arguments) else []
             given += [node.value] if isinstance(node, ast.AnnAssign) else []
+            given += [one.args[0] for one in given if isinstance(one, ast.Call) and one.args]  # of `option`
             assert not {value.value for value in given if isinstance(value, ast.Constant)} & shared, file
 
 

@@ -66,7 +66,7 @@ def test_every_step_names_the_next_and_two_parties_know_at_the_start_what_they_s
     assert "Compare the fingerprints" in run("parties", "show", "s", cwd=work).stdout
     said = [run("parties", "mask", "s", f"{n}.npz", "--key", f"{n}.key", cwd=work).stderr for n in NAMES[:2]]
     assert "Next, when south has masked too: yoro parties confirm s --key north.key" in said[0]
-    assert "Next, now: yoro parties confirm s --key south.key" in said[1]
+    assert "Next: yoro parties confirm s --key south.key" in said[1]
     said = [run("parties", "confirm", "s", "--key", f"{n}.key", cwd=work).stderr for n in NAMES[:2]]
     assert "Next, when south has confirmed too: yoro parties sum s --out TOTAL.stats" in said[0]
     said = run("parties", "sum", "s", "--out", "t.stats", cwd=work).stderr
@@ -84,6 +84,12 @@ def test_a_slow_party_is_not_dropped_without_a_word(work):
     assert "--without west" in refused.stderr
     said = run("parties", "confirm", "s", "--key", "north.key", "--without", "west", cwd=work).stderr
     assert "Without west, who sent no message." in said
+    shown = run("parties", "show", "s", cwd=work).stdout.splitlines()
+    assert next(line for line in shown if line.startswith("west")).endswith("  left out")
+    for verb, more in (("mask", ["west.npz"]), ("confirm", ["--without", "west"])):
+        late = invoke("parties", verb, "s", *more, "--key", "west.key", cwd=work)
+        assert "The others confirmed without west" in late.stderr
+        assert "Found" not in late.stderr  # nothing is read
 
 
 def test_fingerprints_are_the_same_for_all_who_look(work):

@@ -45,6 +45,8 @@ def test_closed_and_full_streams_are_errors_of_ours(place, redirect):
     assert b"Traceback" not in done.stderr
     if "2>&-" not in redirect:
         assert done.stderr.startswith(b"yoro: "), done.stderr
+    if "full" in redirect:
+        assert done.stderr == b"yoro: No space is left on the device; the output is incomplete.\n"
 
 
 def test_a_terminal_of_ascii_gets_escapes(place):

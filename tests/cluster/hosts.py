@@ -22,11 +22,17 @@ NETWORK = "10.77.0"
 PORT = 6379
 STORE = 100_000_000  # bytes of each node's object store
 BUCKET = "yoro"
+ATTEMPTS = 5
 FIXED = (  # ports of a node's agents: it waits 15 s for those that are not fixed, and a busy machine takes longer
     "--metrics-export-port=7001", "--dashboard-agent-grpc-port=7002", "--dashboard-agent-listen-port=7003",
     "--runtime-env-agent-port=7004",
 )  # fmt: skip
-TOKEN = {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
+INSIDE = """
+mkdir -p /tmp/ray && mount --bind "$1/tmp" /tmp/ray || exit  # where Ray keeps its sockets
+mount --bind "$1" /mnt && mount -t tmpfs none "$(dirname "$1")" && mkdir "$1" && mount --move /mnt "$1" || exit
+cd "$1" && shift && exec "$@"
+"""  # the folders of other hosts cannot be seen
+TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 STORAGE = ("moto[s3]", "flask", "flask-cors", "s3fs")  # not in our environment, where they would make Ray start slowly
 
 
@@ -65,8 +71,7 @@ class Host:
 
     def start(self, *words: object, log: str = "log") -> subprocess.Popen[str]:
         """A process of this host, in a group of its own; what it says goes to a file of the host's folder."""
-        inside = 'mkdir -p /tmp/ray && mount --bind "$1" /tmp/ray && shift && exec "$@"'  # where Ray keeps its sockets
-        shell = ["unshare", "--mount", "sh", "-c", inside, "sh", self.folder / "tmp"]
+        shell = ["unshare", "--mount", "sh", "-c", INSIDE, "sh", self.folder]
         command = ["ip", "netns", "exec", self.name, *shell, *words]
         own = {
             "HOME": str(self.folder / "home"), "PYTHONPATH": str(self.packages),
@@ -85,19 +90,32 @@ class Host:
         return (self.folder / log).read_text()
 
     def ray(self, *words: object) -> None:
-        """Start a Ray node and wait until it is part of the cluster."""
-        begun = self.start(
-            Path(sys.executable).with_name("ray"), "start", *words, f"--node-ip-address={self.address}", "--num-cpus=1",
-            f"--object-store-memory={STORE}", "--disable-usage-stats", "--include-dashboard=false", *FIXED, log="ray",
-        )  # fmt: skip
-        assert begun.wait() == 0, self.said("ray")
+        """Start a Ray node and wait until it is part of the cluster; one that was not within Ray's 30 s tries again."""
+        for _ in range(ATTEMPTS):
+            begun = self.start(
+                Path(sys.executable).with_name("ray"), "start", *words, f"--node-ip-address={self.address}",
+                "--num-cpus=1", f"--object-store-memory={STORE}", "--disable-usage-stats", *FIXED, log="ray",
+            )  # fmt: skip
+            if begun.wait() == 0:
+                return
+            self.kill()
+        raise AssertionError(self.said("ray"))
+
+    def processes(self, beginning: str = "") -> list[int]:
+        """The processes of this host whose command line begins so."""
+        listed = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True)
+        found = []
+        for number in listed.stdout.split():
+            with suppress(OSError):
+                if Path(f"/proc/{number}/cmdline").read_text(errors="replace").startswith(beginning):
+                    found.append(int(number))
+        return found
 
     def kill(self) -> None:
         """Kill everything that runs on this host."""
-        listed = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True)
-        for number in listed.stdout.split():
+        for number in self.processes():
             with suppress(ProcessLookupError):
-                os.kill(int(number), signal.SIGKILL)
+                os.kill(number, signal.SIGKILL)
         for process in self.running:
             process.wait()
 
@@ -106,10 +124,12 @@ class Host:
         mark, number = self.name.rsplit("-", 1)
         ip("-n", f"{mark}-switch", "link", "set", f"p{number}", state)
 
-    def slow(self, delay: str, rate: str) -> None:
-        """Make the line slow, such as 20ms and 10mbit."""
-        words = f"tc qdisc add dev eth0 root netem delay {delay} rate {rate}".split()
-        ip("netns", "exec", self.name, *words)
+    def slow(self, rate: str) -> None:
+        """Make the line slow in both directions, such as 10mbit; what waits for it waits up to 0.4 s, then is lost."""
+        mark, number = self.name.rsplit("-", 1)
+        for place, device in ((self.name, "eth0"), (f"{mark}-switch", f"p{number}")):
+            limit = f"tc qdisc add dev {device} root tbf rate {rate} burst 32kbit latency 400ms"
+            subprocess.run(["ip", "netns", "exec", place, *limit.split()], check=True)
 
 
 @contextmanager

@@ -177,12 +177,16 @@ def test_predictions_in_parquet_are_those_of_one_machine(ray, work, alone):
     from pyarrow import parquet
 
     yoro.fit("photos", **QUICK).save("m.yoro")
-    words = ["predict", "m.yoro", "photos", "--source", SOURCE, "--top", 2, "--unknown", 0.05]
-    words += ["--threshold", 0.9, "--coverage", 0.8, "--calibrate", "photos"]
-    run(*words, "--out", "p.json")
-    run(*words, "--out", "p", "--ray", "--ray-block", 48)
-    one = json.loads(Path("p.json").read_text())
-    assert parquet.read_table("p").to_pylist() == one
+    words = ["predict", "m.yoro", "photos", "--source", SOURCE, "--unknown", 0.05]
+    asked = (
+        ["--prior", "uniform", "--top", 3],
+        ["--top", 2, "--threshold", 0.9, "--coverage", 0.8, "--calibrate", "photos"],
+    )
+    for more in asked:
+        run(*words, *more, "--out", "p.json", "--force")
+        run(*words, *more, "--out", "p", "--ray", "--ray-block", 48, "--force")
+        one = json.loads(Path("p.json").read_text())
+        assert parquet.read_table("p").to_pylist() == one
     join_tables(sorted(Path("p").iterdir()), Path("p.parquet"))
     assert parquet.read_table("p.parquet").to_pylist() == one
     done = run(*words, "--out", "p", "--ray", code=2)

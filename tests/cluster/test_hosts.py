@@ -1,14 +1,17 @@
 """Ray on several hosts: namespaces with their own addresses and folders, data and shards on an S3 server.
 
-Marked long. As many images as the environment variable YORO_HOST_IMAGES says go through the cut, the kill and the
-slow line; the default is small.
+Marked long. As many images as the environment variable YORO_HOST_IMAGES says go through every run; the default is
+small. With `-s` each run tells its seconds.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import sys
-from collections.abc import Callable
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,17 +23,19 @@ from cluster.hosts import BUCKET, PORT, Host, network, serve_s3
 from cluster.models import assert_same
 from photos import write_folder
 from row_files import photos_of, write_parquet, write_tar
+from yoro.model.model import Model
 from yoro.model.store import read_model
 
 IMAGES = int(os.environ.get("YORO_HOST_IMAGES", "240"))
 SETTINGS = ("--read", "features", "--batch-size", "8", "--ray-block", "24")
 pytestmark = pytest.mark.long
-WATCH = """
+LOOKS = "yoro/shards"
+WATCH = f"""
 import time
 import s3fs
 while True:
     s3 = s3fs.S3FileSystem(use_listings_cache=False)
-    print(len([name for name in s3.find("yoro/shards")]), flush=True)
+    print(len(s3.find("{LOOKS}")), flush=True)
     time.sleep(0.2)
 """
 
@@ -75,68 +80,116 @@ def begin(all_hosts: list[Host], data: Path) -> tuple[Host, list[Host], Host]:
     """The head, the other nodes, and the host that serves S3, all running."""
     head, *others, s3 = all_hosts
     serve_s3(s3, *sorted(data.iterdir()))
-    head.ray("--head", f"--port={PORT}")
+    head.ray("--head", f"--port={PORT}", "--include-dashboard=false")
     for other in others:
         other.ray(f"--address={head.address}:{PORT}")
     return head, others, s3
 
 
-def shards(s3: Host) -> Callable[[], int]:
-    """How many shards lie in the storage."""
-    s3.start(sys.executable, "-c", WATCH, log="watch")
-    wait_until(lambda: bool(s3.said("watch").strip()))
-    return lambda: int(s3.said("watch").split()[-1])
+class Run:
+    """A command on a host, and how far it is by the shards in the storage."""
+
+    def __init__(self, what: str, host: Host, s3: Host, words: list[object]) -> None:
+        self.what, self._host, self._s3 = what, host, s3
+        (host.folder / "run").write_text("")
+        (s3.folder / "watch").write_text("")
+        if not any(LOOKS in str(process.args) and process.poll() is None for process in s3.running):
+            s3.start(sys.executable, "-c", WATCH, log="watch")
+        self._began = time.monotonic()
+        self.process = host.start(*words, log="run")
+
+    @property
+    def said(self) -> str:
+        return self._host.said("run")
+
+    def reach(self, count: int) -> None:
+        """Wait until so many shards lie in the storage."""
+        (self._s3.folder / "watch").write_text("")
+        wait_until(lambda: int((self._s3.said("watch").split() or ["0"])[-1]) >= count, self.process)
+
+    def end(self, alone: Model | None = None) -> None:
+        """Wait until it has succeeded, and its model is that of one machine."""
+        assert self.process.wait() == 0, self.said
+        print(f"{self.what}: {time.monotonic() - self._began:.0f} s")
+        if alone is not None:
+            assert_same(read_model(self._host.folder / "m.yoro"), alone)
 
 
 def test_two_hosts_make_the_model_of_one_from_every_kind_of_data(tmp_path, packages, data, alone):
-    with network(tmp_path, 2, packages) as all_hosts:
-        head, _, _ = begin(all_hosts, data)
-        for kind in (f"s3://{BUCKET}/photos", f"s3://{BUCKET}/photos.parquet", f"wds:s3://{BUCKET}/part-*.tar"):
-            assert head.start(*fit(head, kind, "--force"), log="fit").wait() == 0, head.said("fit")
-            assert_same(read_model(head.folder / "m.yoro"), alone)
-        words = [
-            "predict",
-            "m.yoro",
-            f"s3://{BUCKET}/photos",
-            "--out",
-            "answers.parquet",
-            "--ray",
-            f"{head.address}:{PORT}",
-        ]
-        assert head.start(sys.executable, "-m", "yoro", *words, log="predict").wait() == 0, head.said("predict")
-        from pyarrow import parquet
+    from pyarrow import parquet
 
+    with network(tmp_path, 2, packages) as all_hosts:
+        head, _, s3 = begin(all_hosts, data)
+        for what in ("photos", "photos.parquet", "part-*.tar"):
+            place = f"{'wds:' if what.endswith('tar') else ''}s3://{BUCKET}/{what}"
+            Run(f"two hosts, {what}", head, s3, fit(head, place, "--force")).end(alone)
+        words: list[object] = [
+            sys.executable, "-m", "yoro", "predict", "m.yoro", f"s3://{BUCKET}/photos", "--out", "answers.parquet",
+            "--ray", f"{head.address}:{PORT}", "--ray-storage", f"s3://{BUCKET}/answers",
+        ]  # fmt: skip
+        Run("two hosts, predict", head, s3, words).end()
         answers = parquet.read_table(head.folder / "answers.parquet").to_pydict()
         assert len(answers["label"]) == sum(1 for _ in (data / "photos").glob("*/*.jpg"))
+        shutil.copytree(data / "photos", head.folder / "mine")
+        here_alone = [*words[: words.index("--ray-storage")], "--force", "--ray-block", "24"]
+        for asked, said in (
+            (fit(head, "mine", "--force"), "must see the data under the same path"),
+            (here_alone, "Name a place that all can write to"),
+        ):
+            run = Run("", head, s3, asked)
+            assert run.process.wait() == 1
+            assert said in run.said
 
 
 def test_a_node_that_is_cut_off_and_one_that_dies_change_nothing(tmp_path, packages, data, alone):
     with network(tmp_path, 4, packages) as all_hosts:
         head, (first, second, _), s3 = begin(all_hosts, data)
-        head.slow("20ms", "20mbit")
-        done = shards(s3)
-        running = head.start(*fit(head, f"s3://{BUCKET}/photos"), log="fit")
-        wait_until(lambda: done() >= 1, running)
+        Run("four hosts", head, s3, fit(head, f"s3://{BUCKET}/photos")).end(alone)
+        head.slow("20mbit")
+        run = Run("slow driver, one node cut off, one killed", head, s3, fit(head, f"s3://{BUCKET}/photos", "--force"))
+        run.reach(1)
         first.cable("down")
         second.kill()
-        wait_until(lambda: done() >= 3, running)
+        run.reach(3)
         first.cable("up")
-        assert running.wait() == 0, head.said("fit")
-        assert_same(read_model(head.folder / "m.yoro"), alone)
+        run.end(alone)
+
+
+def test_storage_away_a_worker_killed_and_a_node_asleep_cost_no_image(tmp_path, packages, data, alone):
+    with network(tmp_path, 2, packages) as all_hosts:
+        head, (other,), s3 = begin(all_hosts, data)
+        run = Run("S3 away for 15 s", head, s3, fit(head, f"s3://{BUCKET}/photos"))
+        run.reach(1)
+        s3.cable("down")
+        time.sleep(15)
+        s3.cable("up")
+        run.end(alone)
+        run = Run("a node's workers killed in their blocks", head, s3, fit(head, f"s3://{BUCKET}/photos", "--force"))
+        run.reach(1)
+        for process in other.processes("ray::"):
+            os.kill(process, signal.SIGKILL)
+        run.end(alone)
+        run = Run("a node asleep for 20 s", head, s3, fit(head, f"s3://{BUCKET}/photos", "--force"))
+        run.reach(1)
+        sleeping = other.processes()
+        for number, wait in ((signal.SIGSTOP, 20), (signal.SIGCONT, 0)):
+            for process in sleeping:
+                with suppress(ProcessLookupError):
+                    os.kill(process, number)
+            time.sleep(wait)
+        run.end(alone)
 
 
 def test_a_head_that_dies_is_replaced_and_the_run_resumed(tmp_path, packages, data, alone):
     with network(tmp_path, 3, packages) as all_hosts:
         head, (second, _), s3 = begin(all_hosts, data)
-        done = shards(s3)
-        running = head.start(*fit(head, f"s3://{BUCKET}/photos"), log="fit")
-        wait_until(lambda: done() >= 2, running)
+        run = Run("until the head died", head, s3, fit(head, f"s3://{BUCKET}/photos"))
+        run.reach(2)
         head.kill()
         assert not (head.folder / "m.yoro").exists()
         second.kill()
         (head.folder / ".m.yoro.part").rename(second.folder / ".m.yoro.part")  # what the user has of the run
-        second.ray("--head", f"--port={PORT}")
-        again = second.start(*fit(second, f"s3://{BUCKET}/photos", "--resume"), log="fit")
-        assert again.wait() == 0, second.said("fit")
-        assert "already finished" in second.said("fit")
-        assert_same(read_model(second.folder / "m.yoro"), alone)
+        second.ray("--head", f"--port={PORT}", "--include-dashboard=false")
+        again = Run("the rest, on a new head", second, s3, fit(second, f"s3://{BUCKET}/photos", "--resume"))
+        again.end(alone)
+        assert "already finished" in again.said

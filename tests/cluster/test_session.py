@@ -46,6 +46,47 @@ def test_a_new_ray_still_has_what_is_replaced_to_keep_it_to_itself():
     assert isinstance(ray_constants.ENABLE_RAY_CLUSTER, bool)
 
 
+def test_a_ray_that_lacks_it_is_not_started(monkeypatch):
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    from ray._private import node
+
+    monkeypatch.delattr(node.Node, "start_monitor")
+    with pytest.raises(YoroError, match=r"Ray \d.* has no Node\.start_monitor, .*--ray auto"), session._by_itself():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("Version mismatch: the cluster was started with Ray 2.40.0", "has other versions"),
+        ("RPC error: InvalidAuthToken: Authentication token is missing", "RAY_AUTH_TOKEN_PATH"),
+        ("Failed to connect to GCS", "Is it the address of a head node"),
+    ],
+)
+def test_why_a_ray_cannot_be_used_is_said_with_what_to_do(told, said):
+    assert said in session._refused("10.0.0.7:6379", told)
+
+
+def test_what_ray_could_not_do_ends_in_an_error_of_ours(ray):
+    from ray.exceptions import NodeDiedError
+
+    with (
+        pytest.raises(YoroError, match=r"NodeDiedError: .*the same command with --resume"),
+        session.ray_session(ClusterSettings(ray="local")),
+    ):
+        raise NodeDiedError("the machine is gone")
+
+    @ray.remote
+    def imports() -> None:
+        import no_such_package  # noqa: F401
+
+    with (
+        pytest.raises(YoroError, match=r"lacks what this one has: .*no_such_package"),
+        session.ray_session(ClusterSettings(ray="local")),
+    ):
+        ray.get(imports.remote())
+
+
 def test_more_actors_than_there_is_room_for_are_refused_before_ray_starts(monkeypatch):
     pytest.importorskip("ray", reason="the extra ray is not installed")
     monkeypatch.setattr(session, "_start", None)  # is not reached

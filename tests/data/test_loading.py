@@ -21,9 +21,9 @@ from yoro.data.decoding import decode, digest
 from yoro.data.examples import Example
 from yoro.data.find import find
 from yoro.data.geometry import Geometry
-from yoro.data.loading import Batch, OnePass, default_workers, load
+from yoro.data.loading import Batch, default_workers, load
 from yoro.data.processes import DecodingProcess
-from yoro.errors import InputError, OnePassError, YoroError
+from yoro.errors import InputError, YoroError
 
 from .conftest import save
 
@@ -298,13 +298,6 @@ def test_requests_and_answers_larger_than_a_pipe_do_not_block(tmp_path: Path) ->
 
 def test_default_workers_is_the_number_of_usable_cores() -> None:
     assert 1 <= default_workers() <= 16
-
-
-def test_a_second_pass_over_the_training_data_is_an_error(many: list[Example]) -> None:
-    batches = OnePass(load(many, GEOMETRY, batch_size=8, workers=0))
-    assert sum(len(batch.indices) for batch in batches) == 23
-    with pytest.raises(OnePassError, match="only once"):
-        iter(batches)
 
 
 def test_decode_and_load_agree_on_a_real_photo(photos: Path) -> None:

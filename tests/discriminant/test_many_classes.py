@@ -121,6 +121,22 @@ def test_groups_are_sampled_whole():
     np.testing.assert_allclose(few.scores(0.2).scores, same, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("most", [30, 59, 60, 100])
+def test_a_sample_that_is_drawn_before_anything_is_computed_is_the_same(most):
+    responses, labels = draw(6, 10, 5)
+    groups = np.array([f"g{i // 3}" if i < 30 else "" for i in range(60)])
+    statistics = ResponseStatistics()
+    statistics.update(responses, labels)
+    evidence = make_evidence(statistics, members_of(responses, labels, groups))
+    whole = LeaveOneOut(statistics, evidence.spectrum, evidence.members)
+    few = LeaveOneOut(statistics, evidence.spectrum, evidence.members, most=most)
+    wanted = whole.sampled(most)
+    np.testing.assert_array_equal(few.rows, wanted.rows)
+    np.testing.assert_array_equal(few.truth, wanted.truth)
+    assert (few.possible, len(few)) == (whole.possible, len(wanted))
+    np.testing.assert_allclose(few.scores(0.2).scores, wanted.scores(0.2).scores, rtol=1e-9, atol=1e-9)
+
+
 def test_log_sums_in_blocks_are_those_of_the_whole():
     scores = np.random.default_rng(0).normal(size=(301, 900)) * 30
     scores[:, 7] = -np.inf

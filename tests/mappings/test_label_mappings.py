@@ -31,38 +31,46 @@ def gathered(responses, labels, **options) -> CoOccurrence:
     return table
 
 
-def by_the_letter(mass: np.ndarray) -> list[int]:
-    """The rule as it is written: take the largest, strike out its row and column, and again."""
-    left, result = mass.copy(), [-1] * mass.shape[1]
-    for _ in range(mass.shape[1]):
+def by_the_letter(mass: np.ndarray, each: int = 1) -> list[list[int]]:
+    """The rule as it is written: take the largest, strike out its row, its column once that is full, and again."""
+    left, result = mass.copy(), [[] for _ in range(mass.shape[1])]
+    for _ in range(mass.shape[1] * each):
         source, target = np.unravel_index(left.argmax(), left.shape)
-        result[target] = int(source)
+        result[target].append(int(source))
         left[source, :] = -1
-        left[:, target] = -1
+        if len(result[target]) == each:
+            left[:, target] = -1
     return result
 
 
 def test_largest_count_takes_its_source_first():
     mass = np.array([[5.0, 9.0], [4.0, 8.0], [0.0, 7.0]])
-    assert greedy_sources(mass).tolist() == [1, 0]  # target 0 wanted source 0, which target 1 has taken
+    assert greedy_sources(mass).tolist() == [[1], [0]]  # target 0 wanted source 0, which target 1 has taken
 
 
 def test_ties_go_to_the_smaller_source_then_to_the_smaller_target():
-    assert greedy_sources(np.array([[0.0, 3.0, 3.0], [3.0, 3.0, 0.0], [0.0, 0.0, 1.0]])).tolist() == [1, 0, 2]
-    assert greedy_sources(np.array([[2.0, 2.0], [2.0, 2.0]])).tolist() == [0, 1]
+    assert greedy_sources(np.array([[0.0, 3.0, 3.0], [3.0, 3.0, 0.0], [0.0, 0.0, 1.0]])).tolist() == [[1], [0], [2]]
+    assert greedy_sources(np.array([[2.0, 2.0], [2.0, 2.0]])).tolist() == [[0], [1]]
 
 
 def test_targets_without_counts_get_the_lowest_free_sources():
     mass = np.zeros((6, 4))
     mass[1, 2] = 3.0
-    assert greedy_sources(mass).tolist() == [0, 2, 1, 3]
+    assert greedy_sources(mass).tolist() == [[0], [2], [1], [3]]
 
 
 @settings(deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(0, 4), st.integers(1, 4))
-def test_greedy_is_the_rule_by_the_letter(seed, classes, more, largest):
-    mass = np.random.default_rng(seed).integers(0, largest + 1, (classes + more, classes)).astype(float)
-    assert greedy_sources(mass).tolist() == by_the_letter(mass)
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(0, 4), st.integers(1, 4), st.integers(1, 3))
+def test_greedy_is_the_rule_by_the_letter(seed, classes, more, largest, each):
+    mass = np.random.default_rng(seed).integers(0, largest + 1, (classes * each + more, classes)).astype(float)
+    assert greedy_sources(mass, each).tolist() == by_the_letter(mass, each)
+
+
+def test_several_sources_answer_by_their_mean():
+    table = gathered([[0, 0, 0, 1], [0, 2, 0, 0], [1, 0, 0, 0]], ["b", "b", "a"])
+    assert frequency_mapping(table, 2)([[10.0, 20.0, 30.0, 40.0]]).tolist() == [[20.0, 30.0]]
+    with pytest.raises(InputError, match="2 classes cannot each have 3 of 4"):
+        frequency_mapping(table, 3)
 
 
 def test_frequency_mapping_gathers_responses_without_bias():

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import math
+from dataclasses import fields
+
 import pytest
 
 import yoro
 from yoro.errors import InputError
+from yoro.http.settings import ServeSettings
 from yoro.model.settings import USUAL, FitSettings, Loading, PipelineSettings, SolveSettings
+from yoro.refining.settings import RefineSettings
 from yoro.text.settings import SentenceSettings
 
 
@@ -32,8 +37,13 @@ def test_options_find_their_group():
         ({"batch_size": 0}, "batch_size is 0"),
         ({"workers": -1}, "workers is -1"),
         ({"shots": -1}, "expected 0 or more"),
-        ({"refine": -1}, "expected 0 or more"),
-        ({"sentences": 0}, "expected at least 1"),
+        ({"refine": -1}, "expected 0 to 100,000"),
+        ({"sentences": 0}, "expected 1 to 1,000,000"),
+        ({"batch_size": 10**18}, "expected 1 to 65,536"),
+        ({"workers": 10**18}, "expected 0 to 1,024"),
+        ({"ray_actors": 10**18}, "expected 1 to 100,000"),
+        ({"ray_threads": 10**18}, "expected 1 to 1,024"),
+        ({"refine": 10**18}, "expected 0 to 100,000"),
         ({"views": "2"}, "expected a whole number"),
         ({"resume": 1}, "expected True or False"),
         ({"preset": "best possible"}, "choose one of default, fast, best"),
@@ -43,6 +53,25 @@ def test_wrong_options_are_refused_before_any_data_are_looked_at(options, messag
     with pytest.raises(InputError) as refused:
         yoro.fit("no such folder", **options)
     assert message in str(refused.value)
+
+
+HUGE = 10**18
+
+
+@pytest.mark.parametrize(
+    "name", [field.name for field in fields(ServeSettings) if field.name not in ("host", "feedback")]
+)
+def test_every_number_of_a_service_has_a_bound(name):
+    for value in (HUGE, -1, math.nan):
+        with pytest.raises(InputError, match=name.replace("_", ".")):
+            ServeSettings(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["epochs", "beta", "canvas", "learning_rate", "batch_size", "warm_up"])
+def test_every_number_of_a_refinement_has_a_bound(name):
+    for value in (HUGE, -1, math.nan):
+        with pytest.raises(InputError, match=name):
+            RefineSettings(**{name: value})
 
 
 def test_the_paper_chooses_by_validation():

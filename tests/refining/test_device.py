@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -156,6 +157,49 @@ def test_an_epoch_on_a_device_copies_nothing_to_the_host_at_each_step(monkeypatc
     copies.clear()
     trained(160, on_device=True)
     assert 0 < len(copies) == few
+
+
+@pytest.mark.parametrize("kind", ["mapping", "learned", "autovp"])
+@pytest.mark.parametrize("views", [Augmentation(), Shifts(), None], ids=["crops", "shifts", "whole"])
+def test_an_epoch_runs_where_no_host_can_read_and_fetches_a_loss_and_the_statistics(kind, views, monkeypatch):
+    """torch's meta device has shapes but no values: a copy to the host, or a tensor left on the host, is an error."""
+    import torch
+
+    from yoro.prompts.prompt import make_prompt
+    from yoro.prompts.trainable import TrainablePrompt
+    from yoro.refining.heads import DeviceStatistics, LinearHead, MappingHead
+    from yoro.refining.images import LabelledImages
+    from yoro.refining.loop import PromptTraining
+    from yoro.refining.mapping_updates import Momentum
+    from yoro.refining.recipe import Recipe
+    from yoro.research.baselines.autovp import FullMapping, ResizedPadding
+
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        float(torch.zeros((), device="meta"))
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # knows no such device
+    source, fetched = SmallSource(), []
+    statistics = ResponseStatistics()
+    statistics.update(*responses_of(source, small_prompt(), digit_examples(0, 96)))
+    monkeypatch.setattr("yoro.refining.loop._check_loss", lambda total: fetched.append(total.device.type) or 0.0)
+    monkeypatch.setattr(DeviceStatistics, "gathered", lambda _: fetched.append("statistics") or statistics)
+    source.network.to("meta")
+    source.device = torch.device("meta")
+    prompt = TrainablePrompt(small_prompt(), "meta")
+    head = LinearHead(source.width, CLASSES, device="meta")
+    if kind == "mapping":
+        head = MappingHead(
+            solve_mapping(statistics, 0.1), Momentum(), collect=partial(DeviceStatistics, CLASSES),
+            solve=lambda seen: solve_mapping(seen.gathered(), 0.1), device="meta",
+        )  # fmt: skip
+    if kind == "autovp":
+        frame = make_prompt("padding", source.side, mean=source.mean, std=source.std, image_side=20)
+        prompt, head = ResizedPadding(frame, 1.0, "meta"), FullMapping(source.width, CLASSES, device="meta")
+    recipe = Recipe(epochs=1, batch_size=16, augmentation=views, head_clip=0.001 if kind == "autovp" else None)
+    training = PromptTraining(prompt, source, head, recipe)
+    side = 20 if kind == "autovp" else source.side
+    images = training._ready(LabelledImages(digit_examples(0, 96), CLASSES, Geometry(side, reduced=False)))
+    training._epoch(1, images, False)
+    assert fetched == ["meta"] + ["statistics"] * (kind == "mapping") + ["meta"]  # the first loss, and the last
 
 
 @pytest.mark.parametrize("learned", [False, True])

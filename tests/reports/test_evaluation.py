@@ -20,7 +20,7 @@ from yoro.data.thumbnails import thumbnail
 from yoro.discriminant.selection import Choice
 from yoro.errors import InputError
 from yoro.model.metrics import Evaluation, Tally
-from yoro.reports.evaluation import MOST_MISTAKES, Answered, fit_report, report_html, shrinkage_curve
+from yoro.reports.evaluation import MOST_MISTAKES, PhotoAnswer, fit_report, report_html, shrinkage_curve
 from yoro.reports.page import text
 from yoro.reports.svg import element
 
@@ -77,9 +77,9 @@ def evaluation(names: list[str], n: int = 600, seed: int = 0, empty: tuple[int, 
     return tally.result()
 
 
-def mistakes(count: int, truth: str = "cat", answer: str = "dog", file: str = "cat/{}.jpg") -> list[Answered]:
+def mistakes(count: int, truth: str = "cat", answer: str = "dog", file: str = "cat/{}.jpg") -> list[PhotoAnswer]:
     small = thumbnail(np.full((20, 30, 3), 90, dtype=np.uint8))
-    return [Answered(file.format(i), truth, answer, i / max(count, 1), small) for i in range(count)]
+    return [PhotoAnswer(file.format(i), truth, answer, i / max(count, 1), small) for i in range(count)]
 
 
 def page(names: list[str], choice: Choice | None = None, wrong=(), facts=None, **options) -> str:
@@ -181,6 +181,20 @@ def test_class_without_images_comes_last_and_has_no_figures():
     assert rows[-1][1:] == ("0", '<td class="number">&ndash;</td>' * 3)
 
 
+def test_the_f1_that_are_shown_are_those_whose_mean_is_told():
+    """A class that was answered but is true of no example counts, one of which nothing is seen does not."""
+    tally = Tally(("seen", "answered", "neither"))
+    tally.update(np.log(np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]])), ["seen", "seen"])
+    found = tally.result()
+    assert [one.used for one in found.per_class] == [True, True, False]
+    assert found.macro_f1 == pytest.approx((2 / 3 + 0) / 2)
+    rows = re.findall(
+        r"<bdi>(\w+)</bdi></th><td class=\"number\">\d+</td>(.*?)</tr>",
+        report_html("pets", found, None, (), {}, basis=""),
+    )
+    assert {name: cells.count("&ndash;") for name, cells in rows} == {"seen": 0, "answered": 1, "neither": 3}
+
+
 def test_worst_class_comes_first():
     tally = Tally(("a", "b", "c"))
     tally.update(np.log(np.array([[0.8, 0.1, 0.1]] * 5 + [[0.1, 0.1, 0.8]])), ["a", "a", "a", "b", "b", "c"])
@@ -222,9 +236,9 @@ def test_most_certain_mistakes_are_shown_first():
 
 def test_thumbnails_must_be_small_pictures():
     with pytest.raises(InputError, match="neither a JPEG nor a PNG"):
-        page(["cat", "dog"], None, [Answered("a.svg", "cat", "dog", 0.5, b"<svg onload='x'>")])
+        page(["cat", "dog"], None, [PhotoAnswer("a.svg", "cat", "dog", 0.5, b"<svg onload='x'>")])
     with pytest.raises(InputError, match="100,003 bytes"):
-        page(["cat", "dog"], None, [Answered("a.jpg", "cat", "dog", 0.5, b"\xff\xd8\xff" + bytes(100_000))])
+        page(["cat", "dog"], None, [PhotoAnswer("a.jpg", "cat", "dog", 0.5, b"\xff\xd8\xff" + bytes(100_000))])
 
 
 @pytest.mark.parametrize(
@@ -386,8 +400,8 @@ def test_cells_of_the_matrix_open_their_photos_and_nothing_else_does():
     names = ["1", "2", "10"]
     measured = evaluation(names, n=300)
     small = thumbnail(np.full((20, 30, 3), 90, dtype=np.uint8))
-    seen = [Answered(f"{i}.jpg", "2", "10", 0.9, small) for i in range(9)]
-    seen += [Answered("right.jpg", "1", "1", 0.4, small), Answered("elsewhere.jpg", "gone", "1", 0.4, small)]
+    seen = [PhotoAnswer(f"{i}.jpg", "2", "10", 0.9, small) for i in range(9)]
+    seen += [PhotoAnswer("right.jpg", "1", "1", 0.4, small), PhotoAnswer("elsewhere.jpg", "gone", "1", 0.4, small)]
     html = report_html("t", measured, None, seen, {}, basis="b")
     assert_self_contained(html)
     parsed = Page(html)
@@ -438,7 +452,7 @@ def test_thresholds_tell_what_is_refused_and_how_much_of_the_rest_is_right():
 def test_axe_finds_no_fault_and_a_click_on_a_cell_shows_its_photos(tmp_path, classes):
     names = [f"class {i}" for i in range(classes)]
     measured, small = evaluation(names, n=20 * classes), thumbnail(np.full((20, 30, 3), 90, dtype=np.uint8))
-    seen = [Answered(f"{pair.truth}.jpg", pair.truth, pair.answer, 0.9, small) for pair in measured.mistakes[:30]]
+    seen = [PhotoAnswer(f"{pair.truth}.jpg", pair.truth, pair.answer, 0.9, small) for pair in measured.mistakes[:30]]
     (tmp_path / "report.html").write_text(report_html("t", measured, None, seen, {}, basis="b"))
     with browser() as page:
         for dark in (False, True):

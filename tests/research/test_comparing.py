@@ -321,7 +321,7 @@ def test_test_data_of_another_width_or_class_are_refused(digits):
     found = read_responses((responses, labels), test=(responses, np.full(100, "x")))
     with pytest.raises(InputError, match="Class 'x' has no training example"):
         compare_methods(found)
-    with pytest.raises(InputError, match="seeds is 0"):
+    with pytest.raises(InputError, match="seeds is 0; expected 1 to 1,000"):
         compare_methods(read_responses((responses, labels)), seeds=0)
 
 

@@ -10,10 +10,10 @@ import yoro
 from child import wait_until
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import PipelineSettings
-from yoro.studio import background_learner
+from yoro.studio import background_learner, solving
 from yoro.studio.background_learner import Learner
 from yoro.studio.incoming_photos import add_data
-from yoro.studio.solving import SolveTask, hold_ready
+from yoro.studio.solving import SolveTask
 from yoro.studio.workspace import Workspace
 
 
@@ -41,7 +41,6 @@ class Watched:
 @pytest.fixture
 def watched(tmp_path, monkeypatch):
     monkeypatch.setattr(background_learner, "BRIEF", 0.0)  # as with many photos
-    monkeypatch.setattr(background_learner, "hold_ready", lambda _: None)  # in time for no step
     watched = Watched(tmp_path / "work")
     watched.learner.start()
     yield watched
@@ -54,8 +53,7 @@ def answers_of(learned, photos):
     return yoro.Classifier(learned.classifier.model, pipeline=learned.classifier.pipeline).predict_proba(photos)
 
 
-def test_few_photos_change_what_was_solved_until_it_settles(watched, photos, monkeypatch):
-    monkeypatch.setattr(background_learner, "hold_ready", hold_ready)
+def test_few_photos_change_what_was_solved_until_it_settles(watched, photos):
     add_data(watched.work, photos, watched.learner.pipeline.geometry)
     watched.settle()
     whole = watched.learner.learned
@@ -69,7 +67,8 @@ def test_few_photos_change_what_was_solved_until_it_settles(watched, photos, mon
     assert abs(answers_of(first, tried) - answers_of(last, tried)).max() < 0.2  # by a choice made for more photos
 
 
-def test_a_step_is_answered_at_once_and_settles_to_what_a_fit_gives(watched, photos):
+def test_a_step_is_answered_at_once_and_settles_to_what_a_fit_gives(watched, photos, monkeypatch):
+    monkeypatch.setattr(solving, "MOST_HELD", 0)  # too many to be held
     add_data(watched.work, photos, watched.learner.pipeline.geometry)
     watched.settle()
     whole = watched.learner.learned

@@ -51,8 +51,8 @@ def server():
 
 
 def test_answers_become_sentences(server):
-    bank = ask_sentences(["shiba_inu"], url=server, model="m", key="secret", task="pet", each=7)
-    assert bank == {"shiba_inu": ["It has a wrinkled face and a curled tail.", "Its coat is fawn or black and short."]}
+    sentences = ask_sentences("shiba_inu", url=server, model="m", key="secret", task="pet", each=7)
+    assert sentences == ["It has a wrinkled face and a curled tail.", "Its coat is fawn or black and short."]
     (asked,) = _Oracle.asked
     assert asked["path"] == "/v1/chat/completions"
     assert asked["key"] == "Bearer secret"
@@ -63,13 +63,13 @@ def test_answers_become_sentences(server):
 def test_a_failure_says_what_came(server):
     _Oracle.fails_on = "pug"
     with pytest.raises(SourceError, match="answered 503 Service Unavailable: too busy"):
-        ask_sentences(["pug"], url=server, model="m")
+        ask_sentences("pug", url=server, model="m")
     with pytest.raises(SourceError, match="OpenAI's chat API"):
-        ask_sentences(["nonsense"], url=server, model="m")
+        ask_sentences("nonsense", url=server, model="m")
     with pytest.raises(InputError, match="not the address"):
-        ask_sentences(["pug"], url="localhost:80", model="m")
+        ask_sentences("pug", url="localhost:80", model="m")
     with pytest.raises(SourceError, match="cannot be reached"):
-        ask_sentences(["pug"], url="http://127.0.0.1:9/v1", model="m")
+        ask_sentences("pug", url="http://127.0.0.1:9/v1", model="m")
 
 
 def test_what_was_answered_before_a_failure_is_kept_and_not_asked_again(server, tmp_path):
@@ -99,5 +99,5 @@ def test_a_key_is_not_sent_on_to_another_host(server, code):
     with HTTPServer(("127.0.0.1", 0), Elsewhere) as http:
         threading.Thread(target=http.handle_request, daemon=True).start()
         with pytest.raises(SourceError, match="redirects to 'http://localhost"):
-            ask_sentences(["pug"], url=f"http://127.0.0.1:{http.server_port}/v1", model="m", key="secret")
+            ask_sentences("pug", url=f"http://127.0.0.1:{http.server_port}/v1", model="m", key="secret")
     assert _Oracle.asked == []

@@ -7,15 +7,16 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import yoro
+from yoro.discriminant.calibration import margins
 from yoro.model.metrics import wilson_interval
-from yoro.trust.learning_curve import QUANTILE, Judged, forecast, measured
+from yoro.trust.learning_curve import QUANTILE, forecast, measured
 
 MARGINS = arrays(np.float64, st.integers(1, 60), elements=st.floats(-1e6, 1e6))
 
 
 @given(MARGINS, st.floats(1, 1000), st.integers(2, 2000))
-def test_more_images_never_promise_less_and_bounds_hold_the_value(margins, images, classes):
-    points = forecast(images, Judged(margins), classes)
+def test_more_images_never_promise_less_and_bounds_hold_the_value(drawn, images, classes):
+    points = forecast(images, drawn, classes)
     values = [point.accuracy for point in points]
     assert values == sorted(values)
     assert all(0 <= point.low <= point.accuracy <= point.high <= 1 for point in points)
@@ -32,9 +33,7 @@ def test_a_measured_share_lies_within_wilsons_wider_interval(n, data):
 
 def test_margins_are_between_the_right_class_and_the_best_other():
     logs = np.log([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]])
-    judged = Judged.of(logs, np.array([0, 1]))
-    assert judged.margins == pytest.approx([np.log(5 / 3), np.log(1 / 3)])
-    assert judged.accuracy == 0.5
+    assert -margins(logs, np.array([0, 1]))[0] == pytest.approx([np.log(5 / 3), np.log(1 / 3)])
 
 
 @pytest.mark.long

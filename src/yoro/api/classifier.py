@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from yoro.api.plots import Plots
 from yoro.data.python_data import Data, Label, joined
-from yoro.data.thumbnails import thumbnail_of
+from yoro.data.thumbnails import thumbnails_by_path
 from yoro.discriminant.calibration import Prior
-from yoro.errors import InputError, SkippedWarning, counted
+from yoro.errors import InputError, SkippedWarning, counted, percent_text
 from yoro.files.atomic import write_file
 from yoro.files.result_view import ResultList, Table
 from yoro.files.rows import Row, data_frame
 from yoro.model.answers import ImageAnswer, left_out_evaluation
-from yoro.model.metrics import Evaluation, percent_text, wilson_interval
+from yoro.model.metrics import Evaluation, wilson_interval
 from yoro.model.model import Model
 from yoro.model.open_model import Change, OpenModel
 from yoro.model.pipeline import Pipeline
@@ -142,11 +142,9 @@ class Classifier(OpenModel):
         """
         names, shares = self._probabilities(data, prior, loading)
         best, classes = shares.argmax(axis=1), self.classes
-        rows: list[Row] = [
-            {"path": name, "label": classes[i], "probability": float(shares[row, i])}
-            for row, (name, i) in enumerate(zip(names, best, strict=True))
-        ]
-        return _predictions([classes[i] for i in best], rows)
+        answers, chances = [classes[i] for i in best], shares.max(axis=1).tolist()
+        told = zip(names, answers, chances, strict=True)
+        return _predictions(answers, [{"path": name, "label": label, "probability": p} for name, label, p in told])
 
     def predict_proba(self, data: Data, *, prior: Prior | None = None, loading: Loading = USUAL) -> NDArray[np.float64]:
         """Probabilities (n, classes); an image that cannot be read is an error, so that rows stay in step.
@@ -244,9 +242,8 @@ class Classifier(OpenModel):
         """
         asked = ExplanationRequest(near, fitted, occlusion)
         stream = ExplanationStream(self, data, asked, loading=replace(loading, strict=True))
-        found, pictures = list(stream), stream.pictures
-        picture = (lambda row: thumbnail_of(pictures.get(str(row["path"])))) if pictures else None
-        table = Table([one.row() for one in found], bars=("probability", "second_probability"), picture=picture)
+        found, bars = list(stream), ("probability", "second_probability")
+        table = Table([one.row() for one in found], bars=bars, picture=thumbnails_by_path(stream.pictures))
         return ResultList(found, counted(len(found), "explanation"), table)
 
     def explain_classes(self, *labels: Label) -> list[ClassReasons]:
@@ -330,7 +327,6 @@ class Classifier(OpenModel):
         return sorted(range(len(labels)), key=lambda i: int(labels[i])) if whole else list(range(len(labels)))
 
     def _ask(self, data: Data, question: Question, loading: Loading) -> Iterator[ImageAnswer]:
-        """One answer an image; one that cannot be read is an error."""
         answerer, answers = ask(self, data, question, loading=replace(loading, strict=True))
         for batch in answers:
             yield from answerer.each(batch, self.model.labels)
@@ -351,7 +347,6 @@ def _strongest(reasons: ClassReasons) -> Row:
 
 
 def _tell(outcome: Change | Evaluation) -> None:
-    """Log the notes, and warn about images that were left out."""
     for note in outcome.notes:
         LOG.warning(note)
     if outcome.skipped:
@@ -363,8 +358,7 @@ def warn_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     frame, level = inspect.currentframe(), 1
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "yoro":
         frame, level = frame.f_back, level + 1
+    many = len(skipped) > 1
+    told = f"{counted(len(skipped), 'image')} could not be read and {'were' if many else 'was'} left out"
     first = skipped[0][1].rstrip(".")
-    told = f"1 image could not be read and was left out: {first}."
-    if len(skipped) > 1:
-        told = f"{len(skipped):,} images could not be read and were left out, such as: {first}."
-    warnings.warn(told, SkippedWarning, stacklevel=level)
+    warnings.warn(f"{told}{', such as' if many else ''}: {first}.", SkippedWarning, stacklevel=level)

@@ -10,9 +10,8 @@ from PIL import Image
 
 from yoro.data.python_data import joined
 from yoro.environment import install
-from yoro.errors import InputError, StoreError
-from yoro.model.metrics import percent_text
-from yoro.reports.evaluation import Answered, measured_mistakes
+from yoro.errors import InputError, StoreError, percent_text
+from yoro.reports.evaluation import PhotoAnswer, measured_mistakes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,7 +103,7 @@ def _figure(width: float, height: float) -> Figure:
     return Drawing(figsize=(width, height), layout="constrained")
 
 
-def _show(axes: object, mistake: Answered) -> None:
+def _show(axes: object, mistake: PhotoAnswer) -> None:
     axes.imshow(np.asarray(Image.open(io.BytesIO(mistake.thumbnail))))  # type: ignore[attr-defined]
     words = f"{mistake.answer} ({percent_text(mistake.probability, 0)})\ntrue: {mistake.truth}"
     axes.set_title(words, fontsize=8)  # type: ignore[attr-defined]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from yoro.cli.arguments import Images, given, list_format, parse_names
 from yoro.cli.options import LABEL_FROM, JsonOptions, LoadingOptions, PipelineOptions, shown
-from yoro.cli.output import UsageError, duration, print_json, print_text, say, spoken_warnings, tell_skipped
+from yoro.cli.output import UsageError, duration, tell_skipped
 from yoro.errors import counted
 from yoro.model.settings import FitSettings, silence
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.trust.active_learning import NextToLabel
@@ -23,21 +23,18 @@ MOST_SHOWN = 10  # images to label next that are shown where no list is written
 
 
 @shown()
-@dataclass(frozen=True)
 class AdviceOptions:
     """Which unlabelled images to label next, and which backbones to try."""
 
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    more: Annotated[
-        str | None, Option("Unlabelled images: choose which to label next (active learning).", metavar="IMAGES")
-    ] = None
-    choose: Annotated[int | None, Option("With --more: how many to choose (default: 10).", metavar="N")] = None
-    out: Annotated[
-        Path | None, Option("With --more: write the choice to a .csv, .json or .jsonl file.", metavar="LIST")
-    ] = None
-    sources: Annotated[
-        str | None, Option("Other backbones to compare on a sample of the images.", flags=("--try",), metavar="S,S")
-    ] = None
+    label_from: str | None = LABEL_FROM.field(None)
+    more: str | None = option(
+        None, "Unlabelled images: choose which to label next (active learning).", metavar="IMAGES"
+    )
+    choose: int | None = option(None, "With --more: how many to choose (default: 10).", metavar="N")
+    out: Path | None = option(None, "With --more: write the choice to a .csv, .json or .jsonl file.", metavar="LIST")
+    sources: str | None = option(
+        None, "Other backbones to compare on a sample of the images.", flags=("--try",), metavar="S,S"
+    )
 
 
 def advise(
@@ -63,7 +60,7 @@ def advise(
     kind, quiet = list_format(wanted.out), output.quiet
     output.check(wanted.out)
     settings = FitSettings(pipeline=pipeline, loading=loading, progress=not quiet, tell=output.tell)
-    with spoken_warnings(quiet):
+    with output.spoken_warnings():
         outcome = run_fit(given(data, wanted.label_from), None, settings)
         advice, chosen = from_model(outcome.classifier.model), None
         others = parse_names(wanted.sources)
@@ -74,16 +71,12 @@ def advise(
         if wanted.more is not None:
             count = COUNT if wanted.choose is None else wanted.choose
             chosen = choose_next(outcome.classifier, wanted.more, count, loading=loading, progress=not quiet)
-    if output.as_json:
-        rows = [one.row() for one in chosen.candidates] if chosen else []
-        print_json(advice.to_json() | {"tried": [one.to_json() for one in tried], "next": rows})
-    else:
-        told = [*advice_lines(advice), *map(_tried_line, tried), *(_next_lines(chosen) if chosen else [])]
-        for line in told:
-            print_text(line)
-    if wanted.out is not None and chosen is not None:
-        write_rows((one.row() for one in chosen.candidates), kind, wanted.out)
-        say(f"{wanted.out}: {counted(len(chosen.candidates), 'image')} to label next.", quiet)
+    rows = [one.row() for one in chosen.candidates] if chosen else []
+    lines = [*advice_lines(advice), *map(_tried_line, tried), *(_next_lines(chosen) if chosen else [])]
+    output.show(advice.to_json() | {"tried": [one.to_json() for one in tried], "next": rows}, "\n".join(lines))
+    if wanted.out is not None:
+        write_rows(iter(rows), kind, wanted.out)
+        output.tell(f"{wanted.out}: {counted(len(rows), 'image')} to label next.")
     tell_skipped([*outcome.skipped, *(chosen.skipped if chosen else ())])
 
 
@@ -92,34 +85,27 @@ def advice_lines(advice: Advice) -> list[str]:
     from yoro.refining.settings import DEFAULT_BATCH, RefineSettings, prospects
 
     now, *more = advice.forecast
-    what = (
-        f"{counted(advice.images, 'image')} of {counted(advice.classes, 'class')}, {advice.each:g} in the median class"
-    )
+    what = f"{counted(advice.images, 'image')} of {counted(advice.classes, 'class')}"
     took = f"{duration(advice.seconds)} to read and fit"
     lines = [f"Expected on new images: {_shown(now)}."]
     lines += [f"  with {point.images:g} per class: {_shown(point)}." for point in more]
     if more:
-        lines.append(_worth(now, more[0]))
+        gain = 100 * (more[0].accuracy - now.accuracy)
+        doubt = ": more images alone will not help much" if gain < 1 else ""
+        lines.append(f"Twice as many images would gain about {gain:.1f} points{doubt}.")
     needy = [need for need in advice.needs if need.recall < 1][:MOST_NEEDY]
     if needy:
         lines.append("Classes that most need images:")
     for need in needy:
         taken = f", most often predicted as {need.mistaken_for}" if need.mistaken_for else ""
         lines.append(f"  {need.name}: {counted(need.images, 'image')}, {need.recall:.0%} correct{taken}.")
-    lines += [f"Leave-one-out accuracy: {_shown(advice.now)}.", f"  {what}; {took}."]
+    lines.append(f"Leave-one-out accuracy: {_shown(advice.now)}.")
+    lines.append(f"  {what}, {advice.each:g} in the median class; {took}.")
     lines += [f"  refitted with {point.images:.3g} per class: {_shown(point)}." for point in advice.curve]
     lines += _reading_lines(advice)
     few = prospects(advice.images, RefineSettings.epochs, DEFAULT_BATCH)
-    long = "Refinement: there are enough images for `yoro refine` to be worth a try."
-    lines += [f"Refinement: {sentence}" for sentence in few] or [long]
-    return [*lines, *advice.notes]
-
-
-def _worth(now: CurvePoint, twice: CurvePoint) -> str:
-    gain = 100 * (twice.accuracy - now.accuracy)
-    if gain < 1:
-        return f"Twice as many images would gain about {gain:.1f} points: more images alone will not help much."
-    return f"Twice as many images would gain about {gain:.1f} points."
+    enough = ["there are enough images for `yoro refine` to be worth a try."]
+    return [*lines, *(f"Refinement: {sentence}" for sentence in few or enough), *advice.notes]
 
 
 def _reading_lines(advice: Advice) -> list[str]:

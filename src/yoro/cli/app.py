@@ -5,6 +5,7 @@ The overview and the version are printed from here; `yoro.cli.parser` is importe
 
 from __future__ import annotations
 
+import errno
 import sys
 import textwrap
 
@@ -136,8 +137,15 @@ def main(arguments: list[str] | None = None) -> None:
         if debug or not (memory or isinstance(error, YoroError | OSError)):
             raise
         abandon_stdout()
-        folder = f"{error.filename} is a folder, not a file." if isinstance(error, IsADirectoryError) else ""
-        _fail("out of memory. A smaller --batch-size needs less." if memory else folder or one_line(error), 1)
+        said = one_line(error)
+        if memory:
+            said = "out of memory. A smaller --batch-size needs less."
+        elif isinstance(error, IsADirectoryError):
+            said = f"{error.filename} is a folder, not a file."
+        elif isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            where = f" for {error.filename}" if error.filename else ""
+            said = f"No space is left on the device{where}; the output is incomplete."
+        _fail(said, 1)
     if not words:
         sys.exit(2)
 

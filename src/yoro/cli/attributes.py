@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
-from yoro.cli.options import OPTIONS, WriteOptions, shown
+from yoro.cli.options import WriteOptions, shown, verb_group
 from yoro.cli.output import UsageError, print_text, say
 from yoro.errors import counted
 from yoro.model.settings import SolveSettings
-from yoro.option import Option
+from yoro.option import option
 from yoro.text.settings import EACH
 
-app = App(
-    "attributes", sort_key=100, group_parameters=OPTIONS, help="List, validate, sample or generate class descriptions."
-)
+app = verb_group("attributes")
 
 BankPath = Annotated[str, Parameter(name="BANK", help="A JSON file, a saved model, templates or names.")]
 BankOut = Annotated[Path, Parameter(metavar="FILE.json", help="Where to write the bank.")]
 
 
 @shown()
-@dataclass(frozen=True)
 class ClassOptions:
     """The classes to describe."""
 
-    data: Annotated[str | None, Option("Data whose classes are described.", metavar="DATA")] = None
-    classes: Annotated[Path | None, Option("File of class names, one per line.", metavar="FILE")] = None
+    data: str | None = option(None, "Data whose classes are described.", metavar="DATA")
+    classes: Path | None = option(None, "File of class names, one per line.", metavar="FILE")
 
     def names(self) -> list[str]:
         """The classes of the data and of the file, sorted."""
@@ -43,28 +39,25 @@ class ClassOptions:
 
 
 @shown()
-@dataclass(frozen=True)
 class DescriptionOptions(ClassOptions):
     """How many sentences each class gets."""
 
-    sentences: Annotated[int, Option("Sentences per class.")] = EACH
+    sentences: int = option(EACH, "Sentences per class.")
 
 
 @shown()
-@dataclass(frozen=True)
 class DrawOptions(DescriptionOptions):
     """The same, with a seed."""
 
-    seed: Annotated[int, Option("Random seed.")] = SolveSettings.seed
+    seed: int = option(SolveSettings.seed, "Random seed.")
 
 
 @shown()
-@dataclass(frozen=True)
 class AskOptions(DescriptionOptions):
     """What a language model is asked."""
 
-    task: Annotated[str, Option("What the classes are: flower, pet, texture ...")] = "object"
-    key_from: Annotated[str, Option("Environment variable with the API key.", metavar="VARIABLE")] = "OPENAI_API_KEY"
+    task: str = option("object", "What the classes are: flower, pet, texture ...")
+    key_from: str = option("OPENAI_API_KEY", "Environment variable with the API key.", metavar="VARIABLE")
 
 
 @app.command
@@ -119,8 +112,7 @@ def draw(
     given = bank if bank in BUILT_IN else _open(bank, wanted)
     made, notes = make_bank(wanted or list(given), given, each=options.sentences, seed=options.seed)
     _write(out, {name: list(items) for name, items in made.sentences.items()})
-    output.tell(*notes)
-    output.tell(f"{out}: {counted(len(made.classes), 'class')}, {counted(len(made.flat()[0]), 'sentence')}.")
+    output.tell(*notes, f"{out}: {counted(len(made.classes), 'class')}, {counted(len(made.flat()[0]), 'sentence')}.")
 
 
 @app.command
@@ -143,15 +135,11 @@ def ask(
     if not wanted:
         raise UsageError("Give the classes with --data or --classes.")
     bank: dict[str, list[str]] = read_sentences(out) if out.exists() and not output.force else {}
-
-    def keep(name: str, answers: list[str]) -> None:
-        bank[name] = answers
-        _write(out, bank)
-        output.tell(f"{name}: {len(answers)} sentences.")
-
-    rest = [name for name in wanted if name not in bank]
     key = os.environ.get(options.key_from)
-    ask_sentences(rest, url=url, model=model, key=key, task=options.task, each=options.sentences, done=keep)
+    for name in sorted(set(wanted) - bank.keys()):
+        bank[name] = ask_sentences(name, url=url, model=model, key=key, task=options.task, each=options.sentences)
+        _write(out, bank)
+        output.tell(f"{name}: {len(bank[name])} sentences.")
     output.tell(f"{out}: {counted(len(bank), 'class')}.")
 
 
@@ -162,8 +150,7 @@ def _open(bank: str, classes: list[str]) -> dict[str, list[str]]:
     if bank in BUILT_IN:
         if not classes:
             raise UsageError(f"{bank!r} needs the classes; give --data or --classes.")
-        made, _ = make_bank(classes, bank)
-        return {name: list(items) for name, items in made.sentences.items()}
+        return {name: list(items) for name, items in make_bank(classes, bank)[0].sentences.items()}
     path = Path(bank)
     return read_sentences(path / "bank.json" if path.is_dir() else path)
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from yoro.cli.arguments import parse_names
-from yoro.cli.options import OPTIONS, SHARED, JsonOption, JsonOptions, LoadingOptions, ReportOptions, shown
-from yoro.cli.output import passing, print_json, print_text, say, write_page
+from yoro.cli.options import SHARED, JsonOption, JsonOptions, LoadingOptions, ReportOptions, shown, verb_group
+from yoro.cli.output import passing, print_json, print_text, say
 from yoro.errors import InputError
 from yoro.model.settings import PipelineSettings
-from yoro.option import Option
+from yoro.option import Option, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -27,12 +26,7 @@ if TYPE_CHECKING:
     from yoro.research.bench.run_forecast import Measure
     from yoro.research.bench.speed_probe import Speed
 
-app = App(
-    "bench",
-    sort_key=101,
-    group_parameters=OPTIONS,
-    help="Run plans of datasets, backbones and methods; make their tables.",
-)
+app = verb_group("bench")
 
 RESULTS = Path("results")
 PlanPath = Annotated[Path, Parameter(name="PLAN.toml", help="A plan.")]
@@ -41,22 +35,20 @@ ROOTS = Option("Folder of datasets; repeatable (default: YORO_DATA, or data).", 
 
 
 @shown()
-@dataclass(frozen=True)
 class RootOption:
     """Where the datasets are."""
 
-    data: Annotated[tuple[str, ...], ROOTS] = ()
+    data: tuple[str, ...] = ROOTS.field(())
 
 
 @shown()
-@dataclass(frozen=True)
 class VariantOptions:
     """Which cells a plan has."""
 
-    variant: Annotated[
-        Literal["protocol", "published"], Option("One protocol for all methods, or each paper's own.", flags=("--as",))
-    ] = "protocol"
-    all_methods: Annotated[bool, Option("Also run methods that the paper has no number for.", flags=("--all",))] = False
+    variant: Literal["protocol", "published"] = option(
+        "protocol", "One protocol for all methods, or each paper's own.", flags=("--as",)
+    )
+    all_methods: bool = option(False, "Also run methods that the paper has no number for.", flags=("--all",))
 
     def read(self, file: Path, *parts: str | None) -> Plan:
         """The plan, or its parts by settings, datasets and methods; those named are there whatever their kind."""
@@ -67,17 +59,16 @@ class VariantOptions:
 
 
 @shown("strict")
-@dataclass(frozen=True)
 class RunOptions(LoadingOptions, RootOption, VariantOptions):
     """Which part of a plan is run, and how; an image that cannot be read fails its cells."""
 
-    settings: Annotated[str | None, Option("Only these settings of the plan.", metavar="A,B")] = None
-    datasets: Annotated[str | None, Option("Only these datasets.", metavar="A,B")] = None
-    methods: Annotated[str | None, Option("Only these methods.", metavar="A,B")] = None
-    shard: Annotated[str | None, Option("Only part I of N of the cells, for job I of N.", metavar="I/N")] = None
-    dry_run: Annotated[bool, Option("List what would run, with an estimate of the time.")] = False
-    device: Annotated[str, SHARED["device"]] = PipelineSettings.device
-    deterministic: Annotated[bool, Option("Train with deterministic operations only.")] = False
+    settings: str | None = option(None, "Only these settings of the plan.", metavar="A,B")
+    datasets: str | None = option(None, "Only these datasets.", metavar="A,B")
+    methods: str | None = option(None, "Only these methods.", metavar="A,B")
+    shard: str | None = option(None, "Only part I of N of the cells, for job I of N.", metavar="I/N")
+    dry_run: bool = option(False, "List what would run, with an estimate of the time.")
+    device: str = SHARED["device"].field(PipelineSettings.device)
+    deterministic: bool = option(False, "Train with deterministic operations only.")
     strict: bool = True
 
 
@@ -101,10 +92,7 @@ def run(
         from yoro.research.bench.run_forecast import forecast, forecast_lines, forecast_values
 
         listed = forecast(chosen, kept, roots, _measured(options.device, quiet))
-        if output.as_json:
-            print_json(forecast_values(listed))
-        else:
-            print_text("\n".join(forecast_lines(listed)))
+        output.show(forecast_values(listed), "\n".join(forecast_lines(listed)))
         return
     from yoro.model.partial_pass import WHOLE, DataShare
     from yoro.research.bench.runner import RunSettings, run_plan
@@ -118,12 +106,11 @@ def run(
         raise KeyboardInterrupt("Interrupted. Finished cells are kept; repeat the command to resume.") from None
     finally:
         passing("", quiet)
-    for sentence in kept.odd:
-        say(sentence, quiet)
+    output.tell(*kept.odd)
     if output.as_json:
         print_json(progress.to_json())
     where = "" if results == RESULTS else f" --results {results}"
-    say(f"{progress}. Show them with `yoro bench table {plan}{where}`.", quiet)
+    output.tell(f"{progress}. Show them with `yoro bench table {plan}{where}`.")
     if progress.failed:
         raise SystemExit(1)
 
@@ -183,7 +170,7 @@ def table(
     made = cells.read(plan)
     found, sentences = entries(made, Results(results))
     if output.html is not None:
-        write_page(output.html, bench_html(made, found, sentences), output.quiet)
+        output.write_page(output.html, bench_html(made, found, sentences))
     if output.as_json and out is None:
         print_json(long_rows(made, found))
     elif output.as_json or form == "csv":
@@ -216,10 +203,7 @@ def cost(
     device = find_device(on)
     speed = device_speed(device, {} if rates is None else read_rates(rates))
     parts = cost_parts([read_plan(plan, variant, fall_back=True) for plan in plans], speed)
-    if output.as_json:
-        print_json([asdict(part) for part in parts])
-    else:
-        print_text("\n".join(cost_lines(parts, device, price)))
+    output.show([asdict(part) for part in parts], "\n".join(cost_lines(parts, device, price)))
 
 
 @app.command
@@ -238,11 +222,9 @@ def measure(
     found, missing = measure_sources(cells.values(), device)
     write_file(out, rates_json(found, device))
     for name, speed in found.items():
-        print_text(
-            f"{name}: {1 / speed.forward:,.0f} images per second forward, {1 / (speed.training or 1):,.0f} trained"
-        )
-    for name, why in missing.items():
-        output.tell(f"{name} was not measured: {why}")
+        trained = f"{1 / (speed.training or 1):,.0f} trained"
+        print_text(f"{name}: {1 / speed.forward:,.0f} images per second forward, {trained}")
+    output.tell(*(f"{name} was not measured: {why}" for name, why in missing.items()))
     output.tell(f"{out}: the rates of {len(found)} of {len(cells)} backbones.")
 
 
@@ -271,12 +253,7 @@ def datasets(
         return
     chosen = [find_bench_dataset(name) for name in names] if names else None
     items = all_status(data_roots(list(roots.data)), chosen)
-    if output.as_json:
-        print_json(status_values(items))
-        return
-    print_text(status_table(items))
-    for paragraph in status_advice(items):
-        print_text(f"\n{paragraph}")
+    output.show(status_values(items), "\n\n".join([status_table(items), *status_advice(items)]))
 
 
 def _each_said(sentences: Iterable[str], output: JsonOption) -> list[str]:
@@ -295,6 +272,5 @@ def _counts(entries: Sequence[PlanEntry]) -> list[str]:
     if not absent:
         return []
     failed = sum(entry.error is not None for entry in absent)
-    return [
-        f"{len(absent):,} of {len(entries):,} runs have no result: {failed:,} failed, {len(absent) - failed:,} missing."
-    ]
+    told = f"{failed:,} failed, {len(absent) - failed:,} missing"
+    return [f"{len(absent):,} of {len(entries):,} runs have no result: {told}."]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +10,9 @@ from cyclopts import Parameter
 
 from yoro.cli.arguments import Elsewhere, Images, LabelFrom, ModelPath, given
 from yoro.cli.options import DRY_RUN, LABEL_FROM, JsonOptions, MovedOptions, ReadingOptions, WriteOptions, shown
-from yoro.cli.output import UsageError, change_model, name_skipped, print_json, print_text, say
+from yoro.cli.output import UsageError, change_model, name_skipped, print_text, say
 from yoro.errors import InputError
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.model.model import Model
@@ -21,29 +20,27 @@ if TYPE_CHECKING:
 
 
 @shown()
-@dataclass(frozen=True)
 class ForgetOutput(JsonOptions):
     """What is forgotten besides labelled images, and what is said."""
 
-    unlabelled: Annotated[str | None, Option("Unlabelled images to forget.", metavar="DATA")] = None
-    label_from: Annotated[str | None, LABEL_FROM] = None
+    unlabelled: str | None = option(None, "Unlabelled images to forget.", metavar="DATA")
+    label_from: str | None = LABEL_FROM.field(None)
 
 
 @shown()
-@dataclass(frozen=True)
 class UpdateOptions:
     """What is added."""
 
-    unlabelled: Annotated[
-        str | None, Option("Unlabelled images or responses to learn from as well, if they help.", metavar="DATA")
-    ] = None
-    drop_unlabelled: Annotated[bool, Option("Forget all unlabelled images.", expert=True)] = False
-    new_classes: Annotated[bool, Option("Add the classes of DATA even if all of them are new.")] = False
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    attributes: Annotated[
-        str | None, Option("Descriptions of new classes, for an image-text backbone.", metavar="BANK", expert=True)
-    ] = None
-    dry_run: Annotated[bool, DRY_RUN] = False
+    unlabelled: str | None = option(
+        None, "Unlabelled images or responses to learn from as well, if they help.", metavar="DATA"
+    )
+    drop_unlabelled: bool = option(False, "Forget all unlabelled images.", expert=True)
+    new_classes: bool = option(False, "Add the classes of DATA even if all of them are new.")
+    label_from: str | None = LABEL_FROM.field(None)
+    attributes: str | None = option(
+        None, "Descriptions of new classes, for an image-text backbone.", metavar="BANK", expert=True
+    )
+    dry_run: bool = DRY_RUN.field(False)
 
 
 def update(
@@ -79,7 +76,6 @@ def update(
 
 
 def _forecast(path: Path, data: object, wanted: UpdateOptions, reading: ReadingOptions) -> str:
-    """What an update would cost."""
     from yoro.data.find import find
     from yoro.data.roles import Part, to_change
     from yoro.model.call_forecast import model_forecast
@@ -100,10 +96,8 @@ def _tell_new_classes(classifier: OpenModel, data: object, wanted: UpdateOptions
     labels = labels_to_change("update", data, classifier.names)
     new = sorted(labels - set(classifier.names))
     if new and len(new) == len(labels) and not wanted.new_classes:
-        raise InputError(
-            f"All classes of the data are new to the model: {listed(new)}. It has {listed(list(classifier.names))}. "
-            "To add them, give --new-classes; nothing was changed."
-        )
+        told = f"All classes of the data are new to the model: {listed(new)}. It has {listed(list(classifier.names))}."
+        raise InputError(f"{told} To add them, give --new-classes; nothing was changed.")
     if new:
         output.tell(f"New {'class' if len(new) == 1 else 'classes'}: {listed(new)}.")
 
@@ -156,8 +150,7 @@ def _tell_receipt(changed: Change, written: Path | None, output: ForgetOutput) -
     """Say what the receipt of a change cannot promise, and where it was written."""
     if changed.receipt is None:
         return
-    for sentence in changed.receipt.uncertain:
-        output.tell(f"Not certain: {sentence}")
+    output.tell(*(f"Not certain: {sentence}" for sentence in changed.receipt.uncertain))
     if written is not None:
         output.tell(f"Receipt written to {written}")
 
@@ -181,13 +174,8 @@ def verify(
     classifier = reading.load(model)
     left = given(data, label_from) if data else None
     found = check(classifier, receipt, left, loading=reading, progress=not output.quiet)
-    if output.as_json:
-        print_json(found.to_json())
-    else:
-        for finding in found.findings:
-            print_text(f"{'holds' if finding.holds else 'FAILS'}  {finding.said}")
-        for sentence in found.uncertain:
-            print_text(f"not certain  {sentence}")
+    lines = [f"{'holds' if finding.holds else 'FAILS'}  {finding.said}" for finding in found.findings]
+    output.show(found.to_json(), "\n".join([*lines, *(f"not certain  {sentence}" for sentence in found.uncertain)]))
     name_skipped(found.skipped)  # what cannot be read was not fitted, or the data would not be the same
     if not found.holds:
         say("Verification failed.")

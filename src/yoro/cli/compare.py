@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from yoro.cli.arguments import Images, given, given_for, parse_names
 from yoro.cli.options import LABEL_FROM, LoadingOptions, ReportOptions, SentenceOptions, SourceOptions, shown
-from yoro.cli.output import UsageError, passing, print_json, print_text, say, tell_skipped, write_page
-from yoro.option import Option
+from yoro.cli.output import UsageError, passing, say, tell_skipped
+from yoro.errors import percent_text
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.research.comparing import Comparison, ComparisonRow
@@ -18,19 +18,16 @@ NOISE = 24  # characters of the column that says whether a method is within nois
 
 
 @shown()
-@dataclass(frozen=True)
 class CompareVerbOptions:
     """What is compared, and on which data."""
 
-    val: Annotated[str | None, Option("Data to choose hyperparameters on; never fitted.", metavar="DATA")] = None
-    test: Annotated[
-        str | None, Option("Test data; by default 30 % are held out, anew for each seed.", metavar="DATA")
-    ] = None
-    methods: Annotated[str | None, Option("Only these methods, separated by commas.", metavar="A,B")] = None
-    every: Annotated[bool, Option("All methods, not just six.", flags=("--all",))] = False
-    seeds: Annotated[int, Option("Number of repetitions.")] = 3
-    shots: Annotated[int | None, Option("Training images per class (default: all).")] = None
-    label_from: Annotated[str | None, LABEL_FROM] = None
+    val: str | None = option(None, "Data to choose hyperparameters on; never fitted.", metavar="DATA")
+    test: str | None = option(None, "Test data; by default 30 % are held out, anew for each seed.", metavar="DATA")
+    methods: str | None = option(None, "Only these methods, separated by commas.", metavar="A,B")
+    every: bool = option(False, "All methods, not just six.", flags=("--all",))
+    seeds: int = option(3, "Number of repetitions.")
+    shots: int | None = option(None, "Training images per class (default: all).")
+    label_from: str | None = LABEL_FROM.field(None)
 
 
 def compare(
@@ -61,19 +58,15 @@ def compare(
     val, test = (given_for(path, comparing.label_from) for path in (comparing.val, comparing.test))
     reader = Reader(val, test, source, sentences, loading, not quiet)
     shared = read_with_presets(PRESETS if chosen is None else chosen, given(data, comparing.label_from), reader)
-    for note in shared.notes:
-        say(note, quiet)
+    output.tell(*shared.notes)
     found = compare_methods(
         shared, methods=default_methods(shared, every=comparing.every) if chosen is None else chosen,
         seeds=comparing.seeds, shots=comparing.shots, tell=lambda name: passing(f"Comparing: {name}", quiet),
     )  # fmt: skip
     passing("", quiet)
     if output.html is not None:
-        write_page(output.html, comparison_html(found), quiet)
-    if output.as_json:
-        print_json([row.to_json() for row in found.rows])
-    else:
-        print_text(table(found))
+        output.write_page(output.html, comparison_html(found))
+    output.show([row.to_json() for row in found.rows], table(found))
     tell_skipped(shared.skipped)
     if not found.ran:
         say("No method could run; see the table for the reasons.")
@@ -106,8 +99,6 @@ def _not_run(rows: Iterable[ComparisonRow]) -> list[str]:
 
 
 def _line(row: ComparisonRow, width: int, verdict: str) -> str:
-    from yoro.model.metrics import percent_text
-
     low, high = row.interval or (0.0, 0.0)
     between = f"{percent_text(low, unit='')} to {percent_text(high, unit='')}"
     return (

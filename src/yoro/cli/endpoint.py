@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from yoro.cli.arguments import Data, given
-from yoro.cli.options import LABEL_FROM, OPTIONS, LoadingOptions, QuietOption, WriteOptions, shown
+from yoro.cli.options import LABEL_FROM, LoadingOptions, QuietOption, WriteOptions, shown, verb_group
 from yoro.cli.output import print_text, say
 from yoro.errors import InputError, counted
 from yoro.model.settings import PipelineSettings
-from yoro.option import Option
+from yoro.option import option
 
-app = App(
-    "endpoint",
-    sort_key=102,
-    group_parameters=OPTIONS,
-    help="Check an API endpoint; exchange files with batch endpoints.",
-)
+app = verb_group("endpoint")
 
 MOST_LINES = 50_000  # of one file of requests: what batch endpoints usually take
 MOST_MEGABYTES = 190
@@ -68,14 +63,13 @@ def _ask(settings: PipelineSettings, image: str) -> None:
 
 
 @shown()
-@dataclass(frozen=True)
 class BatchOptions:
     """Which requests are written, and to how many files."""
 
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    most_lines: Annotated[int, Option("Maximum requests per file; the rest go to further files.")] = MOST_LINES
-    most_megabytes: Annotated[int, Option("Maximum size of a file.")] = MOST_MEGABYTES
-    mirrored: Annotated[bool, Option("Also request the mirror images, for --views 2.")] = False
+    label_from: str | None = LABEL_FROM.field(None)
+    most_lines: int = option(MOST_LINES, "Maximum requests per file; the rest go to further files.")
+    most_megabytes: int = option(MOST_MEGABYTES, "Maximum size of a file.")
+    mirrored: bool = option(False, "Also request the mirror images, for --views 2.")
 
 
 @app.command
@@ -103,8 +97,7 @@ def batch(
     endpoint.journal = Journal(endpoint.journal.path)
     images = (endpoint.sendable(canvas) for canvas in canvases(pipeline, found.examples, loading))
     files = write_lines(request_lines(endpoint, images), out, wanted.most_lines, wanted.most_megabytes * MB)
-    for path, count in files:
-        output.tell(f"{path}: {counted(count, 'request')}.")
+    output.tell(*(f"{path}: {counted(count, 'request')}." for path, count in files))
     if not files:
         output.tell("Nothing to write: every image has an answer already.")
     elif endpoint.config.price is not None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from yoro.cli.arguments import ModelPath, Pictures, given
 from yoro.cli.options import ReadingOptions, ReportOptions, shown
-from yoro.cli.output import MOST_ON_SCREEN, UsageError, print_json, print_text, say, tell_skipped, write_page
-from yoro.option import Option
+from yoro.cli.output import MOST_ON_SCREEN, UsageError, print_json, print_text, say, tell_skipped
+from yoro.errors import percent_text
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.model.open_model import OpenModel
@@ -21,20 +21,18 @@ FEW = 3  # terms on each side of a line
 
 
 @shown()
-@dataclass(frozen=True)
 class ExplainOptions:
     """What is explained, and how far."""
 
-    labels: Annotated[
-        tuple[str, ...],
-        Option("Without images: explain only this class; repeatable.", flags=("--class",), metavar="NAME"),
-    ] = ()
-    top: Annotated[int, Option("Show the K strongest contributions on each side.", metavar="K")] = 5
-    near: Annotated[int, Option("Show the N most similar training images.", metavar="N")] = 5
-    data: Annotated[str | None, Option("The training data, to name the similar images.", metavar="DATA")] = None
-    occlusion: Annotated[
-        int, Option("Occlusion map with GRID x GRID parts, one forward pass each.", metavar="GRID", expert=True)
-    ] = 0
+    labels: tuple[str, ...] = option(
+        (), "Without images: explain only this class; repeatable.", flags=("--class",), metavar="NAME"
+    )
+    top: int = option(5, "Show the K strongest contributions on each side.", metavar="K")
+    near: int = option(5, "Show the N most similar training images.", metavar="N")
+    data: str | None = option(None, "The training data, to name the similar images.", metavar="DATA")
+    occlusion: int = option(
+        0, "Occlusion map with GRID x GRID parts, one forward pass each.", metavar="GRID", expert=True
+    )
 
 
 def explain(
@@ -75,7 +73,7 @@ def _explain_classes(classifier: OpenModel, wanted: ExplainOptions, output: Repo
     if output.html is not None:
         from yoro.reports.explanations_page import classes_html
 
-        write_page(output.html, classes_html(reasons, classifier.model.origin.name, wanted.top), output.quiet)
+        output.write_page(output.html, classes_html(reasons, classifier.model.origin.name, wanted.top))
     if output.as_json:
         print_json({"classes": [one.to_json(wanted.top) for one in reasons]})
     elif sys.stdout.isatty() and len(reasons) > WHOLE:
@@ -108,7 +106,7 @@ def _explain_images(
             print_text(("\n" if page.total else "") + image_text(one, wanted.top))
         page.add(one)
     if output.html is not None:
-        write_page(output.html, page.html(), output.quiet)
+        output.write_page(output.html, page.html())
     if output.as_json:
         print_json({"images": rows})
     elif short:
@@ -128,7 +126,6 @@ def classes_screen(reasons: Sequence[ClassReasons]) -> str:
 
 def image_line(one: Explanation) -> str:
     """For a terminal: a prediction, the second best, and what speaks for the first."""
-    from yoro.model.metrics import percent_text
     from yoro.trust.explanations import strongest
 
     best, second = percent_text(one.probability), percent_text(one.second_probability)
@@ -151,13 +148,11 @@ def class_text(reasons: ClassReasons, top: int) -> str:
 
 def image_text(one: Explanation, top: int) -> str:
     """The reasons for a prediction, as lines: the sum by layers, the strongest terms, the most similar images."""
-    from yoro.model.metrics import percent_text
     from yoro.trust.explanations import strongest
 
     first, second = percent_text(one.probability), percent_text(one.second_probability)
     lines = [f"{one.name}: {one.label} {first}, {one.second} {second}", f"{one.difference:+10.4f}  log odds"]
-    sums = [(part.reading, part.value) for part in one.parts]
-    lines += [f"{value:+10.4f}    {name}" for name, value in [*sums, ("prior", one.prior), ("offset", one.offset)]]
+    lines += [f"{value:+10.4f}    {name}" for name, value in one.sums]
     for label, reasons in zip((one.label, one.second), strongest(one.parts, top), strict=True):
         if reasons:
             lines += [f"evidence for {label}", *(f"{value:+10.4f}    {name}" for name, value in reasons)]

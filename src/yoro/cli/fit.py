@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,19 +11,9 @@ from cyclopts import Parameter
 from yoro.cli.arguments import KINDS, Out, called, given, given_for
 from yoro.cli.fit_summary import closing_lines, figures, result_lines
 from yoro.cli.options import DRY_RUN, LABEL_FROM, FitOptions, ReportOptions, shown
-from yoro.cli.output import (
-    UsageError,
-    duration,
-    print_json,
-    print_text,
-    resumable,
-    say,
-    spoken_warnings,
-    tell_skipped,
-    write_page,
-)
+from yoro.cli.output import UsageError, duration, print_json, print_text, resumable, tell_skipped
 from yoro.errors import counted
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.fit import FitOutcome
@@ -33,26 +23,18 @@ if TYPE_CHECKING:
 
 
 @shown()
-@dataclass(frozen=True)
 class FitData:
     """What a fit takes besides its data, and what it keeps of them."""
 
-    val: Annotated[str | None, Option("Validation data.", metavar="DATA", expert=True)] = None
-    unlabelled: Annotated[
-        str | None, Option("Unlabelled images to learn from as well, if they help.", metavar="DATA")
-    ] = None
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    classes: Annotated[
-        Path | None,
-        Option("File of further class names, one per line, known by their sentences.", metavar="FILE", expert=True),
-    ] = None
-    reservoir: Annotated[
-        bool, Option("Keep responses, so that the shrinkage can be chosen again later.", expert=True)
-    ] = True
-    dry_run: Annotated[bool, DRY_RUN] = False
-    verbose: Annotated[
-        bool, Option("Also print layers, shrinkage, confusions, time, memory.", flags=("--verbose", "-v"))
-    ] = False
+    val: str | None = option(None, "Validation data.", metavar="DATA", expert=True)
+    unlabelled: str | None = option(None, "Unlabelled images to learn from as well, if they help.", metavar="DATA")
+    label_from: str | None = LABEL_FROM.field(None)
+    classes: Path | None = option(
+        None, "File of further class names, one per line, known by their sentences.", metavar="FILE", expert=True
+    )
+    reservoir: bool = option(True, "Keep responses, so that the shrinkage can be chosen again later.", expert=True)
+    dry_run: bool = DRY_RUN.field(False)
+    verbose: bool = option(False, "Also print layers, shrinkage, confusions, time, memory.", flags=("--verbose", "-v"))
 
 
 def fit(
@@ -72,21 +54,18 @@ def fit(
 
     if not data and (settings.shots != 0 or taken.classes is None):
         raise UsageError("Give labelled data, or --shots 0 with --classes FILE.")
-    quiet, unfinished = output.quiet, out.with_name(f".{out.name}.part")
+    unfinished = out.with_name(f".{out.name}.part")
     if settings.resume and out.exists() and not unfinished.exists():
         remove_folder(unfinished)  # a run that was killed while it tidied up has left pieces of it
-        say(f"Nothing to resume: {out} is complete.", quiet)
+        output.tell(f"Nothing to resume: {out} is complete.")
         return
     if not taken.dry_run:
         check_target(out, force=output.force or (settings.resume and unfinished.exists()))
     output.check(output.html)
     named = tuple(read_classes(taken.classes)) if taken.classes is not None else ()
+    sentences = replace(settings.sentences, classes=named)
     settings = replace(
-        settings,
-        sentences=replace(settings.sentences, classes=named),
-        checkpoint=unfinished,
-        progress=not quiet,
-        tell=output.tell,
+        settings, sentences=sentences, checkpoint=unfinished, progress=not output.quiet, tell=output.tell
     )
     found, val = given(data, taken.label_from) if data else None, given_for(taken.val, taken.label_from)
     if taken.dry_run:
@@ -94,7 +73,7 @@ def fit(
 
         print_text(fit_forecast(found, val, settings))
         return
-    with resumable(unfinished), spoken_warnings(quiet):
+    with resumable(unfinished), output.spoken_warnings():
         outcome = run_fit(found, val, settings, taken.unlabelled)
     left_out = finish(outcome, called(data) or str(taken.classes), out, output, taken, replace=settings.resume)
     remove_folder(unfinished)
@@ -124,10 +103,9 @@ def finish(
     classifier.save(out, force=output.force or replace)
     more = [details(classifier), *closing_lines(classifier.model, left_out)] if taken.verbose else []
     output.tell(*result_lines(classifier, left_out, out), *more)
-    for doubt in outcome.doubts:
-        output.tell(f"Warning: {doubt}")
+    output.tell(*(f"Warning: {doubt}" for doubt in outcome.doubts))
     if output.html is not None and page is not None:
-        write_page(output.html, page, output.quiet)
+        output.write_page(output.html, page)
     elif output.html is not None:
         output.tell("No report written: too few images for a leave-one-out estimate.")
     return left_out

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from yoro.errors import counted
+from yoro.errors import counted, percent_text
 
 if TYPE_CHECKING:
     from yoro.model.metrics import ClassFigures, Evaluation
@@ -31,13 +31,17 @@ def result_lines(classifier: OpenModel, left_out: Evaluation | None, out: Path) 
         lines.append(" ".join(_expected(model, left_out)))
     elif model.statistics.total and model.reservoir is not None:
         lines.append("No leave-one-out estimate: too few images. Measure with `yoro evaluate` on other images.")
-    data = "NEW/" if model.origin.images else "NEW.npz"
-    return [*lines, f"Next: yoro predict {shlex.quote(str(out))} {data}"]
+    from yoro.sources import needs_consent
+
+    command = ["yoro", "predict", str(out), "NEW/" if model.origin.images else "NEW.npz"]
+    if model.origin.images and needs_consent(model.origin.name):
+        command += ["--source", model.origin.name]
+    return [*lines, f"Next: {shlex.join(command)}"]
 
 
 def _expected(model: Model, left_out: Evaluation) -> list[str]:
     """The accuracy by leave-one-out; of lopsided data with the mean over the classes and what the weakest is worth."""
-    from yoro.model.metrics import percent_text, wilson_interval
+    from yoro.model.metrics import wilson_interval
 
     places = 1 if left_out.n >= MANY else 0
     low, high = (percent_text(bound, places, "") for bound in left_out.interval)
@@ -68,8 +72,6 @@ def _expected(model: Model, left_out: Evaluation) -> list[str]:
 
 def closing_lines(model: Model, left_out: Evaluation | None) -> list[str]:
     """The accuracy and the most frequent confusions; nothing for a model that keeps no responses."""
-    from yoro.model.metrics import percent_text
-
     if left_out is None:
         none = "No leave-one-out estimate: too few images. Measure with `yoro evaluate` on other images."
         return [none] if model.statistics.total and model.reservoir is not None else []

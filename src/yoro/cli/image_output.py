@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from yoro.cli.options import shown
-from yoro.cli.output import UsageError, say, write_page
+from yoro.cli.options import QuietOption, WriteOptions, shown
+from yoro.cli.output import UsageError
 from yoro.errors import InputError, counted
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.data.examples import Dataset
@@ -21,34 +20,30 @@ SHOWN = 12  # folders whose counts are reported
 
 
 @shown()
-@dataclass(frozen=True)
 class PictureOptions:
     """What to do with the images, besides rows about them."""
 
-    sort_into: Annotated[Path | None, Option("Copy the images into one folder per class.", metavar="FOLDER")] = None
-    link: Annotated[bool, Option("With --sort-into: link instead of copying.")] = False
-    undo: Annotated[bool, Option("With --sort-into: remove what was sorted.")] = False
-    html: Annotated[Path | None, Option("Write a web page of the images, least certain first.", metavar="PAGE")] = None
+    sort_into: Path | None = option(None, "Copy the images into one folder per class.", metavar="FOLDER")
+    link: bool = option(False, "With --sort-into: link instead of copying.")
+    undo: bool = option(False, "With --sort-into: remove what was sorted.")
+    html: Path | None = option(None, "Write a web page of the images, least certain first.", metavar="PAGE")
 
     def __post_init__(self) -> None:
-        for option, given in (("--link", self.link), ("--undo", self.undo)):
-            if given and self.sort_into is None:
-                raise InputError(f"{option} goes with --sort-into FOLDER.")
+        if (self.link or self.undo) and self.sort_into is None:
+            raise InputError(f"{'--link' if self.link else '--undo'} goes with --sort-into FOLDER.")
 
     @property
     def asked(self) -> bool:
-        """Whether there is anything to do."""
         return self.sort_into is not None or self.html is not None
 
 
-def undo(folder: Path, quiet: bool) -> None:
+def undo(folder: Path, output: QuietOption) -> None:
     """Remove what was sorted into a folder, and report what was left."""
     from yoro.data.sorting import undo_sorting
 
     undone = undo_sorting(folder)
-    for name in undone.left:
-        say(f"Kept, because it was changed since: {folder / name}", quiet)
-    say(f"{counted(undone.removed, 'image')} removed from {folder}.", quiet)
+    output.tell(*(f"Kept, because it was changed since: {folder / name}" for name in undone.left))
+    output.tell(f"{counted(undone.removed, 'image')} removed from {folder}.")
 
 
 def find_pictures(data: object, options: PictureOptions) -> Dataset | None:
@@ -73,7 +68,7 @@ def attended(
     model: Model,
     options: PictureOptions,
     threshold: float,
-    quiet: bool,
+    output: WriteOptions,
 ) -> Iterator[list[ImageAnswer]]:
     """The answers, while their images are sorted; at the end the page is written."""
     from yoro.data.sorting import begin_sorting
@@ -104,7 +99,7 @@ def attended(
         done = f"{counted(folder.counts.total(), 'image')} {'linked' if options.link else 'copied'}"
         there = f", {folder.already:,} already there" if folder.already else ""
         names = f"; {told}{more}" if told else ""
-        say(f"{options.sort_into}: {done}{there}{names}. Undo with --undo.", quiet)
+        output.tell(f"{options.sort_into}: {done}{there}{names}. Undo with --undo.")
     if options.html is not None:
         title = f"Predictions: {counted(gallery.total, 'image')}"
-        write_page(options.html, gallery.page(named, title, model.origin.name), quiet)
+        output.write_page(options.html, gallery.page(named, title, model.origin.name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,49 +12,44 @@ from cyclopts import Parameter
 from yoro.cli.arguments import Images, ModelPath, given
 from yoro.cli.issues import IssueFiles, list_issues
 from yoro.cli.options import JsonOptions, MovedOptions, ReadingOptions, WriteOptions, shown
-from yoro.cli.output import UsageError, print_json, print_text, tell_skipped
-from yoro.cli.stats import STATS, show_shard
-from yoro.errors import counted
-from yoro.option import Option
+from yoro.cli.output import UsageError, tell_skipped
+from yoro.cli.stats import STATS, shard_facts, shard_text
+from yoro.errors import counted, percent_text
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.model.model import Model
 
 
 @shown()
-@dataclass(frozen=True)
 class IssueFlag:
     """The earlier spelling of `yoro issues`."""
 
-    issues: Annotated[bool, Option("Now `yoro issues DATA --model M.yoro`.", expert=True)] = False
-    out: Annotated[Path | None, Option("With --issues: where to write the list.", metavar="LIST", expert=True)] = None
-    html: Annotated[Path | None, Option("With --issues: also write a page.", metavar="PAGE", expert=True)] = None
+    issues: bool = option(False, "Now `yoro issues DATA --model M.yoro`.", expert=True)
+    out: Path | None = option(None, "With --issues: where to write the list.", metavar="LIST", expert=True)
+    html: Path | None = option(None, "With --issues: also write a page.", metavar="PAGE", expert=True)
 
 
 @shown()
-@dataclass(frozen=True)
 class DrawOption:
     """A picture of the prompt."""
 
-    prompt: Annotated[
-        Path | None,
-        Option("Draw the visual prompt before and after training: a .png or .html file.", metavar="FILE", expert=True),
-    ] = None
+    prompt: Path | None = option(
+        None, "Draw the visual prompt before and after training: a .png or .html file.", metavar="FILE", expert=True
+    )
 
 
 @shown()
-@dataclass(frozen=True)
 class ExportOptions:
     """In which forms a model is written."""
 
-    onnx: Annotated[Path | None, Option("Write one ONNX graph.", metavar="FILE")] = None
-    web: Annotated[
-        Path | None, Option("Write a web page that classifies in the browser, without a server.", metavar="FOLDER")
-    ] = None
-    runtime: Annotated[
-        Path | None,
-        Option("With --web: location of another onnxruntime-web than the one that yoro brings.", metavar="FOLDER"),
-    ] = None
+    onnx: Path | None = option(None, "Write one ONNX graph.", metavar="FILE")
+    web: Path | None = option(
+        None, "Write a web page that classifies in the browser, without a server.", metavar="FOLDER"
+    )
+    runtime: Path | None = option(
+        None, "With --web: location of another onnxruntime-web than the one that yoro brings.", metavar="FOLDER"
+    )
 
 
 def inspect(
@@ -83,7 +78,10 @@ def inspect(
     if model.suffix == STATS:
         if drawing.prompt is not None:
             raise UsageError("--prompt needs a model; a file of statistics has no prompt.")
-        show_shard(model, as_json=output.as_json)
+        from yoro.model.shards import read_shard
+
+        shard = read_shard(model)
+        output.show(shard_facts(shard), shard_text(shard))
         return
     content = read_model(model)
     if drawing.prompt is not None:
@@ -91,10 +89,7 @@ def inspect(
         output.tell(f"Visual prompt drawn in {drawing.prompt}")
         if not output.as_json:
             return
-    if output.as_json:
-        print_json(facts(content))
-    else:
-        print_text(text(content))
+    output.show(facts(content), text(content))
 
 
 def export(
@@ -137,9 +132,8 @@ def export(
         equal = f"probabilities equal those of `predict` within {made.difference:.1g}"
         output.tell(f"{web}: {made.size / 1e6:.1f} MB; {equal}.")
         if not made.unknown:
-            output.tell(
-                "The page cannot reject out-of-distribution images: this model keeps too few individual responses."
-            )
+            lacking = "this model keeps too few individual responses"
+            output.tell(f"The page cannot reject out-of-distribution images: {lacking}.")
         output.tell(f"To view it: python -m http.server --directory {shlex.quote(str(web))}")
 
 
@@ -157,14 +151,10 @@ def draw(model: Model, file: Path, output: WriteOptions) -> None:
         raise InputError("This model was fitted on responses, so it has no visual prompt.")
     own = restore_prompt(origin.prompt, origin.prompt_arrays)
     if own.program is None:
-        raise InputError(
-            "This model's prompt was never trained, so there is nothing to draw. Train one with `yoro refine`."
-        )
+        told = "This model's prompt was never trained, so there is nothing to draw."
+        raise InputError(f"{told} Train one with `yoro refine`.")
     output.check(file)
-    if file.suffix.lower() == ".png":
-        write_file(file, prompt_picture(own))
-    else:
-        write_file(file, prompt_html(model).encode())
+    write_file(file, prompt_picture(own) if file.suffix.lower() == ".png" else prompt_html(model).encode())
 
 
 def facts(model: Model) -> dict[str, object]:
@@ -212,17 +202,17 @@ def text(model: Model) -> str:
         *(f"{count:>9,.0f}  {name}" for name, count in zip(statistics.classes, statistics.counts, strict=True)),
         "",
         "history",
-        *(
-            f"  {e.get('when')}  {e.get('verb')}: {_examples(e.get('images'))}, {e.get('seconds')} s"
-            for e in model.history
-        ),
     ]
+    for event in model.history:
+        count = event.get("images")
+        examples = counted(count, "example") if isinstance(count, int) else f"{count} examples"
+        lines.append(f"  {event.get('when')}  {event.get('verb')}: {examples}, {event.get('seconds')} s")
     return "\n".join(lines)
 
 
 def _accuracy(model: Model) -> list[str]:
     """The recorded leave-one-out accuracy, if there is one."""
-    from yoro.model.metrics import percent_text, wilson_interval
+    from yoro.model.metrics import wilson_interval
 
     if model.recorded_accuracy is None:
         return []
@@ -235,10 +225,6 @@ def _noise(model: Model) -> list[str]:
     from yoro.model.merging import shard_facts_of
 
     return [f"noise        {told.removeprefix('Noise: ')}" for told in noise_told(shard_facts_of(model))]
-
-
-def _examples(count: object) -> str:
-    return counted(count, "example") if isinstance(count, int) else f"{count} examples"
 
 
 def _readings(model: Model) -> list[str]:
@@ -263,8 +249,7 @@ def _curve(model: Model) -> list[str]:
     if not model.choice.candidates:
         return []
     what = "correct answers" if model.choice.rule == "validation" else "negative log-likelihood"
-    rows = [
-        f"{rho:>9g}  {score:<10.6g}{' <- chosen' if rho == model.choice.shrinkage else ''}"
-        for rho, score in zip(model.choice.candidates, model.choice.scores, strict=True)
-    ]
+    tried = dict(zip(model.choice.candidates, model.choice.scores, strict=True))
+    chosen = {model.choice.shrinkage: " <- chosen"}
+    rows = [f"{rho:>9g}  {score:<10.6g}{chosen.get(rho, '')}" for rho, score in tried.items()]
     return [f"shrinkage  {what}", *rows, ""]

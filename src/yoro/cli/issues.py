@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,13 +21,11 @@ from yoro.cli.output import (
     name_skipped,
     print_text,
     say_tracebacks,
-    spoken_warnings,
     tell_skipped,
-    write_page,
 )
 from yoro.environment import install
 from yoro.errors import InputError, counted
-from yoro.option import Option
+from yoro.option import LAST_PORT, check_range, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,34 +37,30 @@ REVIEW = "review"  # what --fix means without a list
 
 
 @shown()
-@dataclass(frozen=True)
 class IssueFiles:
     """Where issues are written."""
 
-    out: Annotated[Path | None, Option("Write the list to a .csv, .json or .jsonl file.", metavar="LIST")] = None
-    html: Annotated[Path | None, Option("Also write a page with thumbnails.", metavar="PAGE")] = None
+    out: Path | None = option(None, "Write the list to a .csv, .json or .jsonl file.", metavar="LIST")
+    html: Path | None = option(None, "Also write a page with thumbnails.", metavar="PAGE")
 
 
 @shown()
-@dataclass(frozen=True)
 class IssueOptions(IssueFiles):
     """What judges the labels, and what is done about them."""
 
-    model: Annotated[Path | None, Option("Use a saved model instead of fitting one.", metavar="M.yoro")] = None
-    fix: Annotated[
-        str | None,
-        Option("Review on a page; with a reviewed LIST: move the files.", metavar="[LIST]"),
-    ] = None
-    port: Annotated[
-        int | None,
-        Option(
-            "With --fix: port of the page, which is then served even if no browser opens; 0 picks one.",
-            metavar="N",
-            expert=True,
-        ),
-    ] = None
-    undo: Annotated[bool, Option("With --fix LIST: move the files back.")] = False
-    label_from: Annotated[str | None, LABEL_FROM] = None
+    model: Path | None = option(None, "Use a saved model instead of fitting one.", metavar="M.yoro")
+    fix: str | None = option(None, "Review on a page; with a reviewed LIST: move the files.", metavar="[LIST]")
+    port: int | None = option(
+        None,
+        "With --fix: port of the page, which is then served even if no browser opens; 0 picks one.",
+        metavar="N",
+        expert=True,
+    )
+    undo: bool = option(False, "With --fix LIST: move the files back.")
+    label_from: str | None = LABEL_FROM.field(None)
+
+    def __post_init__(self) -> None:
+        check_range("port", self.port, 0, LAST_PORT)
 
 
 def issues(
@@ -83,9 +77,10 @@ def issues(
     """
     if wanted.undo and wanted.fix in (None, REVIEW):
         raise UsageError("--undo goes with --fix LIST.")
+    if wanted.port is not None and wanted.fix != REVIEW:
+        raise UsageError("--port goes with --fix, without a list.")
     if wanted.fix not in (None, REVIEW):
-        told = (_undo if wanted.undo else _fix)(Path(wanted.fix), wanted.model, reading, output)
-        output.tell(told)
+        output.tell((_undo if wanted.undo else _fix)(Path(wanted.fix), wanted.model, reading, output))
         return
     page = wanted.fix is not None and _is_interactive(wanted, output)
     if wanted.fix:
@@ -131,7 +126,7 @@ def _is_interactive(wanted: IssueOptions, output: WriteOptions) -> bool:
 
 def _review(path: Path, wanted: IssueOptions, reading: ReadingOptions, output: WriteOptions) -> None:
     """Serve the page of a list; what is applied there is what `--fix LIST` applies."""
-    from yoro.desk.review import Outcome
+    from yoro.desk.review import ListActions
     from yoro.desk.review_app import open_review
 
     if not path.stat().st_size:
@@ -143,7 +138,7 @@ def _review(path: Path, wanted: IssueOptions, reading: ReadingOptions, output: W
         output.tell(said)
         return said
 
-    outcome = Outcome(lambda: told(_fix), lambda: told(_undo), _journal(path).is_file)
+    outcome = ListActions(lambda: told(_fix), lambda: told(_undo), _journal(path).is_file)
     port, browse = (8324 if wanted.port is None else wanted.port), has_browser()
     with interruptible(f"Decisions so far are in {path}."):
         open_review(path, outcome, port=port, browse=browse, tell=output.tell, log=say_tracebacks)
@@ -162,7 +157,7 @@ def _fitted(data: object, reading: ReadingOptions, output: WriteOptions) -> Open
     source = reading.source or PipelineSettings.source
     pipeline = PipelineSettings(source=source, device=reading.device, budget=reading.budget)
     settings = FitSettings(pipeline=pipeline, loading=reading, progress=not output.quiet, tell=output.tell)
-    with spoken_warnings(output.quiet):
+    with output.spoken_warnings():
         return run_fit(data, None, settings).classifier
 
 
@@ -188,7 +183,7 @@ def list_issues(
     if files.html is not None:
         from yoro.reports.gallery import issues_html
 
-        write_page(files.html, issues_html(listed, classifier.model.origin.name), output.quiet)
+        output.write_page(files.html, issues_html(listed, classifier.model.origin.name))
     return listed.left_out.skipped
 
 
@@ -247,8 +242,7 @@ def _undo(reviewed: Path, model: Path | None, reading: ReadingOptions, output: W
     elif changed.is_file():
         output.tell(f"Note: a model was changed too; undo that with `yoro clean M.yoro {changed}`.")
     count, left = undo_moves(_journal(reviewed))
-    for name in left:
-        output.tell(f"Not found, so not moved back: {name}")
+    output.tell(*(f"Not found, so not moved back: {name}" for name in left))
     return f"{counted(count, 'file')} moved back."
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,36 +13,35 @@ from yoro.cli.options import LoadingOptions, PipelineOptions, QuietOption, shown
 from yoro.cli.output import UsageError, interruptible, say_tracebacks
 from yoro.environment import install
 from yoro.errors import InputError
-from yoro.option import Option
+from yoro.option import LAST_PORT, check_range, option
 
 if TYPE_CHECKING:
-    from yoro.desk.output import Result
-    from yoro.desk.session import Session
+    from yoro.desk.output import DeskResult
+    from yoro.desk.session import DeskSession
 
 SUFFIX = ".yoro-desk"  # of the folder where the work is kept, beside what comes of it
 
 
 @shown()
-@dataclass(frozen=True)
 class LabelOptions:
     """What comes of the desk, where the work is kept, and how the page is opened."""
 
-    into: Annotated[Path | None, Option("Put the photos into one folder per class here.", metavar="FOLDER")] = None
-    list_: Annotated[
-        Path | None, Option("Write a list with the columns path,label.", flags=("--list",), metavar="FILE.csv")
-    ] = None
-    groups: Annotated[
-        Path | None,
-        Option("Only group the photos, into folders or a list (.csv), without a page.", metavar="FOLDER|FILE.csv"),
-    ] = None
-    move: Annotated[bool, Option("Move the photos instead of copying them.")] = False
-    link: Annotated[bool, Option("Link to the photos instead of copying them.")] = False
-    undo: Annotated[bool, Option("With --into: undo the sorting; moved photos go back.")] = False
-    work: Annotated[
-        Path | None, Option(f"Where the work is saved and resumed (default: beside the result, {SUFFIX}).")
-    ] = None
-    port: Annotated[int, Option("Port; 0 picks a free one.", metavar="N")] = 8323
-    browse: Annotated[bool, Option("Open the page in a browser.", flags=("--open",))] = False
+    into: Path | None = option(None, "Put the photos into one folder per class here.", metavar="FOLDER")
+    list_: Path | None = option(
+        None, "Write a list with the columns path,label.", flags=("--list",), metavar="FILE.csv"
+    )
+    groups: Path | None = option(
+        None, "Only group the photos, into folders or a list (.csv), without a page.", metavar="FOLDER|FILE.csv"
+    )
+    move: bool = option(False, "Move the photos instead of copying them.")
+    link: bool = option(False, "Link to the photos instead of copying them.")
+    undo: bool = option(False, "With --into: undo the sorting; moved photos go back.")
+    work: Path | None = option(None, f"Where the work is saved and resumed (default: beside the result, {SUFFIX}).")
+    port: int = option(8323, "Port; 0 picks a free one.", metavar="N")
+    browse: bool = option(False, "Open the page in a browser.", flags=("--open",))
+
+    def __post_init__(self) -> None:
+        check_range("port", self.port, 0, LAST_PORT)
 
 
 def label(
@@ -66,7 +64,7 @@ def label(
 
         if options.into is None:
             raise UsageError("--undo goes with --into FOLDER.")
-        undo(options.into, output.quiet)
+        undo(options.into, output)
         return
     if pile is None:
         raise UsageError("PILE is missing.")
@@ -74,17 +72,17 @@ def label(
     if goal is None or (options.groups is not None and (options.into or options.list_)):
         raise UsageError("Say where the result goes: --into FOLDER, --list FILE.csv, or --groups FOLDER.")
     from yoro.data.find import find
-    from yoro.desk.output import Result
-    from yoro.desk.session import Session
+    from yoro.desk.output import DeskResult
+    from yoro.desk.session import DeskSession
     from yoro.model.pipeline import make_pipeline
 
-    def open_session(work: Path) -> Session:
-        return Session(work, pile, make_pipeline(source), tell=output.tell, loading=loading)
+    def open_session(work: Path) -> DeskSession:
+        return DeskSession(work, pile, make_pipeline(source), tell=output.tell, loading=loading)
 
     into, list_ = options.into, options.list_
     if options.groups is not None:
         into, list_ = (None, options.groups) if options.groups.suffix.lower() == ".csv" else (options.groups, None)
-    result = Result(into, list_, options.link, options.move)
+    result = DeskResult(into, list_, options.link, options.move)
     if result.into is not None and result.into.absolute().is_relative_to(Path(pile).absolute()):
         raise InputError(f"'{result.into}' is inside the pile; choose a folder outside it.")
     if options.groups is not None:
@@ -104,8 +102,9 @@ def label(
         open_desk(session, result, port=options.port, browse=options.browse, tell=output.tell, log=say_tracebacks)
 
 
-def _group(result: Result, work: Path | None, open_session: Callable[[Path], Session], output: QuietOption) -> None:
-    """Group a pile and write the groups down."""
+def _group(
+    result: DeskResult, work: Path | None, open_session: Callable[[Path], DeskSession], output: QuietOption
+) -> None:
     import tempfile
 
     from yoro.desk.session import group_name

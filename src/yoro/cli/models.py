@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
-from yoro.cli.options import OPTIONS, JsonOption, JsonOptions, shown
+from yoro.cli.options import JsonOption, JsonOptions, shown, verb_group
 from yoro.cli.output import print_json, print_text
 from yoro.errors import InputError, counted
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.sources.models import CatalogueRow
     from yoro.sources.network_trial import NetworkTrial
     from yoro.sources.protocol import Images
 
-app = App(
-    "models",
-    sort_key=101,
-    group_parameters=OPTIONS,
-    help="List backbones: installed ones, how to get others, which to choose.",
-)
+app = verb_group("models")
 TRIED = 5  # photos of the user's own that a network is tried on
 
 
 @shown()
-@dataclass(frozen=True)
 class InputOptions:
     """What a network takes and gives, where its file does not say."""
 
-    side: Annotated[int | None, Option("Side of its input, in pixels.", metavar="N")] = None
-    mean: Annotated[str | None, Option("Mean colour it was trained with, from 0 to 1.", metavar="R,G,B")] = None
-    std: Annotated[str | None, Option("Standard deviation of colours, from 0 to 1.", metavar="R,G,B")] = None
-    channels: Annotated[str | None, Option("Order of its colours.", metavar="rgb|bgr")] = None
-    layout: Annotated[str | None, Option("Order of the axes of its input.", metavar="nchw|nhwc")] = None
-    output: Annotated[str | None, Option("Name of the output to read.", metavar="TENSOR")] = None
+    side: int | None = option(None, "Side of its input, in pixels.", metavar="N")
+    mean: str | None = option(None, "Mean colour it was trained with, from 0 to 1.", metavar="R,G,B")
+    std: str | None = option(None, "Standard deviation of colours, from 0 to 1.", metavar="R,G,B")
+    channels: str | None = option(None, "Order of its colours.", metavar="rgb|bgr")
+    layout: str | None = option(None, "Order of the axes of its input.", metavar="nchw|nhwc")
+    output: str | None = option(None, "Name of the output to read.", metavar="TENSOR")
 
     @property
     def given(self) -> dict[str, str]:
@@ -47,13 +41,10 @@ class InputOptions:
 
 
 @shown()
-@dataclass(frozen=True)
 class SpeedOption:
     """What `yoro models` finds out by measurement."""
 
-    speed: Annotated[bool, Option("Add images per second on this machine, measured or forecast; takes seconds.")] = (
-        False
-    )
+    speed: bool = option(False, "Add images per second on this machine, measured or forecast; takes seconds.")
 
 
 @app.default
@@ -66,20 +57,16 @@ def models(*, wanted: SpeedOption = SpeedOption(), output: JsonOption = JsonOpti
         from yoro.sources.network_trial import with_speeds
 
         rows = with_speeds(rows)
-    if output.as_json:
-        print_json([asdict(row) for row in rows])
-        return
     width = max(len(row.name) for row in rows)
-    print_text("recommended (hub networks by published accuracy):")
-    for row in rows:
-        if row.purpose:
-            print_text(f"{row.name:<{width}}  {row.purpose}")
-    print_text(f"\n{'source':<{width}}  {'library':<8} {'weights':<8} {'side':>5} {'width':>6}  what")
+    lines = ["recommended (hub networks by published accuracy):"]
+    lines += [f"{row.name:<{width}}  {row.purpose}" for row in rows if row.purpose]
+    lines += ["", f"{'source':<{width}}  {'library':<8} {'weights':<8} {'side':>5} {'width':>6}  what"]
     here = {True: "here", False: "missing", None: "-"}
     for row in rows:
         there = f"{here[row.installed]:<8} {here[row.weights]:<8}"
-        print_text(f"{row.name:<{width}}  {there} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
-        print_text(f"{'':<{width}}  {'; '.join(_model_facts(row))}")
+        lines.append(f"{row.name:<{width}}  {there} {row.side or '-':>5} {row.width or '-':>6}  {row.what}")
+        lines.append(f"{'':<{width}}  {'; '.join(_model_facts(row))}")
+    output.show([asdict(row) for row in rows], "\n".join(lines))
 
 
 def _model_facts(row: CatalogueRow) -> Iterator[str]:

@@ -4,18 +4,21 @@ Options are declared on the fields of a settings class (see `yoro.option`). A ve
 and the command line shows its fields.
 """
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, TypeVar, Union, dataclass_transform, get_args, get_origin
 
-from cyclopts import Group, Parameter
+from cyclopts import App, Group, Parameter
 
-from yoro.cli.output import UsageError, say
+from yoro.cli.app import GROUPS
+from yoro.cli.output import UsageError, print_json, print_text, say
 from yoro.model.question import Question
 from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineSettings, SolveSettings
-from yoro.option import Declared, Option, declared
+from yoro.option import Declared, Option, declared, option
 from yoro.text.settings import SentenceSettings
 
 if TYPE_CHECKING:
@@ -35,13 +38,20 @@ CLIP = Option("With --noise: clip responses to this length.", metavar="C", exper
 SHARED = {one.name: one.option for one in declared(FitSettings)}  # to be used where the same option is needed alone
 
 
+def verb_group(name: str) -> App:
+    """A group of verbs, which its module fills."""
+    return App(name, group_parameters=OPTIONS, help=GROUPS[name][1])
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def shown(*hidden: str) -> Callable[[type[Settings]], type[Settings]]:
-    """Make a settings class a group of options: all that its fields declare but for the hidden ones.
+    """Make a class a frozen dataclass and a group of options: all that its fields declare but for the hidden ones.
 
     Fields that declare none keep their defaults, unless they are groups of options themselves.
     """
 
     def mark(group: type[Settings]) -> type[Settings]:
+        group = dataclass(frozen=True)(group)
         options = {one.name: one for one in declared(group, groups=False)}
         own, made = {}, group()
         for name, default in vars(made).items():
@@ -85,11 +95,10 @@ class ClusterOptions(ClusterSettings):
 
 
 @shown()
-@dataclass(frozen=True)
 class RayOptions(ClusterOptions):
     """The same for verbs that can resume on Ray only."""
 
-    resume: Annotated[bool, Option("With --ray: resume an interrupted run.", expert=True)] = False
+    resume: bool = option(False, "With --ray: resume an interrupted run.", expert=True)
 
 
 @shown()
@@ -98,11 +107,10 @@ class PipelineOptions(PipelineSettings):
 
 
 @shown("prompt", "frame", "image_side", "views")
-@dataclass(frozen=True)
 class SourceOptions(PipelineSettings):
     """The backbone alone."""
 
-    read: Annotated[str, Option("Layer to read.", metavar="logits|features", expert=True)] = "logits"
+    read: str = option("logits", "Layer to read.", metavar="logits|features", expert=True)
 
 
 @shown()
@@ -131,23 +139,20 @@ class SentenceOptions(VotingOptions):
 
 
 @shown()
-@dataclass(frozen=True)
 class PresetFlags:
     """A preset by two switches."""
 
-    fast: Annotated[bool, Option("Faster, less accurate: fewer layers, 8-bit arithmetic.")] = False
-    best: Annotated[bool, Option("More accurate, slower: several networks, if they help.")] = False
+    fast: bool = option(False, "Faster, less accurate: fewer layers, 8-bit arithmetic.")
+    best: bool = option(False, "More accurate, slower: several networks, if they help.")
 
     @property
     def chosen(self) -> str:
-        """The preset that the switches mean."""
         if self.fast and self.best:
             raise UsageError("Give --fast or --best, not both.")
         return "fast" if self.fast else "best" if self.best else FitSettings.preset
 
 
 @shown()
-@dataclass(frozen=True)
 class FitOptions(FitSettings, PresetFlags):
     """All options of a fit."""
 
@@ -163,13 +168,12 @@ class FitOptions(FitSettings, PresetFlags):
 
 
 @shown()
-@dataclass(frozen=True)
 class MovedOptions:
     """Where the backbone of a saved model is."""
 
-    source: Annotated[str | None, Option("Where the backbone is, if it moved or is a callable.", metavar="S")] = None
-    device: Annotated[str, SHARED["device"]] = PipelineSettings.device
-    budget: Annotated[int | None, SHARED["budget"]] = PipelineSettings.budget
+    source: str | None = option(None, "Where the backbone is, if it moved or is a callable.", metavar="S")
+    device: str = SHARED["device"].field(PipelineSettings.device)
+    budget: int | None = SHARED["budget"].field(PipelineSettings.budget)
 
     @property
     def calls(self) -> "Calls":
@@ -179,37 +183,54 @@ class MovedOptions:
         return Calls(self.budget)
 
     def load(self, model: Path) -> "OpenModel":
-        """Load a saved model."""
         from yoro.model.open_model import load
 
         return load(model, source=self.source, device=self.device, calls=self.calls)
 
 
 @shown()
-@dataclass(frozen=True)
 class ReadingOptions(LoadingOptions, MovedOptions):
     """How a saved model reads images."""
 
 
 @shown()
-@dataclass(frozen=True)
 class QuietOption:
     """How much is said."""
 
-    quiet: Annotated[bool, Option("Print nothing but errors.", flags=("--quiet", "-q"))] = False
+    quiet: bool = option(False, "Print nothing but errors.", flags=("--quiet", "-q"))
 
     def tell(self, *messages: str) -> None:
         """Print messages on stderr, unless told to be quiet."""
         for message in messages:
             say(message, self.quiet)
 
+    @contextmanager
+    def spoken_warnings(self) -> Iterator[None]:
+        """Print warnings as plain messages as they happen, each of them once."""
+        said = set[str]()
+
+        def speak(message: Warning | str, category: type[Warning], *_: object) -> None:
+            if issubclass(category, UserWarning) and str(message) not in said:
+                said.add(str(message))
+                self.tell(f"Note: {message}")
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = speak  # type: ignore[assignment]
+            yield
+
+    def write_page(self, path: Path, page: str) -> None:
+        from yoro.files.atomic import write_file
+
+        write_file(path, page.encode())
+        self.tell(f"Report written to {path}")
+
 
 @shown()
-@dataclass(frozen=True)
 class WriteOptions(QuietOption):
     """For verbs that write a file."""
 
-    force: Annotated[bool, Option("Overwrite existing output.")] = False
+    force: bool = option(False, "Overwrite existing output.")
 
     def check(self, *files: Path | None) -> None:
         """Raise if one of the files that were asked for cannot be written."""
@@ -221,22 +242,26 @@ class WriteOptions(QuietOption):
 
 
 @shown()
-@dataclass(frozen=True)
 class JsonOption:
     """For verbs with machine-readable results."""
 
-    as_json: Annotated[bool, Option("Print JSON on stdout.", flags=("--json",))] = False
+    as_json: bool = option(False, "Print JSON on stdout.", flags=("--json",))
+
+    def show(self, value: object, text: str) -> None:
+        """Print a result on stdout: a value for machines, or the same as text."""
+        if self.as_json:
+            print_json(value)
+        else:
+            print_text(text)
 
 
 @shown()
-@dataclass(frozen=True)
 class JsonOptions(JsonOption, WriteOptions):
     """For verbs that have both."""
 
 
 @shown()
-@dataclass(frozen=True)
 class ReportOptions(JsonOptions):
     """For verbs that may also write a page."""
 
-    html: Annotated[Path | None, Option("Also write a report as a web page.", metavar="REPORT")] = None
+    html: Path | None = option(None, "Also write a report as a web page.", metavar="REPORT")

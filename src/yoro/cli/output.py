@@ -8,13 +8,12 @@ import json
 import os
 import shutil
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from yoro.errors import counted, plain
+from yoro.errors import UnreachableError, counted, plain
 
 if TYPE_CHECKING:
     from yoro.cli.options import MovedOptions, WriteOptions
@@ -65,7 +64,6 @@ class Closed(io.TextIOBase):
     """Stands in for a standard output that was closed before we started: writing is an error, not a crash."""
 
     def write(self, _: str) -> int:
-        """Raise."""
         raise OSError(errno.EBADF, "standard output is closed")
 
 
@@ -84,22 +82,6 @@ def abandon_stdout() -> None:
     """Discard what is left in the buffer: the reader is gone, or the disk is full."""
     with suppress(OSError, ValueError), Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
-
-
-@contextmanager
-def spoken_warnings(quiet: bool) -> Iterator[None]:
-    """Print warnings as plain messages on stderr as they happen, each of them once."""
-    said = set[str]()
-
-    def speak(message: Warning | str, category: type[Warning], *_: object) -> None:
-        if issubclass(category, UserWarning) and str(message) not in said:
-            said.add(str(message))
-            say(f"Note: {message}", quiet)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        warnings.showwarning = speak  # type: ignore[assignment]
-        yield
 
 
 def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
@@ -126,14 +108,6 @@ def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     say(f"{counted(len(skipped), 'image')} could not be read.")
 
 
-def write_page(path: Path, page: str, quiet: bool) -> None:
-    """Write a web page and report it."""
-    from yoro.files.atomic import write_file
-
-    write_file(path, page.encode())
-    say(f"Report written to {path}", quiet)
-
-
 def change_model(
     path: Path,
     out: Path | None,
@@ -153,10 +127,10 @@ def change_model(
     from yoro.model.answers import left_out_evaluation
     from yoro.model.store import check_target
 
-    target, quiet = out or path, output.quiet
+    target, kept = out or path, f"{path} is unchanged." if out is None else "Nothing was written."
     check_target(target, force=output.force or out is None)
     with locked(path, output.tell) if out is None else nullcontext():
-        with spoken_warnings(quiet), interruptible(f"{path} is unchanged." if out is None else "Nothing was written."):
+        with output.spoken_warnings(), interruptible(kept):
             classifier = moved.load(path)
             before = classifier.model.statistics.total
             changed = change(classifier)
@@ -164,7 +138,7 @@ def change_model(
         if saved is not None:
             saved(changed)
     output.tell(*changed.notes)
-    tell_calls(classifier, quiet)
+    tell_calls(classifier, output.quiet)
     after = classifier.model.statistics.total
     classes = counted(len(classifier.names), "class")
     output.tell(f"{target}: {before:,.0f} -> {counted(after, 'example')}, {classes}.")
@@ -205,9 +179,12 @@ def interruptible(kept: str) -> Iterator[None]:
 
 @contextmanager
 def resumable(unfinished: Path) -> Iterator[None]:
-    """On Ctrl-C, report whether the run can be resumed."""
+    """On Ctrl-C, and when storage does not answer, report whether the run can be resumed."""
     try:
         yield
+    except UnreachableError as error:
+        kept = " What is finished is kept: resume with --resume." if unfinished.exists() else ""
+        raise UnreachableError(f"{error}{kept}") from error
     except KeyboardInterrupt as interrupt:  # a source on the network says which answers are kept
         kept = "Resume with --resume." if unfinished.exists() else str(interrupt) or "Nothing was written."
         raise KeyboardInterrupt(f"interrupted. {kept}") from None

@@ -26,25 +26,11 @@ if TYPE_CHECKING:
 SUBVERBS = 13  # characters of the column of verbs in the help of a group
 NAMES = 24  # characters of the column of names in a help; a longer name has a line of its own
 WIDEST = 110  # of a help
-OTHERS = {  # what people type who come from elsewhere
-    "train": "fit",
-    "learn": "fit",
-    "test": "evaluate",
-    "eval": "evaluate",
-    "val": "evaluate",
-    "score": "evaluate",
-    "infer": "predict",
-    "classify": "predict",
-    "add": "update",
-    "finetune": "refine",
-    "fine-tune": "refine",
-    "convert": "export",
-    "list": "models",
-    "info": "inspect",
-    "show": "inspect",
-    "gui": "studio",
-    "ui": "studio",
-}
+ALIKE = {  # verbs, and what people call them who come from elsewhere
+    "fit": "train learn", "evaluate": "test eval val score", "predict": "infer classify", "update": "add",
+    "refine": "finetune fine-tune", "export": "convert", "models": "list", "inspect": "info show", "studio": "gui ui",
+}  # fmt: skip
+OTHERS = {word: verb for verb, words in ALIKE.items() for word in words.split()}
 
 
 @dataclass

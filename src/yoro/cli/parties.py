@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from yoro.cli.arguments import Images, LabelFrom, Statistics, given, parse_names
 from yoro.cli.options import (
     CLIP,
     NOISE,
-    OPTIONS,
     MovedOptions,
     PipelineOptions,
     QuietOption,
     ReadingOptions,
     WriteOptions,
     shown,
+    verb_group,
 )
-from yoro.cli.output import UsageError, print_text, spoken_warnings, tell_skipped
+from yoro.cli.output import UsageError, print_text, tell_skipped
 from yoro.cli.stats import STATS, check_stats
 from yoro.errors import InputError, counted
 from yoro.model.settings import FitSettings
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.discriminant.readings import Layout
@@ -34,37 +33,29 @@ if TYPE_CHECKING:
     from yoro.parties.agreement import Agreement
     from yoro.parties.secure_aggregation import Session
 
-app = App(
-    "parties",
-    sort_key=100,
-    group_parameters=OPTIONS,
-    help="Combine organisations' statistics; only the total is revealed.",
-)
+app = verb_group("parties")
 
 Folder = Annotated[Path, Parameter(name="FOLDER", help="The shared folder of the session.")]
 Key = Annotated[Path, Parameter(metavar="FILE.key", help="File of the party's secret keys; never share it.")]
 
 
 @shown()
-@dataclass(frozen=True)
 class AgreementOptions:
     """What the parties agree on, besides their names, the classes and the backbone."""
 
-    like: Annotated[
-        Path | None,
-        Option("For parties that hold responses: a response file, for its backbone and width.", metavar="Z.npz"),
-    ] = None
-    least: Annotated[int | None, Option("Minimum number of parties in a sum; at least 2.")] = None
-    shift: Annotated[
-        Path | None,
-        Option("Public responses, whose mean is subtracted to keep more digits.", metavar="Z.npz", expert=True),
-    ] = None
-    bits: Annotated[int | None, Option("Fractional bits of the integers that are summed.", expert=True)] = None
-    noise: Annotated[str | None, NOISE] = None
-    clip: Annotated[float | None, CLIP] = None
-    honest: Annotated[
-        int | None, Option("With --noise: parties whose noise alone must suffice (default: --least).", expert=True)
-    ] = None
+    like: Path | None = option(
+        None, "For parties that hold responses: a response file, for its backbone and width.", metavar="Z.npz"
+    )
+    least: int | None = option(None, "Minimum number of parties in a sum; at least 2.")
+    shift: Path | None = option(
+        None, "Public responses, whose mean is subtracted to keep more digits.", metavar="Z.npz", expert=True
+    )
+    bits: int | None = option(None, "Fractional bits of the integers that are summed.", expert=True)
+    noise: str | None = NOISE.field(None)
+    clip: float | None = CLIP.field(None)
+    honest: int | None = option(
+        None, "With --noise: parties whose noise alone must suffice (default: --least).", expert=True
+    )
 
 
 @app.command
@@ -143,18 +134,18 @@ def mask(
 
     DATA may also be a file of `yoro stats --sums-only`.
     """
-    from yoro.parties.secure_aggregation import Session, send
+    from yoro.parties.secure_aggregation import Session, send, sender
 
     session = Session(folder)
-    _ = session.publics  # before any image is read
+    sender(session, key)  # before any image is read
     settings = FitSettings(loading=reading, progress=not output.quiet, tell=output.tell)
-    with spoken_warnings(output.quiet):
+    with output.spoken_warnings():
         passed = _read(session.agreement, given(data, label_from), settings, reading)
         message = send(session, passed.shard.gathered.statistics, key)
     place = session.place(message.party, "masked")
     examples = counted(passed.shard.gathered.statistics.total, "example")
     output.tell(f"{place}: masked sums of {examples}, {message.limbs.nbytes / 1e6:.1f} MB.")
-    output.tell(f"Next, {_when(session, 'masked')}: yoro parties confirm {folder} --key {key}")
+    output.tell(f"{_next(session, 'masked')}: yoro parties confirm {folder} --key {key}")
     tell_skipped(passed.skipped)
 
 
@@ -174,10 +165,9 @@ def confirm(
 
     session = Session(folder)
     agreed = confirm(session, key, without)
-    for note in agreed.notes:
-        output.tell(f"Note: {note}")
+    output.tell(*(f"Note: {note}" for note in agreed.notes))
     output.tell(f"Confirmed: {', '.join(agreed.added)}.")
-    output.tell(f"Next, {_when(session, 'confirmed', agreed.added)}: yoro parties sum {folder} --out TOTAL.stats")
+    output.tell(f"{_next(session, 'confirmed', agreed.added)}: yoro parties sum {folder} --out TOTAL.stats")
 
 
 @app.command(name="sum")
@@ -189,8 +179,7 @@ def add_up(folder: Folder, /, *, out: Statistics, output: WriteOptions = WriteOp
     check_stats(out, force=output.force)
     shard, agreed = total(Session(folder))
     write_shard(shard, out)
-    for note in agreed.notes:
-        output.tell(f"Note: {note}")
+    output.tell(*(f"Note: {note}" for note in agreed.notes))
     statistics = shard.gathered.statistics
     examples, classes = counted(statistics.total, "example"), counted(len(statistics.classes), "class")
     output.tell(f"{out}: {examples} of {classes} from {len(agreed.added)} parties.")
@@ -207,8 +196,10 @@ def show(folder: Folder, /) -> None:
     session = Session(folder)
     print_text(_told(session.agreement))
     keys, width = session.joined(), max(map(len, session.agreement.parties))
+    lost = {party for one in session.confirmations() for party in one.lost}
     for party in session.agreement.parties:
         done = [what for what in ("masked", "confirmed") if session.place(party, what).is_file()]
+        done += ["left out"] if party in lost else []
         key = keys[party].fingerprint if party in keys else "has not joined"
         print_text(f"{party:<{width}}  {key}  {', '.join(done)}".rstrip())
     if len(keys) == len(session.agreement.parties):
@@ -226,11 +217,12 @@ def _tell_two(agreement: Agreement, output: QuietOption) -> None:
         output.tell(f"Note: if only two parties remain, {SEEN_BY_TWO} --least 3 prevents that.")
 
 
-def _when(session: Session, what: str, parties: Sequence[str] | None = None) -> str:
-    """When the next step can be taken, by whose files are there."""
+def _next(session: Session, what: str, parties: Sequence[str] | None = None) -> str:
+    """The beginning of a line with the next step: when it can be taken, by whose files are there."""
     wanted = session.agreement.parties if parties is None else parties
     missing = sorted(set(wanted) - set(session.have(what)))
-    return f"when {', '.join(missing)} {'has' if len(missing) == 1 else 'have'} {what} too" if missing else "now"
+    have = "has" if len(missing) == 1 else "have"
+    return f"Next, when {', '.join(missing)} {have} {what} too" if missing else "Next"
 
 
 def _read_by(like: Path | None, pipeline: PipelineOptions) -> tuple[Origin, Layout]:
@@ -256,19 +248,18 @@ def _read(agreement: Agreement, data: object, settings: FitSettings, moved: Move
     from yoro.model.pipeline import reopen_pipeline
     from yoro.model.shards import read_shard
 
-    origin, pipeline, clip = agreement.origin, None, None
-    if agreement.noise is not None:
-        if isinstance(data, str) and Path(data).suffix == STATS:
-            raise InputError(
-                "The agreement asks for noise, so every response must be clipped; give the data, not their sums."
-            )
-        clip = Clip(agreement.noise.clip, agreement.shift)
+    origin, noise = agreement.origin, agreement.noise
     if isinstance(data, str) and Path(data).suffix == STATS:
+        if noise is not None:
+            told = "The agreement asks for noise, so every response must be clipped"
+            raise InputError(f"{told}; give the data, not their sums.")
         passed = ShardPass(read_shard(Path(data)))
     else:
-        if not is_response_data(data):
-            pipeline = reopen_pipeline(origin, moved.source, device=moved.device)
-        passed = gather_shard(data, settings, sums_only=True, pipeline=pipeline, clip=clip)
+        clip = None if noise is None else Clip(noise.clip, agreement.shift)
+        images = not is_response_data(data)
+        pipeline = reopen_pipeline(origin, moved.source, device=moved.device) if images else None
+        classes = agreement.classes
+        passed = gather_shard(data, settings, sums_only=True, pipeline=pipeline, clip=clip, classes=classes)
     mine = passed.shard.origin
     odd = difference(origin.identity(), mine.identity())
     if odd or (origin.images and not mine.images and mine.identity() is None):

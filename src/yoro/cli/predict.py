@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,42 +25,29 @@ from yoro.cli.options import (
     WriteOptions,
     shown,
 )
-from yoro.cli.output import (
-    UsageError,
-    interruptible,
-    print_json,
-    print_text,
-    resumable,
-    tell_calls,
-    tell_skipped,
-    write_page,
-)
-from yoro.errors import InputError, counted
+from yoro.cli.output import UsageError, interruptible, print_text, resumable, tell_calls, tell_skipped
+from yoro.errors import InputError, counted, percent_text
 from yoro.model.question import Question
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.cluster.block_output import BlockOutput
     from yoro.data.examples import Dataset
-    from yoro.data.responses import ResponseBatch
     from yoro.data.roles import Rows
     from yoro.model.answers import ImageAnswer
     from yoro.model.metrics import Evaluation
     from yoro.model.open_model import OpenModel
-    from yoro.text.encoded_bank import EncodedBank
 
 
 @shown()
-@dataclass(frozen=True)
 class RowOptions(Question):
     """What is asked about each image, and where the rows are written."""
 
-    out: Annotated[Path | None, Option("Write to a file instead of stdout.", metavar="FILE")] = None
-    kind: Annotated[
-        str | None,
-        Option("csv, json, jsonl or parquet; by default as --out ends.", metavar="FORMAT", flags=("--format",)),
-    ] = None
-    dry_run: Annotated[bool, DRY_RUN] = False
+    out: Path | None = option(None, "Write to a file instead of stdout.", metavar="FILE")
+    kind: str | None = option(
+        None, "csv, json, jsonl or parquet; by default as --out ends.", metavar="FORMAT", flags=("--format",)
+    )
+    dry_run: bool = DRY_RUN.field(False)
 
     @property
     def format(self) -> str:
@@ -87,7 +74,7 @@ def predict(
     from yoro.trust.answering import ask
 
     if pictures.sort_into is not None and pictures.undo:
-        undo(pictures.sort_into, output.quiet)
+        undo(pictures.sort_into, output)
         return
     if model is None:
         raise UsageError("M.yoro is missing.")
@@ -110,13 +97,11 @@ def predict(
     output.tell(*answers.notes, *answerer.notes)
     stream: Iterable[list[ImageAnswer]] = (list(answerer.each(batch)) for batch in answers)
     if found and pictures.asked:
-        stream = attended(stream, found, classifier.model, pictures, rows.threshold, output.quiet)
+        stream = attended(stream, found, classifier.model, pictures, rows.threshold, output)
     before = found.before if found else ""
     lines = (answer.row(rows.top, before=before) for batch in stream for answer in batch)
-    printed = rows.out is None and not pictures.asked
-    with interruptible(
-        "Rows printed so far are complete; the rest was not answered." if printed else "Nothing was written."
-    ):
+    kept = "Rows printed so far are complete; the rest was not answered."
+    with interruptible(kept if rows.out is None and not pictures.asked else "Nothing was written."):
         if pictures.asked and rows.out is None and rows.kind is None:  # the images are the answer
             count = sum(1 for _ in lines)
         else:
@@ -132,10 +117,9 @@ def _task(out: Path | None, cluster: RayOptions, loading: LoadingOptions, output
     from yoro.cluster.block_output import BlockOutput
     from yoro.cluster.session import need_ray
 
-    if out is None:
-        raise UsageError("--ray writes Parquet; give a folder or a .parquet file with --out.")
-    if out.suffix.lower() not in ("", ".parquet"):
-        raise UsageError(f"--ray writes Parquet, not {out.suffix}; give a folder or a .parquet file with --out.")
+    if out is None or out.suffix.lower() not in ("", ".parquet"):
+        other = "" if out is None else f", not {out.suffix}"
+        raise UsageError(f"--ray writes Parquet{other}; give a folder or a .parquet file with --out.")
     need_ray()
     task = BlockOutput(out, cluster, loading, cluster.resume, not output.quiet, output.tell)
     if out.is_dir() and not output.force:
@@ -177,24 +161,22 @@ def _check_outputs(rows: RowOptions, pictures: PictureOptions, output: WriteOpti
 
 
 @shown("fast", "best", "shots", "refine", "ledger")
-@dataclass(frozen=True)
 class RespondSettings(FitOptions):
     """How images are read."""
 
     solve: ProtocolOption = field(default_factory=ProtocolOption)
     sentences: SentenceOptions = field(default_factory=SentenceOptions)
-    resume: Annotated[bool, Option("With --ray: resume an interrupted run.", expert=True)] = False
+    resume: bool = option(False, "With --ray: resume an interrupted run.", expert=True)
 
 
 @shown()
-@dataclass(frozen=True)
 class RespondOptions:
     """Which images are read."""
 
-    split: Annotated[str | None, Option("Read only this split of the data.", metavar="NAME")] = None
-    unlabelled: Annotated[bool, Option("Images without labels.")] = False
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    dry_run: Annotated[bool, DRY_RUN] = False
+    split: str | None = option(None, "Read only this split of the data.", metavar="NAME")
+    unlabelled: bool = option(False, "Images without labels.")
+    label_from: str | None = LABEL_FROM.field(None)
+    dry_run: bool = DRY_RUN.field(False)
 
 
 def respond(
@@ -218,8 +200,13 @@ def respond(
     if settings.cluster.ray is not None:
         if settings.sentences.attributes is not None:
             raise UsageError("--ray writes the image vectors of an image-text backbone; remove --attributes.")
+        from yoro.cluster.block_output import respond_on_ray
+
         task = _task(out, RayOptions(**vars(settings.cluster), resume=settings.resume), settings.loading, output)
-        _respond_on_ray(images, settings, task, labelled=labelled, split=wanted.split)
+        with resumable(task.unfinished):
+            written = respond_on_ray(images, task, pipeline, labelled=labelled, split=wanted.split)
+        output.tell(f"{out}: {counted(written.rows, 'response')} of width {written.width} from {pipeline.source}.")
+        tell_skipped(written.skipped)
         return
     if not wanted.dry_run:
         output.check(out)
@@ -229,6 +216,8 @@ def respond(
         made, source = unasked(pipeline)
         print_text(forecast(made, source, chosen.examples, settings.loading).summary(source.config))
         return
+    if settings.sentences.attributes is not None:
+        pipeline = replace(pipeline, read="logits")  # which are the similarities
     made = make_pipeline(pipeline)
     stream = made.stream(chosen.examples, settings.loading)
     batches, width = stream.shown("responding", not output.quiet), made.source.width
@@ -236,7 +225,8 @@ def respond(
     if settings.sentences.attributes is not None:
         texts = need_texts(made.source, "--attributes")
         words = make_encoded_bank(texts, found.classes, settings.sentences, seed=settings.solve.seed)[0]
-        batches, width = _similarities(batches, words), len(words.vectors)
+        batches = (replace(one, responses=words.scale * one.responses @ words.vectors.T) for one in batches)
+        width = len(words.vectors)
         identity["sentences"] = words.digest
     count = write_responses(out, batches, width, labelled=labelled, identity=identity)
     output.tell(*found.notes)
@@ -245,41 +235,21 @@ def respond(
     tell_skipped(stream.skipped)
 
 
-def _respond_on_ray(
-    data: object, settings: FitOptions, task: BlockOutput, *, labelled: bool, split: str | None
-) -> None:
-    from yoro.cluster.block_output import respond_on_ray
-
-    with resumable(task.unfinished):
-        written = respond_on_ray(data, task, settings.pipeline, labelled=labelled, split=split)
-    counts = f"{counted(written.rows, 'response')} of width {written.width}"
-    task.tell(f"{task.out}: {counts} from {settings.pipeline.source}.")
-    tell_skipped(written.skipped)
-
-
-def _similarities(batches: Iterable[ResponseBatch], words: EncodedBank) -> Iterator[ResponseBatch]:
-    """Image vectors as the responses of an image-text model: its scale times the similarity to each sentence."""
-    for batch in batches:
-        yield replace(batch, responses=words.scale * batch.responses @ words.vectors.T)
-
-
 MOST_CLASSES = 60  # rows of the table
 MOST_CONFUSIONS = 10
 
 
 @shown()
-@dataclass(frozen=True)
 class EvaluateOptions:
     """What is measured."""
 
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    outside: Annotated[
-        str | None,
-        Option("Out-of-distribution images: measure how well they are told apart from DATA.", metavar="IMAGES"),
-    ] = None
-    known: Annotated[bool, Option("Leave out images of classes that the model does not know.")] = False
-    dry_run: Annotated[bool, DRY_RUN] = False
-    prior: Annotated[str | None, OTHER_PRIOR] = None
+    label_from: str | None = LABEL_FROM.field(None)
+    outside: str | None = option(
+        None, "Out-of-distribution images: measure how well they are told apart from DATA.", metavar="IMAGES"
+    )
+    known: bool = option(False, "Leave out images of classes that the model does not know.")
+    dry_run: bool = DRY_RUN.field(False)
+    prior: str | None = OTHER_PRIOR.field(None)
 
 
 def evaluate(
@@ -295,45 +265,39 @@ def evaluate(
     If the data have splits, the test split is used.
     """
     output.check(output.html)
-    measured = given(data, wanted.label_from)
+    asked = given(data, wanted.label_from)
     if wanted.dry_run:
         from yoro.data.roles import to_measure
         from yoro.model.call_forecast import model_forecast
 
-        found = measured
-        print_text(
-            model_forecast(model, reading.source, lambda known: [to_measure(found, known.mapping.classes)[0]], reading)
-        )
+        cost = model_forecast(model, reading.source, lambda one: [to_measure(asked, one.mapping.classes)[0]], reading)
+        print_text(cost)
         return
     from yoro.data.roles import Rows
 
-    classifier = reading.load(model)
-    if wanted.known:
-        measured = _of_known_classes(measured, classifier, output)
+    classifier, progress = reading.load(model), not output.quiet
+    measured = _of_known_classes(asked, classifier, output) if wanted.known else asked
     if output.html is None:
-        evaluation = classifier.evaluate(measured, prior=wanted.prior, loading=reading, progress=not output.quiet)
+        evaluation = classifier.evaluate(measured, prior=wanted.prior, loading=reading, progress=progress)
     else:
         from yoro.reports.evaluation import evaluation_report
 
         evaluation, page = evaluation_report(
-            classifier, measured, prior=wanted.prior, loading=reading, progress=not output.quiet
+            classifier, measured, prior=wanted.prior, loading=reading, progress=progress
         )
-        write_page(output.html, page, output.quiet)
+        output.write_page(output.html, page)
     output.tell(*evaluation.notes)
     if isinstance(measured, Rows) and (strange := len(measured) - evaluation.n) > 0:
         output.tell(f"Left out: {counted(strange, 'response')} of classes that the model does not know.")
-    apart = None
+    value, text = evaluation.to_json(), table(evaluation)
     if wanted.outside is not None:
         from yoro.trust.out_of_distribution import evaluate_detection
 
-        apart = evaluate_detection(classifier, measured, wanted.outside, loading=reading, progress=not output.quiet)
-    if output.as_json:
-        print_json(evaluation.to_json() | ({} if apart is None else {"outside": asdict(apart)}))
-    else:
-        print_text(table(evaluation))
-        if apart is not None:
-            said = f"AUROC {apart.auroc:.4f}, FPR95 {apart.fpr95:.2%}"
-            print_text(f"\n{counted(apart.outside, 'image')} out of distribution: {said}")
+        apart = evaluate_detection(classifier, measured, wanted.outside, loading=reading, progress=progress)
+        said = f"AUROC {apart.auroc:.4f}, FPR95 {apart.fpr95:.2%}"
+        text += f"\n\n{counted(apart.outside, 'image')} out of distribution: {said}"
+        value["outside"] = asdict(apart)
+    output.show(value, text)
     tell_calls(classifier, output.quiet)
     tell_skipped(evaluation.skipped)
 
@@ -363,10 +327,9 @@ def _of_known_classes(data: object, classifier: OpenModel, output: WriteOptions)
 
 def table(evaluation: Evaluation) -> str:
     """An evaluation as text."""
-    from yoro.model.metrics import percent_text
-
     unseen = [] if evaluation.unseen is None else [_accuracy("accuracy, unseen", evaluation.unseen)]
     whole = {0: "accuracy", evaluation.n: "accuracy, fitted"}.get(evaluation.fitted, "accuracy, all")
+    wrong = [f"{pair.n:>6}  {pair.truth} predicted as {pair.answer}" for pair in evaluation.confusions(MOST_CONFUSIONS)]
     lines = [
         *unseen,
         _accuracy(whole, evaluation),
@@ -376,14 +339,12 @@ def table(evaluation: Evaluation) -> str:
         f"calibration error  {evaluation.calibration_error:7.2%}",
         "",
         *_classes(evaluation),
-        *_confusions(evaluation),
+        *(["", "most frequent confusions", *wrong] if wrong else []),
     ]
     return "\n".join(lines)
 
 
 def _accuracy(what: str, evaluation: Evaluation) -> str:
-    from yoro.model.metrics import percent_text
-
     low, high = evaluation.interval
     bounds = f"95 %: {low:.2%} to {percent_text(high, 2)}"
     return f"{what:<17}  {percent_text(evaluation.accuracy, 2):>7}   ({bounds}, n = {evaluation.n:,})"
@@ -392,12 +353,13 @@ def _accuracy(what: str, evaluation: Evaluation) -> str:
 def _classes(evaluation: Evaluation) -> list[str]:
     from yoro.data.examples import natural_order
 
-    worst = sorted(evaluation.per_class, key=lambda figures: (figures.f1, figures.name))
+    worst = sorted(evaluation.per_class, key=lambda figures: (not figures.used, figures.f1, figures.name))
     listed = sorted(evaluation.per_class, key=lambda figures: natural_order(figures.name))
     shown = listed if len(worst) <= MOST_CLASSES else worst[:MOST_CLASSES]
     width = max(len("class"), *(len(figures.name) for figures in shown))
     rows = [
-        f"{f.name:<{width}}  {f.n:>6}  {_percent(f.precision):>9}  {_percent(f.recall):>9}  {_percent(f.f1):>9}"
+        f"{f.name:<{width}}  {f.n:>6}  {_percent(f.precision):>9}  {_percent(f.recall):>9}  "
+        f"{_percent(f.f1 if f.used else None):>9}"
         for f in shown
     ]
     title = f"{'class':<{width}}  {'n':>6}  {'precision':>9}  {'recall':>9}  {'F1':>9}"
@@ -405,13 +367,5 @@ def _classes(evaluation: Evaluation) -> list[str]:
     return [title, *rows, *cut]
 
 
-def _confusions(evaluation: Evaluation) -> list[str]:
-    wrong = evaluation.confusions(MOST_CONFUSIONS)
-    rows = [f"{pair.n:>6}  {pair.truth} predicted as {pair.answer}" for pair in wrong]
-    return ["", "most frequent confusions", *rows] if rows else []
-
-
 def _percent(share: float | None) -> str:
-    from yoro.model.metrics import percent_text
-
     return "-" if share is None else percent_text(share)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from yoro.cli.arguments import Images, ModelPath, Out, given, given_for
 from yoro.cli.options import LABEL_FROM, SHARED, ReadingOptions, ReportOptions, shown
-from yoro.cli.output import print_json, resumable, spoken_warnings, tell_skipped, write_page
-from yoro.option import Option
+from yoro.cli.output import print_json, resumable, tell_skipped
+from yoro.option import option
 from yoro.refining.settings import RefineRun, RefineSettings
 
 if TYPE_CHECKING:
@@ -28,13 +27,12 @@ class DecodingOptions(ReadingOptions):
 
 
 @shown()
-@dataclass(frozen=True)
 class RefineOptions:
     """On which images the refined model is judged, and whether to resume."""
 
-    val: Annotated[str | None, Option("Validation images that decide (default: the val split).", metavar="DATA")] = None
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    resume: Annotated[bool, SHARED["resume"]] = False
+    val: str | None = option(None, "Validation images that decide (default: the val split).", metavar="DATA")
+    label_from: str | None = LABEL_FROM.field(None)
+    resume: bool = SHARED["resume"].field(False)
 
 
 def refine(
@@ -58,7 +56,7 @@ def refine(
     quiet, unfinished = output.quiet, out.with_name(f".{out.name}.part")
     check_target(out, force=output.force)
     output.check(output.html)
-    with resumable(unfinished), spoken_warnings(quiet):
+    with resumable(unfinished), output.spoken_warnings():
         check_torch()
         from yoro.refining.few_pass import refine
 
@@ -76,7 +74,6 @@ def refine(
 
 
 def _finish(refined: OpenModel, refinement: Refinement, out: Path, output: ReportOptions) -> None:
-    """Save the model and the report."""
     refined.save(out, force=output.force)
     output.tell(f"{out}: {'the refined model' if refinement.kept else 'the model, unchanged'}.")
     if output.html is not None:
@@ -85,4 +82,4 @@ def _finish(refined: OpenModel, refinement: Refinement, out: Path, output: Repor
 
         origin = refined.model.origin
         prompt = restore_prompt(origin.prompt or {}, origin.prompt_arrays)
-        write_page(output.html, refinement_html(refinement.to_json(), prompt, origin.name), output.quiet)
+        output.write_page(output.html, refinement_html(refinement.to_json(), prompt, origin.name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +16,7 @@ from yoro.files.reading import read_bounded
 from yoro.http.settings import ServeSettings
 from yoro.http.supervisor import share_metrics
 from yoro.model.settings import PipelineSettings
-from yoro.option import Option
+from yoro.option import option
 
 TOKEN = "YORO_TOKEN"  # the variable of the environment
 LONGEST_TOKEN = 4096  # bytes of a file that holds one
@@ -29,29 +28,25 @@ class ServeOptions(ServeSettings):
 
 
 @shown()
-@dataclass(frozen=True)
 class TokenOptions:
     """What clients must send to be answered."""
 
-    token: Annotated[
-        str | None, Option(f"Token that clients must send; a file or {TOKEN} hides it from other users.", metavar="T")
-    ] = None
-    token_file: Annotated[Path | None, Option("File that contains the token.", metavar="FILE")] = None
+    token: str | None = option(
+        None, f"Token that clients must send; a file or {TOKEN} hides it from other users.", metavar="T"
+    )
+    token_file: Path | None = option(None, "File that contains the token.", metavar="FILE")
 
 
 @shown()
-@dataclass(frozen=True)
 class RespondingOptions:
     """A backbone in place of a model."""
 
-    responses: Annotated[
-        str | None,
-        Option("Serve the responses of a backbone instead, for `fit --source http://...`.", metavar="SOURCE"),
-    ] = None
-    read: Annotated[
-        str | None,
-        Option("With --responses: layers to read (default: all).", metavar="all|logits|features", expert=True),
-    ] = None
+    responses: str | None = option(
+        None, "Serve the responses of a backbone instead, for `fit --source http://...`.", metavar="SOURCE"
+    )
+    read: str | None = option(
+        None, "With --responses: layers to read (default: all).", metavar="all|logits|features", expert=True
+    )
 
 
 def serve(

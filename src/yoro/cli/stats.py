@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,10 +12,10 @@ from cyclopts import Parameter
 from yoro.cli.arguments import Images, Statistics, given
 from yoro.cli.fit_summary import closing_lines
 from yoro.cli.options import CLIP, LABEL_FROM, NOISE, FitOptions, JsonOptions, SeedOption, WriteOptions, shown
-from yoro.cli.output import UsageError, print_json, print_text, resumable, say, spoken_warnings, tell_skipped
+from yoro.cli.output import UsageError, print_json, resumable, tell_skipped
 from yoro.errors import InputError, counted
 from yoro.model.settings import FitSettings, SolveSettings
-from yoro.option import Option
+from yoro.option import option
 
 if TYPE_CHECKING:
     from yoro.model.model import Json, Model
@@ -26,7 +26,6 @@ STATS = ".stats"  # how the name of a statistics file ends
 
 
 @shown("shots", "refine", "ledger", "sentences", "cluster")
-@dataclass(frozen=True)
 class StatsSettings(FitOptions):
     """How images are read."""
 
@@ -34,29 +33,24 @@ class StatsSettings(FitOptions):
 
 
 @shown()
-@dataclass(frozen=True)
 class StatsOptions:
     """Which part of the data is read, and what is kept of it."""
 
-    label_from: Annotated[str | None, LABEL_FROM] = None
-    part: Annotated[str | None, Option("Read part I of N of the data, for job I of N.", metavar="I/N")] = None
-    sums_only: Annotated[bool, Option("Keep sums only: no individual responses, no image hashes.")] = False
-    noise: Annotated[str | None, NOISE] = None
-    clip: Annotated[float | None, CLIP] = None
+    label_from: str | None = LABEL_FROM.field(None)
+    part: str | None = option(None, "Read part I of N of the data, for job I of N.", metavar="I/N")
+    sums_only: bool = option(False, "Keep sums only: no individual responses, no image hashes.")
+    noise: str | None = NOISE.field(None)
+    clip: float | None = CLIP.field(None)
 
 
 @shown()
-@dataclass(frozen=True)
 class MergeOptions:
     """How the mapping is solved if statistics are among the merged files."""
 
-    shrinkage: Annotated[
-        str | None,
-        Option(
-            "For .stats: shrinkage rule, as in `fit`; by default loo, or oas for sums.", metavar="RULE", expert=True
-        ),
-    ] = None
-    prior: Annotated[str | None, Option("For .stats: class priors.", metavar="empirical|uniform", expert=True)] = None
+    shrinkage: str | None = option(
+        None, "For .stats: shrinkage rule, as in `fit`; by default loo, or oas for sums.", metavar="RULE", expert=True
+    )
+    prior: str | None = option(None, "For .stats: class priors.", metavar="empirical|uniform", expert=True)
 
 
 def stats(
@@ -76,18 +70,18 @@ def stats(
 
     if kept.clip is not None and kept.noise is None:
         raise UsageError("--clip needs --noise EPSILON,DELTA.")
-    quiet, unfinished = output.quiet, out.with_name(f".{out.name}.part")
+    unfinished = out.with_name(f".{out.name}.part")
     if settings.resume and out.exists() and not unfinished.exists():
-        say(f"Nothing to resume: {out} is complete.", quiet)
+        output.tell(f"Nothing to resume: {out} is complete.")
         return
     check_stats(out, force=output.force or (settings.resume and unfinished.exists()))
-    settings = replace(settings, checkpoint=unfinished, progress=not quiet, tell=output.tell)
+    settings = replace(settings, checkpoint=unfinished, progress=not output.quiet, tell=output.tell)
     share = DataShare.parse(kept.part) if kept.part is not None else WHOLE
-    with resumable(unfinished), spoken_warnings(quiet):
+    with resumable(unfinished), output.spoken_warnings():
         made = _passed(given(data, kept.label_from), settings, share, kept)
     write_shard(made.shard, out)
     remove_folder(unfinished)
-    say(f"{out}: {_sentence(made.shard)}", quiet)
+    output.tell(f"{out}: {_sentence(made.shard)}")
     if output.as_json:
         print_json(shard_facts(made.shard))
     tell_skipped(made.skipped)
@@ -103,6 +97,8 @@ def merge(
 ) -> None:
     """Merge models or statistics exactly, as if fitted together."""
     from yoro.model.answers import left_out_evaluation
+    from yoro.model.merging import joined_notes
+    from yoro.model.shards import merged, write_shard
     from yoro.model.store import check_target, write_model
 
     sums = [path for path in files if path.suffix == STATS]
@@ -112,10 +108,13 @@ def merge(
         raise UsageError("--shrinkage and --prior need .stats files as input and a model as output.")
     if out.suffix == STATS:
         check_stats(out, force=output.force)
-        _merge_sums(files, out, output.quiet)
+        shards, _ = _read(files)
+        whole = merged(shards)
+        write_shard(whole, out)
+        output.tell(*joined_notes(shards, whole), f"{out}: {_sentence(whole)}")
         return
     check_target(out, force=output.force)
-    with spoken_warnings(output.quiet):
+    with output.spoken_warnings():
         model, notes = _solved(files, solve) if sums else _merged_models(files)
     write_model(model, out, force=output.force)
     output.tell(*notes)
@@ -131,17 +130,6 @@ def check_stats(out: Path, *, force: bool) -> None:
     if out.suffix != STATS:
         raise UsageError(f"Statistics must be written to a file ending in {STATS}, such as {out.name + STATS!r}.")
     check_output(out, force=force)
-
-
-def show_shard(path: Path, *, as_json: bool) -> None:
-    """Print the contents of a file of statistics."""
-    from yoro.model.shards import read_shard
-
-    shard = read_shard(path)
-    if as_json:
-        print_json(shard_facts(shard))
-    else:
-        print_text(shard_text(shard))
 
 
 def shard_facts(shard: Shard) -> Json:
@@ -198,9 +186,8 @@ def revealed(shard: Shard) -> list[str]:
     elif any(part.factor is not None and part.total for part in statistics.parts):
         told.append("Individual responses of all images, because so few are stored as rows.")
     if len(gathered.ledger):
-        told.append(
-            f"Hashes of {counted(len(gathered.ledger), 'image')}: anyone with an image can check whether it was used."
-        )
+        hashes = f"Hashes of {counted(len(gathered.ledger), 'image')}"
+        told.append(f"{hashes}: anyone with an image can check whether it was used.")
     return told
 
 
@@ -231,9 +218,8 @@ def _sentence(shard: Shard) -> str:
 def _merged_models(files: Sequence[Path]) -> tuple[Model, list[str]]:
     from yoro.model.open_model import load
 
-    first, notes = load(files[0]), list[str]()
-    for path in files[1:]:
-        notes += first.merge(load(path)).notes
+    first, *others = map(load, files)
+    notes = [note for other in others for note in first.merge(other).notes]
     return first.model, notes
 
 
@@ -248,27 +234,13 @@ def _solved(files: Sequence[Path], options: MergeOptions) -> tuple[Model, tuple[
     return made.model, made.notes
 
 
-def _merge_sums(files: Sequence[Path], out: Path, quiet: bool) -> None:
-    from yoro.model.merging import joined_notes
-    from yoro.model.shards import merged, write_shard
-
-    shards, _ = _read(files)
-    whole = merged(shards)
-    write_shard(whole, out)
-    for note in joined_notes(shards, whole):
-        say(note, quiet)
-    say(f"{out}: {_sentence(whole)}", quiet)
-
-
 def _read(files: Sequence[Path]) -> tuple[list[Shard], list[Json]]:
     """The shards of files, and the history of the first model among them."""
     from yoro.model.merging import shard_of
     from yoro.model.shards import SHARES, read_shard, told_parts
     from yoro.model.store import read_model
 
-    shards: list[Shard] = []
-    before: list[Json] = []
-    held: dict[str, Path] = {}
+    shards, before, held = list[Shard](), list[Json](), dict[str, Path]()
     for path in files:
         if path.suffix == STATS:
             shards.append(read_shard(path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -12,25 +11,27 @@ from yoro.cli.options import PipelineOptions, QuietOption, shown
 from yoro.cli.output import UsageError, say_tracebacks
 from yoro.environment import install
 from yoro.errors import InputError
-from yoro.option import Option
+from yoro.option import option
 
 
 @shown()
-@dataclass(frozen=True)
 class StudioOptions:
     """Where the work is kept, and how the page is opened."""
 
-    work: Annotated[
-        Path, Option("Folder where the work is saved and resumed.", flags=("--work", "--folder"), metavar="FOLDER")
-    ] = Path("studio.yoro-work")
-    port: Annotated[int, Option("Port; 0 picks a free one.", metavar="N")] = 8322
-    browse: Annotated[bool, Option("Open the page in a browser.", flags=("--browser", "--open"))] = True
-    tidy: Annotated[bool, Option("Delete removed photos for good; earlier steps can then not be undone.")] = False
-    phone: Annotated[bool, Option("Let a phone in the same network send photos, by a QR code.")] = False
-    phone_address: Annotated[
-        str | None, Option("With --phone: address of this machine in that network.", metavar="IP", expert=True)
-    ] = None
-    shortcut: Annotated[bool | None, Option("Put a launcher on the desktop, or remove it.")] = None
+    work: Path = option(
+        Path("studio.yoro-work"),
+        "Folder where the work is saved and resumed.",
+        flags=("--work", "--folder"),
+        metavar="FOLDER",
+    )
+    port: int = option(8322, "Port; 0 picks a free one.", metavar="N")
+    browse: bool = option(True, "Open the page in a browser.", flags=("--browser", "--open"))
+    tidy: bool = option(False, "Delete removed photos for good; earlier steps can then not be undone.")
+    phone: bool = option(False, "Let a phone in the same network send photos, by a QR code.")
+    phone_address: str | None = option(
+        None, "With --phone: address of this machine in that network.", metavar="IP", expert=True
+    )
+    shortcut: bool | None = option(None, "Put a launcher on the desktop, or remove it.")
 
 
 def studio(
@@ -60,7 +61,6 @@ def studio(
 
 
 def _change_shortcut(options: StudioOptions, data: tuple[Path, ...], output: QuietOption) -> None:
-    """Put the launcher on the desktop, or remove it."""
     from yoro.studio.shortcut import put_shortcut, remove_shortcut
 
     if data:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yoro import errors
 from yoro.cluster.blocks import Block
-from yoro.data.examples import Picture
+from yoro.data.examples import Picture, address_of
 from yoro.data.geometry import Geometry
 from yoro.data.processes import Decoded, DecodingProcess, decode_all, sendable
-from yoro.errors import ImageError, YoroError
+from yoro.data.remote_files import file_system, is_url, patiently
+from yoro.errors import ImageError, InputError, YoroError
 
+LOOPBACK = "127.0.0.1"  # the address of a Ray of one machine
 Columns = dict[str, NDArray[np.generic]]  # of one row: what goes from a task to an actor
 
 
@@ -78,18 +81,29 @@ def unpacked(columns: Columns) -> tuple[BlockRows, NDArray[np.generic]]:
 
 def failed(index: int, digest: str, error: Exception) -> BlockRows:
     """A block whose error ends the run."""
-    return BlockRows(index, digest, error=(type(error).__name__, str(error)))
+    return BlockRows(index, digest, error=told(error))
 
 
-def raised(told: tuple[str, str]) -> YoroError:
+def told(error: Exception) -> tuple[str, str]:
+    """Kind and text of an error, for another process; of one on another machine also the machine's address."""
+    import ray
+
+    where = ray.util.get_node_ip_address()
+    return type(error).__name__, f"{error}{'' if where == LOOPBACK else f' (on {where})'}"
+
+
+def raised(name: str, text: str) -> YoroError:
     """The error of another process, by its kind and text."""
-    kind = getattr(errors, told[0], None)
-    return kind(told[1]) if isinstance(kind, type) and issubclass(kind, YoroError) else YoroError(told[1])
+    kind = getattr(errors, name, None)
+    return kind(text) if isinstance(kind, type) and issubclass(kind, YoroError) else YoroError(text)
 
 
 def _pixels(block: Block, decoding: Decoding) -> tuple[BlockRows, NDArray[np.generic]]:
     part = block.part
-    examples = list(block.examples) if part is None else part.examples(labelled=decoding.labelled)
+    listed = patiently(partial(part.examples, labelled=decoding.labelled)) if part is not None else block.examples
+    examples = list(listed)
+    if examples:
+        refuse_unseen(address_of(examples[0].image))
     names = [example.name for example in examples]
     geometry = Geometry.from_config(decoding.geometry or {})
     good, digests, failures, pixels, *_ = _decoded([example.image for example in examples], names, geometry)
@@ -101,6 +115,19 @@ def _pixels(block: Block, decoding: Decoding) -> tuple[BlockRows, NDArray[np.gen
         [e.group or "" for e in chosen], [e.split or "" for e in chosen], digests,
         [(names[at], why) for at, why in failures],
     ), pixels  # fmt: skip
+
+
+def refuse_unseen(address: str | tuple[str | int, ...] | None) -> None:
+    """Raise where this machine does not see the data at all, of which it would leave every image out."""
+    if isinstance(address, tuple) and is_url(address[1]):
+        file_system(str(address[1]))  # an error if the package for such URLs is not installed
+    elif address is not None:
+        place = Path(address).parent if isinstance(address, str) else Path(str(address[1]))
+        if not place.exists():
+            raise InputError(
+                f"{place} is not there. Every machine of a cluster must see the data under the same path: share the "
+                "folder, or give its URL."
+            )
 
 
 def _decoded(images: list[Picture], names: list[str], geometry: Geometry) -> Decoded:
@@ -121,7 +148,7 @@ def _process() -> DecodingProcess:
 
 def _responses(block: Block) -> tuple[BlockRows, NDArray[np.generic]]:
     assert block.part is not None
-    batches = [batch for batch in block.part.responses() if len(batch)]
+    batches = [batch for batch in patiently(block.part.responses) if len(batch)]
     if not batches:
         return BlockRows(block.index, block.digest), np.zeros((0, 1), dtype=np.float32)
     facts = BlockRows(block.index, block.digest)

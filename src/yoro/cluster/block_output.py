@@ -19,8 +19,8 @@ from yoro.cluster.tree import joined
 from yoro.data.examples import SPLITS, Dataset
 from yoro.data.find import find
 from yoro.data.row_files import RowFiles, places_of, response_places
-from yoro.errors import InputError
-from yoro.files.atomic import drafted_folder, remove_folder
+from yoro.errors import InputError, StoreError
+from yoro.files.atomic import drafted_folder, remove_folder, write_file
 from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import make_pipeline
 from yoro.model.settings import ClusterSettings, FitSettings, Loading, PipelineSettings, Tell
@@ -83,7 +83,8 @@ def respond_on_ray(
 
 def _write(blocks: list[Block], task: BlockOutput, opening: Opening, work: BlockWork, decoding: Decoding) -> Written:
     """Write a file for each block that has none yet, then put them in place."""
-    storage, unfinished = Storage(str(task.unfinished.absolute())), task.unfinished
+    unfinished, elsewhere = task.unfinished, task.cluster.ray_storage
+    storage = Storage(elsewhere or str(unfinished.absolute()))
     begin(storage, unfinished, joined([block.digest for block in blocks]), resume=task.resume)
     names = [table_name(block.index, block.digest) for block in blocks]
     there = storage.names()
@@ -96,7 +97,13 @@ def _write(blocks: list[Block], task: BlockOutput, opening: Opening, work: Block
         crew = Crew(actors, task.cluster.ray_threads, opening, work, storage, decoding)
         for done in run_blocks(todo, crew):
             bar.update(done.images)
-    return _put_in_place([unfinished / name for name in names], task)
+    if elsewhere is not None:
+        for name in names:
+            write_file(unfinished / name, storage.read(name))
+    written = _put_in_place([unfinished / name for name in names], task)
+    if elsewhere is not None:
+        storage.remove(set(names))
+    return written
 
 
 def _blocks(
@@ -120,6 +127,11 @@ def _blocks(
 
 def _put_in_place(files: list[Path], task: BlockOutput) -> Written:
     """Give the files their name: one file, or the folder."""
+    if missing := [file for file in files if not file.exists()]:
+        raise StoreError(
+            f"{len(missing):,} of {len(files):,} files are not in {task.unfinished}: the machines that wrote them have "
+            "it elsewhere. Name a place that all can write to: --ray-storage URL --resume."
+        )
     count, skipped = counted_rows(files)
     if task.out.suffix.lower() == ".parquet":
         join_tables(files, task.out)

@@ -13,16 +13,17 @@ from tqdm import tqdm
 
 from yoro import limits
 from yoro.cluster.actors import GatherWork, Opening
-from yoro.cluster.block_decoding import Decoding
+from yoro.cluster.block_decoding import Decoding, raised, told
 from yoro.cluster.blocks import Block, cut, of_parts
 from yoro.cluster.ray_data import Crew, run_blocks
 from yoro.cluster.session import LOCAL, READ_SHARE, need_ray, ray_session, refuse_endpoint
 from yoro.cluster.storage import Storage
 from yoro.cluster.tree import TreeNode, grow, left_over, missing, parent, ready
 from yoro.data.examples import Example
+from yoro.data.remote_files import patiently
 from yoro.data.roles import Rows
 from yoro.data.row_files import FilePart, RowFiles, response_places
-from yoro.errors import InputError, StoreError, counted
+from yoro.errors import InputError, StoreError, YoroError, counted
 from yoro.files.atomic import remove_folder, write_file
 from yoro.files.reading import read_bounded
 from yoro.model.gathered import Gathered
@@ -30,7 +31,7 @@ from yoro.model.model import Origin
 from yoro.model.one_pass import DataPart, ThisProcess, facts_of, origin_of
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import FitSettings, Tell
-from yoro.model.shards import Shard, merged
+from yoro.model.shards import Shard, merged_from
 from yoro.model.views import BothViews
 
 PLAN = "plan.json"
@@ -212,27 +213,20 @@ class Merging:
         done, _ = ray.wait(list(self._running), timeout=patience) if self._running else ([], [])
         for one in done:
             if problem := ray.get(one):
-                raise StoreError(problem)
+                raise raised(*problem)
             self.finished(self._running.pop(one))
 
 
-def add_up(storage: Storage, children: list[str], name: str) -> str:
-    """Write the sum of shards, then remove them; gives what went wrong, if anything did.
+def add_up(storage: Storage, children: list[str], name: str) -> tuple[str, str] | None:
+    """Write the sum of shards, then remove them; gives the kind and text of what went wrong, if anything did.
 
     Done a second time, after a kill between the two, it finds the sum and has only to remove.
     """
     try:
-        if name not in storage.names():
-            storage.write(name, _summed(storage, children).to_bytes())
+        if name not in patiently(storage.names):
+            whole = merged_from(children, lambda child: Shard.from_bytes(storage.read(child), child))
+            storage.write(name, whole.to_bytes())
         storage.remove(set(children))
-    except (StoreError, InputError, OSError) as error:
-        return str(error)
-    return ""
-
-
-def _summed(storage: Storage, names: list[str]) -> Shard:
-    """The sum that `merged` makes of them, each read when its turn comes: five are in memory at most, not sixteen."""
-    if len(names) == 1:
-        return Shard.from_bytes(storage.read(names[0]), names[0])
-    half = len(names) // 2
-    return merged([_summed(storage, names[:half]), _summed(storage, names[half:])])
+    except (YoroError, OSError) as error:
+        return told(error)
+    return None

@@ -77,5 +77,5 @@ def _wave(blocks: Sequence[Block], crew: Crew) -> Iterator[FinishedBlock]:
     for row in told.iter_rows():
         done = json.loads(str(row["told"]))
         if done["error"] is not None:
-            raise raised(done["error"])
+            raise raised(*done["error"])
         yield FinishedBlock(done["index"], done["images"])

@@ -32,6 +32,7 @@ QUIET = {  # without these Ray writes to the terminal and shows a bar for every 
 }
 ASKED = ("http:", "https:", "endpoint:")  # sources that are not run here
 LEFT_OUT = ("start_api_server", "start_monitor")  # methods of Ray's Node that talk to hosts outside this machine
+LAST_WORDS = 300  # characters of what Ray said
 PATIENCE = 10.0  # seconds for the machine at an address to answer
 READ_SHARE = 0.25  # of a core for a task that reads or merges; the rest is the source's, so that neither waits for ever
 
@@ -68,7 +69,8 @@ def ray_session(settings: ClusterSettings, source: str = "", tell: Tell = silenc
     import ray
 
     if ray.is_initialized():
-        yield _room(settings)
+        with _spoken(settings):
+            yield _room(settings)
         return
     if settings.ray == LOCAL:
         _actors(settings, cores())
@@ -81,10 +83,32 @@ def ray_session(settings: ClusterSettings, source: str = "", tell: Tell = silenc
     try:
         with nullcontext() if from_here else chdir(empty), _hushed():
             _start(settings, place if settings.ray == LOCAL else None)
-        yield _room(settings)
+        with _spoken(settings):
+            yield _room(settings)
     finally:
         ray.shutdown()
         shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
+def _spoken(settings: ClusterSettings) -> Iterator[None]:
+    """What Ray could not do, as an error of ours that says what its last words were and what to do."""
+    import ray
+
+    try:
+        yield
+    except ray.exceptions.RayError as error:
+        cause = getattr(error, "cause", None) or error
+        told = one_line(cause)[-LAST_WORDS:]
+        if isinstance(cause, ImportError):
+            raise YoroError(
+                f"A machine of the cluster lacks what this one has: {told}. Install the same packages on every machine."
+            ) from error
+        where = "here" if settings.ray == LOCAL else f"at {settings.ray!r}"
+        raise YoroError(
+            f"Ray {where} did not finish the run: {type(cause).__name__}: {told} Finished blocks are kept: see what "
+            "happened to its machines, then run the same command with --resume."
+        ) from error
 
 
 def _own_folder() -> Path:
@@ -121,8 +145,8 @@ def _start(settings: ClusterSettings, place: Path | None) -> None:
         _knock(str(settings.ray))
         try:
             ray.init(settings.ray, **said)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise YoroError(f"No Ray answers at {settings.ray!r}: {one_line(error)[:300]}") from error
+        except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+            raise YoroError(_refused(str(settings.ray), one_line(error))) from error
         return
     if not any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # nobody else may use it; in no file of the user's home
@@ -134,6 +158,18 @@ def _start(settings: ClusterSettings, place: Path | None) -> None:
             )  # fmt: skip
     except Exception as error:
         raise YoroError(f"No Ray could be started here: {one_line(error)[:300]}") from error
+
+
+def _refused(address: str, told: str) -> str:
+    """Why a Ray could not be connected to, and what to do."""
+    if "ersion mismatch" in told:
+        return f"The Ray at {address!r} has other versions than this machine, and needs the same: {told[:400]}"
+    if "AuthenticationError" in told or "nauthenticated" in told or "InvalidAuthToken" in told:
+        return (
+            f"The Ray at {address!r} takes only those who know its token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN "
+            "or RAY_AUTH_TOKEN_PATH, as on its head node."
+        )
+    return f"No Ray answers at {address!r}: {told[:300]}. Is it the address of a head node?"
 
 
 def _knock(address: str) -> None:
@@ -154,10 +190,17 @@ def _by_itself() -> Iterator[None]:
     """A Ray that asks nobody outside this machine.
 
     Left to itself it asks the metadata services of clouds where it runs, though its usage reports are off, and looks
-    for an address that others could reach it by. Of what is left out here a Ray of one machine needs nothing.
+    for an address that others could reach it by. Of what is left out here a Ray of one machine needs nothing. Ray has
+    no setting for it; a dead proxy in its environment would do, but starts 9 s later, and must be hidden from workers.
     """
+    from ray import __version__
     from ray._private import node, ray_constants
 
+    if lacking := [name for name in LEFT_OUT if not callable(getattr(node.Node, name, None))]:
+        raise YoroError(
+            f"Ray {__version__} has no Node.{lacking[0]}, without which a Ray of this machine asks nobody outside. "
+            "Install an earlier Ray, or start one with `ray start --head` and use --ray auto."
+        )
     loopback = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # what "0" does there does it everywhere: 127.0.0.1 is its address
     before = {name: getattr(node.Node, name) for name in LEFT_OUT}
     joins, told = ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(loopback)

@@ -7,12 +7,13 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from yoro import limits
-from yoro.data.remote_files import file_system, is_url
-from yoro.errors import StoreError, one_line
+from yoro.data.remote_files import file_system, is_away, is_url, patiently
+from yoro.errors import StoreError, UnreachableError, one_line
 from yoro.files.atomic import write_file
 
 OURS = re.compile(r"(\d+-)?\d{9}-[0-9a-f]{20}\.(stats|parquet)")
@@ -33,11 +34,33 @@ class Storage:
         """Names of the shards in the place."""
         with _speaking(self.place, "read"):
             system, root = self._system()
-            system.invalidate_cache()  # what other machines wrote is not in it
             entries = system.ls(root, detail=False) if system.exists(root) else []
         return {name for entry in entries if is_ours(name := str(entry).rsplit("/", 1)[-1])}
 
     def read(self, name: str) -> bytes:
+        """The content of a file; one that is not there is a StoreError."""
+        try:
+            return patiently(partial(self._read, name))
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"{self.place}/{name} is not there. Can all machines of the cluster write to this place? --ray-storage "
+                "names one that they can."
+            ) from error
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file; it appears whole or not at all."""
+        patiently(partial(self._write, name, content))
+
+    def remove(self, names: set[str]) -> None:
+        """Remove files; one that is already gone is no error."""
+        for name in names:
+            with suppress(FileNotFoundError):
+                patiently(partial(self._remove, name))
+
+    def clear(self) -> None:
+        self.remove(self.names())
+
+    def _read(self, name: str) -> bytes:
         with _speaking(f"{self.place}/{name}", "read"):
             system, root = self._system()
             if system.size(f"{root}/{name}") > limits.MODEL_FILE_BYTES:
@@ -45,8 +68,7 @@ class Storage:
             content: bytes = system.cat_file(f"{root}/{name}")
             return content
 
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file; it appears whole or not at all."""
+    def _write(self, name: str, content: bytes) -> None:
         if not is_url(self.place):
             folder = Path(self.place)
             folder.mkdir(parents=True, exist_ok=True)
@@ -64,28 +86,28 @@ class Storage:
                     system.rm_file(draft)
                 raise
 
-    def remove(self, names: set[str]) -> None:
-        """Remove files; one that is already gone is no error."""
-        for name in names:
-            with suppress(FileNotFoundError), _speaking(f"{self.place}/{name}", "removed"):
-                system, root = self._system()
-                system.rm_file(f"{root}/{name}")
-
-    def clear(self) -> None:
-        self.remove(self.names())
+    def _remove(self, name: str) -> None:
+        with _speaking(f"{self.place}/{name}", "removed"):
+            system, root = self._system()
+            system.rm_file(f"{root}/{name}")
 
     def _system(self) -> tuple[Any, str]:
         system, root = file_system(self.place)
+        system.invalidate_cache()  # what other machines wrote is not in it
         return system, root.rstrip("/")
 
 
 @contextmanager
 def _speaking(place: str, done: str) -> Iterator[None]:
-    """Turn the errors of any file system into StoreErrors; a missing file stays a FileNotFoundError."""
+    """Turn the errors of any file system into ours; a missing file stays a FileNotFoundError."""
     try:
         yield
     except (FileNotFoundError, StoreError):
         raise
     except Exception as error:  # every system behind fsspec has errors of its own
         why = error.strerror if isinstance(error, OSError) and error.strerror else one_line(error)
+        if is_url(place) and is_away(error):
+            raise UnreachableError(
+                f"{place} could not be {done}: {why.rstrip('.')}. Is its storage running?"
+            ) from error
         raise StoreError(f"{place} could not be {done}: {why}.") from error

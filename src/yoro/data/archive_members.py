@@ -59,7 +59,6 @@ class Member:
 
     @classmethod
     def at(cls, address: Address) -> Self:
-        """The member with this address."""
         return cls(Path(address[0]), *address[1:])
 
 

@@ -144,7 +144,6 @@ class _Headers:
         self.seek, self.tell = file.seek, file.tell
 
     def read(self, size: int = -1) -> bytes:
-        """The bytes, if they are few."""
         if not 0 <= size <= CHUNK:
             raise InputError("The archive has a name or a header that is too long.")
         return self._file.read(size)

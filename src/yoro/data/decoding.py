@@ -28,7 +28,7 @@ from yoro.data.archive_members import Member
 from yoro.data.examples import Later, Picture, shown
 from yoro.data.geometry import FILTERS, Geometry, Look, Size, shorter_to
 from yoro.environment import install
-from yoro.errors import ImageError
+from yoro.errors import ImageError, UnreachableError
 
 BACKGROUND = (255, 255, 255)  # what shows through transparent pixels
 STRIP = 1 << 22  # pixels that are turned into RGB at a time: in between a pixel may take 32 bytes
@@ -128,6 +128,8 @@ def _naming(image: Picture, name: str | None) -> Iterator[None]:
     try:
         with _QUIET:
             yield
+    except UnreachableError:
+        raise
     except Exception as error:  # a hostile file can raise anything inside a decoder
         called = name or (shown(image) if isinstance(image, Path) else "the image given")
         raise ImageError(f"'{called}' cannot be read as an image: {_cause(error)}.") from error

@@ -25,7 +25,7 @@ from yoro.data.decoding import decode_and_digest
 from yoro.data.examples import Later, Picture, picture_at
 from yoro.data.geometry import Geometry
 from yoro.environment import peak_memory
-from yoro.errors import ImageError
+from yoro.errors import ImageError, UnreachableError
 
 READY = b"ready\n"  # said once it can take requests
 
@@ -44,18 +44,20 @@ def main() -> None:
         given = iter(contents)
         for place, name in zip(request["images"], request["names"], strict=True):
             image = next(given) if isinstance(place, int) else picture_at(place)
-            content, error, more, squares = "", "", False, list[NDArray[np.uint8]]()
+            content, error, more, away, squares = "", "", False, False, list[NDArray[np.uint8]]()
             started = time.process_time()
             try:
                 image = _fetched(image, name)
                 with _limits(*request["fence"]):
                     squares, content = decode_and_digest(image, *wanted, name=name)
+            except UnreachableError as problem:
+                error, away = str(problem), True
             except ImageError as problem:
                 error, more = str(problem), not isinstance(problem.__cause__, ImageError | UnidentifiedImageError)
             size = sum(square.nbytes for square in squares)
             seconds = time.process_time() - started
             header = {"digest": content, "error": error, "bytes": size, "peak": round(peak_memory())}
-            header |= {"more": more, "seconds": seconds}
+            header |= {"more": more, "away": away, "seconds": seconds}
             sink.write(json.dumps(header).encode() + b"\n")
             for square in squares:
                 sink.write(np.ascontiguousarray(square).data)
@@ -63,11 +65,13 @@ def main() -> None:
 
 
 def _fetched(image: Picture, name: str) -> Picture:
-    """The bytes of what lies elsewhere, before limits are set; what cannot be fetched is an ImageError."""
+    """The bytes of what lies elsewhere, before limits are set; what is not there is an ImageError."""
     if not isinstance(image, Later):
         return image
     try:
         return image.fetch()
+    except UnreachableError:
+        raise
     except Exception as error:  # a stranger's file or host can raise anything
         raise ImageError(f"'{name}' cannot be read: {type(error).__name__}: {error}.") from error
 

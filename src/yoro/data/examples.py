@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -140,11 +140,17 @@ class Ignored:
         return [f"{reason}: {listed(names)}." for reason, names in self._names.items()]
 
 
-def listed(names: list[str]) -> str:
+def listed(names: Collection[str]) -> str:
     """The first few names in quotes, then how many more there are."""
     text = ", ".join(f"'{name}'" for name in sorted(names)[:SHOWN])
     rest = len(names) - SHOWN
     return f"{text} and {rest} more" if rest > 0 else text
+
+
+def refuse_stray(found: Iterable[str], agreed: Collection[str]) -> None:
+    """Raise if a class was found that is not among those that were agreed on."""
+    if stray := sorted(set(found) - set(agreed)):
+        raise InputError(f"Class {stray[0]!r} is not in the agreement; its classes are {listed(agreed)}.")
 
 
 def shown(path: str | os.PathLike[str]) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 from yoro.data.archives import is_archive, is_other_archive, read_tree
 from yoro.data.examples import Dataset, Example, Ignored, class_name, listed, shown
-from yoro.data.file_trees import on_disk
+from yoro.data.file_trees import Node, on_disk
 from yoro.data.folders import EXPECTED, find_class, find_labelled, find_unlabelled, is_class_folder, is_image
 from yoro.data.lists import find_coop, find_listed, is_coop, is_list
 from yoro.data.python_data import accept
@@ -27,10 +28,7 @@ def find_in_folders(data: object, *, splits: bool) -> Dataset:
     path = Path(os.fspath(data)) if isinstance(data, str | os.PathLike) else None
     if path is None or not (path.is_dir() or is_archive(path)):
         raise InputError(f"Labels from folders need a folder or an archive; got {data!r}.")
-    ignored = Ignored()
-    root = on_disk(path) if path.is_dir() else read_tree(path, ignored)
-    found = find_labelled(root, shown(path), splits=splits)
-    return replace(found, notes=(*found.notes, *ignored.sentences()), before=f"{shown(path)}/")
+    return _in_tree(path, partial(find_labelled, splits=splits))
 
 
 def find(data: object, *, labelled: bool = True, known: Collection[str] = ()) -> Dataset:
@@ -72,10 +70,7 @@ def _find_at(place: str, labelled: bool, known: Collection[str]) -> Dataset:
         found = _class_at(path)
         return replace(found, notes=(*found.notes, f"'{shown(path)}' is read as images of the class {label!r}."))
     if path.is_dir() or is_archive(path):
-        ignored = Ignored()
-        root = on_disk(path) if path.is_dir() else read_tree(path, ignored)
-        found = find_labelled(root, shown(path), known) if labelled else find_unlabelled(root, shown(path))
-        return replace(found, notes=(*found.notes, *ignored.sentences()), before=f"{shown(path)}/")
+        return _in_tree(path, partial(find_labelled, known=known) if labelled else find_unlabelled)
     if is_list(path):
         return find_listed(path, labelled=labelled)
     if is_coop(path):
@@ -85,6 +80,13 @@ def _find_at(place: str, labelled: bool, known: Collection[str]) -> Dataset:
     if labelled:
         raise InputError(f"'{shown(path)}' is a single image without a label; {EXPECTED}.")
     return _image(path)
+
+
+def _in_tree(path: Path, search: Callable[[Node, str], Dataset]) -> Dataset:
+    """What a search finds in a folder or an archive."""
+    ignored = Ignored()
+    found = search(on_disk(path) if path.is_dir() else read_tree(path, ignored), shown(path))
+    return replace(found, notes=(*found.notes, *ignored.sentences()), before=f"{shown(path)}/")
 
 
 def _near(path: Path) -> str:

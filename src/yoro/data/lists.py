@@ -293,7 +293,6 @@ class _Finder:
         self._guess: tuple[Path, int] | None = None  # folder, and how many leading parts of a path to drop
 
     def find(self, place: str) -> Path | None:
-        """The image, or None."""
         parts = _parts(place)
         choices = [(folder, drop) for drop in range(len(parts)) for folder in self._folders]
         for folder, drop in choices if self._guess is None else [self._guess, *choices]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +13,10 @@ from yoro.data.examples import Example
 from yoro.data.geometry import Geometry
 from yoro.data.processes import Decoded, DecodingProcess, decode_all, lent, sendable
 from yoro.environment import cores
-from yoro.errors import InputError, OnePassError
+from yoro.errors import InputError
 
 DEPTH = 2  # batches asked of each worker ahead of the caller: one being decoded, one ready
 MOST_WORKERS = 16
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -118,23 +115,3 @@ def _merge(first: Batch, second: Batch) -> Batch:
     images = np.concatenate([first.images, second.images])[order]
     failures = sorted(first.failures + second.failures)
     return Batch([indices[i] for i in order], images, [digests[i] for i in order], failures)
-
-
-class OnePass(Generic[T]):
-    """Anything iterable, to be read once: a second traversal is an OnePassError, not a silent second pass.
-
-    >>> batches = OnePass([1, 2])
-    >>> list(batches)
-    [1, 2]
-    """
-
-    def __init__(self, items: Iterable[T], what: str = "training data") -> None:
-        self._items = items
-        self._what = what
-        self._begun = False
-
-    def __iter__(self) -> Iterator[T]:
-        if self._begun:
-            raise OnePassError(f"The {self._what} can be read only once; keep what you need.")
-        self._begun = True
-        return iter(self._items)

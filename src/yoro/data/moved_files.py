@@ -25,7 +25,6 @@ class Move:
     target: Path
 
     def line(self) -> str:
-        """The move as a line of a journal."""
         return json.dumps({"from": str(self.origin.absolute()), "to": str(self.target.absolute())}) + "\n"
 
 

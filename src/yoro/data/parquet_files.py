@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from yoro import limits
 from yoro.data.examples import Example, Later, storable
 from yoro.data.lists import COLUMNS, described
-from yoro.data.remote_files import fetch, is_url, opened, stamp_of
+from yoro.data.remote_files import fetch, is_away, is_url, opened, stamp_of, unreadable
 from yoro.data.responses import ROWS, ResponseBatch
 from yoro.environment import install
-from yoro.errors import InputError, one_line
+from yoro.errors import InputError, YoroError, one_line
 from yoro.mappings.batches import row_digests
 
 PARQUET = (".parquet", ".pq")
@@ -43,8 +43,12 @@ def open_parquet(place: str) -> Iterator[Any]:
     try:
         with opened(place) as stream, parquet.ParquetFile(stream) as file:
             yield file
-    except damage as error:
-        raise InputError(f"{place} cannot be read as a Parquet file: {one_line(error)}") from error
+    except YoroError:
+        raise
+    except Exception as error:
+        if not (isinstance(error, damage) or is_away(error)):
+            raise
+        raise unreadable(place, error, "a Parquet file") from error
 
 
 def count_rows(place: str) -> int:
@@ -142,11 +146,11 @@ class _Cursor:
         self._batches: Iterator[tuple[int, Any]] = iter(())
 
     def row(self, number: int) -> Mapping[str, Any]:
-        """The columns of one row."""
         with self._lock:
             if not self._rows or not 0 <= number - self._first < AHEAD:
                 self._batches, self._rows = read_batches(self._place, IMAGE, IMAGE_ROWS, start=number), []
             while not self._rows or number >= self._first + len(self._rows):
+                self._rows = []  # whatever fails now, the next call begins anew
                 self._first, batch = next(self._batches, (0, None))
                 if batch is None:
                     raise OSError(f"the file has no row {number}")

@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -34,7 +35,8 @@ from yoro.data.decoding import decode, decode_and_digest
 from yoro.data.decoding_worker import READY
 from yoro.data.examples import Picture, address_of
 from yoro.data.geometry import Geometry
-from yoro.errors import ImageError, YoroError
+from yoro.data.remote_files import WAITS, in_storage
+from yoro.errors import ImageError, UnreachableError, YoroError
 
 # Run isolated (-I), so that nothing in the working directory is imported; what the parent can import comes after the
 # interpreter's own, and this package from the place where the parent has it.
@@ -117,12 +119,17 @@ class DecodingProcess:
         request = self._open[0]
         while len(request.images) > request.done:
             assert self._running is not None
+            away = ""
             try:
                 part = self._running.parts.get(timeout=limits.DECODING_DEADLINE)
                 cause = "" if part is not None else self._running.reason_of_death(request.fence)
+                away = part.error if part is not None and part.away else ""
             except queue.Empty:
                 part, cause = None, f"it was not decoded within {limits.DECODING_DEADLINE} seconds"
-            if part is not None:
+                away = request.awaited()
+            if away:
+                self._wait(request, away)
+            elif part is not None:
                 request.add(part)
             else:
                 self._replace(request, cause)
@@ -149,6 +156,19 @@ class DecodingProcess:
         if cause or request.fence == QUICK or request.tried == request.done:
             request.fail(cause or "it crashed the decoding process twice")
         request.tried = request.done
+        self._restart()
+
+    def _wait(self, request: _Request, why: str) -> None:
+        """Ask again, in a new process, once the storage has had time to come back; in the end, an UnreachableError."""
+        if (seconds := next(request.waits, None)) is None:
+            self.close()
+            self._open.clear()
+            raise UnreachableError(why)
+        time.sleep(seconds)
+        self._restart()
+
+    def _restart(self) -> None:
+        """Send what is still to be decoded to a new process."""
         self.close()
         self._running = _Running()
         for one in self._open:
@@ -165,6 +185,7 @@ class _Request:
         self.images, self.names, self._geometry, self._small, self.fence = images, names, geometry, small, fence
         self.done, self.peak = 0, 0
         self._more, self._seconds = False, 0.0
+        self.waits = iter(WAITS)
         self.tried = -1  # the image that a process died over for no known reason
         self._good: list[int] = []
         self._digests: list[str] = []
@@ -186,6 +207,13 @@ class _Request:
             }
         )
         return b"".join([line.encode(), b"\n", *(image for image in images if isinstance(image, bytes))])
+
+    def awaited(self) -> str:
+        """What to say if the next image does not come from its storage; nothing of one that lies here."""
+        image = self.images[self.done]
+        place = str(image[1]) if isinstance(image, tuple) else ""
+        seconds = limits.DECODING_DEADLINE
+        return f"{place} cannot be reached: nothing came for {seconds} seconds." if in_storage(place) else ""
 
     def add(self, part: _Part) -> None:
         """The next image, decoded or not."""
@@ -222,6 +250,7 @@ class _Part(NamedTuple):
     error: str
     peak: int  # megabytes that the process has taken so far
     more: bool  # whether it may be readable with more memory or time
+    away: bool  # whether it was not read because its storage does not answer
     seconds: float  # of processor time
     pixels: NDArray[np.uint8] | None
 

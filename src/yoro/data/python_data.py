@@ -35,7 +35,7 @@ class Numbered(Protocol):
         """One item, by its number."""
 
 
-class Table(Protocol):
+class ByColumns(Protocol):
     """A table with named columns, such as a DataFrame."""
 
     @property
@@ -46,7 +46,7 @@ class Table(Protocol):
         """One column, by its name."""
 
 
-Data: TypeAlias = str | os.PathLike[str] | Iterable[object] | NDArray[np.generic] | Image.Image | Numbered | Table
+Data: TypeAlias = str | os.PathLike[str] | Iterable[object] | NDArray[np.generic] | Image.Image | Numbered | ByColumns
 
 IMAGE_COLUMNS = ("image", "img", "path", "file_name", "filename", "file", "filepath", "image_path", "picture", "pixels")
 LABEL_COLUMNS = ("label", "labels", "class", "target", "category", "fine_label", "y")
@@ -103,6 +103,10 @@ class _Whole(str):
 
 
 # --- each kind of data: how it is known, and its examples
+
+
+def _has(*names: str) -> Callable[[object], bool]:
+    return lambda data: all(hasattr(data, name) for name in names)
 
 
 def _is_single(data: object) -> bool:
@@ -164,10 +168,6 @@ def _table(data: Any, labelled: bool) -> Iterator[Example]:
         yield replace(example, group=group and storable(group), split=split_named(split, f"Row {number}"))
 
 
-def _is_hugging_face(data: object) -> bool:
-    return hasattr(data, "features") and hasattr(data, "column_names")
-
-
 def _hugging_face(data: Any, labelled: bool) -> Iterator[Example]:
     features = dict(data.features or {})
     columns = list(data.column_names or features)
@@ -183,10 +183,6 @@ def _hugging_face(data: Any, labelled: bool) -> Iterator[Example]:
     for number in range(len(data)):
         later = _later(lambda i: images[i][image], number)
         yield _example(later, labels and _named(labels[number], names), number, labelled)
-
-
-def _is_image_folder(data: object) -> bool:
-    return hasattr(data, "samples") and hasattr(data, "classes") and hasattr(data, "class_to_idx")
 
 
 def _image_folder(data: Any, labelled: bool) -> Iterator[Example]:
@@ -224,10 +220,6 @@ def _numbered(data: Any, labelled: bool) -> Iterator[Example]:
             continue
         item = _pair_of(data[number], number)
         yield _example(item[0], _named(item[1], names), number, labelled)
-
-
-def _is_stack(data: object) -> bool:
-    return len(_shape(data)) > 1
 
 
 def _stacked(data: object, labelled: bool) -> Iterator[Example]:
@@ -268,12 +260,12 @@ KINDS: tuple[tuple[Callable[[object], bool], Callable[[Any, bool], Iterator[Exam
     (_is_single, _single),
     (_is_pair, _pair),
     (_are_splits, _splits),
-    (_is_hugging_face, _hugging_face),
+    (_has("features", "column_names"), _hugging_face),
     (_is_table, _table),
-    (_is_image_folder, _image_folder),
+    (_has("samples", "classes", "class_to_idx"), _image_folder),
     (_is_subset, _subset),
     (_is_numbered, _numbered),
-    (_is_stack, _stacked),
+    (lambda data: len(_shape(data)) > 1, _stacked),
     (lambda data: isinstance(data, Iterable) and not isinstance(data, Mapping), _items),
 )
 

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import errno
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from yoro import limits
 from yoro.data.examples import Later, shown
 from yoro.data.file_trees import Node
 from yoro.environment import install
-from yoro.errors import ImageError, InputError, YoroError, one_line
+from yoro.errors import ImageError, InputError, UnreachableError, YoroError, one_line
+
+WAITS = (1, 2, 4, 8, 15, 30)  # seconds before the next attempt: what restarts is mostly back within a minute
+AWAY = {  # kinds of errors, of Python and of what is behind fsspec, that say nothing of a file
+    "ConnectionError", "TimeoutError", "gaierror", "HTTPClientError", "ClientConnectionError", "ClientPayloadError",
+    "ServiceRequestError", "ServiceResponseError", "UnreachableError",
+}  # fmt: skip
+AWAY_ERRNO = {errno.EBUSY, errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH}
+
+T = TypeVar("T")
 
 
 def is_url(place: object) -> bool:
     """Whether data are at a URL, not at a path of this machine."""
     return isinstance(place, str) and "://" in place
+
+
+def in_storage(place: str) -> bool:
+    """Whether data are in storage that should always answer; of links to the web, some are always dead."""
+    return is_url(place) and not place.startswith("http")
 
 
 def file_system(url: str) -> tuple[Any, str]:
@@ -56,7 +72,35 @@ def stamp_of(place: str) -> str:
     except YoroError:
         raise
     except Exception as error:  # every system behind fsspec has errors of its own
-        raise InputError(f"{place} cannot be read: {type(error).__name__}: {one_line(error)}") from error
+        raise unreadable(place, error) from error
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether an error says that storage does not answer, and nothing of the file that was asked for."""
+    status = getattr(error, "status", None) or getattr(error, "code", None)
+    return (
+        any(kind.__name__ in AWAY for kind in type(error).__mro__)
+        or (isinstance(error, OSError) and error.errno in AWAY_ERRNO)
+        or (isinstance(status, int) and status >= 500)
+    )
+
+
+def unreadable(place: str, error: BaseException, expected: str = "") -> InputError:
+    """The error of a file that cannot be read (`expected`: as what), by its own fault or that of its storage."""
+    why = f"{type(error).__name__}: {one_line(error)}"
+    if is_url(place) and is_away(error):
+        return UnreachableError(f"{place} cannot be reached: {why.rstrip('.')}. Is its storage running?")
+    return InputError(f"{place} cannot be read{f' as {expected}' if expected else ''}: {why}")
+
+
+def patiently(attempt: Callable[[], T]) -> T:
+    """What an attempt gives; while storage does not answer, it is repeated for a minute."""
+    for wait in WAITS:
+        try:
+            return attempt()
+        except UnreachableError:
+            time.sleep(wait)
+    return attempt()
 
 
 def _stamp(facts: Mapping[str, object]) -> str:
@@ -69,6 +113,8 @@ def fetch(url: str) -> bytes:
         with opened(url) as file:
             content = file.read(limits.IMAGE_FILE_BYTES + 1)
     except Exception as error:  # as above
+        if in_storage(url) and is_away(error):
+            raise unreadable(url, error) from error
         raise ImageError(f"{url} cannot be read: {one_line(error)}") from error
     if len(content) > limits.IMAGE_FILE_BYTES:
         raise ImageError(f"{url} has more than {limits.IMAGE_FILE_BYTES:,} bytes")
@@ -87,7 +133,7 @@ def remote_tree(url: str) -> Node:
     try:
         found: Mapping[str, Mapping[str, object]] = system.find(root, detail=True)
     except Exception as error:  # as above
-        raise InputError(f"{url} cannot be listed: {type(error).__name__}: {one_line(error)}") from error
+        raise unreadable(url, error) from error
     if not found:
         raise InputError(f"{url} does not exist, or holds no files.")
     if len(found) > limits.PACKED_MEMBERS:

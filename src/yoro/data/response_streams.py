@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from yoro.data.loading import OnePass
 from yoro.data.parquet_files import ParquetResponses
 from yoro.data.responses import ROWS, ResponseBatch, ResponseFile, checked_labels
 from yoro.data.row_files import response_places
-from yoro.errors import InputError
+from yoro.errors import InputError, OnePassError
 from yoro.mappings.batches import check_batch, refuse_non_finite, row_digests
 
 ResponseData = str | Path | list[str] | ArrayLike | tuple[ArrayLike, ArrayLike]
@@ -31,10 +30,13 @@ class ResponseStream:
         self.images = 0  # handed out so far
         self.position = 0  # examples dealt with so far, those that could not be read among them
         self.skipped: list[tuple[str, str]] = []  # names of what could not be read, with the reason
-        self._batches = OnePass(produce(self), "data")
+        self._produce, self._begun = produce, False
 
     def __iter__(self) -> Iterator[ResponseBatch]:
-        for batch in self._batches:
+        if self._begun:
+            raise OnePassError("The data can be read only once; keep what you need.")
+        self._begun = True
+        for batch in self._produce(self):
             refuse_non_finite(batch.responses, batch.names)
             self.images += len(batch)
             yield batch
@@ -61,12 +63,10 @@ class Collected:
         return len(self.labels)
 
     def take(self, rows: NDArray[np.intp]) -> Collected:
-        """The rows with these numbers."""
         groups, names, digests = (tuple(c[i] for i in rows.tolist()) for c in (self.groups, self.names, self.digests))
         return Collected(self.responses[rows], self.labels[rows], groups, names, digests)
 
     def batch(self) -> ResponseBatch:
-        """Everything as one batch."""
         labels, groups, names = self.labels.tolist(), list(self.groups), list(self.names)
         return ResponseBatch(self.responses, labels, groups, list(self.digests), names)
 

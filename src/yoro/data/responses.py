@@ -42,7 +42,6 @@ class ResponseBatch:
         return len(self.names)
 
     def take(self, rows: Sequence[int]) -> ResponseBatch:
-        """The rows with these numbers."""
         labels, groups, splits = (c and [c[i] for i in rows] for c in (self.labels, self.groups, self.splits))
         digests, names = [self.digests[i] for i in rows], [self.names[i] for i in rows]
         return ResponseBatch(self.responses[rows], labels, groups, digests, names, splits)
@@ -108,7 +107,6 @@ class ResponseFile:
 
     @property
     def width(self) -> int:
-        """Coordinates of a response."""
         return self._header.width
 
     def batches(self, rows: int = ROWS) -> Iterator[ResponseBatch]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from yoro.data.examples import Dataset, Example, class_name, listed
+from yoro.data.examples import Example, class_name, listed
 from yoro.data.file_trees import on_disk
 from yoro.data.find import find
 from yoro.data.folders import folder_of_several
@@ -56,11 +56,9 @@ class Rows:
         return self.count
 
     def take(self, rows: range) -> Rows:
-        """Consecutive rows of these."""
         return replace(self, count=len(rows), between=rows)
 
     def stream(self) -> ResponseStream:
-        """One traversal, with labels."""
         whole, marks, rows = open_responses(self.data, labelled=True), self.marks, self.between
         found: Iterable[ResponseBatch] = whole
         if marks is not None:
@@ -202,7 +200,8 @@ def refuse_one_class(classes: Collection[str], data: object) -> None:
     """Raise if all images are of one class: known before the first of them is read, it need not be read at all."""
     if len(classes) > 1:
         return
-    where = f" in {', '.join(map(str, data)) if isinstance(data, list) else data}" if _is_place(data) else ""
+    places = data if isinstance(data, list) else [data]
+    where = " in " + ", ".join(f"'{place}'" for place in places) if _is_place(data) else ""
     only = "".join(classes)
     below = folder_of_several(on_disk(Path(data))) if isinstance(data, str | Path) and Path(data).is_dir() else None
     meant = f" If the classes are the folders in '{Path(str(data)) / below}', give that." if below else ""
@@ -238,7 +237,9 @@ def _by_mark(data: object, known: Collection[str] = ()) -> tuple[dict[str, Part]
     """The parts of data by mark, and what there is to say of them."""
     if not is_response_data(data):
         found = find(data, known=known)
-        return dict(by_role(found)), [*found.notes, *_unmarked(found)]
+        odd = sum(example.split is None for example in found) if found.splits else 0
+        unmarked = [f"{counted(odd, 'image')} without a split, used for training."] if odd else []
+        return dict(by_role(found)), [*found.notes, *unmarked]
     opened = open_response_file(data)
     if opened is None:
         count = len(data[0]) if isinstance(data, tuple) else 0
@@ -254,12 +255,6 @@ def _by_mark(data: object, known: Collection[str] = ()) -> tuple[dict[str, Part]
         for role, mine in marks.items()
     }
     return {role: part if len(part) else [] for role, part in rows.items()}, []
-
-
-def _unmarked(found: Dataset) -> list[str]:
-    """Where some images are marked and some are not, which are which."""
-    odd = sum(example.split is None for example in found) if found.splits else 0
-    return [f"{counted(odd, 'image')} without a split, used for training."] if odd else []
 
 
 def _serving(role: str, data: object, known: Collection[str]) -> tuple[Part, list[str]]:

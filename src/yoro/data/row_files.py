@@ -33,12 +33,10 @@ class FilePart:
     marks: tuple[str, ...] | None = None  # the splits that are meant, "" for rows without one; None for all
 
     def to_json(self) -> list[object]:
-        """A list that `from_json` takes back."""
         return list(astuple(self))
 
     @classmethod
     def from_json(cls, told: Sequence[Any]) -> FilePart:
-        """What `to_json` gave."""
         place, stamp, start, stop, marks = told
         return cls(place, stamp, start, stop, None if marks is None else tuple(marks))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,3 +38,8 @@ def thumbnail_of(example: Example | None, geometry: Geometry = CROPPED, side: in
         return thumbnail(decode_fenced(example.image, geometry, example.name), side)
     except ImageError:
         return None
+
+
+def thumbnails_by_path(pictures: Mapping[str, Example]) -> Callable[[Mapping[str, object]], bytes | None] | None:
+    """Gives the thumbnail of a row by its path; None without pictures."""
+    return (lambda row: thumbnail_of(pictures.get(str(row["path"])))) if pictures else None

@@ -14,8 +14,8 @@ from yoro.data.archives import CHUNK, Found, Spool, archive_files, tar_files
 from yoro.data.examples import Example, Picture, shown, storable
 from yoro.data.folders import is_image
 from yoro.data.lists import described
-from yoro.data.remote_files import is_url, opened
-from yoro.errors import ImageError, InputError, YoroError, one_line
+from yoro.data.remote_files import is_url, opened, unreadable
+from yoro.errors import ImageError, InputError, YoroError
 
 SIDECARS = ("cls", "txt", "json")  # endings of what is said of an image
 LOOKED_AT = 16  # files of a tar by which it is known what it is
@@ -57,7 +57,7 @@ class ShardReader:
         except YoroError:
             raise
         except Exception as error:  # Python's readers of archives raise a dozen kinds
-            raise InputError(f"{shown(place)} cannot be read as a WebDataset shard: {one_line(error)}") from error
+            raise unreadable(shown(place), error, "a WebDataset shard") from error
 
     def _copied(self, url: str) -> Iterator[Found]:
         self._spool = self._spool or Spool()

@@ -17,9 +17,9 @@ from pydantic import BaseModel, Field
 
 from yoro import limits
 from yoro.desk.desk import OUT, Desk
-from yoro.desk.output import Result
+from yoro.desk.output import DeskResult
 from yoro.desk.proposals import Proposals
-from yoro.desk.session import Session
+from yoro.desk.session import DeskSession
 from yoro.errors import InputError
 from yoro.http.errors import RefusedError, handle_errors
 from yoro.http.guard import PAGE_HEADERS, Access, Guard, Log
@@ -62,7 +62,7 @@ STEPS: dict[str, Callable[[Desk, Given], object]] = {
 }
 
 
-class Learner:
+class ProposalLearner:
     """Computes the proposals in the background, anew after every step."""
 
     def __init__(self, desk: Desk) -> None:
@@ -90,9 +90,9 @@ class Learner:
             self.at = revision
 
 
-def make_app(session: Session, result: Result, settings: ServeSettings, log: Log) -> Guard:
+def make_app(session: DeskSession, result: DeskResult, settings: ServeSettings, log: Log) -> Guard:
     """The page and its routes, behind the guard; pages of other sites may not even read what the API returns."""
-    desk, learner = session.desk, Learner(session.desk)
+    desk, learner = session.desk, ProposalLearner(session.desk)
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
@@ -135,7 +135,7 @@ def make_app(session: Session, result: Result, settings: ServeSettings, log: Log
 
 
 def open_desk(
-    session: Session, result: Result, *, port: int, browse: bool, tell: Callable[[str], None], log: Log
+    session: DeskSession, result: DeskResult, *, port: int, browse: bool, tell: Callable[[str], None], log: Log
 ) -> None:
     """Serve the page of a session until the process is told to stop."""
     settings = ServeSettings(port=port, most_megabytes=4)
@@ -199,10 +199,8 @@ def photos_of(desk: Desk, kind: str, key: str, offset: int) -> Json:
     """The photos of a group, a class, a proposed class, the questions, the rest, or what is left out."""
     with desk.lock:
         latest = desk.latest
-        chances: dict[int, tuple[str, float]] = {}
-        if latest is not None:
-            told = zip(latest.rows.tolist(), latest.labels, latest.chances.tolist(), strict=True)
-            chances = {row: (label, chance) for row, label, chance in told}
+        told = [] if latest is None else zip(latest.rows.tolist(), latest.labels, latest.chances.tolist(), strict=True)
+        chances = {row: (label, chance) for row, label, chance in told}
         rows = _rows_of(desk, latest, kind, key)
         shown = []
         for row in rows[offset : offset + SHOWN]:

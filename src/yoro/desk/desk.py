@@ -104,7 +104,6 @@ class Desk:
 
     @property
     def classes(self) -> list[str]:
-        """The labels that are in use, sorted."""
         return sorted({place.label for place in self.places if place.label is not None})
 
     @property
@@ -129,7 +128,6 @@ class Desk:
         return [rows[i] for i in np.argsort(-(inside @ inside.mean(axis=0)), kind="stable")]
 
     def of_class(self, label: str) -> list[int]:
-        """The rows that have a label."""
         return [row for row, place in enumerate(self.places) if place.label == label]
 
     def rest(self) -> list[int]:
@@ -179,9 +177,8 @@ class Desk:
             raise InputError("There is nothing left to group: every photo has a label or is left out.")
         codes = group_alike(compared_space(self.pile.layout, self.pile.responses[rest]))
         first = self._new_group()
-        changed = {
-            row: self.places[row]._replace(group=first + int(code)) for row, code in zip(rest, codes, strict=True)
-        }
+        pairs = zip(rest, codes.tolist(), strict=True)
+        changed = {row: self.places[row]._replace(group=first + code) for row, code in pairs}
         self._take(f"Group {counted(len(rest), 'photo')} again", changed)
 
     def join(self, group: int, other: int) -> None:
@@ -202,9 +199,9 @@ class Desk:
     def accept(self, rows: Iterable[int]) -> None:
         """Give photos the labels that are proposed for them, without looking at each: nothing is learnt from these."""
         wanted, proposed = self._rows(rows), self._proposed()
-        strangers = [row for row in wanted if row not in proposed]
-        if strangers:
-            raise InputError(f"No label is proposed for photo {strangers[0]}.")
+        for row in wanted:
+            if row not in proposed:
+                raise InputError(f"No label is proposed for photo {row}.")
         changed = {row: self.places[row]._replace(label=proposed[row], seen=False, group=REST) for row in wanted}
         self._take(f"Accept {counted(len(wanted), 'proposed label')}", changed)
 
@@ -239,7 +236,7 @@ class Desk:
             if self._known is not None and self._known[0] == revision:
                 return self._known[1]
         taught = [place.label if place.seen else None for place in places]
-        if len({label for label in taught if label is not None}) < 2:
+        if len(set(taught) - {None}) < 2:
             raise InputError("Name at least two classes first; then labels can be proposed for the rest.")
         rest = np.array(_unlabelled(places), dtype=np.intp)
         found = propose(self.pile, taught, rest, [place.refused for place in places])
@@ -250,7 +247,7 @@ class Desk:
 
     def next_questions(self, count: int) -> list[int]:
         """The photos whose label teaches most: before two classes are named, the middles of the largest groups."""
-        if len({place.label for place in self.places if place.seen and place.label is not None}) < 2:
+        if len({place.label for place in self.places if place.seen} - {None}) < 2:
             return self.middles(count)
         return self.proposals().questions(self.space, count)
 
@@ -285,9 +282,8 @@ class Desk:
     def _rows(self, rows: Iterable[int]) -> list[int]:
         wanted = sorted({int(row) for row in rows})
         if not wanted or wanted[0] < 0 or wanted[-1] >= len(self.pile):
-            raise InputError(
-                f"Expected rows of the pile, from 0 to {len(self.pile) - 1:,}; got {wanted[:1] or 'none'}."
-            )
+            last = len(self.pile) - 1
+            raise InputError(f"Expected rows of the pile, from 0 to {last:,}; got {wanted[:1] or 'none'}.")
         return wanted
 
     def _take(self, what: str, changed: Mapping[int, Place], group: int = REST) -> None:

@@ -28,11 +28,8 @@ def compared_space(layout: Layout, responses: NDArray[np.floating]) -> Array:
     Logits and features, where they are read: earlier layers tell textures apart rather than things.
     """
     used = [layout.slices[i] for i in sorted(layout.places(LOGITS) + layout.places(FEATURES))]
-    rows = np.concatenate(
-        [unit_rows(_centred(np.asarray(responses[:, part], dtype=np.float64))) for part in used or layout.slices],
-        axis=1,
-    )
-    rows = _centred(rows)
+    parts = [np.asarray(responses[:, part], dtype=np.float64) for part in used or layout.slices]
+    rows = _centred(np.concatenate([unit_rows(_centred(part)) for part in parts], axis=1))
     with threadpool_limits(1, user_api="blas"):  # the same groups on every machine
         values, turned = np.linalg.eigh(rows @ rows.T if len(rows) <= rows.shape[1] else rows.T @ rows)
         values, turned = values[::-1][:DIRECTIONS], turned[:, ::-1][:, :DIRECTIONS]
@@ -43,31 +40,31 @@ def compared_space(layout: Layout, responses: NDArray[np.floating]) -> Array:
     return np.asarray(unit_rows(signs * found / spread**WHITENED), dtype=np.float64)
 
 
-def group_alike(space: Array, count: int | None = None, seed: int = 0) -> Codes:
+def group_alike(space: Array, count: int | None = None) -> Codes:
     """The group (n,) of each photo, the largest group first; as many groups as `best_count` says, unless told."""
     distinct = len(np.unique(space, axis=0))
-    count = min(best_count(space, seed) if count is None else count, distinct)
+    count = min(best_count(space) if count is None else count, distinct)
     if count < 2:
         return np.zeros(len(space), dtype=np.intp)
-    return _by_size(_means(space, count, seed, STARTS))
+    return _by_size(_means(space, count, STARTS))
 
 
-def best_count(space: Array, seed: int = 0) -> int:
+def best_count(space: Array) -> int:
     """The number of groups whose silhouette is largest: where photos are nearest to their own and far from the next."""
-    rows = np.random.default_rng(seed).permutation(len(space))[:SAMPLE]
+    rows = np.random.default_rng(0).permutation(len(space))[:SAMPLE]
     sample = np.unique(space[np.sort(rows)], axis=0)
     tried, most = list[int](), min(MOST_GROUPS, len(sample) // LEAST)
     count = 2.0
     while round(count) <= most:
         tried.append(round(count))
         count = max(count * LADDER, count + 1)
-    scores = [float(silhouette_score(sample, _means(sample, k, seed, 2))) for k in tried]
+    scores = [float(silhouette_score(sample, _means(sample, k, 2))) for k in tried]
     return tried[int(np.argmax(scores))] if tried else 1
 
 
-def _means(space: Array, count: int, seed: int, starts: int) -> Codes:
+def _means(space: Array, count: int, starts: int) -> Codes:
     with threadpool_limits(1):
-        found = KMeans(count, n_init=starts, random_state=seed, algorithm="lloyd").fit_predict(space)
+        found = KMeans(count, n_init=starts, random_state=0, algorithm="lloyd").fit_predict(space)
     return np.asarray(found, dtype=np.intp)
 
 

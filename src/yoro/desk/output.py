@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from yoro.files.rows import write_rows
 
 
 @dataclass(frozen=True)
-class Result:
+class DeskResult:
     """Where labelled photos go: into folders, copied, linked or moved; into a CSV list; or both."""
 
     into: Path | None = None
@@ -36,7 +36,8 @@ class Result:
             raise InputError("No photo has a label yet; there is nothing to write.")
         told = []
         if self.list_ is not None:
-            count = write_rows(_rows(labelled), "csv", self.list_)
+            rows = (dict[str, object](path=example.name, label=label) for example, label in labelled)
+            count = write_rows(rows, "csv", self.list_)
             told.append(f"{counted(count, 'label')} in '{shown(self.list_)}'")
         if self.into is not None:
             count = self._fill(self.into, labelled)
@@ -57,8 +58,3 @@ class Result:
         finally:
             folder.close()
         return folder.counts.total()
-
-
-def _rows(labelled: Sequence[tuple[Example, str]]) -> Iterator[dict[str, object]]:
-    for example, label in labelled:
-        yield {"path": example.name, "label": label}

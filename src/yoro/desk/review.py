@@ -23,7 +23,7 @@ PICTURE = Geometry(384, fit="crop")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ListActions:
     """What is done with a reviewed list: applied to files and model, or undone; each returns a sentence on it."""
 
     apply: Callable[[], str]
@@ -61,10 +61,10 @@ class Review:
             new = checked_label(proposed or row["proposed"]) if action == RELABEL else ""
             if new == row["label"]:
                 raise InputError(f"The label is {new!r} already; choose another class, or keep it.")
-            changed = [
-                {**one, "action": action, "proposed": new or one["proposed"]} if _same(one, row) else one
-                for one in self.rows
-            ]
+            changed = [dict(one) for one in self.rows]
+            for one in changed:
+                if (one["path"], one["label"]) == (row["path"], row["label"]):
+                    one |= {"action": action, "proposed": new or one["proposed"]}
             write_rows(iter([dict[str, object](one) for one in changed]), self.path.suffix[1:].lower(), self.path)
             self.rows = changed
 
@@ -80,8 +80,3 @@ class Review:
         except (OSError, ImageError):
             return None
         return thumbnail(decoded.pixels[0], PICTURE.side)
-
-
-def _same(one: dict[str, str], other: dict[str, str]) -> bool:
-    """Whether two rows are about the same image."""
-    return (one["path"], one["label"]) == (other["path"], other["label"])

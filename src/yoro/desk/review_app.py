@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from yoro import limits
 from yoro.desk.app import mount_page, serve_page
-from yoro.desk.review import Outcome, Review
+from yoro.desk.review import ListActions, Review
 from yoro.errors import InputError
 from yoro.http.errors import RefusedError, handle_errors
 from yoro.http.guard import PAGE_HEADERS, Access, Guard, Log
@@ -31,7 +31,7 @@ class Decision(BaseModel):
     proposed: str = Field(default="", max_length=4 * limits.TAUGHT_LABEL)
 
 
-def make_app(review: Review, outcome: Outcome, settings: ServeSettings, log: Log) -> Guard:
+def make_app(review: Review, outcome: ListActions, settings: ServeSettings, log: Log) -> Guard:
     """The page and its routes, behind the guard of all pages."""
     app = FastAPI(title="YORO review", openapi_url=None, docs_url=None, redoc_url=None)
     mount_page(app, PAGE, "issues --fix")
@@ -67,7 +67,7 @@ def make_app(review: Review, outcome: Outcome, settings: ServeSettings, log: Log
 
 
 def open_review(
-    path: Path, outcome: Outcome, *, port: int, browse: bool, tell: Callable[[str], None], log: Log
+    path: Path, outcome: ListActions, *, port: int, browse: bool, tell: Callable[[str], None], log: Log
 ) -> None:
     """Serve the page of a list until the process is told to stop; only this machine can connect."""
     serving = ServeSettings(port=port, most_megabytes=1)

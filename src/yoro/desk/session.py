@@ -42,7 +42,7 @@ SET stamp = excluded.stamp, digest = excluded.digest, response = excluded.respon
 Tell = Callable[[str], None]
 
 
-class Session:
+class DeskSession:
     """A desk whose steps survive the process, and the photos behind its rows."""
 
     def __init__(self, folder: Path, data: str, pipeline: Pipeline, *, tell: Tell, loading: Loading) -> None:
@@ -132,7 +132,10 @@ class Session:
         for _, message in stream.skipped:
             tell(f"Left out: {message}")
         listed = self._database.execute("SELECT row, place, name FROM photos")
-        return {row - 1: here.get(bytes(place)) or _gone(bytes(place), str(name)) for row, place, name in listed}
+        photos = dict[int, Example]()
+        for row, place, name in listed:  # one that is not in the pile any more is as one that was moved
+            photos[row - 1] = here.get(bytes(place)) or Example(Path(os.fsdecode(bytes(place))), None, str(name))
+        return photos
 
     def _desk(self, pipeline: Pipeline) -> Desk:
         """The desk as the journal left it; photos that came later are among the rest."""
@@ -141,12 +144,9 @@ class Session:
             responses = [np.frombuffer(response, dtype="<f4") for _, _, response in listed]
             if any(len(response) != pipeline.layout.width or not np.isfinite(response).all() for response in responses):
                 raise ValueError("a response has the wrong width")
-            pile = Pile(
-                pipeline.layout,
-                np.array(responses, dtype=np.float32).reshape(len(listed), pipeline.layout.width),
-                [bytes(digest) for _, digest, _ in listed],
-                [str(name) for name, _, _ in listed],
-            )
+            rows = np.array(responses, dtype=np.float32).reshape(len(listed), pipeline.layout.width)
+            digests, names = [bytes(digest) for _, digest, _ in listed], [str(name) for name, _, _ in listed]
+            pile = Pile(pipeline.layout, rows, digests, names)
             steps = self._database.execute("SELECT entry FROM journal ORDER BY step")
             entries = [json.loads(entry) for (entry,) in steps]
             groups = entries[0]["groups"] + [0] * (len(pile) - len(entries[0]["groups"])) if entries else None
@@ -154,9 +154,8 @@ class Session:
         except (sqlite3.Error, KeyError, ValueError, TypeError, RecursionError) as error:
             if isinstance(error, InputError) and not entries:
                 raise
-            raise StoreError(
-                f"The journal in '{self.folder}' is damaged ({one_line(error)}); choose another --work to start over."
-            ) from error
+            told = f"The journal in '{self.folder}' is damaged ({one_line(error)})"
+            raise StoreError(f"{told}; choose another --work to start over.") from error
         if not entries:
             self.note({"groups": desk.first_groups})
         return desk
@@ -182,11 +181,6 @@ def _place(example: Example) -> bytes:
     """Where a photo is, in any working directory."""
     image = example.image
     return os.fsencode(os.path.abspath(image)) if isinstance(image, Path) else example.name.encode()  # noqa: PTH100
-
-
-def _gone(place: bytes, name: str) -> Example:
-    """A photo that is not in the pile any more, as one that was moved."""
-    return Example(Path(os.fsdecode(place)), None, name)
 
 
 def group_name(group: int) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.descriptions import Descriptions, blend
+from yoro.discriminant.leave_one_out import Turned, turn
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.shrinkage import Spectrum, dense_spectrum
 from yoro.discriminant.solve import solve_once, solve_path
@@ -67,6 +68,13 @@ class Evidence:
     prior: Prior = "empirical"
     decompose: Decompose = dense_spectrum
     head: AffineMapping | None = None
+    turned: Turned | None = None  # the members in the basis of the spectrum, where they are at hand
+
+    def with_turned(self) -> Evidence:
+        """The same with the members in the basis of the spectrum."""
+        if not self.members or not self.statistics.total:
+            return self
+        return replace(self, turned=turn(self.spectrum, self.statistics.centre, self.members.responses))
 
     def validated_on(self, validation: Validation | None) -> Evidence:
         return replace(self, validation=validation)

@@ -15,9 +15,10 @@ from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.leave_one_out import LeaveOneOut
-from yoro.discriminant.mixture import LeaveOneOutScores, side_by_side, sum_of_mappings, sum_of_scores
+from yoro.discriminant.mixture import LeaveOneOutScores, sum_of_mappings, sum_of_scores
+from yoro.discriminant.readings import side_by_side
 from yoro.discriminant.reservoir import Members
-from yoro.discriminant.shrinkage import NARROW, Spectrum
+from yoro.discriminant.shrinkage import NARROW, Inverses, Spectrum
 from yoro.discriminant.solve import ENOUGH, solve_path
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
@@ -39,8 +40,8 @@ class FixedTargetLeaveOneOut(LeaveOneOut):
     def _freedom(self, trace: Array, degrees: Array) -> Array:
         return 1.0 / np.where(degrees > 0, degrees, np.inf)
 
-    def _inverse(self, traces: Array, rho: float) -> Array:
-        return np.full((len(traces), len(self._spectrum.values)), 1.0 / self._spectrum.degrees)
+    def _inverse(self, traces: Array, rho: float) -> Inverses:
+        return Inverses(np.full((len(traces), len(self._spectrum.values)), 1.0 / self._spectrum.degrees))
 
 
 def whitened(statistics: ResponseStatistics, rho: float, *, whole: bool = False) -> Spectrum | None:

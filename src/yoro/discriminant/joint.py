@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.discriminant.readings import Layout
+from yoro.discriminant.readings import Layout, side_by_side
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError, WidthError
 
@@ -58,11 +58,15 @@ class JointStatistics:
         """Coordinates of a whole response; 0 before the first batch."""
         return 0 if self._layout is None else self._layout.width
 
-    def update(self, responses: NDArray[np.floating], labels: Sequence[str]) -> None:
-        """Add a batch: responses (batch, width), labels (batch,) of names."""
+    def update(self, responses: NDArray[np.floating], labels: Sequence[str], *, threads: bool = False) -> None:
+        """Add a batch: responses (batch, width), labels (batch,) of names; with `threads` the readings side by side."""
         if self._layout is None and len(responses):
             self._layout = Layout.of(responses.shape[1])
-        for part, columns in zip(self.parts, self._columns(responses), strict=True):
+        pairs = list(zip(self.parts, self._columns(responses), strict=True))
+        if threads:
+            side_by_side(lambda pair: pair[0].update(pair[1], labels), pairs, self.layout.widths)
+            return
+        for part, columns in pairs:
             part.update(columns, labels)
 
     def __add__(self, other: JointStatistics) -> JointStatistics:

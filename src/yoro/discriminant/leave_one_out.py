@@ -13,10 +13,10 @@ by the same algebra with several rows. Weights are frequencies: leaving one out 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from yoro.discriminant.calibration import Prior, log_prior
 from yoro.discriminant.reservoir import Members
 from yoro.discriminant.resolvent import LogNodes
-from yoro.discriminant.shrinkage import EPSILON, Spectrum
+from yoro.discriminant.shrinkage import EPSILON, Inverses, Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.batches import class_codes
 
@@ -61,6 +61,18 @@ def stratified(truth: NDArray[np.intp], most: int) -> NDArray[np.intp]:
     return np.sort(by_class[np.arange(most) * len(truth) // most])
 
 
+class Turned(NamedTuple):
+    """Members in the basis of a spectrum: their coordinates (m, rank) from a centre (width,)."""
+
+    centre: Array
+    rows: Array
+
+
+def turn(spectrum: Spectrum, centre: Array, responses: NDArray[np.floating]) -> Turned:
+    """Responses (m, width) in the basis of a spectrum."""
+    return Turned(centre, (responses - centre) @ spectrum.basis)
+
+
 @dataclass(frozen=True)
 class Scored:
     """Leave-one-out scores (m, classes), up to a constant a row; true classes and weights (m,)."""
@@ -68,6 +80,15 @@ class Scored:
     scores: Array
     truth: NDArray[np.intp]
     weights: Array
+
+
+def _drawn(
+    singles: NDArray[np.intp], groups: Sequence[NDArray[np.intp]], most: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Which to take of those that are left out one by one, by their classes, and of the groups, by those of each."""
+    share = most / (len(singles) + sum(map(len, groups)))
+    teams = np.array([truth[0] for truth in groups], dtype=np.intp)
+    return stratified(singles, round(share * len(singles))), stratified(teams, round(share * len(groups)))
 
 
 @dataclass(frozen=True)
@@ -129,13 +150,24 @@ class LeaveOneOut:
     """
 
     def __init__(
-        self, statistics: ResponseStatistics, spectrum: Spectrum, members: Members, *, prior: Prior = "empirical"
+        self,
+        statistics: ResponseStatistics,
+        spectrum: Spectrum,
+        members: Members,
+        *,
+        prior: Prior = "empirical",
+        turned: Turned | None = None,
+        most: int | None = None,
     ) -> None:
+        """`turned` are the members in the eigenbasis, where they are at hand; of more than `most` a sample is taken."""
         self._spectrum, self._counts, self._prior = spectrum, statistics.counts, prior
         self._classes = statistics.classes
         self._total, self._present = statistics.total, int((statistics.counts > 0).sum())
         self._scatter_values = spectrum.values * max(statistics.degrees, 0.0)
-        self._centre = centre = statistics.counts @ statistics.means / statistics.total
+        self._trace = float(self._scatter_values.sum())
+        if spectrum.change is not None:
+            self._trace = spectrum.trace * statistics.degrees
+        self._centre = centre = statistics.centre if turned is None else turned.centre
         self._means = np.where(statistics.counts[:, None] > 0, statistics.means - centre, 0.0) @ spectrum.basis
         truth = class_codes(members.labels.tolist(), self._classes)
         sizes = {name: int(n) for name, n in zip(*np.unique(members.groups, return_counts=True), strict=True) if name}
@@ -144,14 +176,22 @@ class LeaveOneOut:
         alone = np.flatnonzero(~together & (self._counts[truth] - units > 1e-9))
         teams = [np.flatnonzero(members.groups == name) for name in sizes if sizes[name] > 1]
         teams = [rows for rows in teams if self._survives(rows, truth, members.weights)]
-        self._groups = [(self._turned(members.responses[rows]), truth[rows], members.weights[rows]) for rows in teams]
+        self.possible = len(alone) + sum(map(len, teams))  # how many can be left out; a sample has fewer
         place = np.argsort(truth[alone], kind="stable")
+        if most is not None and most < self.possible:
+            drawn, some = _drawn(truth[alone][place], [truth[rows] for rows in teams], most)
+            alone, teams = alone[np.sort(place[drawn])], [teams[i] for i in some]
+            place = np.argsort(truth[alone], kind="stable")
+
+        def vectors(rows: NDArray[np.intp]) -> Array:
+            return self._turned(members.responses[rows]) if turned is None else turned.rows[rows]
+
+        self._groups = [(vectors(rows), truth[rows], members.weights[rows]) for rows in teams]
         rows = alone[place]
-        self._singles = self._left_singly(place, truth[rows], self._turned(members.responses[rows]), units[rows])
+        self._singles = self._left_singly(place, truth[rows], vectors(rows), units[rows])
         self.rows = np.concatenate([alone, *teams])  # which members the scores are of
         self.truth = truth[self.rows]
         self.weights = members.weights[self.rows]
-        self.possible = len(self.rows)  # how many can be left out; a sample has fewer
         self._last: tuple[float, Scored] | None = None  # exact scores, and their shrinkage
 
     def __len__(self) -> int:
@@ -159,16 +199,14 @@ class LeaveOneOut:
 
     def _turned(self, responses: NDArray[np.floating]) -> Array:
         """Responses in the eigenbasis, from the centre of all."""
-        moved = responses - self._centre
-        return moved @ self._spectrum.basis
+        return turn(self._spectrum, self._centre, responses).rows
 
     def sampled(self, most: int) -> Self:
         """About so many of these at most, of each class its share and groups whole; this one, if it has no more."""
         if len(self) <= most:
             return self
-        share, few = most / len(self), copy(self)
-        single = self._singles[stratified(self._singles.truth, round(share * len(self._singles)))]
-        teams = stratified(np.array([truth[0] for _, truth, _ in self._groups]), round(share * len(self._groups)))
+        drawn, teams = _drawn(self._singles.truth, [truth for _, truth, _ in self._groups], most)
+        single, few = self._singles[drawn], copy(self)
         few._singles = replace(single, place=np.argsort(np.argsort(single.place)))
         few._groups = [self._groups[i] for i in teams]
         ends = len(self._singles) + np.cumsum([len(truth) for _, truth, _ in self._groups], dtype=np.intp)
@@ -221,7 +259,7 @@ class LeaveOneOut:
     def _left_singly(self, place: NDArray[np.intp], truth: NDArray[np.intp], vectors: Array, unit: Array) -> _Singles:
         """Members of their own; sets the nodes of all their metrics."""
         residuals, count = np.subtract(vectors, self._means[truth], out=vectors), self._counts[truth]
-        trace = self._scatter_values.sum() - unit * count / (count - unit) * np.einsum("ij,ij->i", residuals, residuals)
+        trace = self._trace - unit * count / (count - unit) * np.einsum("ij,ij->i", residuals, residuals)
         freedom = self._freedom(trace, self._total - unit - self._present)
         self._nodes, shares = self._metrics(trace, freedom, EXACT)
         self._rough_nodes, rough = self._metrics(trace, freedom, ROUGH)
@@ -250,23 +288,23 @@ class LeaveOneOut:
 
     def _freedom(self, trace: Array, degrees: Array) -> Array:
         """One by the degrees of freedom; 0 where so little is left that only the Euclidean metric remains."""
-        sound = (degrees > 0) & (trace > EPSILON * self._scatter_values.sum())
+        sound = (degrees > 0) & (trace > EPSILON * self._trace)
         return np.where(sound, 1.0 / np.where(sound, degrees, 1.0), 0.0)
 
-    def _inverse(self, traces: Array, rho: float) -> Array:
-        """Inverses (n, rank) of the shrunk, diagonal scatters of such traces; without a trace, the identity."""
+    def _inverse(self, traces: Array, rho: float) -> Inverses:
+        """Inverses (n, rank) of the shrunk scatters of such traces; without a trace, the identity."""
         values, target = (1.0 - rho) * self._scatter_values, rho * traces / self._spectrum.width
         floor = EPSILON * self._spectrum.width * (values.max(initial=0.0) + target)
         diagonal = np.maximum(np.add.outer(target, values), floor[:, None])
         diagonal[traces == 0] = 1.0
-        return 1.0 / diagonal  # type: ignore[no-any-return]
+        return self._spectrum.inverses(1.0 / diagonal, np.where(traces == 0, 0.0, 1.0 - rho))
 
     def _without(self, part: _Singles, rho: float, *, rough: bool = False) -> _Without:
         rows, truth, left = np.arange(len(part)), part.truth, part.count - part.unit
         shares, inverses = part.shares, self._inverse(self._nodes, rho)
         if rough:
             shares, inverses = part.rough, self._inverse(self._rough_nodes, rho)
-        rr = np.einsum("ij,ij->i", shares, part.residuals**2 @ inverses.T)
+        rr = np.einsum("ij,ij->i", shares, inverses.squares(part.residuals))
         rm, ym, mm = self._with_means(part.single if rough else part.residuals, truth, shares, inverses)
         shift, own = part.unit / left, rm[rows, truth]
         mm[rows, truth] += -2 * shift * own + shift**2 * rr
@@ -277,7 +315,7 @@ class LeaveOneOut:
         return _Without(part, rr, rm, own, ym, constant, gain, shift)
 
     def _with_means(
-        self, residuals: NDArray[np.floating], truth: NDArray[np.intp], shares: Array, inverses: Array
+        self, residuals: NDArray[np.floating], truth: NDArray[np.intp], shares: Array, inverses: Inverses
     ) -> tuple[Array, Array, Array]:
         """Products (b, classes) with the class means: of residuals, of the own mean, and of each with itself."""
         classes, own = np.unique(truth, return_inverse=True)
@@ -287,7 +325,7 @@ class LeaveOneOut:
         for start in range(0, len(self._means), TOGETHER):
             columns = slice(start, start + TOGETHER)
             means = self._means[columns]
-            weighted = inverses[:, None] * means  # (nodes, classes, rank)
+            weighted = inverses.times(means)  # (nodes, classes, rank)
             mm[:, columns] = shares @ np.einsum("jkr,kr->jk", weighted, means)
             turned = (weighted * unit).reshape(-1, means.shape[1]).astype(residuals.dtype, copy=False).T
             for products, out in ((residuals @ turned, rm), ((few @ turned)[own], ym)):
@@ -320,16 +358,18 @@ class LeaveOneOut:
             means[c] -= gone / left * step
             counts[c] = left
         down = np.concatenate(rows)  # (b, rank): the scatter loses down' down
-        trace = np.array([self._scatter_values.sum() - (down**2).sum()])
+        trace = np.array([self._trace - (down**2).sum()])
         freedom = self._freedom(trace, np.array([counts.sum() - self._present]))[0]
-        inverse = self._inverse(trace, rho)[0] / freedom if freedom else np.ones(means.shape[1])
-        slope = (1.0 - rho) * freedom
-        core = np.eye(len(down)) - slope * (down * inverse) @ down.T
-        zb, mb = (asked * inverse) @ down.T, (means * inverse) @ down.T
+        inverse, scale, slope = self._inverse(trace, rho), 1.0 / (freedom or 1.0), (1.0 - rho) * freedom
+        if not freedom:
+            inverse = self._spectrum.inverses(np.ones((1, means.shape[1])), np.zeros(1))
+        white_down, white_asked, white_means = (scale * inverse.times(each)[0] for each in (down, asked, means))
+        core = np.eye(len(down)) - slope * white_down @ down.T
+        zb, mb = white_asked @ down.T, white_means @ down.T
         half = slope * np.linalg.solve(core, mb.T)  # (b, classes)
-        cross = (asked * inverse) @ means.T + zb @ half
-        norms = np.einsum("kj,kj,j->k", means, means, inverse) + np.einsum("kb,bk->k", mb, half)
-        lengths = np.einsum("ij,ij,j->i", asked, asked, inverse)
+        cross = white_asked @ means.T + zb @ half
+        norms = np.einsum("kj,kj->k", means, white_means) + np.einsum("kb,bk->k", mb, half)
+        lengths = np.einsum("ij,ij->i", asked, white_asked)
         lengths += slope * np.einsum("ib,bi->i", zb, np.linalg.solve(core, zb.T))
         return cross - 0.5 * norms, lengths, counts
 
@@ -345,7 +385,7 @@ class Refits:
         self._all, self._rho, self._parts = left_out, rho, []
         self._inverses = left_out._inverse(left_out._nodes, rho)
         for part in left_out._blocks():
-            weighted = part.residuals * (part.shares @ self._inverses)
+            weighted = self._inverses.mixed(part.residuals, part.shares)
             priors = np.zeros((len(part), len(left_out._counts)))
             left_out._add_log_priors(priors, part)
             self._parts.append((left_out._without(part, rho), weighted, priors))
@@ -358,7 +398,7 @@ class Refits:
         products = [vectors @ weighted.T for _, weighted, _ in self._parts]
         for at, vector in enumerate(vectors):
             found, start = np.empty((len(every), len(every._counts))), len(every._singles)
-            nodes = (self._inverses * vector) @ every._means.T
+            nodes = self._inverses.times(vector[None])[:, 0] @ every._means.T
             for (part, _, priors), rz in zip(self._parts, products, strict=True):
                 found[part.members.place] = part.scores(part.members.shares @ nodes + priors, rz[at])
             for (_, truth, _), (scores, _, counts) in zip(every._groups, teams, strict=True):

@@ -1,28 +1,35 @@
-"""A solved mapping after few images came or went: rank-one changes of metric and means instead of a new solve.
+"""What was solved, after few images came or went: a correction of low rank instead of a new eigendecomposition.
 
-One image x of a class with n images and mean m changes the scatter by a multiple of (x - m)(x - m)'. With the inverse
-of the shrunk covariance at hand, Woodbury's identity gives the changed one. Shrinkages, weights and the shrinkage
-target stay those of before; without one of n images the target would be smaller by about one n-th of itself.
+One image x of a class with n images and mean m changes the scatter by a multiple of (x - m)(x - m)'. In the eigenbasis
+of before, the scatter is then diagonal but for one such product an image, and by Woodbury's identity so is the inverse
+of every shrunk covariance. Shrinkage targets move as they should, so that mapping and leave-one-out are those of a new
+solve, to rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yoro.discriminant.calibration import Prior, log_prior
-from yoro.discriminant.evidence import Choice
-from yoro.discriminant.fixed_choice import whitened
+from yoro.discriminant.evidence import Choice, Evidence
 from yoro.discriminant.joint import JointStatistics
-from yoro.discriminant.mixture import side_by_side, sum_of_mappings
+from yoro.discriminant.leave_one_out import Turned, turn
+from yoro.discriminant.mixture import Mixture, sum_of_mappings
+from yoro.discriminant.readings import side_by_side
+from yoro.discriminant.reservoir import Members
+from yoro.discriminant.shrinkage import LowRank, Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
 
 Array = NDArray[np.float64]
+
+LEFT = 0.5  # of the scatter's trace: if less is left, so are fewer digits than a new solve has
+OUTSIDE = 1e-10  # of the length of an image: what reaches no farther out of the span of the others is rounding
 
 
 class Change(NamedTuple):
@@ -33,84 +40,159 @@ class Change(NamedTuple):
     label: str
 
 
-class HeldMapping:
-    """A mapping at a choice, with what is needed to change it by few images."""
+@dataclass(frozen=True)
+class HeldSolution:
+    """The spectra of what was solved, with all kept responses in their bases, ready to be changed by few images."""
 
-    def __init__(self, statistics: JointStatistics, choice: Choice, heads: Sequence[_Head], prior: Prior) -> None:
-        self._classes, self._layout = statistics.classes, statistics.layout
-        self._choice, self._heads, self._prior = choice, heads, prior
+    readings: tuple[_HeldReading, ...]
+    mixture: Mixture
+    places: dict[bytes, int]  # of contents among the members
 
-    def changed(self, changes: Sequence[Change]) -> AffineMapping | None:
-        """The mapping after these changes, one by one; None if a class is new or would have no image left."""
-        if any(change.label not in self._classes for change in changes):
+    @classmethod
+    def of(cls, statistics: JointStatistics, mixture: Mixture) -> Self | None:
+        """What is held of evidence with `turned` members; None if it cannot be changed, as where sentences count."""
+        readings = [_HeldReading.of(*pair) for pair in zip(statistics.parts, mixture.evidences, strict=True)]
+        found = tuple(reading for reading in readings if reading is not None)
+        members = mixture.evidences[0].members
+        if len(found) < len(readings) or members is None or len(members.digests) < len(members):
             return None
-        codes = [self._classes.index(change.label) for change in changes]
-        signs = np.array([change.sign for change in changes], dtype=np.float64)
-        parts = self._choice.parts or (self._choice,)
-        mappings = []
-        for part, head, own in zip(parts, self._heads, self._layout.slices, strict=True):
-            responses = np.stack([change.response[own] for change in changes]).astype(np.float64)
-            found = head.changed(responses, codes, signs, part.shrinkage)
-            if found is None:
+        return cls(found, mixture, {digest: row for row, digest in enumerate(members.digests)})
+
+    def mapping(self, changes: Sequence[Change], choice: Choice, prior: Prior) -> AffineMapping | None:
+        """The mapping after these changes at a choice; None if a class is new or would have no image left."""
+        classes, parts = self.readings[0].statistics.classes, choice.parts or (choice,)
+        if len(parts) != len(self.readings) or not {change.label for change in changes} <= set(classes):
+            return None
+
+        def of_reading(i: int) -> AffineMapping | None:
+            held, part = self.readings[i], parts[i]
+            if choice.parts and part.weight <= 0:
+                width = held.statistics.width
+                return AffineMapping(np.zeros((width, len(classes))), np.zeros(len(classes)), classes)
+            changed = held.after(changes, self.mixture.layout.slices[i])
+            return None if changed is None else changed.mapping(held, part.shrinkage, prior)
+
+        widths = self.mixture.layout.widths
+        found = [one for one in side_by_side(of_reading, range(len(parts)), widths) if one is not None]
+        if len(found) < len(parts):
+            return None
+        return sum_of_mappings(parts, found) if choice.parts else found[0]
+
+    def after(
+        self, changes: Sequence[Change], statistics: JointStatistics, members: Members, prior: Prior
+    ) -> Mixture | None:
+        """The evidence after these changes, with statistics and members as they are then; None if it must be anew."""
+        places = np.array([self.places.get(digest, -1) for digest in members.digests], dtype=np.intp)
+
+        def of_reading(i: int) -> Evidence | None:
+            held, own, sums = self.readings[i], self.mixture.layout.slices[i], statistics.parts[i]
+            changed = held.after(changes, own)
+            if changed is None or sums.degrees <= 0:
                 return None
-            weights, norms, counts = found
-            bias = log_prior(counts, self._classes, self._prior) - 0.5 * norms
-            mappings.append(AffineMapping(weights, bias, self._classes))
-        return sum_of_mappings(parts, mappings) if self._choice.parts else mappings[0]
+            mine = replace(members, responses=members.responses[:, own])
+            spectrum = _rescaled(changed.spectrum, sums.degrees)
+            return Evidence(sums, spectrum, mine, prior=prior, turned=held.turned(spectrum, mine.responses, places))
+
+        widths = self.mixture.layout.widths
+        found = side_by_side(of_reading, range(len(self.readings)), widths)
+        evidences = tuple(evidence for evidence in found if evidence is not None)
+        return Mixture(self.mixture.layout, evidences) if len(evidences) == len(found) else None
 
 
 @dataclass(frozen=True)
-class _Head:
-    """One reading: the inverse of its covariance is `basis basis'`; its means, also in that basis."""
+class _Changed:
+    """A reading after changes: its spectrum, and the counts and means of the classes."""
 
-    basis: Array  # (width, rank)
-    means: Array  # (classes, width)
-    white: Array  # (classes, rank)
-    counts: Array
-    degrees: float
+    spectrum: Spectrum
+    counts: dict[str, float]
+    means: dict[str, Array]
 
-    def changed(
-        self, responses: Array, codes: Sequence[int], signs: Array, rho: float
-    ) -> tuple[Array, Array, Array] | None:
-        """Weights (width, classes), squared lengths of the means in the new metric, and counts."""
-        means, counts, rows = self.means.copy(), self.counts.copy(), []
-        for response, code, sign in zip(responses, codes, signs, strict=True):
-            left = counts[code] + sign
-            if left <= 0:
-                return None
-            step = response - means[code]
-            rows.append(np.sqrt(counts[code] / left) * step)
-            means[code] += sign / left * step
-            counts[code] = left
-        degrees, white, mine = self.degrees + signs.sum(), self.white.copy(), sorted(set(codes))
-        white[mine] = means[mine] @ self.basis
-        turned = np.stack(rows) @ self.basis  # (changes, rank)
-        core = turned @ turned.T + np.diag(signs * self.degrees / (1.0 - rho))
-        solved = (white - np.linalg.solve(core, turned @ white.T).T @ turned) * (degrees / self.degrees)
-        return self.basis @ solved.T, np.einsum("kr,kr->k", white, solved), counts
+    def mapping(self, held: _HeldReading, rho: float, prior: Prior) -> AffineMapping | None:
+        """The discriminant at a shrinkage; None if a class has no image left."""
+        classes, counts = held.statistics.classes, held.statistics.counts.copy()
+        turned = _padded(held.means, self.spectrum)
+        for label, count in self.counts.items():
+            counts[classes.index(label)] = count
+            turned[classes.index(label)] = self.means[label] @ self.spectrum.basis
+        if not (counts > 0).all():
+            return None
+        white = _rescaled(self.spectrum, counts.sum() - len(counts)).whitened(turned, rho)
+        bias = log_prior(counts, classes, prior) - 0.5 * np.einsum("kr,kr->k", turned, white)
+        return AffineMapping(self.spectrum.basis @ white.T, bias, classes)
 
 
-def hold_mapping(statistics: JointStatistics, choice: Choice, prior: Prior = "empirical") -> HeldMapping | None:
-    """A mapping that can be changed by few images; None if it cannot be factorised, or sentences count."""
-    parts = choice.parts or (choice,)
-    plain = not any(part.alpha for part in parts) and all(part.shrinkage < 1 for part in parts)
-    if not plain or len(parts) != len(statistics.parts) or not (statistics.counts > 0).all():
-        return None
+@dataclass(frozen=True)
+class _HeldReading:
+    """One reading: statistics, spectrum, members and class means in its basis."""
 
-    def of_reading(i: int) -> _Head | None:
-        return _head(statistics.parts[i], parts[i], alone=not choice.parts)
+    statistics: ResponseStatistics
+    spectrum: Spectrum
+    members: Turned
+    means: Array  # (classes, rank)
 
-    heads = [head for head in side_by_side(of_reading, range(len(parts)), statistics.layout.widths) if head is not None]
-    return HeldMapping(statistics, choice, heads, prior) if len(heads) == len(parts) else None
+    @classmethod
+    def of(cls, statistics: ResponseStatistics, evidence: Evidence) -> Self | None:
+        spectrum, plain = evidence.spectrum, evidence.head is None and evidence.spectrum.target == "identity"
+        if not plain or spectrum.degenerate or spectrum.change is not None or evidence.turned is None:
+            return None
+        return cls(statistics, spectrum, evidence.turned, statistics.means @ spectrum.basis)
+
+    def after(self, changes: Sequence[Change], columns: slice) -> _Changed | None:
+        """The spectrum with the rows of the changes; None if too little is left of the scatter."""
+        known = dict(zip(self.statistics.classes, range(len(self.statistics.classes)), strict=True))
+        counts, means = dict[str, float](), dict[str, Array]()
+        rows, signs = list[Array](), list[float]()
+        for sign, response, label in changes:
+            mine = response[columns].astype(np.float64)
+            if label not in counts:
+                at = known.get(label)
+                counts[label] = 0.0 if at is None else float(self.statistics.counts[at])
+                means[label] = mine if not counts[label] or at is None else self.statistics.means[at]
+            left, step = counts[label] + sign, mine - means[label]
+            if left > 0 and counts[label] > 0:
+                rows.append(np.sqrt(counts[label] / left) * step)
+                signs.append(float(sign))
+                means[label] = means[label] + sign / left * step
+            elif left > 0:
+                means[label] = mine  # the first image of a class
+            counts[label] = left
+        if not rows:
+            return _Changed(self.spectrum, counts, means)
+        spectrum = _extended(self.spectrum, np.stack(rows))
+        change = LowRank(np.stack(rows) @ spectrum.basis, np.array(signs))
+        changed = replace(spectrum, change=change)
+        return _Changed(changed, counts, means) if changed.trace > LEFT * spectrum.trace else None
+
+    def turned(self, spectrum: Spectrum, responses: NDArray[np.floating], places: NDArray[np.intp]) -> Turned:
+        """Members in the basis of a changed spectrum, those that are held at their places, -1 for others."""
+        rows, new = _padded(self.members.rows[places], spectrum), np.flatnonzero(places < 0)
+        if len(new):
+            rows[new] = turn(spectrum, self.members.centre, responses[new]).rows
+        return Turned(self.members.centre, rows)
 
 
-def _head(statistics: ResponseStatistics, part: Choice, *, alone: bool) -> _Head | None:
-    """What a reading needs; one without weight is never asked, and needs nothing but its shape."""
-    counts, means = statistics.counts.copy(), statistics.means.copy()
-    if part.weight <= 0 and not alone:
-        basis, white = np.zeros((statistics.width, 1)), np.zeros((len(counts), 1))
-        return _Head(basis, means, white, counts, max(statistics.degrees, 1.0))
-    spectrum = whitened(statistics, part.shrinkage, whole=True)
-    if spectrum is None:
-        return None
-    return _Head(spectrum.basis, means, means @ spectrum.basis, counts, statistics.degrees)
+def _padded(rows: Array, spectrum: Spectrum) -> Array:
+    """A copy of rows (n, rank) with zeros for the directions by which a basis was extended."""
+    found = np.zeros((len(rows), len(spectrum.values)))
+    found[:, : rows.shape[1]] = rows
+    return found
+
+
+def _extended(spectrum: Spectrum, rows: Array) -> Spectrum:
+    """A basis that spans the rows (r, width) too, with no variance in its new directions."""
+    if spectrum.basis.shape[1] == spectrum.width:
+        return spectrum
+    basis, lengths = spectrum.basis, np.sqrt((rows**2).sum(axis=1))
+    rest = (rows / np.where(lengths > 0, lengths, 1.0)[:, None]).T  # (width, r)
+    for _ in range(2):  # the second time for what the first left over
+        rest = rest - basis @ (basis.T @ rest)
+    directions, sizes, _ = np.linalg.svd(rest, full_matrices=False)
+    directions = directions[:, sizes > OUTSIDE]
+    directions = np.linalg.qr(directions - basis @ (basis.T @ directions))[0]
+    values = np.concatenate([spectrum.values, np.zeros(directions.shape[1])])
+    return replace(spectrum, values=values, basis=np.column_stack([basis, directions]))
+
+
+def _rescaled(spectrum: Spectrum, degrees: float) -> Spectrum:
+    """The spectrum of the same scatter with other degrees of freedom."""
+    return replace(spectrum, values=spectrum.values * (spectrum.degrees / degrees), degrees=degrees)

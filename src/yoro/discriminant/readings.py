@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yoro import limits
+from yoro.environment import cores
 from yoro.errors import InputError, WidthError
 
 Responses = NDArray[np.floating]
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 LOGITS = "logits"
 FEATURES = "features"
+TOKENS = ("class-", "patches-")  # layers of a transformer
 TRANSFORMS = ("plain", "unit", "root")
 VIEWS = (1, 2)
 
@@ -106,6 +112,11 @@ class Layout:
         return [i for i, reading in enumerate(self.readings) if reading.layer == layer]
 
     @property
+    def usual(self) -> list[int]:
+        """Where the readings stand that answer unless more are better: not those of a transformer's blocks."""
+        return [i for i, one in enumerate(self.readings) if not one.layer.startswith(TOKENS)]
+
+    @property
     def compared(self) -> slice:
         """Where images are alike or not: the features (of the first network) where they are read, else all."""
         features = self.places(FEATURES)
@@ -157,3 +168,16 @@ def unit_rows(rows: Responses) -> Responses:
     """Every row divided by its length; a row of zeros stays."""
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     return rows / np.where(lengths > 0, lengths, 1.0)[:, None]
+
+
+def side_by_side(do: Callable[[Given], Made], items: Sequence[Given], sizes: Sequence[int] = ()) -> list[Made]:
+    """`do` of every item in a thread pool; with one BLAS thread each that is nearly twice as fast on two cores.
+
+    Where sizes are given the largest begin, so that none of them is waited for alone.
+    """
+    if len(items) == 1:
+        return [do(items[0])]
+    order = sorted(range(len(items)), key=lambda i: -sizes[i] if sizes else i)
+    with ThreadPoolExecutor(min(cores(), len(items))) as pool:
+        running = {i: pool.submit(do, items[i]) for i in order}
+        return [running[i].result() for i in range(len(items))]

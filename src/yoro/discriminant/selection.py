@@ -56,10 +56,14 @@ def leave_one_out(evidence: Evidence, *, every: bool = False) -> LeaveOneOut | N
     """
     if not evidence.members or evidence.spectrum.degenerate:
         return None
-    left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
-    if not every:
-        left_out = left_out.sampled(sample_size(len(evidence.statistics.classes), kept=True))
+    most = None if every else sample_size(len(evidence.statistics.classes), kept=True)
+    left_out = _left_out(evidence, evidence.members, most)
     return left_out if len(left_out) else None
+
+
+def _left_out(evidence: Evidence, members: Members, most: int | None = None) -> LeaveOneOut:
+    sums, spectrum = evidence.statistics, evidence.spectrum
+    return LeaveOneOut(sums, spectrum, members, prior=evidence.prior, turned=evidence.turned, most=most)
 
 
 def opinion_of(evidence: Evidence, left_out: LeaveOneOut) -> Array | None:
@@ -93,7 +97,7 @@ def by_leave_one_out(
     if not evidence.members:
         raise rule_unavailable("loo", *_have(evidence))
     if left_out is None:
-        left_out = LeaveOneOut(evidence.statistics, evidence.spectrum, evidence.members, prior=evidence.prior)
+        left_out = _left_out(evidence, evidence.members)
     if evidence.head is not None and left_out.possible < len(evidence.statistics.classes):
         return _by_head("loo", evidence)
     if not len(left_out):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +17,48 @@ EPSILON = float(np.finfo(np.float64).eps)
 CUT_OFF = 1e-10  # of the largest eigenvalue or variance: what is smaller counts as nothing
 NARROW = 0.75  # of the width: responses that span less are solved in their span
 TARGETS = ("identity", "diagonal", "texts")
+
+
+class LowRank(NamedTuple):
+    """Rows (r, rank) in the coordinates of a basis, and signs (r,): `rows' diag(signs) rows` is added to a scatter."""
+
+    rows: Array
+    signs: Array
+
+
+@dataclass(frozen=True)
+class Inverses:
+    """Inverses of matrices that are diagonal but for a low rank; by Woodbury's identity, `D - T'KT`."""
+
+    diagonals: Array  # (matrices, rank)
+    turned: Array = field(default_factory=lambda: np.empty((0, 0, 0)))  # (matrices, r, rank), if not diagonal alone
+    cores: Array = field(default_factory=lambda: np.empty((0, 0, 0)))  # (matrices, r, r)
+
+    def __len__(self) -> int:
+        return len(self.diagonals)
+
+    def times(self, vectors: Array) -> Array:
+        """Every inverse times the vectors (k, rank): (matrices, k, rank)."""
+        found = self.diagonals[:, None] * vectors
+        for i, (turned, core) in enumerate(zip(self.turned, self.cores, strict=True)):
+            found[i] -= (vectors @ turned.T) @ core @ turned
+        return found
+
+    def squares(self, vectors: Array) -> Array:
+        """Squared lengths (k, matrices) of the vectors (k, rank) in every inverse."""
+        found = np.asarray(vectors**2 @ self.diagonals.T)
+        if len(self.turned):
+            few, r, rank = self.turned.shape
+            along = (vectors @ self.turned.reshape(-1, rank).T).reshape(-1, few, r).swapaxes(0, 1)
+            found -= np.einsum("jkr,jkr->kj", along @ self.cores, along)
+        return found
+
+    def mixed(self, vectors: Array, shares: Array) -> Array:
+        """Each of the vectors (k, rank) times its own mixture of the inverses, by shares (k, matrices)."""
+        found = vectors * (shares @ self.diagonals)
+        for i, (turned, core) in enumerate(zip(self.turned, self.cores, strict=True)):
+            found -= shares[:, i, None] * ((vectors @ turned.T) @ core @ turned)
+        return found
 
 
 @dataclass(frozen=True)
@@ -34,6 +77,8 @@ class Spectrum:
     mechanism for every target: "identity", "diagonal" (L divides each coordinate by its
     deviation within classes; the target is the diagonal of the covariance), and "texts", the
     low-rank basis above, whose target over v is `(T'T)^-1`.
+
+    After few images came or went, the covariance is that of `values` plus a `change` of low rank (see `rank_one`).
     """
 
     values: Array  # (rank,) eigenvalues of the covariance, never negative
@@ -41,10 +86,12 @@ class Spectrum:
     width: int  # coordinates of a response
     degrees: float  # n - k; zero or less means that there is no covariance to speak of
     target: str = "identity"  # of TARGETS
+    change: LowRank | None = None  # of the scatter, which is `degrees` times the covariance
 
     @property
     def trace(self) -> float:
-        return float(self.values.sum())
+        more = 0.0 if self.change is None else float(self.change.signs @ (self.change.rows**2).sum(axis=1))
+        return float(self.values.sum()) + more / self.degrees if more else float(self.values.sum())
 
     @property
     def degenerate(self) -> bool:
@@ -60,6 +107,24 @@ class Spectrum:
         smallest = min(float(values.min()), target) if self.width > len(values) else float(values.min())
         delta = max(0.0, EPSILON * self.width * float(values.max()) - smallest)
         return values + delta, delta
+
+    def whitened(self, vectors: Array, rho: float) -> Array:
+        """The inverse of the regularised covariance times vectors (k, rank), all in the basis."""
+        values = self.regularised(rho)[0]
+        found: Array
+        if self.change is None:
+            found = vectors / values
+            return found
+        found = self.inverses(1.0 / values[None], np.array([(1.0 - rho) / self.degrees])).times(vectors)[0]
+        return found
+
+    def inverses(self, diagonals: Array, slopes: Array) -> Inverses:
+        """Inverses of few matrices: diagonal ones with such inverses (matrices, rank), plus the change by slopes."""
+        if self.change is None:
+            return Inverses(diagonals)
+        rows, signs = self.change
+        turned, each = diagonals[:, None] * rows, slopes[:, None, None]
+        return Inverses(diagonals, turned, each * np.linalg.inv(np.diag(signs) + each * turned @ rows.T))
 
     def empirical(self) -> Array:
         """Eigenvalues without any shrinkage, for the pseudo-inverse: infinite where they are nothing.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,8 @@ def solve_path(
     division and one product. The mappings take the vectors that the statistics were gathered
     over: responses, or v in the low-rank form.
     """
-    return _solve(statistics, spectrum, [spectrum.regularised(check_shrinkage(rho))[0] for rho in shrinkages], prior)
+    grid = [check_shrinkage(rho) for rho in shrinkages]
+    return _solve(statistics, spectrum, [partial(spectrum.whitened, rho=rho) for rho in grid], prior)
 
 
 def solve_empirical(statistics: ResponseStatistics, spectrum: Spectrum, *, prior: Prior = "empirical") -> AffineMapping:
@@ -65,13 +67,13 @@ def solve_empirical(statistics: ResponseStatistics, spectrum: Spectrum, *, prior
     Where responses are few or repeat each other the covariance is singular; this ablation leaves
     its null directions out, and so cannot use what tells classes apart there.
     """
-    return _solve(statistics, spectrum, [spectrum.empirical()], prior)[0]
+    return _solve(statistics, spectrum, [lambda means: means / spectrum.empirical()], prior)[0]
 
 
 def _solve(
-    statistics: ResponseStatistics, spectrum: Spectrum, metrics: Sequence[Array], prior: Prior
+    statistics: ResponseStatistics, spectrum: Spectrum, metrics: Sequence[Callable[[Array], Array]], prior: Prior
 ) -> list[AffineMapping]:
-    """A mapping for each covariance that is diagonal with such values in the basis."""
+    """A mapping for each inverse of the covariance, which takes the class means in the basis."""
     if statistics.total <= 0:
         raise InputError("No responses were seen, so there is nothing to map. Add a batch with update() first.")
     if spectrum.degenerate:
@@ -85,8 +87,8 @@ def _solve(
     means = statistics.means @ spectrum.basis  # (classes, rank)
     priors = log_prior(statistics.counts, statistics.classes, prior)
     mappings = []
-    for values in metrics:
-        whitened = means / values
+    for metric in metrics:
+        whitened = metric(means)
         weights = spectrum.basis @ whitened.T  # Sigma_rho^-1 M
         bias = priors - 0.5 * np.einsum("kr,kr->k", means, whitened)
         mappings.append(AffineMapping(weights, bias, statistics.classes))

@@ -65,6 +65,12 @@ class ResponseStatistics:
         return self.total - int((self.counts > 0).sum())
 
     @property
+    def centre(self) -> Array:
+        """Mean (width,) of all responses."""
+        centre: Array = self.counts @ self.means / self.total
+        return centre
+
+    @property
     def scatter(self) -> Array:
         """Within-class scatter, (width, width), symmetric."""
         upper = np.triu(self._folded())

@@ -37,7 +37,8 @@ def read_table(path: Path, kind: str, form: int, most: int) -> dict[str, object]
     try:
         table = read_json(path, most)
     except ValueError as error:
-        raise StoreError(f"'{name}' is damaged: {error}.") from None
+        wrong = "cannot be used" if isinstance(error.__cause__, OSError) else "is damaged"
+        raise StoreError(f"'{name}' {wrong}: {error}.") from None
     if not isinstance(table, dict) or table.get("kind") != kind:
         raise StoreError(f"'{name}' is not a {kind} file.")
     if table.get("format") != form:

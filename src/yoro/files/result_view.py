@@ -22,7 +22,7 @@ MOST_ROWS, MOST_PICTURES = 50, 24  # of a table in a notebook
 LONGEST = 120  # characters of a cell in a notebook
 SENTENCES = 600  # characters of a headline
 SHORT = 300  # characters of a list that is shown as a list
-PNG = b"\x89PNG"
+PNG = b"\x89PNG\r\n\x1a\n"
 BLUE, RED = "#4477aa", "#cc6677"
 
 
@@ -95,7 +95,7 @@ def _lines(table: Table) -> list[str]:
         return []
     columns = list(rows[0])[:FEW_COLUMNS]
     cells = [columns, *([_cut(_text(row.get(column)), NARROW) for column in columns] for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["  " + "  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells]
     more = len(table.rows) - len(rows)
     return [*lines, f"  ... and {more:,} more; to_frame() gives all"] if more else lines
@@ -110,7 +110,8 @@ def _html(table: Table) -> str:
     body = []
     for i, row in enumerate(rows):
         image = table.picture(row) if table.picture is not None and i < MOST_PICTURES else None
-        shown = "" if table.picture is None else f"<td>{_image(image)}</td>"
+        drawn = f"<img alt='' style='max-height:4em' src='{data_uri(image)}'>" if image else ""
+        shown = "" if table.picture is None else f"<td>{drawn}</td>"
         for column in columns:
             value = row.get(column)
             bar = _bar(value, max(1.0, largest[column])) if column in largest and isinstance(value, float) else ""
@@ -132,11 +133,10 @@ def _bar(value: float, largest: float) -> str:
     return f"<span style='{outer}'><span style='display:block;{inner}'></span></span>"
 
 
-def _image(picture: bytes | None) -> str:
-    if picture is None:
-        return ""
-    kind = "png" if picture.startswith(PNG) else "jpeg"
-    return f"<img alt='' style='max-height:4em' src='data:image/{kind};base64,{base64.b64encode(picture).decode()}'>"
+def data_uri(image: bytes) -> str:
+    """A PNG or JPEG as a data URI."""
+    kind = "png" if image.startswith(PNG) else "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
 
 
 def _text(value: object) -> str:
@@ -157,7 +157,10 @@ def _cut(text: str, longest: int) -> str:
 
 def _safe(text: str, longest: int = LONGEST) -> str:
     """Untrusted text made safe for HTML: bounded, without control characters, escaped, isolated in its direction."""
-    clean = "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cs") else c for c in text)
-    if len(clean) > longest:
-        clean = f"{clean[: longest // 2]}…{clean[-(longest // 2) :]}"
-    return f"<bdi>{escape(clean)}</bdi>"
+    return f"<bdi>{escape(bounded(text, longest))}</bdi>"
+
+
+def bounded(text: str, longest: int) -> str:
+    """Untrusted text of bounded length, without control characters."""
+    cut = text if len(text) <= longest else f"{text[: longest // 2]}…{text[-(longest // 2) :]}"
+    return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cs") else c for c in cut)

@@ -22,7 +22,6 @@ class RefusedError(Exception):
         self.status, self.sentence, self.headers = status, sentence, dict(headers or {})
 
     def response(self) -> Response:
-        """The refusal as JSON."""
         return JSONResponse({"error": self.sentence}, status_code=self.status, headers=self.headers)
 
 
@@ -37,15 +36,8 @@ def handle_errors(app: FastAPI) -> None:
     async def handle(_: Request, error: Exception) -> Response:
         return refusal_of(error).response()
 
-    for kind in (
-        RefusedError,
-        YoroError,
-        TimeoutError,
-        ClientDisconnect,
-        RequestValidationError,
-        HTTPException,
-        Exception,
-    ):
+    expected = (RefusedError, YoroError, TimeoutError, ClientDisconnect, RequestValidationError, HTTPException)
+    for kind in (*expected, Exception):
         app.add_exception_handler(kind, handle)
 
 

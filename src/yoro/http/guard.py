@@ -144,10 +144,9 @@ class Guard:
 
     def _check_size(self, size: int) -> None:
         if size > self._settings.body_bytes:
-            said = (
-                f"The body is larger than {self._settings.most_megabytes} MB; send fewer or smaller files per request."
-            )
-            raise RefusedError(413, said, {"connection": "close"})
+            said = f"The body is larger than {self._settings.most_megabytes} MB"
+            told = f"{said}; send fewer or smaller files per request."
+            raise RefusedError(413, told, {"connection": "close"})
 
     def _note(self, scope: Scope, exchange: _Exchange, body: _Body) -> None:
         """Record the request, and log one line: of the content only its size."""
@@ -208,11 +207,8 @@ class _Body:
 
 def _is_cross_site(headers: Iterable[tuple[bytes, bytes]], host: str) -> bool:
     """Whether a request comes from a page of another site, by what the browser says of its origin."""
-    origin = _only(headers, b"origin")
-    return bool(origin and origin.partition("://")[2] != host) or _only(headers, b"sec-fetch-site") in (
-        "cross-site",
-        "same-site",
-    )
+    origin, site = _only(headers, b"origin"), _only(headers, b"sec-fetch-site")
+    return bool(origin and origin.partition("://")[2] != host) or site in ("cross-site", "same-site")
 
 
 def _only(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str:

@@ -215,7 +215,6 @@ def open_browser(page: str) -> None:
 
 
 def _has_screen() -> bool:
-    """Whether somebody may sit before this machine."""
     if os.environ.get("CI"):
         return False
     if sys.platform in ("win32", "darwin"):
@@ -247,7 +246,11 @@ def run_server(
         app = build(loaded, "" if number else address)
         if supervisor is not None:
             supervisor.loaded(number)
-        _serve(app, sock, settings)
+        logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+        server = Server(_config(app, settings), app.shut_down)
+        asyncio.run(_run(server, sock, app.log))
+        if server.interrupted:
+            raise KeyboardInterrupt
 
 
 def _config(app: Guard, settings: ServeSettings) -> uvicorn.Config:
@@ -261,14 +264,6 @@ def _config(app: Guard, settings: ServeSettings) -> uvicorn.Config:
         timeout_keep_alive=settings.idle_seconds,  # type: ignore[arg-type]  # passed on to call_later
         timeout_graceful_shutdown=int(settings.read_seconds + settings.answer_seconds + SPARE_SECONDS),
     )  # fmt: skip
-
-
-def _serve(app: Guard, sock: socket.socket, settings: ServeSettings) -> None:
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
-    server = Server(_config(app, settings), app.shut_down)
-    asyncio.run(_run(server, sock, app.log))
-    if server.interrupted:
-        raise KeyboardInterrupt
 
 
 async def _run(server: Server, sock: socket.socket, log: Log) -> None:
@@ -297,27 +292,20 @@ def _allow_files(connections: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
-        )
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 def listen(settings: ServeSettings, port: int | None = None) -> socket.socket:
     """A socket that clients can already connect to; they wait until the model is loaded."""
     try:
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        sock = socket.create_server(
-            (settings.host, settings.port if port is None else port),
-            family=family,
-            backlog=BACKLOG,
-            reuse_port=settings.processes > 1,
-        )
+        place = settings.host, settings.port if port is None else port
+        sock = socket.create_server(place, family=family, backlog=BACKLOG, reuse_port=settings.processes > 1)
         # Connections inherit this. Without it the body of a response, written after its head, waits 40 ms for an
         # acknowledgement; asyncio sets it only where the protocol of a socket was named.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock
     except OSError as error:
-        said = error.strerror or str(error)
-        raise InputError(
-            f"Cannot listen on {settings.host}, port {settings.port} ({said}). Choose another --port or --host."
-        ) from None
+        said = f"Cannot listen on {settings.host}, port {settings.port} ({error.strerror or error})."
+        raise InputError(f"{said} Choose another --port or --host.") from None

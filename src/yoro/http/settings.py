@@ -2,49 +2,45 @@
 
 import ipaddress
 from dataclasses import dataclass, fields
-from typing import Annotated
 
 from yoro.errors import InputError
-from yoro.limits import MB
-from yoro.option import Option
+from yoro.limits import MB, PROCESSES, SERVICE_NUMBER
+from yoro.option import LAST_PORT, check_range, option
 
 
 @dataclass(frozen=True)
 class ServeSettings:
     """Where a service listens, and what clients may do."""
 
-    host: Annotated[str, Option("Address to listen on; by default only this machine can connect.")] = "127.0.0.1"
-    port: Annotated[int, Option("Port; 0 picks a free one.", metavar="N")] = 8321
-    feedback: Annotated[bool, Option("Accept labelled images from clients and update the model with them.")] = False
-    processes: Annotated[
-        int, Option("Processes that share the port (Linux); the limits below hold for each.", metavar="N", expert=True)
-    ] = 1
-    most_images: Annotated[int, Option("Maximum images per request.", expert=True)] = 64
-    most_megabytes: Annotated[int, Option("Maximum size of a request.", expert=True)] = 32
-    held_megabytes: Annotated[int, Option("Maximum size of all requests together.", expert=True)] = 256
-    waiting_images: Annotated[int, Option("Queue length, in images; beyond it clients get 429.", expert=True)] = 256
-    connections: Annotated[int, Option("Maximum open connections.", expert=True)] = 256
-    batch_images: Annotated[int, Option("Images per forward pass.", expert=True)] = 32
-    read_seconds: Annotated[float, Option("Time limit for sending a request.", expert=True)] = 30.0
-    answer_seconds: Annotated[float, Option("Time limit for answering it.", expert=True)] = 60.0
-    header_seconds: Annotated[float, Option("Time limit for the first request of a connection.", expert=True)] = 5.0
-    idle_seconds: Annotated[
-        float,
-        Option(
-            "Time limit for idle connections.",
-            "A connection is idle if its request is incomplete or its answer is not being read.",
-            expert=True,
-        ),
-    ] = 15.0
+    host: str = option("127.0.0.1", "Address to listen on; by default only this machine can connect.")
+    port: int = option(8321, "Port; 0 picks a free one.", metavar="N")
+    feedback: bool = option(False, "Accept labelled images from clients and update the model with them.")
+    processes: int = option(
+        1, "Processes that share the port (Linux); the limits below hold for each.", metavar="N", expert=True
+    )
+    most_images: int = option(64, "Maximum images per request.", expert=True)
+    most_megabytes: int = option(32, "Maximum size of a request.", expert=True)
+    held_megabytes: int = option(256, "Maximum size of all requests together.", expert=True)
+    waiting_images: int = option(256, "Queue length, in images; beyond it clients get 429.", expert=True)
+    connections: int = option(256, "Maximum open connections.", expert=True)
+    batch_images: int = option(32, "Images per forward pass.", expert=True)
+    read_seconds: float = option(30.0, "Time limit for sending a request.", expert=True)
+    answer_seconds: float = option(60.0, "Time limit for answering it.", expert=True)
+    header_seconds: float = option(5.0, "Time limit for the first request of a connection.", expert=True)
+    idle_seconds: float = option(
+        15.0,
+        "Time limit for idle connections.",
+        "A connection is idle if its request is incomplete or its answer is not being read.",
+        expert=True,
+    )
 
     def __post_init__(self) -> None:
-        if not 0 <= self.port < 2**16:
-            raise InputError(f"Port {self.port} is out of range; expected 0 to 65535.")
+        check_range("port", self.port, 0, LAST_PORT)
         for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in ("host", "port", "feedback") and not value > 0:
+            value, most = getattr(self, field.name), PROCESSES if field.name == "processes" else SERVICE_NUMBER
+            if field.name not in ("host", "port", "feedback") and not 0 < value <= most:
                 said = field.name.replace("_", "-")
-                raise InputError(f"--{said} is {value}; expected a number above 0.")
+                raise InputError(f"--{said} is {value}; expected a number above 0, at most {most:,}.")
         if self.most_images > self.waiting_images:
             raise InputError(
                 f"A request of {self.most_images} images does not fit into a queue of {self.waiting_images}. "

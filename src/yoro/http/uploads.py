@@ -49,9 +49,8 @@ def _too_many(most: int) -> RefusedError:
 def _form(body: bytes, boundary: bytes, most: int) -> list[Upload]:
     """The parts of a form, with or without file names; every one is an image."""
     if not boundary:
-        raise RefusedError(
-            422, "The content type of the form has no boundary; let your HTTP library set the content type."
-        )
+        said = "The content type of the form has no boundary; let your HTTP library set the content type."
+        raise RefusedError(422, said)
     found, ended = list[Upload](), list[bool]()
 
     def take(name: bytes | None, content: bytes | None) -> None:

@@ -129,8 +129,8 @@ def _block_mass(responses: NDArray[np.floating], codes: NDArray[np.intp], classe
     return by_class.T
 
 
-def frequency_mapping(table: CoOccurrence) -> AffineMapping:
-    """The greedy one-to-one mapping of a table of counts; FLM and ILM.
+def frequency_mapping(table: CoOccurrence, each: int = 1) -> AffineMapping:
+    """The greedy one-to-one mapping of a table of counts, FLM and ILM; in AutoVP, `each` sources a class.
 
     >>> table = CoOccurrence()
     >>> table.update([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0], [0.0, 1.0, 0.0]], ["cat", "dog", "dog"])
@@ -138,42 +138,46 @@ def frequency_mapping(table: CoOccurrence) -> AffineMapping:
     [[5.0, 6.0]]
     """
     mass = filled(table)
-    check_one_to_one(len(mass), table.classes)
-    return select_sources(greedy_sources(mass), len(mass), table.classes)
+    check_sources(len(mass), table.classes, each)
+    return select_sources(greedy_sources(mass, each), len(mass), table.classes)
 
 
-def greedy_sources(mass: Array) -> NDArray[np.intp]:
-    """Source class (classes,) of each target, from mass (width, classes) of zero or more.
+def greedy_sources(mass: Array, each: int = 1) -> NDArray[np.intp]:
+    """Source classes (classes, each) of each target, from mass (width, classes) of zero or more.
 
-    Again and again the largest entry is taken, and its row and column leave the game. Among equals
-    the first in row-major order wins: the smallest source, then the smallest target. So targets
-    left with nothing but zeros get the lowest free sources, in order.
+    Again and again the largest entry is taken, and its row leaves the game, and its column once it has `each`. Among
+    equals the first in row-major order wins: the smallest source, then the smallest target. So targets left with
+    nothing but zeros get the lowest free sources, in order.
     """
     width, classes = mass.shape
-    result = np.full(classes, -1, dtype=np.intp)
+    result = np.full((classes, each), -1, dtype=np.intp)
+    taken = [0] * classes
     free = np.ones(width, dtype=np.bool_)
     rows, columns = np.nonzero(mass)  # in row-major order, which a stable sort keeps among equals
     order = np.argsort(-mass[rows, columns], kind="stable")
     for source, target in zip(rows[order].tolist(), columns[order].tolist(), strict=True):
-        if free[source] and result[target] < 0:
-            result[target], free[source] = source, False
-    left = np.flatnonzero(result < 0)
-    result[left] = np.flatnonzero(free)[: len(left)]
+        if free[source] and taken[target] < each:
+            result[target, taken[target]], free[source] = source, False
+            taken[target] += 1
+    left = result < 0
+    result[left] = np.flatnonzero(free)[: left.sum()]
     return result
 
 
 def select_sources(sources: ArrayLike, width: int, classes: Sequence[str]) -> AffineMapping:
-    """The mapping that gives each class the response of its source: one 1 a column, no bias."""
+    """The mapping that gives each class the mean response of its sources (classes, each): no bias."""
+    chosen = np.asarray(sources, dtype=np.intp)
     weights = np.zeros((width, len(classes)))
-    weights[np.asarray(sources, dtype=np.intp), np.arange(len(classes))] = 1.0
+    weights[chosen, np.arange(len(classes))[:, None]] = 1.0 / chosen.shape[1]
     return AffineMapping(weights, np.zeros(len(classes)), tuple(classes))
 
 
-def check_one_to_one(width: int, classes: Sequence[str]) -> None:
+def check_sources(width: int, classes: Sequence[str], each: int = 1) -> None:
     """Refuse more target classes than there are source classes to give them."""
-    if len(classes) > width:
+    if len(classes) * each > width:
+        count = "one" if each == 1 else each
         raise InputError(
-            f"{len(classes)} classes cannot each have one of {width} source classes to themselves. "
+            f"{len(classes)} classes cannot each have {count} of {width} source classes to themselves. "
             "Use a source with more classes, or a mapping that shares them, such as BLM."
         )
 
@@ -185,8 +189,8 @@ def random_mapping(width: int, classes: Sequence[str], generator: np.random.Gene
     >>> mapping.weights.shape, mapping.weights.sum(axis=0).tolist()
     ((1000, 2), [1.0, 1.0])
     """
-    check_one_to_one(width, classes)
-    return select_sources(generator.permutation(width)[: len(classes)], width, classes)
+    check_sources(width, classes)
+    return select_sources(generator.permutation(width)[: len(classes), None], width, classes)
 
 
 def bayesian_mapping(table: CoOccurrence, *, smoothing: float = SMOOTHING) -> AffineMapping:

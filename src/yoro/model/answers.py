@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from yoro.data.python_data import Label
 from yoro.discriminant.calibration import log_probabilities
+from yoro.errors import percent_text
 from yoro.files.result_view import Result, Table
 from yoro.files.rows import Row
-from yoro.model.metrics import Evaluation, Tally, percent_text
+from yoro.model.metrics import Evaluation, Tally
 from yoro.model.model import Json, Model
 from yoro.model.priors import shifted
 from yoro.model.question import Question

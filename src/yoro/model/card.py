@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from typing import cast
+from typing import Any
+
+Config = Mapping[str, Any]
 
 FAST = "fast"  # of an entry of the history: what was chosen for speed, and on what evidence
 NOISE = "noise"  # the fact of a shard: a table of its parts to epsilon, delta and clip
+EVENT = ("when", "verb", "images", "passes", "seconds", "peak_memory_mb")  # columns of the history
 CARD = """\
 # A YORO classifier
 
@@ -37,12 +40,9 @@ classifier.predict({data})
 """
 
 
-def model_card(config: dict[str, object]) -> str:
+def model_card(config: Config) -> str:
     """Markdown for a model's config."""
-    classes = cast("list[str]", config["classes"])
-    counts = cast("dict[str, float]", config["counts"])
-    history = cast("list[dict[str, object]]", config["history"])
-    source = cast("dict[str, object]", config["source"])
+    classes, counts, source = config["classes"], config["counts"], config["source"]
     return CARD.format(
         summary=(
             f"{len(classes)} classes, {sum(counts.values()):g} fitted images, one linear mapping on the responses "
@@ -51,7 +51,9 @@ def model_card(config: dict[str, object]) -> str:
         ),
         data='"new.npz"' if source.get("name") == "responses" else '["new.jpg"]',
         facts="\n".join(_facts(config, source)),
-        history="\n".join(map(_event, history)),
+        history="\n".join(
+            f"| {' | '.join(_cell(str(event.get(key, ''))) for key in EVENT)} |" for event in config["history"]
+        ),
         classes="\n".join(f"| {_cell(name)} | {counts.get(name, 0):g} |" for name in classes),
     )
 
@@ -68,14 +70,13 @@ def noise_told(facts: Mapping[str, object]) -> list[str]:
     return [f"Noise: {told}{f'; {n} parts' if n > 1 else ''}." for told, n in promises.items()]
 
 
-def _facts(config: dict[str, object], source: dict[str, object]) -> list[str]:
-    selection = cast("dict[str, object]", config["selection"])
+def _facts(config: Config, source: Config) -> list[str]:
+    selection = config["selection"]
     prior = config["prior"] if isinstance(config["prior"], str) else "given by the user"
     settings, parts = f"prior {prior}; protocol {config['protocol']}.", selection.get("parts")
     if parts:
         shares = [
-            f"{_cell(str(part['name']))} {part['weight']:.0%} at shrinkage {part['shrinkage']:g}"
-            for part in cast("list[dict[str, object]]", parts)
+            f"{_cell(str(part['name']))} {part['weight']:.0%} at shrinkage {part['shrinkage']:g}" for part in parts
         ]
         rows = [
             f"- Ensemble of {len(shares)} layers, with their weights: {'; '.join(shares)}.",
@@ -85,12 +86,12 @@ def _facts(config: dict[str, object], source: dict[str, object]) -> list[str]:
         chosen = f"Shrinkage {config['shrinkage']:g}, chosen by `{selection['rule']}`"
         rows = [f"- {chosen}; temperature {config['temperature']:.3g}; {settings}"]
     if "bank" in config:
-        bank = cast("dict[str, object]", config["bank"])
+        bank = config["bank"]
         rows.append(
             f"- Responses are similarities to the sentences of `bank.json` (from {_cell(str(bank['origin']))}); "
             f"the zero-shot head has weight {config['alpha']:.3g}."
         )
-    for event in cast("list[dict[str, object]]", config["history"]):
+    for event in config["history"]:
         rows += [f"- {_cell(str(event[FAST]))}"] if FAST in event else []
         facts = event.get("facts")
         rows += [f"- {told}" for told in (noise_told(facts) if isinstance(facts, dict) else [])]
@@ -99,15 +100,9 @@ def _facts(config: dict[str, object], source: dict[str, object]) -> list[str]:
     if source.get("licence"):
         rows.append(f"- Licence of the backbone's weights: {_cell(str(source['licence']))}.")
     if config["prompt"]:
-        prompt = cast("dict[str, object]", config["prompt"])
-        rows.append(f"- Visual prompt: {_cell(str(prompt.get('prompt')))}.")
-    versions = ", ".join(f"{name} {version}" for name, version in cast("dict[str, str]", config["versions"]).items())
+        rows.append(f"- Visual prompt: {_cell(str(config['prompt'].get('prompt')))}.")
+    versions = ", ".join(f"{name} {version}" for name, version in config["versions"].items())
     return [*rows, f"- Written by {versions}."]
-
-
-def _event(event: dict[str, object]) -> str:
-    keys = ("when", "verb", "images", "passes", "seconds", "peak_memory_mb")
-    return "| " + " | ".join(_cell(str(event.get(key, ""))) for key in keys) + " |"
 
 
 def _cell(text: str) -> str:

@@ -212,8 +212,9 @@ class DiscriminantMapping(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"Rules that work without: {working_rules(MEMBERS)}."
             )
         held = None if validation is None else (np.asarray(validation[0]), np.asarray(validation[1]).astype(np.str_))
+        prior = self.prior if isinstance(self.prior, str) else {str(name): value for name, value in self.prior.items()}
         spectrum = dense_spectrum(self.statistics_)
-        evidence = Evidence(self.statistics_, spectrum, self._reservoir.members(), held, self._named_prior())
+        evidence = Evidence(self.statistics_, spectrum, self._reservoir.members(), held, prior)
         choice = select_shrinkage(self.shrinkage, evidence)
         mapping = evidence.mapping(choice)
         columns = [mapping.classes.index(name) for name in self.classes_.astype(np.str_).tolist()]
@@ -221,9 +222,6 @@ class DiscriminantMapping(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             mapping.weights[:, columns], mapping.bias[columns], tuple(mapping.classes[c] for c in columns)
         )
         self._solution = ordered, choice
-
-    def _named_prior(self) -> Prior:
-        return self.prior if isinstance(self.prior, str) else {str(name): value for name, value in self.prior.items()}
 
     def _solved(self) -> tuple[AffineMapping, Choice]:
         check_is_fitted(self, "statistics_")

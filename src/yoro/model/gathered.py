@@ -44,7 +44,6 @@ class Gathered:
 
     @property
     def images(self) -> int:
-        """How many examples are in it."""
         return round(self.statistics.total)
 
     @property
@@ -76,15 +75,18 @@ class Gathered:
             if any(found[entry] < count for entry, count in kept.items()):
                 raise InputError("it keeps responses that are not in its list of contents.")
 
-    def add(self, batches: Sequence[ResponseBatch]) -> None:
-        """Add batches as one: a product over many rows costs little more than over a few."""
+    def add(self, batches: Sequence[ResponseBatch], *, threads: bool = False) -> None:
+        """Add batches as one: a product over many rows costs little more than over a few.
+
+        `threads` are worth their while where BLAS has a single one.
+        """
         if not batches:
             return
         responses = np.concatenate([batch.responses for batch in batches])
         labels = [label for batch in batches for label in batch.labels or []]
         digests = [digest for batch in batches for digest in batch.digests]
         groups = [group for batch in batches for group in batch.groups or [""] * len(batch)]
-        self.statistics.update(responses, labels)
+        self.statistics.update(responses, labels, threads=threads)
         if self.noting:
             self.ledger.add(digests, labels)
         if self.reservoir is not None:
@@ -162,7 +164,6 @@ class Gathered:
         return Gathered(statistics, ledger, reservoir, skipped, noting, pile)
 
     def copy(self) -> Gathered:
-        """An independent copy, to be changed."""
         kept = None if self.reservoir is None else self.reservoir.copy()
         pile = None if self.pile is None else self.pile.copy()
         return Gathered(self.statistics.copy(), self.ledger.copy(), kept, list(self.skipped), self.noting, pile)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro.data.examples import listed
-from yoro.errors import InputError, counted
+from yoro.errors import InputError, counted, percent_text
 from yoro.files.result_view import Result, Table
 from yoro.mappings.batches import class_codes
 
@@ -63,7 +63,12 @@ class ClassFigures:
     n: int
     precision: float | None
     recall: float | None
-    f1: float
+    f1: float  # 0 where it is not `used`
+
+    @property
+    def used(self) -> bool:
+        """Whether the class is true of an example, or predicted: others do not count in means."""
+        return self.recall is not None or self.precision is not None
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,18 +161,18 @@ class Tally:
             raise InputError("There is nothing to evaluate: no labelled image could be read.")
         rows, columns = np.array(list(self._pairs), dtype=np.intp).T
         counts = np.fromiter(self._pairs.values(), dtype=np.int64)
-        hits, true, answered = (np.zeros(many, dtype=np.int64) for _ in range(3))
-        for total, places, each in (
-            (hits, rows, counts * (rows == columns)),
-            (true, rows, counts),
-            (answered, columns, counts),
-        ):
-            np.add.at(total, places, each)
+        hits, true, answered = (
+            np.bincount(places, each, many).astype(np.int64)
+            for places, each in ((rows, counts * (rows == columns)), (rows, counts), (columns, counts))
+        )
         figures = tuple(
             _figures(*row) for row in zip(self.classes, *map(np.ndarray.tolist, (hits, true, answered)), strict=True)
         )
         names = self.classes
         wrong = (Confusion(names[i], names[j], count) for (i, j), count in self._pairs.items() if i != j)
+        matrix = np.zeros((many, many) if many <= MATRIX_CLASSES else 0, dtype=np.int64)
+        if len(matrix):
+            matrix[rows, columns] = counts
         seen = true > 0
         answers, correct, confidence = self._bins
         return Evaluation(
@@ -175,11 +180,11 @@ class Tally:
             n=n,
             interval=wilson_interval(int(hits.sum()) / n, n),
             balanced_accuracy=float((hits[seen] / true[seen]).mean()),
-            macro_f1=float(np.mean([f.f1 for f, used in zip(figures, seen | (answered > 0), strict=True) if used])),
+            macro_f1=float(np.mean([one.f1 for one in figures if one.used])),
             log_loss=self._loss / n,
             calibration_error=float(np.abs(correct - confidence).sum() / n),
             per_class=figures,
-            confusion=self._matrix() if many <= MATRIX_CLASSES else (),
+            confusion=tuple(map(tuple, matrix.tolist())),
             reliability=tuple(
                 Confidence(int(n), float(sure / n), float(right / n))
                 for n, right, sure in zip(answers, correct, confidence, strict=True)
@@ -191,12 +196,6 @@ class Tally:
                 for at, given, right in zip(THRESHOLDS, *self._above.tolist(), strict=True)
             ),
         )
-
-    def _matrix(self) -> tuple[tuple[int, ...], ...]:
-        matrix = np.zeros((len(self.classes), len(self.classes)), dtype=np.int64)
-        for pair, count in self._pairs.items():
-            matrix[pair] = count
-        return tuple(tuple(row) for row in matrix.tolist())
 
 
 class Measure:
@@ -222,19 +221,6 @@ class Measure:
             return replace(whole, fitted=fitted, notes=(ALL_FITTED.format(counted(fitted, "image")),))
         told = SOME_FITTED.format(f"{fitted:,}", counted(whole.n, "image"), counted(whole.n - fitted, "unseen image"))
         return replace(whole, fitted=fitted, unseen=self._unseen.result(), notes=(told,))
-
-
-def percent_text(share: float, places: int = 1, unit: str = "%") -> str:
-    """A share of one in per cent, never rounded to all or to nothing if it is neither.
-
-    >>> percent_text(0.9996), percent_text(1.0), percent_text(0.0004), percent_text(0.5, 0)
-    ('99.9%', '100.0%', '0.1%', '50%')
-    """
-    step = 10.0**-places
-    shown = round(100 * share, places)
-    if 0 < share < 1:
-        shown = min(max(shown, step), 100 - step)
-    return f"{shown:.{places}f}{unit}"
 
 
 def refuse_strangers(labels: set[str], classes: tuple[str, ...]) -> None:

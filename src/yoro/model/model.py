@@ -16,8 +16,8 @@ from yoro.data.python_data import Label
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice, Evidence, Validation, make_evidence
 from yoro.discriminant.joint import JointStatistics
-from yoro.discriminant.mixture import LeaveOneOutScores, Mixture, side_by_side
-from yoro.discriminant.readings import FEATURES, Layout
+from yoro.discriminant.mixture import LeaveOneOutScores, Mixture
+from yoro.discriminant.readings import FEATURES, Layout, side_by_side
 from yoro.discriminant.reservoir import Members, Reservoir
 from yoro.discriminant.shrinkage import Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
@@ -52,7 +52,6 @@ class Origin:
 
     @property
     def name(self) -> str:
-        """What the source is called."""
         return str(self.source.get("name"))
 
     @property
@@ -232,7 +231,8 @@ def known(
         responses, labels = validation
         return evidence.validated_on((responses[:, layout.slices[i]], labels))
 
-    return Mixture(layout, tuple(side_by_side(of_reading, range(len(layout.readings)), layout.widths)))
+    evidences = tuple(side_by_side(of_reading, range(len(layout.readings)), layout.widths))
+    return Mixture(layout, evidences, words is not None)
 
 
 def with_pile(
@@ -281,7 +281,8 @@ def _of_reading(
     layout = statistics.layout
     if members is not None and len(layout.readings) > 1:
         members = replace(members, responses=members.responses[:, layout.slices[i]])
-    descriptions, votes = (None, True) if words is None else (words.descriptions, words.votes)
+    # Sentences lie in the space of the first reading, the image vectors.
+    descriptions, votes = (None, True) if words is None or i > 0 else (words.descriptions, words.votes)
     return make_evidence(statistics.parts[i], members, prior, descriptions, votes=votes, spectrum=spectrum)
 
 

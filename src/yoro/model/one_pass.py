@@ -23,7 +23,6 @@ from yoro.data.row_files import RowFiles, places_of
 from yoro.discriminant.calibration import log_prior
 from yoro.discriminant.evidence import Validation
 from yoro.discriminant.leave_one_out import sample_size
-from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, counted
 from yoro.model.card import FAST
 from yoro.model.checkpoint import Checkpoint, fingerprint
@@ -67,7 +66,8 @@ class ThisProcess:
 
     def gather(self, parts: Sequence[DataPart], read_by: Pipeline | Origin, settings: FitSettings) -> Gathered:
         """See `Engine`; images from the start or from a checkpoint."""
-        gathered, done, checkpoint = nothing_yet(settings, read_by.layout), 0, None
+        kept, seed = settings.solve.reservoir, settings.solve.seed
+        gathered, done, checkpoint = Gathered.empty(kept, seed, read_by.layout, noting=settings.ledger), 0, None
         if not isinstance(read_by, Pipeline):
             streams = [stream_of(part, read_by, settings.loading) for part in parts]
         else:
@@ -368,11 +368,6 @@ def hold(stream: ResponseStream, gathered: Gathered, progress: bool) -> Validati
     held = collect(stream, "validation", width=gathered.statistics.width, progress=progress)
     gathered.skipped += stream.skipped
     return held.responses, held.labels
-
-
-def nothing_yet(settings: FitSettings, layout: Layout | None) -> Gathered:
-    """Nothing gathered yet, as the settings want it."""
-    return Gathered.empty(settings.solve.reservoir, settings.solve.seed, layout, noting=settings.ledger)
 
 
 def facts_of(read_by: Pipeline | Origin, settings: FitSettings) -> dict[str, object]:

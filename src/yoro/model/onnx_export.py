@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, compose, helper, numpy_helper
+from onnx import TensorProto, compose, helper
 
 from yoro import limits
 from yoro.data.decoding import BACKGROUND, MARGIN
@@ -23,34 +22,13 @@ from yoro.model.answers import log_answers
 from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.prompts.prompt import Prompt, image_square
-from yoro.sources.graph_builder import opset_of
+from yoro.sources.graph_builder import GraphBuilder, Tensor, enclose, image_tensor, opset_of
 from yoro.sources.runtime import BATCH_SIZE, open_session
 
 FORMAT = "1"  # raise it when the metadata or the tensors change
 PREFIX = "backbone/"  # set before every name of the source's graph, so that ours cannot clash with them
+RESPONSES = "responses"  # the tensor that the mapping takes, in float64
 TOLERANCE = 1e-4  # of a probability: the backbone's float32 noise alone was measured to move it by up to 2e-5
-
-
-@dataclass
-class Chain:
-    """Nodes and constants under construction; `then` applies one operator to the tensor reached so far."""
-
-    tensor: str
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
-    constants: list[onnx.TensorProto] = field(default_factory=list)
-
-    def then(self, kind: str, output: str, operand: NDArray[np.generic] | None = None, **attributes: object) -> None:
-        inputs = [self.tensor]
-        if operand is not None:
-            inputs.append(f"{output}_operand")
-            self.constants.append(numpy_helper.from_array(operand, inputs[1]))
-        self.join(kind, output, *inputs, **attributes)
-
-    def join(self, kind: str, output: str, *inputs: str, **attributes: object) -> None:
-        """Apply an operator to tensors by name, and go on from what it gives."""
-        node = helper.make_node(kind, list(inputs), [output], name=output, **attributes)  # type: ignore[arg-type]
-        self.nodes.append(node)
-        self.tensor = output
 
 
 def export_onnx(
@@ -64,18 +42,11 @@ def export_onnx(
     """
     source, prompt, geometry = pipeline.source, pipeline.prompt, pipeline.geometry
     model = compose.add_prefix(source.onnx_model(), PREFIX)
-    graph = model.graph
     front = _front(prompt, opset_of(model), pipeline.layout.views)
     back = _back(pipeline.layout, mapping, temperature)
-    inner = list(graph.node)
-    del graph.node[:], graph.input[:], graph.output[:]
-    graph.node.extend([*front.nodes, *inner, *back.nodes])
-    graph.initializer.extend([*front.constants, *back.constants])
-    side, classes = prompt.image_side, len(mapping.classes)
-    graph.input.append(helper.make_tensor_value_info("images", TensorProto.UINT8, ["n", side, side, 3]))
-    graph.output.append(helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["n", classes]))
-    graph.output.append(helper.make_tensor_value_info("label", TensorProto.INT64, ["n"]))
-    graph.name, graph.doc_string, model.doc_string = "yoro-classifier", "", ""
+    outputs = Tensor("probabilities", ("n", len(mapping.classes))), Tensor("label", ("n",), TensorProto.INT64)
+    enclose(model.graph, front, back, image_tensor(prompt.image_side, np.uint8), outputs)
+    model.graph.name, model.graph.doc_string, model.doc_string = "yoro-classifier", "", ""
     model.producer_name, model.producer_version = "yoro", __version__
     helper.set_model_props(model, {
         **(card or {}),
@@ -128,69 +99,59 @@ def run_graph(model: onnx.ModelProto, images: NDArray[np.uint8], outputs: list[s
     return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 
-def _front(prompt: Prompt, opset: int, views: int) -> Chain:
+def _front(prompt: Prompt, opset: int, views: int) -> GraphBuilder:
     """From "images" to the source's input: [0, 1] pixel units, zero padding, the prompt's addend.
 
     Of two views the images come first and then all mirror images.
     """
-    chain = Chain("images")
+    builder, pixels = GraphBuilder(prefix="front_"), "images"
     if views == 2:
-        chain.then("Gather", "mirrored", np.arange(prompt.image_side - 1, -1, -1, dtype=np.int64), axis=2)
-        chain.join("Concat", "both", "images", "mirrored", axis=0)
-    chain.then("Cast", "pixels", to=TensorProto.FLOAT)
-    chain.then("Div", "unit_pixels", np.array(255, np.float32))
+        mirrored = builder.node("Gather", pixels, np.arange(prompt.image_side - 1, -1, -1, dtype=np.int64), axis=2)
+        pixels = builder.node("Concat", pixels, mirrored, axis=0)
+    pixels = builder.node("Div", builder.node("Cast", pixels, to=TensorProto.FLOAT), np.array(255, np.float32))
     if prompt.image_side != prompt.side:
         rows, columns = image_square(prompt.side, prompt.image_side)
         pads = [0, rows.start, columns.start, 0, 0, prompt.side - rows.stop, prompt.side - columns.stop, 0]
         if opset >= 11:
-            chain.then("Pad", "canvas", np.array(pads, np.int64))
+            pixels = builder.node("Pad", pixels, np.array(pads, np.int64))
         else:  # there the widths were an attribute
-            chain.then("Pad", "canvas", pads=pads)
+            pixels = builder.node("Pad", pixels, pads=pads)
     addend = prompt.addend()
     if addend.any():
-        chain.then("Add", "prompted", addend)
-    chain.then("Identity", f"{PREFIX}images")
-    return chain
+        pixels = builder.node("Add", pixels, addend)
+    builder.rename(pixels, f"{PREFIX}images")
+    return builder
 
 
-def _read(chain: Chain, layout: Layout) -> None:
+def _read(builder: GraphBuilder, responses: str, layout: Layout) -> str:
     """From the source's responses to those that are learnt from: every reading transformed, views averaged."""
     if layout.plain:
-        return
-    whole, readings = chain.tensor, []
+        return responses
+    readings = []
     for reading, part in zip(layout.readings, layout.slices, strict=True):
-        name, chain.tensor = f"reading_{reading.name}", whole
-        chain.then("Gather", name, np.arange(part.start, part.stop, dtype=np.int64), axis=1)
+        read = builder.node("Gather", responses, np.arange(part.start, part.stop, dtype=np.int64), axis=1)
         if reading.transform == "root":
-            chain.then("Relu", f"{name}_positive")
-            chain.then("Sqrt", f"{name}_root")
+            read = builder.node("Sqrt", builder.node("Relu", read))
         if reading.transform != "plain":
-            _unit(chain, name, reading.width)
+            read = unit_rows(builder, read, reading.width)
         if layout.views == 2:
-            chain.then("Reshape", f"{name}_views", np.array([2, -1, reading.width], np.int64))
-            views = chain.tensor
-            for view in (0, 1):
-                chain.tensor = views
-                chain.then("Gather", f"{name}_view_{view}", np.array(view, np.int64), axis=0)
-            chain.join("Add", f"{name}_sum", f"{name}_view_0", f"{name}_view_1")
-            chain.then("Div", f"{name}_mean", np.array(2, np.float32))
+            views = builder.node("Reshape", read, np.array([2, -1, reading.width], np.int64))
+            one, two = (builder.node("Gather", views, np.array(view, np.int64), axis=0) for view in (0, 1))
+            read = builder.node("Div", builder.node("Add", one, two), np.array(2, np.float32))
             if reading.transform != "plain":
-                _unit(chain, f"{name}_mean", reading.width)
-        readings.append(chain.tensor)
-    chain.join("Concat", "readings", *readings, axis=1)
+                read = unit_rows(builder, read, reading.width)
+        readings.append(read)
+    return builder.node("Concat", *readings, axis=1)
 
 
-def _unit(chain: Chain, name: str, width: int) -> None:
+def unit_rows(builder: GraphBuilder, rows: str, width: int, kind: type[np.floating] = np.float32) -> str:
     """Rows divided by their length."""
-    rows = chain.tensor
-    chain.join("Mul", f"{name}_squares", rows, rows)
-    chain.then("MatMul", f"{name}_square", np.ones((width, 1), np.float32))
-    chain.then("Sqrt", f"{name}_length")
-    chain.then("Max", f"{name}_divisor", np.array(np.finfo(np.float32).tiny, np.float32))
-    chain.join("Div", f"{name}_unit", rows, chain.tensor)
+    square = builder.node("MatMul", builder.node("Mul", rows, rows), np.ones((width, 1), kind))
+    length = builder.node("Max", builder.node("Sqrt", square), np.array(np.finfo(kind).tiny, kind))
+    return builder.node("Div", rows, length)
 
 
-def _back(layout: Layout, mapping: AffineMapping, temperature: float) -> Chain:
+def _back(layout: Layout, mapping: AffineMapping, temperature: float) -> GraphBuilder:
     """From the responses to "probabilities" and "label".
 
     In float64, as the classifier itself: scores are differences of large terms. Measured on real photos, float32
@@ -199,16 +160,14 @@ def _back(layout: Layout, mapping: AffineMapping, temperature: float) -> Chain:
     with 100 classes and 0.05 ms with 1000, where Lite0 takes 8 ms of one core.
     """
     known = np.isfinite(mapping.bias)
-    chain = Chain(f"{PREFIX}responses")
-    _read(chain, layout)
-    chain.then("Cast", "responses", to=TensorProto.DOUBLE)
+    builder = GraphBuilder(prefix="back_")
+    builder.rename(builder.node("Cast", _read(builder, f"{PREFIX}responses", layout), to=TensorProto.DOUBLE), RESPONSES)
     # A class of which nothing is known scores minus infinity whatever its weights are.
-    chain.then("MatMul", "products", np.where(known, mapping.weights, 0.0) / temperature)
-    chain.then("Add", "scores", mapping.bias / temperature)
-    chain.then("Softmax", "softmax", axis=1)
-    chain.then("Cast", "probabilities", to=TensorProto.FLOAT)
-    chain.then("ArgMax", "label", axis=1, keepdims=0)
-    return chain
+    products = builder.node("MatMul", RESPONSES, np.where(known, mapping.weights, 0.0) / temperature)
+    shares = builder.node("Softmax", builder.node("Add", products, mapping.bias / temperature), axis=1)
+    builder.rename(builder.node("Cast", shares, to=TensorProto.FLOAT), "probabilities")
+    builder.rename(builder.node("ArgMax", "probabilities", axis=1, keepdims=0), "label")
+    return builder
 
 
 UPRIGHT = (

@@ -21,6 +21,7 @@ from yoro.errors import InputError, StatisticsError, counted
 from yoro.files.result_view import Result, Table
 from yoro.model.answers import Answers, log_answers
 from yoro.model.gathered import Gathered
+from yoro.model.ledger import Entry
 from yoro.model.metrics import Evaluation, Measure, refuse_strangers
 from yoro.model.model import LEFT_OUT, Model, Verb, difference
 from yoro.model.one_pass import add_pile, gather, pile_notes, unlabelled_stream, waiting
@@ -142,7 +143,6 @@ class OpenModel:
 
     @property
     def opened(self) -> Pipeline | None:
-        """The pipeline, if it was opened already."""
         return self._pipeline
 
     def answers(
@@ -258,32 +258,25 @@ class OpenModel:
         `verify`.
         """
         need_ledger(self._model, "forget")
-        verb, before, data = self._verb("forget"), self._model, joined(data, labels)
+        verb, data = self._verb("forget"), joined(data, labels)
         odd = self._check_readable(data)
         parts, notes = to_change("forget", data, self._model.choice.asked, self.names)
         notes = [*odd, *notes]
-        streams, gathered = [self._stream(part, loading) for part in parts], before.gathered.copy()
+        streams, gathered = [self._stream(part, loading) for part in parts], self._model.gathered.copy()
         removed = gathered.remove(batch for stream in streams for batch in stream.shown("forgetting", progress))
         gathered.skipped = [one for stream in streams for one in stream.skipped]
-        verb = replace(verb, images=len(removed), more={"removed": digest_of(removed)})
-        with waiting("solving", progress):
-            change = self._settle(gathered, verb, [*notes, *self._lost(gathered)])
-        return replace(change, receipt=make_receipt(before, self._model, removed))
+        return self._without(removed, gathered, verb, [*notes, *self._lost(gathered)], progress)
 
     def forget_unlabelled(self, data: object, *, loading: Loading = USUAL, progress: bool = False) -> Change:
         """Take unlabelled data back out, as if they had never been there; what was not there is passed over."""
-        verb, before = self._verb("forget"), self._model
-        stream, notes = self._unlabelled(data, loading)
-        gathered = before.gathered.copy()
+        verb, (stream, notes) = self._verb("forget"), self._unlabelled(data, loading)
+        gathered = self._model.gathered.copy()
         contents = [digest for batch in stream.shown("forgetting", progress) for digest in batch.digests]
         removed = gathered.remove_unlabelled(contents)
         gathered.skipped = stream.skipped
         absent = len(set(contents)) - len(removed)
         notes += [f"{counted(absent, 'image')} not among the unlabelled ones."] if absent else []
-        verb = replace(verb, images=len(removed), more={"removed": digest_of(removed)})
-        with waiting("solving", progress):
-            change = self._settle(gathered, verb, notes)
-        return replace(change, receipt=make_receipt(before, self._model, removed))
+        return self._without(removed, gathered, verb, notes, progress)
 
     def drop_unlabelled(self) -> Change:
         """Forget all unlabelled data: what is left is exactly the model that was fitted without them."""
@@ -349,6 +342,16 @@ class OpenModel:
         opened = self._pipeline is not None and self._model.origin.images
         named = self._model.origin.name if opened else None  # it was opened with the user's consent
         return self.__dict__ | {"_pipeline": None, "_source": self._source or named}
+
+    def _without(
+        self, removed: Sequence[Entry], gathered: Gathered, verb: Verb, notes: list[str], progress: bool
+    ) -> Change:
+        """Solve again without what was removed; the change has the receipt."""
+        before = self._model
+        verb = replace(verb, images=len(removed), more={"removed": digest_of(removed)})
+        with waiting("solving", progress):
+            change = self._settle(gathered, verb, notes)
+        return replace(change, receipt=make_receipt(before, self._model, removed))
 
     def _check_readable(self, data: object) -> list[str]:
         """Raise if data mean nothing to this model, and say where that cannot be known.

@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from yoro.data.examples import refuse_stray
 from yoro.data.responses import ResponseBatch
 from yoro.data.roles import Rows
 from yoro.data.row_files import RowFiles
@@ -94,7 +95,6 @@ class Clip:
         return moved + about
 
     def batch(self, batch: ResponseBatch, layout: Layout | None) -> ResponseBatch:
-        """A batch with its responses clipped."""
         known = layout or Layout.of(batch.responses.shape[1])
         return replace(batch, responses=self(batch.responses, known))
 
@@ -115,11 +115,13 @@ def gather_shard(
     sums_only: bool = False,
     pipeline: Pipeline | None = None,
     clip: Clip | None = None,
+    classes: Sequence[str] | None = None,
 ) -> ShardPass:
     """Read every example of the share once, and keep what a fit would keep; with `sums_only` nothing but sums.
 
     Shards of all shares merge into what a fit of the whole gathers. Images are read by the settings, or by `pipeline`;
-    with `clip` every response is clipped before anything is made of it.
+    with `clip` every response is clipped before anything is made of it. A label that is not among `classes` is an error
+    before the first image.
     """
     if sums_only:
         settings = replace(settings, solve=replace(settings.solve, reservoir=0))
@@ -127,6 +129,8 @@ def gather_shard(
     for note in plan.notes:
         settings.tell(note)
     parts = _shared(plan.train, share, settings)
+    if classes is not None:
+        refuse_stray({example.label or "" for part in parts if isinstance(part, list) for example in part}, classes)
     read_by: Pipeline | Origin = plan.origin or pipeline or make_pipeline(settings.pipeline)
     origin = origin_of(read_by)
     if isinstance(read_by, Pipeline):
@@ -140,8 +144,8 @@ def gather_shard(
         return ShardPass(Shard(gathered.only_sums(), origin, (secrets.token_hex(NAME // 2),)), skipped)
     facts: Json = {}
     if share.of > 1:
-        name, classes = _whole_of(plan.train)
-        facts = {SHARES: {name: {"of": share.of, "have": [share.index], "classes": dict(classes)}}}
+        name, counts = _whole_of(plan.train)
+        facts = {SHARES: {name: {"of": share.of, "have": [share.index], "classes": dict(counts)}}}
     return ShardPass(Shard(gathered, origin, (part_name(gathered),), facts), skipped)
 
 

@@ -103,7 +103,6 @@ class Pipeline:
         }
 
     def origin(self) -> Origin:
-        """The origin that a model records."""
         return Origin(**self.describe(), prompt_arrays=dict(self.prompt.arrays()))
 
 

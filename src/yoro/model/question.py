@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Final
 
 from yoro.errors import InputError, did_you_mean
-from yoro.option import Option
+from yoro.option import option
 
 BY_CLASS, JACKKNIFE, FULL = "leave-one-out", "jackknife+", "full"
 SETS_BY: Final = (BY_CLASS, JACKKNIFE, FULL)
@@ -15,48 +15,37 @@ SETS_BY: Final = (BY_CLASS, JACKKNIFE, FULL)
 class Question:
     """What is asked about each image."""
 
-    top: Annotated[int, Option("Output the K best classes.", metavar="K")] = 1
-    threshold: Annotated[float, Option("Give no label below this probability.", metavar="P")] = 0.0
-    unknown: Annotated[
-        float | None,
-        Option(
-            "Reject out-of-distribution images; S is the fraction of training images rejected.",
-            "None does not measure it; 0 measures it and rejects nothing.",
-            metavar="S",
-        ),
-    ] = None
-    coverage: Annotated[
-        float | None, Option("Also output a conformal prediction set with coverage C.", metavar="C")
-    ] = None
-    calibrate: Annotated[
-        str | object | None,
-        Option("With --coverage: labelled data for calibration, not used in the fit.", metavar="DATA", expert=True),
-    ] = None
-    sets_by: Annotated[
-        str,
-        Option(
-            "With --coverage: how the sets are computed; full is exact but slow.",
-            metavar="|".join(SETS_BY),
-            expert=True,
-        ),
-    ] = BY_CLASS
-    allow_empty: Annotated[bool, Option("With --coverage: allow empty sets.", expert=True)] = False
-    prior: Annotated[
-        str | Mapping[str, float] | None,
-        Option(
-            "Class priors to use instead of the fit's: empirical, uniform, or cat=0.2,dog=0.8.",
-            metavar="P",
-            expert=True,
-        ),
-    ] = None
+    top: int = option(1, "Output the K best classes.", metavar="K")
+    threshold: float = option(0.0, "Give no label below this probability.", metavar="P")
+    unknown: float | None = option(
+        None,
+        "Reject out-of-distribution images; S is the fraction of training images rejected.",
+        "None does not measure it; 0 measures it and rejects nothing.",
+        metavar="S",
+    )
+    coverage: float | None = option(None, "Also output a conformal prediction set with coverage C.", metavar="C")
+    calibrate: str | object | None = option(
+        None, "With --coverage: labelled data for calibration, not used in the fit.", metavar="DATA", expert=True
+    )
+    sets_by: str = option(
+        BY_CLASS,
+        "With --coverage: how the sets are computed; full is exact but slow.",
+        metavar="|".join(SETS_BY),
+        expert=True,
+    )
+    allow_empty: bool = option(False, "With --coverage: allow empty sets.", expert=True)
+    prior: str | Mapping[str, float] | None = option(
+        None,
+        "Class priors to use instead of the fit's: empirical, uniform, or cat=0.2,dog=0.8.",
+        metavar="P",
+        expert=True,
+    )
 
-    together: Annotated[
-        bool,
-        Option(
-            "Answer for all images together: each helps the others.",
-            "They are used like unlabelled images in `fit`, and are not kept.",
-        ),
-    ] = False
+    together: bool = option(
+        False,
+        "Answer for all images together: each helps the others.",
+        "They are used like unlabelled images in `fit`, and are not kept.",
+    )
 
     def __post_init__(self) -> None:
         if self.top < 1:

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Self
 
 from yoro import limits
 from yoro.discriminant.rules import check_prior, check_rule
 from yoro.environment import has_dot_products
 from yoro.errors import InputError, did_you_mean
-from yoro.option import Option, declared
+from yoro.option import check_range, declared, option
 from yoro.text.settings import SentenceSettings
 
 Tell = Callable[[str], None]  # called with each sentence for the user as soon as it is known
@@ -28,31 +28,22 @@ LARGER = "embedded:lite0?side=288&grids=yes"
 FAST_WITH_GRADIENTS = "embedded:lite0?side=160&grids=only"  # where a prompt is to be trained afterwards
 
 
-def check_range(option: str, value: int | None, least: int, most: int | None = None) -> None:
-    """Raise if an option's number is out of range; None is always fine."""
-    if value is not None and (value < least or (most is not None and value > most)):
-        expected = f"{least:,} or more" if most is None else f"{least:,} to {most:,}"
-        raise InputError(f"The option {option} is {value:,}; expected {expected}.")
-
-
 @dataclass(frozen=True)
 class Loading:
     """How image files are read: settings that affect speed, never results."""
 
-    batch_size: Annotated[int, Option("Images per batch.", expert=True)] = 32
-    workers: Annotated[
-        int | None,
-        Option(
-            "Decoding processes (default: one per core).",
-            "0 decodes in this process, without the kernel's limits: for images that you trust.",
-            expert=True,
-        ),
-    ] = None
-    strict: Annotated[bool, Option("Stop at the first image that cannot be read.", expert=True)] = False
+    batch_size: int = option(32, "Images per batch.", expert=True)
+    workers: int | None = option(
+        None,
+        "Decoding processes (default: one per core).",
+        "0 decodes in this process, without the kernel's limits: for images that you trust.",
+        expert=True,
+    )
+    strict: bool = option(False, "Stop at the first image that cannot be read.", expert=True)
 
     def __post_init__(self) -> None:
-        check_range("batch_size", self.batch_size, 1)
-        check_range("workers", self.workers, 0)
+        check_range("batch_size", self.batch_size, 1, limits.BATCH)
+        check_range("workers", self.workers, 0, limits.PROCESSES)
 
 
 USUAL = Loading()
@@ -63,42 +54,31 @@ STRICT = Loading(strict=True)
 class PipelineSettings:
     """How an image becomes a response."""
 
-    source: Annotated[
-        str,
-        Option(
-            "Backbone that reads the images; `yoro models` lists them.",
-            "Several are joined by '+', in Python also a list; leave-one-out weighs them.",
-            metavar="S",
-        ),
-    ] = DEFAULT_SOURCE
-    read: Annotated[
-        str,
-        Option(
-            "Layers to read; 'all' combines several.",
-            "All of them come from one forward pass; their ensemble weights are chosen by leave-one-out.",
-            metavar="all|logits|features",
-            expert=True,
-        ),
-    ] = "all"
-    prompt: Annotated[str, Option("Visual prompt: watermark, padding or legacy-padding.", metavar="P", expert=True)] = (
-        "watermark"
+    source: str = option(
+        DEFAULT_SOURCE,
+        "Backbone that reads the images; `yoro models` lists them.",
+        "Several are joined by '+', in Python also a list; leave-one-out weighs them.",
+        metavar="S",
     )
-    frame: Annotated[
-        str | float,
-        Option("Initial frame of a padding prompt: grey, black, mean or a number.", metavar="START", expert=True),
-    ] = "grey"
-    image_side: Annotated[int | None, Option("Side of the image inside a padding prompt, in pixels.", expert=True)] = (
-        None
+    read: str = option(
+        "all",
+        "Layers to read; 'all' combines several.",
+        "All of them come from one forward pass; their ensemble weights are chosen by leave-one-out.",
+        metavar="all|logits|features",
+        expert=True,
     )
-    device: Annotated[str, Option("auto, cpu, cuda or mps.", metavar="D", expert=True)] = "auto"
-    views: Annotated[
-        int,
-        Option("2 also reads the mirror image, if that helps.", "Leave-one-out decides.", metavar="1|2", expert=True),
-    ] = 1
-    budget: Annotated[
-        int | None,
-        Option("Maximum number of API calls, failures included.", "None is no limit.", metavar="N", expert=True),
-    ] = None
+    prompt: str = option("watermark", "Visual prompt: watermark, padding or legacy-padding.", metavar="P", expert=True)
+    frame: str | float = option(
+        "grey", "Initial frame of a padding prompt: grey, black, mean or a number.", metavar="START", expert=True
+    )
+    image_side: int | None = option(None, "Side of the image inside a padding prompt, in pixels.", expert=True)
+    device: str = option("auto", "auto, cpu, cuda or mps.", metavar="D", expert=True)
+    views: int = option(
+        1, "2 also reads the mirror image, if that helps.", "Leave-one-out decides.", metavar="1|2", expert=True
+    )
+    budget: int | None = option(
+        None, "Maximum number of API calls, failures included.", "None is no limit.", metavar="N", expert=True
+    )
     published: bool = False  # pixels as torchvision's transforms see them (see Geometry); the paper's protocol sets it
 
 
@@ -112,38 +92,35 @@ def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
 class SolveSettings:
     """What decides the mapping once the responses are known."""
 
-    shrinkage: Annotated[
-        str | float,
-        Option(
-            "How to choose the shrinkage: loo, validation, k-fold, oas, rblw, ledoit-wolf, or a number from 0 to 1.",
-            metavar="RULE",
-            expert=True,
-        ),
-    ] = "loo"
-    prior: Annotated[
-        str | Mapping[str, float],
-        Option("Class priors.", "In Python also a weight for every class.", metavar="empirical|uniform", expert=True),
-    ] = "empirical"
-    protocol: Annotated[
-        str,
-        Option(
-            "'paper' follows the paper exactly.",
-            "That is: shrinkage by validation on its grid, logits, empirical priors, plain softmax; images decoded as "
-            "torchvision does, at full scale and without EXIF rotation.",
-            metavar="default|paper",
-            expert=True,
-        ),
-    ] = "default"
-    reservoir: Annotated[
-        int,
-        Option(
-            "Individual responses to keep, so that the shrinkage can be chosen again after a change.",
-            "On the command line: --no-reservoir.",
-            expert=True,
-            python_only=True,
-        ),
-    ] = 8192  # 33 MB of float32 at width 1000
-    seed: Annotated[int, Option("Random seed.", expert=True)] = 0
+    shrinkage: str | float = option(
+        "loo",
+        "How to choose the shrinkage: loo, validation, k-fold, oas, rblw, ledoit-wolf, or a number from 0 to 1.",
+        metavar="RULE",
+        expert=True,
+    )
+    prior: str | Mapping[str, float] = option(
+        "empirical",
+        "Class priors.",
+        "In Python also a weight for every class.",
+        metavar="empirical|uniform",
+        expert=True,
+    )
+    protocol: str = option(
+        "default",
+        "'paper' follows the paper exactly.",
+        "That is: shrinkage by validation on its grid, logits, empirical priors, plain softmax; images decoded as "
+        "torchvision does, at full scale and without EXIF rotation.",
+        metavar="default|paper",
+        expert=True,
+    )
+    reservoir: int = option(
+        8192,
+        "Individual responses to keep, so that the shrinkage can be chosen again after a change.",
+        "On the command line: --no-reservoir.",
+        expert=True,
+        python_only=True,
+    )  # 33 MB of float32 at width 1000
+    seed: int = option(0, "Random seed.", expert=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shrinkage", check_rule(self.shrinkage))
@@ -172,41 +149,35 @@ class SolveSettings:
 class ClusterSettings:
     """Where the pass runs: settings that affect speed, never results."""
 
-    ray: Annotated[
-        str | None,
-        Option(
-            "Run on Ray: 'local' (the default) starts one here; or 'auto', or an address.",
-            "None runs in this process; 'auto' finds a Ray cluster that is running.",
-            metavar="[ADDRESS]",
-            expert=True,
-        ),
-    ] = None
-    ray_actors: Annotated[
-        int | None, Option("Copies of the backbone.", "By default one for every `ray_threads` cores.", expert=True)
-    ] = None
-    ray_threads: Annotated[int, Option("Threads of each copy.", expert=True)] = 1
-    ray_block: Annotated[
-        int,
-        Option(
-            "Images per block.",
-            "A block is what an interrupted run loses, and what is held in memory at once.",
-            metavar="N",
-            expert=True,
-        ),
-    ] = 512  # 77 MB of pixels at a side of 224
-    ray_storage: Annotated[
-        str | None,
-        Option(
-            "Folder or URL for intermediate results that every machine can write to.",
-            "By default the checkpoint, which is right where all machines share a disk.",
-            metavar="URL",
-            expert=True,
-        ),
-    ] = None
+    ray: str | None = option(
+        None,
+        "Run on Ray: 'local' (the default) starts one here; or 'auto', or an address.",
+        "None runs in this process; 'auto' finds a Ray cluster that is running.",
+        metavar="[ADDRESS]",
+        expert=True,
+    )
+    ray_actors: int | None = option(
+        None, "Copies of the backbone.", "By default one for every `ray_threads` cores.", expert=True
+    )
+    ray_threads: int = option(1, "Threads of each copy.", expert=True)
+    ray_block: int = option(
+        512,
+        "Images per block.",
+        "A block is what an interrupted run loses, and what is held in memory at once.",
+        metavar="N",
+        expert=True,
+    )  # 77 MB of pixels at a side of 224
+    ray_storage: str | None = option(
+        None,
+        "Folder or URL for intermediate results that every machine can write to.",
+        "By default the checkpoint, which is right where all machines share a disk.",
+        metavar="URL",
+        expert=True,
+    )
 
     def __post_init__(self) -> None:
-        check_range("ray_actors", self.ray_actors, 1)
-        check_range("ray_threads", self.ray_threads, 1)
+        check_range("ray_actors", self.ray_actors, 1, limits.CLUSTER_ACTORS)
+        check_range("ray_threads", self.ray_threads, 1, limits.PROCESSES)
         check_range("ray_block", self.ray_block, 1, limits.CLUSTER_BLOCK)
 
 
@@ -218,55 +189,45 @@ def silence(_: str) -> None:
 class FitSettings:
     """All options of a fit."""
 
-    preset: Annotated[
-        str,
-        Option(
-            '"fast" or "best", or "default" between them.',
-            '"fast" reads fewer layers in 8-bit arithmetic (of another source: its features); "best" combines several '
-            "networks, those that are installed, and a larger input. Options given explicitly win. As options: "
-            "--fast, --best.",
-            python_only=True,
-        ),
-    ] = "default"
+    preset: str = option(
+        "default",
+        '"fast" or "best", or "default" between them.',
+        '"fast" reads fewer layers in 8-bit arithmetic (of another source: its features); "best" combines several '
+        "networks, those that are installed, and a larger input. Options given explicitly win. As options: "
+        "--fast, --best.",
+        python_only=True,
+    )
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
-    shots: Annotated[
-        int | None,
-        Option(
-            "Use K random images per class (0 = zero-shot).",
-            'The rule "validation" draws up to four more per class. Zero-shot needs an image-text backbone.',
-            metavar="K",
-        ),
-    ] = None
-    refine: Annotated[
-        int,
-        Option(
-            "Then train a visual prompt for this many epochs; kept only if validation improves.",
-            "This is YORO-FP; it needs the extra torch. It is judged on the validation images, or on a tenth of each "
-            "class; without a gain, the result is the classifier that fit gives otherwise.",
-            metavar="EPOCHS",
-        ),
-    ] = 0
+    shots: int | None = option(
+        None,
+        "Use K random images per class (0 = zero-shot).",
+        'The rule "validation" draws up to four more per class. Zero-shot needs an image-text backbone.',
+        metavar="K",
+    )
+    refine: int = option(
+        0,
+        "Then train a visual prompt for this many epochs; kept only if validation improves.",
+        "This is YORO-FP; it needs the extra torch. It is judged on the validation images, or on a tenth of each "
+        "class; without a gain, the result is the classifier that fit gives otherwise.",
+        metavar="EPOCHS",
+    )
     loading: Loading = USUAL
-    resume: Annotated[bool, Option("Resume an interrupted run.")] = False
-    checkpoint: Annotated[
-        Path | None,
-        Option("Folder for checkpoints to resume from; remove it once the classifier is saved.", python_only=True),
-    ] = None
-    progress: Annotated[bool, Option("Show progress bars on stderr.", python_only=True)] = False
-    tell: Annotated[
-        Tell,
-        Option(
-            "Function called with each message as soon as it is known; by default the logger `yoro`.", python_only=True
-        ),
-    ] = silence
-    ledger: Annotated[
-        bool,
-        Option(
-            "Store an image hash, so that it can be forgotten or recognised later.",
-            "Without, a model of very many images stays small.",
-            expert=True,
-        ),
-    ] = True
+    resume: bool = option(False, "Resume an interrupted run.")
+    checkpoint: Path | None = option(
+        None, "Folder for checkpoints to resume from; remove it once the classifier is saved.", python_only=True
+    )
+    progress: bool = option(False, "Show progress bars on stderr.", python_only=True)
+    tell: Tell = option(
+        silence,
+        "Function called with each message as soon as it is known; by default the logger `yoro`.",
+        python_only=True,
+    )
+    ledger: bool = option(
+        True,
+        "Store an image hash, so that it can be forgotten or recognised later.",
+        "Without, a model of very many images stays small.",
+        expert=True,
+    )
     solve: SolveSettings = field(default_factory=SolveSettings)
     sentences: SentenceSettings = field(default_factory=SentenceSettings)
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
@@ -283,7 +244,7 @@ class FitSettings:
             plain = self.pipeline.source.removesuffix("?grids=yes")  # logits have no grids
             object.__setattr__(self, "pipeline", replace(self.pipeline, source=plain, read="logits", published=True))
         check_range("shots", self.shots, 0)
-        check_range("refine", self.refine, 0)
+        check_range("refine", self.refine, 0, limits.EPOCHS)
 
     @classmethod
     def of(cls, **options: object) -> Self:
@@ -321,10 +282,11 @@ def preset_note(settings: FitSettings) -> str:
     """Which networks "best" combines and what would add to them; empty for other sources."""
     if settings.preset != "best" or settings.pipeline.source != best_source():
         return ""
-    from yoro.sources.embedded import NETWORKS, network_of
+    from yoro.sources.embedded import NETWORKS
+    from yoro.sources.names import network_name
 
     here = settings.pipeline.source.split("+")
-    lacking = [network_of(name) for name in BEST if name not in here]
+    lacking = [network_name(name) for name in BEST if name not in here]
     told = f"Best: combining {', '.join(here)}."
     if not lacking:
         return told
@@ -344,9 +306,10 @@ def fast_sources() -> tuple[str, ...]:
 
 def best_source() -> str:
     """The networks of "best" whose weights are installed."""
-    from yoro.sources.embedded import network_of, weight_file
+    from yoro.sources.embedded import weight_file
+    from yoro.sources.names import network_name
 
-    here = [name for name in BEST if name == BEST[0] or weight_file(network_of(name)) is not None]
+    here = [name for name in BEST if name == BEST[0] or weight_file(network_name(name)) is not None]
     return "+".join(here if BEST[1] in here else [*here, LARGER])
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from yoro import limits
 from yoro.data.examples import listed
@@ -20,6 +21,8 @@ SHARES = "shares"  # the fact that says which shares of which data are here: a t
 SHOWN = 8  # numbers of missing shares in a sentence
 DEPTH = 3  # of tables in facts that are joined entry by entry
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -31,7 +34,6 @@ class Shard:
     facts: Json = field(default_factory=dict)  # what else its maker wants to be known of it
 
     def to_bytes(self) -> bytes:
-        """The file's content."""
         more: Json = {"origin": origin_table(self.origin), "parts": list(self.parts), "facts": self.facts}
         prompt = {f"prompt.{name}": array for name, array in self.origin.prompt_arrays.items()}
         return self.gathered.to_bytes(more, prompt)
@@ -69,11 +71,17 @@ def merged(shards: Sequence[Shard]) -> Shard:
 
     A part that two of them cover would count twice, and is an error.
     """
-    if not shards:
+    return merged_from(shards, lambda shard: shard)
+
+
+def merged_from(places: Sequence[T], read: Callable[[T], Shard]) -> Shard:
+    """`merged` of shards that are read when their turn comes: of sixteen, five are in memory at most."""
+    if not places:
         raise InputError("There is nothing to merge; give at least one shard.")
-    if len(shards) == 1:
-        return shards[0]
-    one, two = merged(shards[: len(shards) // 2]), merged(shards[len(shards) // 2 :])
+    if len(places) == 1:
+        return read(places[0])
+    half = len(places) // 2
+    one, two = merged_from(places[:half], read), merged_from(places[half:], read)
     one.origin.check_same(two.origin)
     refuse_twice(one.parts, two.parts)
     facts = joined_facts(one.facts, two.facts)

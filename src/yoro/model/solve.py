@@ -11,10 +11,13 @@ from threadpoolctl import threadpool_limits
 from yoro import limits
 from yoro.discriminant.evidence import Choice, Validation
 from yoro.discriminant.joint import JointStatistics
+from yoro.discriminant.mixture import Mixture
+from yoro.discriminant.readings import Layout
 from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.discriminant.shrinkage import Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
+from yoro.mappings.affine import AffineMapping
 from yoro.model.gathered import Gathered
 from yoro.model.model import LEFT_OUT, Model, Origin, Verb, held_out, kept_members, known, with_pile
 from yoro.model.settings import SolveSettings
@@ -28,26 +31,28 @@ def solve(
     *,
     words: EncodedBank | None = None,
     validation: Validation | None = None,
+    evidence: Mixture | None = None,
     keep: Choice | None = None,
     verb: Verb | None = None,
 ) -> Model:
     """The model of what was gathered: its shrinkage chosen by the rule, or `keep`, a choice made before.
 
+    `evidence` is what is known of it, where that is at hand.
     With sentences and no image at all, the model is the zero-shot head of the sentences. `verb` goes into the
     model's history, and says whether labels are whole numbers.
     """
     statistics, left_out = gathered.statistics, None
     spectra: list[Spectrum] = []
     if words is not None:
-        statistics = statistics + _nothing_yet(words)
+        statistics = statistics + _nothing_yet(words, statistics)
     _check_classes(statistics, words)
     if words is not None and statistics.total == 0:
-        rule = settings.shrinkage
-        mapping, delta = words.descriptions.head(statistics.classes), 0.0
-        choice = Choice(rule, 1.0, alpha=1.0) if isinstance(rule, str) else Choice("fixed", rule, alpha=1.0)
+        mapping, choice, delta = *_zero_shot(statistics, words, settings.shrinkage), 0.0
     else:
         with threads_for(statistics):
-            evidence = known(statistics, kept_members(gathered.reservoir), settings.prior, words, validation)
+            evidence = evidence or known(
+                statistics, kept_members(gathered.reservoir), settings.prior, words, validation
+            )
             choice, left_out = (keep, None) if keep is not None else evidence.judge(settings.shrinkage)
             if settings.paper:
                 choice = replace(choice, temperature=1.0)
@@ -68,7 +73,8 @@ def solve(
         delta, origin, verb.history() if verb is not None else [], words, verb is not None and verb.integers,
     )  # fmt: skip
     model.found_left_out = left_out
-    if len(spectra) > 1:  # a single reading may be so wide that its spectrum is not worth the memory
+    if len(spectra) > 1 and spectra[model.main_reading].change is None:
+        # A single reading may be so wide that its spectrum is not worth the memory.
         model.found_spectrum = spectra[model.main_reading]
     return model
 
@@ -89,11 +95,29 @@ def threads_for(statistics: JointStatistics) -> AbstractContextManager[object]:
     return threadpool_limits(1, user_api="blas") if len(statistics.parts) > 1 else nullcontext()
 
 
-def _nothing_yet(words: EncodedBank) -> JointStatistics:
-    """Statistics that know the classes and the dimension, and no image."""
-    classes, d = words.bank.classes, words.vectors.shape[1]
-    empty = {"counts": np.zeros(len(classes)), "means": np.zeros((len(classes), d)), "scatter": np.zeros((d, d))}
-    return JointStatistics.of(ResponseStatistics.from_arrays(dict(empty), classes))
+def _zero_shot(statistics: JointStatistics, words: EncodedBank, rule: str | float) -> tuple[AffineMapping, Choice]:
+    """The head of the sentences alone, which reads the image vectors and nothing else."""
+    head, layout = words.descriptions.head(statistics.classes), statistics.layout
+    choice = Choice(rule, 1.0, alpha=1.0) if isinstance(rule, str) else Choice("fixed", rule, alpha=1.0)
+    if len(layout.readings) == 1:
+        return head, choice
+    others = np.zeros((layout.width - layout.widths[0], len(head.classes)))
+    parts = [
+        replace(choice, name=name, weight=float(i == 0), alpha=float(i == 0)) for i, name in enumerate(layout.names)
+    ]
+    whole = AffineMapping(np.concatenate([head.weights, others]), head.bias, head.classes)
+    return whole, replace(choice, parts=tuple(parts))
+
+
+def _nothing_yet(words: EncodedBank, known: JointStatistics) -> JointStatistics:
+    """Statistics that know the classes of the sentences and the readings, and no image."""
+    classes, layout = words.bank.classes, known.layout if known.width else Layout.of(words.vectors.shape[1])
+
+    def nothing(d: int) -> ResponseStatistics:
+        empty = {"counts": np.zeros(len(classes)), "means": np.zeros((len(classes), d)), "scatter": np.zeros((d, d))}
+        return ResponseStatistics.from_arrays(dict(empty), classes)
+
+    return JointStatistics(layout, [nothing(width) for width in layout.widths])
 
 
 def _check_classes(statistics: JointStatistics, words: EncodedBank | None) -> None:

@@ -48,7 +48,6 @@ class Receipt(Result):
         return " ".join([f"{counted(len(self.removed), 'example')} forgotten ({counts}).", *self.uncertain])
 
     def tables(self) -> list[Table]:
-        """What was forgotten."""
         return [Table([{"digest": digest.hex(), "label": label} for digest, label in self.removed])]
 
     def to_json(self) -> Json:

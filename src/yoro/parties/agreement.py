@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yoro import limits
+from yoro.data.examples import listed
 from yoro.discriminant.readings import Layout
 from yoro.errors import InputError, StoreError
 from yoro.files.atomic import write_file
@@ -49,8 +50,10 @@ class Agreement:
 
     def __post_init__(self) -> None:
         for name, values, fewest in (("parties", self.parties, FEW), ("classes", self.classes, 2)):
-            if len(values) < fewest or tuple(sorted(set(values))) != values:
-                raise InputError(f"The {name} are {values!r:.80}; expected at least {fewest}, sorted, without repeats.")
+            if len(values) < fewest:
+                raise InputError(f"The {name} are {listed(values) or 'none'}; expected at least {fewest}.")
+            if tuple(sorted(set(values))) != values:
+                raise InputError(f"The {name} are {listed(values)}; expected sorted, without repeats.")
         if len(self.parties) > limits.PARTIES or len(self.classes) > limits.MODEL_CLASSES:
             raise InputError(
                 f"{len(self.parties):,} parties and {len(self.classes):,} classes; at most {limits.PARTIES:,} and "

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from yoro.data.examples import listed
+from yoro.data.examples import refuse_stray
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.statistics import ResponseStatistics
@@ -31,8 +31,7 @@ def length(classes: int, layout: Layout) -> int:
 
 def to_vector(statistics: JointStatistics, classes: Sequence[str], shift: Array) -> Array:
     """Counts, then for each reading the sums of its classes and the upper triangle of its second moment."""
-    if stray := sorted(set(statistics.classes) - set(classes)):
-        raise InputError(f"Class {stray[0]!r} is not in the agreement; its classes are {listed(sorted(classes))}.")
+    refuse_stray(statistics.classes, classes)
     if statistics.width != len(shift):
         raise WidthError(f"The responses have width {statistics.width}; the agreement has width {len(shift)}.")
     empty, blocks = ResponseStatistics(classes), []

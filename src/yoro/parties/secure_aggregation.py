@@ -112,16 +112,21 @@ def join(session: Session, party: str, key: Path) -> PublicKeys:
     return secret.public
 
 
+def sender(session: Session, key: Path) -> PrivateKeys:
+    """The private keys in a file of a party whose message the others still wait for."""
+    secret = _own(session, key)
+    if any(secret.party not in one.messages for one in session.confirmations()):
+        raise InputError(f"The others confirmed without {secret.party}, so its message would come too late. {AGAIN}")
+    return secret
+
+
 def send(session: Session, statistics: JointStatistics, key: Path) -> Message:
     """Write a party's masked sums into the folder, with noise if the agreement asks for differential privacy.
 
     With noise, the responses must have been clipped as agreed. A key masks one message only: two under the same masks
     would reveal their difference.
     """
-    secret = _own(session, key)
-    if any(secret.party not in one.messages for one in session.confirmations()):
-        raise InputError(f"The others confirmed without {secret.party}, so its message would come too late. {AGAIN}")
-    agreement = session.agreement
+    secret, agreement = sender(session, key), session.agreement
     vector = to_vector(statistics, agreement.classes, agreement.about)
     if agreement.noise is not None:
         classes, layout = len(agreement.classes), agreement.layout
@@ -148,13 +153,13 @@ def confirm(session: Session, key: Path, without: Sequence[str] = ()) -> Partici
 
     A party that sent none must be named in `without`: it stays out for good, because its masks are revealed.
     """
-    secret = _own(session, key)
+    secret = sender(session, key)
     participants = _participants(session, session.have("masked"))
-    _check_without(session, participants.lost, without)
     if secret.party not in participants.added:
         raise InputError(
             f"{secret.party} has sent no message yet; run `yoro parties mask {session.folder} DATA` first."
         )
+    _check_without(session, participants.lost, without)
     if secret.confirmed not in (None, participants.added):
         raise InputError(
             f"{key} has confirmed {', '.join(secret.confirmed or ())} before, and now messages of "
@@ -180,8 +185,8 @@ def _check_without(session: Session, lost: Sequence[str], without: Sequence[str]
     if waited := sorted(set(lost) - set(without)):
         names = " ".join(f"--without {name}" for name in waited)
         raise InputError(
-            f"No message of {', '.join(waited)} is in {session.folder}. Wait for it; or, if it is not to come, "
-            f"leave it out for good with {names}."
+            f"No message of {', '.join(waited)} is in {session.folder}. Wait; or leave out for good who is not to "
+            f"come, with {names}."
         )
 
 

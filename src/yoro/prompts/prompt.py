@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from reprlib import repr  # a hostile value may be very long
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -221,31 +222,14 @@ def restore_prompt(config: Mapping[str, object], arrays: Mapping[str, npt.NDArra
     if not isinstance(config, Mapping) or set(config) != KEYS:
         came = ", ".join(sorted(map(str, config))) if isinstance(config, Mapping) else type(config).__name__
         raise StoreError(f"A stored prompt has the keys {', '.join(sorted(KEYS))}; got {came}.")
+    given: dict[str, Any] = {key: value for key, value in config.items() if key not in ("prompt", "trained")}
     try:
-        prompt = _make(config)
+        prompt = make_prompt(str(config["prompt"]), **given | {"frame": given["frame"] or "grey"})
         if prompt.config() != {**config, "trained": False}:  # for instance a pad wider than a watermark can have
             raise StoreError("The stored prompt contradicts itself.")
         return _with_arrays(prompt, config["trained"], arrays)
-    except InputError as error:
+    except (InputError, OverflowError) as error:
         raise StoreError(f"The stored prompt cannot be used. {str(error)[:300]}") from error
-
-
-def _make(config: Mapping[str, object]) -> Prompt:
-    name, side, image_side = config["prompt"], config["side"], config["image_side"]
-    frame, pad, mean, std = config["frame"], config["pad"], config["mean"], config["std"]
-    if not isinstance(name, str) or type(side) is not int or type(image_side) is not int:
-        raise StoreError(f"A stored prompt has a name and two whole sides; got {repr((name, side, image_side))}.")
-    if not (pad is None or type(pad) is int) or not (frame is None or type(frame) in (str, float)):
-        raise StoreError(f"A stored prompt has a frame and a pad; got {repr((frame, pad))}.")
-    for values in (mean, std):
-        if not isinstance(values, list) or not all(type(value) is float for value in values):
-            raise StoreError(f"A stored prompt has lists of three numbers for mean and std; got {repr(values)}.")
-    assert frame is None or isinstance(frame, str | float)
-    assert isinstance(mean, list)
-    assert isinstance(std, list)
-    return make_prompt(
-        name, side, mean=mean, std=std, image_side=image_side, frame="grey" if frame is None else frame, pad=pad
-    )
 
 
 def _with_arrays(prompt: Prompt, trained: object, arrays: Mapping[str, npt.NDArray[np.generic]]) -> Prompt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -36,6 +36,17 @@ class VisualPrompt(Protocol):
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take programs back."""
+
+
+@runtime_checkable
+class ConfinedPrompt(Protocol):
+    """A prompt some of whose parameters are kept in bounds."""
+
+    def clipped(self) -> list[torch.nn.Parameter]:
+        """Those whose gradients are cut as those of the head are."""
+
+    def confine(self) -> None:
+        """Put values back into their bounds, after an update."""
 
 
 class TrainablePrompt:
@@ -88,7 +99,6 @@ class TrainablePrompt:
             self.program.copy_(torch.from_numpy(np.array(arrays["program"])))
 
     def to_prompt(self) -> Prompt:
-        """The prompt with the program as it is now."""
         program = self.program.detach().to("cpu", torch.float32).permute(1, 2, 0).numpy()
         return self._prompt.with_program(np.ascontiguousarray(program))
 

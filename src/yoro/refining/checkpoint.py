@@ -35,7 +35,6 @@ class TrainingCheckpoint:
         self._folder, self._fingerprint = folder, fingerprint
 
     def write(self, state: TrainingState) -> None:
-        """Replace the checkpoint atomically."""
         facts = {
             "fingerprint": self._fingerprint,
             "chosen": state.chosen,

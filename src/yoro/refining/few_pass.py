@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from yoro.data.decoding import digest
 from yoro.data.examples import Example
 from yoro.data.response_streams import collect
 from yoro.data.responses import ResponseBatch
@@ -25,6 +24,7 @@ from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
 from yoro.model.checkpoint import fingerprint
 from yoro.model.gathered import Gathered
+from yoro.model.kept_responses import image_digest, responses_of
 from yoro.model.model import Model, Verb
 from yoro.model.one_pass import gather
 from yoro.model.open_model import OpenModel
@@ -127,8 +127,8 @@ def _unshared(held: list[Example], train: Sequence[Example]) -> tuple[list[Examp
 
     Decided by the digests of the files, before any image is decoded.
     """
-    contents = {content for example in train if (content := _digest(example))}
-    own = [example for example in held if _digest(example) not in contents]
+    contents = {content for example in train if (content := image_digest(example))}
+    own = [example for example in held if image_digest(example) not in contents]
     if len(own) == len(held):
         return held, []
     told = f"{len(held) - len(own):,} of {counted(len(held), 'validation image')} are also training images"
@@ -139,12 +139,15 @@ def _unshared(held: list[Example], train: Sequence[Example]) -> tuple[list[Examp
 
 def _rival(classifier: OpenModel, held: Sequence[Example], run: RefineRun) -> tuple[Model, list[str]]:
     """The model to beat, which knows no validation image, and a sentence if any had to be taken out of it."""
-    model, contents = classifier.model, {content: example for example in held if (content := _digest(example))}
+    model, contents = classifier.model, {content: example for example in held if (content := image_digest(example))}
     fitted = model.ledger.found(list(contents))
     if not fitted:
         return model, []
-    responses = _responses(classifier, {digest: contents[digest] for digest, _ in fitted}, run)
     digests, labels = [digest for digest, _ in fitted], [label for _, label in fitted]
+    wanted = list(dict.fromkeys(digests))
+    examples = [contents[content] for content in wanted]
+    read, _ = responses_of(classifier, examples, run.loading, digests=wanted, progress=run.progress)
+    responses = dict(zip(read.digests, read.responses, strict=True))
     names = [contents[digest].name for digest in digests]
     gathered = model.gathered.copy()
     gathered.remove([ResponseBatch(np.stack([responses[d] for d in digests]), labels, None, digests, names)])
@@ -152,26 +155,6 @@ def _rival(classifier: OpenModel, held: Sequence[Example], run: RefineRun) -> tu
     rival = solve(gathered, solving, model.origin, words=model.words, keep=keep)
     told = f"{len(set(digests)):,} of {counted(len(held), 'validation image')} were used to fit this model"
     return rival, [f"{told}; it is compared without them (taken out exactly)."]
-
-
-def _responses(
-    classifier: OpenModel, wanted: dict[bytes, Example], run: RefineRun
-) -> dict[bytes, NDArray[np.floating]]:
-    """The classifier's responses by digest: those that it stores, the others read again."""
-    members = classifier.model.members()
-    stored = {} if members is None else dict(zip(members.digests, members.responses, strict=True))
-    rest = [example for digest, example in wanted.items() if digest not in stored]
-    for batch in classifier.pipeline.stream(rest, run.loading).shown("reading", run.progress) if rest else ():
-        stored |= dict(zip(batch.digests, batch.responses, strict=True))
-    return stored
-
-
-def _digest(example: Example) -> bytes:
-    """The digest of an image's content; b"" if it cannot be read, which is reported when it is decoded."""
-    try:
-        return bytes.fromhex(digest(example.image))
-    except Exception:  # as in decoding: whatever is wrong with a stranger's file
-        return b""
 
 
 def _prepare(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.functional import cross_entropy
 
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.mappings.affine import AffineMapping
@@ -62,13 +63,23 @@ class DeviceStatistics:
         return about
 
 
-class TrainingHead(Protocol):
-    """The scoring half of a training: scores, and what an epoch teaches it."""
+class TrainingHead:
+    """The scoring half of a training: scores, and what an epoch teaches it.
 
-    classes: tuple[str, ...]
+    As it is, it learns by gradient alone: `learned` are its parameters by name.
+    """
+
+    def __init__(self, classes: Sequence[str], learned: Mapping[str, torch.nn.Parameter] | None = None) -> None:
+        self.classes = tuple(classes)
+        self._learned = dict(learned or {})
 
     def score(self, responses: torch.Tensor) -> torch.Tensor:
         """Scores (n, classes) of responses (n, width), with gradients."""
+        raise NotImplementedError
+
+    def loss(self, responses: torch.Tensor, truth: torch.Tensor, temperature: float) -> torch.Tensor:
+        """The loss summed over responses (n, width) of images whose classes have the indices `truth` (n,)."""
+        return cross_entropy(self.score(responses) / temperature, truth, reduction="sum")
 
     def observe(self, responses: torch.Tensor, labels: Sequence[str]) -> None:
         """Take in detached responses that the prompt gave before its update."""
@@ -78,23 +89,20 @@ class TrainingHead(Protocol):
 
     def parameters(self) -> list[torch.nn.Parameter]:
         """Parameters trained beside the prompt; none for a solved mapping."""
+        return list(self._learned.values())
 
     def arrays(self) -> Arrays:
         """The state at the end of an epoch."""
+        return {name: value.detach().cpu().numpy().copy() for name, value in self._learned.items()}
 
     def restore(self, arrays: Arrays) -> None:
         """Take a state back."""
+        with torch.no_grad():
+            for name, value in self._learned.items():
+                value.copy_(torch.from_numpy(np.array(arrays[name])))
 
 
-@runtime_checkable
-class OwnLoss(Protocol):
-    """A head that is trained by something else than the cross entropy of its scores, without a temperature."""
-
-    def loss(self, responses: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-        """The loss summed over responses (n, width) of images whose classes have the indices `truth` (n,)."""
-
-
-class MappingHead(Generic[C]):
+class MappingHead(TrainingHead, Generic[C]):
     """An affine mapping that is solved anew from each epoch's responses, under a policy.
 
     `collect` makes what gathers the responses and `solve` turns it into a mapping: statistics and BDM,
@@ -110,7 +118,7 @@ class MappingHead(Generic[C]):
         solve: Callable[[C], AffineMapping],
         device: torch.device | str = "cpu",
     ) -> None:
-        self.classes = mapping.classes
+        super().__init__(mapping.classes)
         self._policy, self._collect, self._solve = policy, collect, solve
         self._device = torch.device(device)
         # Scores are differences of large terms; Apple's graphics have no float64.
@@ -140,9 +148,6 @@ class MappingHead(Generic[C]):
         self._policy = FROZEN
         self._forget()
 
-    def parameters(self) -> list[torch.nn.Parameter]:
-        return []
-
     def arrays(self) -> Arrays:
         return {"weights": self.mapping.weights.copy(), "bias": self.mapping.bias.copy()}
 
@@ -152,7 +157,6 @@ class MappingHead(Generic[C]):
         self._forget()
 
     def _take_in(self) -> None:
-        """Gather what waits."""
         if self._waiting:
             self._collected = self._collect() if self._collected is None else self._collected
             responses = torch.cat([part for part, _ in self._waiting])
@@ -172,32 +176,7 @@ class MappingHead(Generic[C]):
         self._bias = torch.from_numpy(mapping.bias).to(self._device, self._dtype)
 
 
-class LearnedHead:
-    """Base of the heads that learn by gradient alone: their parameters by name. See `TrainingHead`."""
-
-    def __init__(self, classes: Sequence[str], learned: Mapping[str, torch.nn.Parameter] | None = None) -> None:
-        self.classes = tuple(classes)
-        self._learned = dict(learned or {})
-
-    def observe(self, responses: torch.Tensor, labels: Sequence[str]) -> None:
-        """Nothing is gathered: it learns by gradient."""
-
-    def end_of_epoch(self) -> None:
-        """Nothing to do."""
-
-    def parameters(self) -> list[torch.nn.Parameter]:
-        return list(self._learned.values())
-
-    def arrays(self) -> Arrays:
-        return {name: value.detach().cpu().numpy().copy() for name, value in self._learned.items()}
-
-    def restore(self, arrays: Arrays) -> None:
-        with torch.no_grad():
-            for name, value in self._learned.items():
-                value.copy_(torch.from_numpy(np.array(arrays[name])))
-
-
-class LinearHead(LearnedHead):
+class LinearHead(TrainingHead):
     """Deep label mapping: one matrix on the responses, learned by gradient, without a bias.
 
     The published code makes a bias and never uses it; the start is torch's own for linear layers.

@@ -17,15 +17,14 @@ from typing import TypeVar
 import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
-from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from yoro.environment import cores
 from yoro.errors import InputError
-from yoro.prompts.trainable import VisualPrompt
+from yoro.prompts.trainable import ConfinedPrompt, VisualPrompt
 from yoro.refining.checkpoint import TrainingCheckpoint, TrainingState, optimiser_arrays, restore_optimiser
 from yoro.refining.device_views import DeviceImages
-from yoro.refining.heads import Arrays, OwnLoss, TrainingHead
+from yoro.refining.heads import Arrays, TrainingHead
 from yoro.refining.images import Codes, LabelledImages, Pixels
 from yoro.refining.recipe import EpochRecord, Recipe, is_best, make_optimiser
 from yoro.sources.torch.gradients import DifferentiableSource
@@ -42,7 +41,7 @@ TellEpoch = Callable[[Sequence[EpochRecord], int], None]  # called with all epoc
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainingOutcome:
     """How a training went. Prompt and head are left as they were in the chosen epoch."""
 
     records: list[EpochRecord]
@@ -65,6 +64,8 @@ class PromptTraining:
             self._scaler.scale(torch.zeros((), device=self._device))  # makes its factor, before the lanes ask for it
         self._piece = PIECE if self._in_lanes else recipe.batch_size
         self._trained = [*prompt.parameters(), *head.parameters()]
+        self._confined = prompt if isinstance(prompt, ConfinedPrompt) else None
+        self._clipped = [*head.parameters(), *(self._confined.clipped() if self._confined else [])]
         self._best: Arrays = {}
         self.prepared = 0.0  # seconds of passes before the first epoch
 
@@ -77,7 +78,7 @@ class PromptTraining:
         resume: bool = False,
         tell: TellEpoch = lambda records, chosen: None,
         progress: bool = False,
-    ) -> Outcome:
+    ) -> TrainingOutcome:
         """Train for the recipe's epochs, validating before the first and after each; Ctrl-C keeps the best so far.
 
         With a checkpoint the state is written after each epoch; `resume` continues from it, with the same result.
@@ -109,7 +110,7 @@ class PromptTraining:
         except KeyboardInterrupt:
             interrupted = True
         self._put(self._best)
-        return Outcome(records, chosen, interrupted)
+        return TrainingOutcome(records, chosen, interrupted)
 
     def correct(self, images: LabelledImages) -> int:
         """How many images are answered rightly, each seen whole."""
@@ -182,12 +183,14 @@ class PromptTraining:
             self._observe(responses, codes)
         for parameter, (first, *others) in zip(self._trained, zip(*gradients, strict=True), strict=True):
             parameter.grad = sum(others, first) / len(codes)  # in the order of the pieces: the same every time
-        if self.recipe.head_clip:
+        if self.recipe.head_clip and self._clipped:
             if not self.recipe.clip_scaled:
                 self._scaler.unscale_(self._optimiser)
-            torch.nn.utils.clip_grad_value_(self.head.parameters(), self.recipe.head_clip)
+            torch.nn.utils.clip_grad_value_(self._clipped, self.recipe.head_clip)
         self._scaler.step(self._optimiser)
         self._scaler.update()
+        if self._confined:
+            self._confined.confine()
         return sum(losses[1:], losses[0])
 
     def _backward(
@@ -195,14 +198,9 @@ class PromptTraining:
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
         """Summed loss of one piece of a batch, its responses, and the gradients of that loss."""
         responses = self._respond(pixels)
-        loss = self._loss(responses, self._moved(codes))
+        loss = self.head.loss(responses, self._moved(codes), self.recipe.temperature)
         gradients = torch.autograd.grad(self._scaler.scale(loss), self._trained)
         return loss.detach(), responses.detach(), gradients
-
-    def _loss(self, responses: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-        if isinstance(self.head, OwnLoss):
-            return self.head.loss(responses, truth)
-        return cross_entropy(self.head.score(responses) / self.recipe.temperature, truth, reduction="sum")
 
     def _forward(self, pixels: Pixels | torch.Tensor) -> torch.Tensor:
         with torch.no_grad():

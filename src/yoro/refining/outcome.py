@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
+from yoro.errors import percent_text
 from yoro.files.result_view import Result, Table
-from yoro.model.metrics import percent_text
-from yoro.refining.loop import Outcome
+from yoro.refining.loop import TrainingOutcome
 from yoro.refining.recipe import EpochRecord, Recipe
 
 
@@ -51,7 +51,7 @@ class Refinement(Result):
         }
 
 
-def judged(outcome: Outcome, given: int, recipe: Recipe, skipped: list[tuple[str, str]]) -> Refinement:
+def judged(outcome: TrainingOutcome, given: int, recipe: Recipe, skipped: list[tuple[str, str]]) -> Refinement:
     """The verdict: a trained epoch must beat epoch 0 and the original model, unless the recipe rules epoch 0 out."""
     best, first = outcome.records[outcome.chosen], outcome.records[0]
     kept = outcome.chosen > 0 and (not recipe.epoch_zero or best.correct > given)

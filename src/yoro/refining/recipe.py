@@ -53,6 +53,7 @@ class Recipe:
     learning_rate: float = 0.01  # of the prompt
     head_learning_rate: float = 0.1  # of a learned head
     momentum: float = 0.9  # of SGD
+    weight_decay: float = 0.0
     schedule: Literal["none", "milestones", "cosine"] = "none"
     schedule_epochs: int | None = None  # that a cosine falls over; None are all epochs
     warm_up: float = 0.0  # epochs over which the rate grows to its full size
@@ -73,6 +74,7 @@ class Recipe:
             "batch_size": self.batch_size >= 1,
             "optimiser": self.optimiser in ("adam", "sgd"),
             "learning_rate": math.isfinite(self.learning_rate) and self.learning_rate >= 0,
+            "weight_decay": math.isfinite(self.weight_decay) and self.weight_decay >= 0,
             "schedule": self.schedule in ("none", "milestones", "cosine"),
             "schedule_epochs": self.schedule_epochs is None or self.schedule_epochs >= 1,
             "head_clip": self.head_clip is None or self.head_clip > 0,
@@ -111,7 +113,7 @@ def make_optimiser(
     learned: Sequence[torch.nn.Parameter],
     shares: Sequence[float] = (),
 ) -> torch.optim.Optimizer:
-    """Adam (0.9, 0.999) or SGD without weight decay; a learned head has a rate of its own.
+    """Adam (0.9, 0.999) or SGD; a learned head has a rate of its own.
 
     Programs are trained at their share of the learning rate, all of it where no shares are given.
     """
@@ -123,5 +125,5 @@ def make_optimiser(
         rate = recipe.head_learning_rate
         groups.append({"params": list(learned), "lr": rate, "full": rate})
     if recipe.optimiser == "sgd":
-        return torch.optim.SGD(groups, momentum=recipe.momentum)
-    return torch.optim.Adam(groups, betas=(0.9, 0.999))
+        return torch.optim.SGD(groups, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
+    return torch.optim.Adam(groups, betas=(0.9, 0.999), weight_decay=recipe.weight_decay)

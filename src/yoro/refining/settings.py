@@ -4,12 +4,13 @@ import importlib.util
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
+from yoro import limits
 from yoro.environment import install
 from yoro.errors import InputError, SourceError, counted
 from yoro.model.settings import PROTOCOLS, USUAL, Loading, Tell, check_choice, silence
-from yoro.option import Option
+from yoro.option import check_range, option
 
 if TYPE_CHECKING:
     from yoro.refining.recipe import Recipe
@@ -19,6 +20,7 @@ PAPER_RATE_CLIP = 0.1
 PAPER_BATCHES = {"resnet18": 256}  # by network; 64 for all others
 DEFAULT_RATE = 0.03
 DEFAULT_BATCH = 32
+LARGEST_RATE = 1e6
 PROMISING = 600  # updates: with fewer no refinement of photographs was kept here; the paper's largest gain took 3,000
 PER_EPOCH = 3  # passes that an epoch is worth: forward, and backward at twice the cost
 
@@ -27,56 +29,53 @@ PER_EPOCH = 3  # passes that an epoch is worth: forward, and backward at twice t
 class RefineSettings:
     """Options of YORO-FP; None leaves a number to the protocol."""
 
-    epochs: Annotated[int, Option("Training epochs.")] = 20
-    mapping: Annotated[
-        str, Option("How the mapping is updated after each epoch.", metavar="momentum|refresh|frozen", expert=True)
-    ] = "momentum"
-    beta: Annotated[float, Option("Momentum: weight of the old mapping.", expert=True)] = 0.9  # as in the paper
-    protocol: Annotated[
-        str,
-        Option(
-            "'paper' follows the paper exactly.",
-            "That is: Adam at 0.01 (0.1 for CLIP), batches of 256 (ResNet-18) or 64, the loss of plain scores, and an "
-            "initial pass without augmentation. The default is what was measured to help.",
-            metavar="default|paper",
-            expert=True,
-        ),
-    ] = "default"
-    canvas: Annotated[int | None, Option("Input side, if other than the model's; smaller is faster.", expert=True)] = (
-        None
+    epochs: int = option(20, "Training epochs.")
+    mapping: str = option(
+        "momentum", "How the mapping is updated after each epoch.", metavar="momentum|refresh|frozen", expert=True
     )
-    learning_rate: Annotated[float | None, Option("Learning rate of Adam.", expert=True)] = None
-    batch_size: Annotated[int | None, Option("Images per update.", expert=True)] = None
-    warm_up: Annotated[float, Option("Warm-up of the learning rate, in epochs.", expert=True)] = 0.0
-    temperature: Annotated[
-        float | Literal["fitted"] | None,
-        Option(
-            "Temperature of the loss.",
-            '"fitted" is the one that leave-one-out chose before training.',
-            metavar="fitted|NUMBER",
-            expert=True,
-        ),
-    ] = None
-    augmented_start: Annotated[bool, Option("Compute the initial statistics from augmented images.", expert=True)] = (
-        False
+    beta: float = option(0.9, "Momentum: weight of the old mapping.", expert=True)  # as in the paper
+    protocol: str = option(
+        "default",
+        "'paper' follows the paper exactly.",
+        "That is: Adam at 0.01 (0.1 for CLIP), batches of 256 (ResNet-18) or 64, the loss of plain scores, and an "
+        "initial pass without augmentation. The default is what was measured to help.",
+        metavar="default|paper",
+        expert=True,
     )
-    augment: Annotated[bool, Option("Random resized crops.", expert=True)] = True
-    flip: Annotated[bool, Option("Random mirroring; switch it off where left and right matter.")] = True
-    mixed_precision: Annotated[
-        bool, Option("Mixed precision: faster, slightly different numbers.", flags=("--amp",), expert=True)
-    ] = False
-    epoch_zero: Annotated[
-        bool,
-        Option(
-            "Whether the model before training may win; otherwise the best trained epoch is kept.",
-            python_only=True,
-            expert=True,
-        ),
-    ] = True
-    seed: Annotated[int, Option("Random seed.", expert=True)] = 0
+    canvas: int | None = option(None, "Input side, if other than the model's; smaller is faster.", expert=True)
+    learning_rate: float | None = option(None, "Learning rate of Adam.", expert=True)
+    batch_size: int | None = option(None, "Images per update.", expert=True)
+    warm_up: float = option(0.0, "Warm-up of the learning rate, in epochs.", expert=True)
+    temperature: float | Literal["fitted"] | None = option(
+        None,
+        "Temperature of the loss.",
+        '"fitted" is the one that leave-one-out chose before training.',
+        metavar="fitted|NUMBER",
+        expert=True,
+    )
+    augmented_start: bool = option(False, "Compute the initial statistics from augmented images.", expert=True)
+    augment: bool = option(True, "Random resized crops.", expert=True)
+    flip: bool = option(True, "Random mirroring; switch it off where left and right matter.")
+    mixed_precision: bool = option(
+        False, "Mixed precision: faster, slightly different numbers.", flags=("--amp",), expert=True
+    )
+    epoch_zero: bool = option(
+        True,
+        "Whether the model before training may win; otherwise the best trained epoch is kept.",
+        python_only=True,
+        expert=True,
+    )
+    seed: int = option(0, "Random seed.", expert=True)
 
     def __post_init__(self) -> None:
         check_choice("protocol", self.protocol, PROTOCOLS)
+        check_range("epochs", self.epochs, 0, limits.EPOCHS)
+        check_range("beta", self.beta, 0, 1)
+        check_range("canvas", self.canvas, 1, limits.CANVAS_SIDE)
+        check_range("learning_rate", self.learning_rate, 0, LARGEST_RATE)
+        check_range("batch_size", self.batch_size, 1, limits.BATCH)
+        check_range("warm_up", self.warm_up, 0, limits.EPOCHS)
+        check_range("seed", self.seed, 0, limits.SEED)
         if self.paper and (self.warm_up or self.temperature not in (None, 1.0) or self.augmented_start):
             raise InputError(
                 "The paper's protocol has the loss of plain scores, no warm-up and no augmented start; "
@@ -91,9 +90,9 @@ class RefineSettings:
         """The recipe for a source, given the temperature that epoch 0 was fitted with."""
         from yoro.data.geometry import Augmentation
         from yoro.refining.recipe import Recipe
+        from yoro.sources.names import network_name
 
-        network = source.partition(":")[2].partition("?")[0].partition("/")[0].partition(".")[0]
-        paper_batch = PAPER_BATCHES.get(network, 64)
+        paper_batch = PAPER_BATCHES.get(network_name(source), 64)
         temperature = self.temperature
         if temperature is None:
             temperature = 1.0 if self.paper else "fitted"

@@ -19,6 +19,7 @@ from yoro.data.thumbnails import SQUASHED, thumbnail_of
 from yoro.discriminant.calibration import Prior
 from yoro.discriminant.evidence import Choice
 from yoro.errors import InputError
+from yoro.files.result_view import PNG
 from yoro.model.answers import Answers, left_out_answers
 from yoro.model.ledger import Duplicates, find_duplicates
 from yoro.model.metrics import Evaluation, Measure, Tally
@@ -26,7 +27,7 @@ from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.settings import USUAL, Loading
 from yoro.reports.matrix import matrix_drawing
-from yoro.reports.page import PNG, render
+from yoro.reports.page import render
 from yoro.reports.svg import curve, logarithmic_axis, reliability_diagram
 
 Counts = NDArray[np.int64]  # (classes, classes): rows are true classes, columns answers
@@ -46,7 +47,7 @@ JPEG = b"\xff\xd8\xff"
 
 
 @dataclass(frozen=True)
-class Answered:
+class PhotoAnswer:
     """An answer, wrong or right: the file's name, the true class, the answer and its probability, a small picture."""
 
     name: str
@@ -57,10 +58,8 @@ class Answered:
 
     def __post_init__(self) -> None:
         if len(self.thumbnail) > MOST_BYTES:
-            raise InputError(
-                f"The thumbnail of {self.name!r} has {len(self.thumbnail):,} bytes; "
-                f"expected at most {MOST_BYTES:,}. Make it with yoro.data.thumbnails.thumbnail."
-            )
+            told = f"The thumbnail of {self.name!r} has {len(self.thumbnail):,} bytes; expected at most {MOST_BYTES:,}."
+            raise InputError(f"{told} Make it with yoro.data.thumbnails.thumbnail.")
         if not self.thumbnail.startswith((JPEG, PNG)):
             raise InputError(f"The thumbnail of {self.name!r} is neither a JPEG nor a PNG.")
 
@@ -97,7 +96,7 @@ class Photos:
                 (heapq.heappush if len(cell) < EACH else heapq.heappushpop)(cell, one)
         self.worst = heapq.nlargest(MOST_MISTAKES, [*self.worst, *wrong])
 
-    def shown(self, pictures: Mapping[str, Example], most: int = MOST_PHOTOS) -> list[Answered]:
+    def shown(self, pictures: Mapping[str, Example], most: int = MOST_PHOTOS) -> list[PhotoAnswer]:
         """The mistakes, and at most so many of the cells, wrong ones first, whose pictures can be made."""
         cells = sorted(self.cells.items(), key=lambda cell: (cell[0][0] == cell[0][1], -len(cell[1]), cell[0]))
         few = [one for _, cell in cells for one in sorted(cell, reverse=True)][:most]
@@ -106,7 +105,7 @@ class Photos:
             example = pictures.get(one.name)
             small = thumbnail_of(example, SQUASHED)
             if example is not None and small is not None:
-                made.append(Answered(example.name, one.truth, one.answer, one.probability, small))
+                made.append(PhotoAnswer(example.name, one.truth, one.answer, one.probability, small))
         return made
 
 
@@ -115,19 +114,15 @@ def evaluation_report(
 ) -> tuple[Evaluation, str]:
     """The metrics on labelled data, and the report."""
     evaluation, photos, pictures, twice = _measured(classifier, data, loading, progress, prior)
-    model = classifier.model
-    title = f"Evaluation: {len(classifier.names)} classes"
-    given = f" of {data}" if isinstance(data, str | Path) else ""
-    basis = f"{evaluation.n:,} labelled examples{given}"
-    seen = photos.shown(pictures)
-    return evaluation, report_html(title, evaluation, model.choice, seen, _facts(model), basis=basis, twice=twice)
+    model, title = classifier.model, f"Evaluation: {len(classifier.names)} classes"
+    basis = f"{evaluation.n:,} labelled examples{f' of {data}' if isinstance(data, str | Path) else ''}"
+    seen, facts = photos.shown(pictures), _facts(model)
+    return evaluation, report_html(title, evaluation, model.choice, seen, facts, basis=basis, twice=twice)
 
 
-def measured_mistakes(
-    classifier: OpenModel, data: object, *, loading: Loading = USUAL, progress: bool = False
-) -> tuple[Evaluation, list[Answered]]:
+def measured_mistakes(classifier: OpenModel, data: object) -> tuple[Evaluation, list[PhotoAnswer]]:
     """The metrics on labelled data, and the most confident mistakes."""
-    evaluation, photos, pictures, _ = _measured(classifier, data, loading, progress)
+    evaluation, photos, pictures, _ = _measured(classifier, data, USUAL, False)
     return evaluation, photos.shown(pictures, 0)
 
 
@@ -145,8 +140,8 @@ def _measured(
         photos.add(batch)
         for digest, label, name in zip(batch.digests, labels, batch.names, strict=True):
             twice.add(digest, label, name)
-    evaluation = measure.result()
-    evaluation = replace(evaluation, skipped=tuple(answers.skipped), notes=(*evaluation.notes, *notes))
+    found = measure.result()
+    evaluation = replace(found, skipped=tuple(answers.skipped), notes=(*found.notes, *notes))
     return evaluation, photos, pictures, twice
 
 
@@ -168,21 +163,20 @@ def fit_report(
     tally, photos = Tally(classes), Photos(classes)
     tally.update(answers.log_probabilities, answers.labels or [])
     photos.add(answers)
-    evaluation = tally.result()
-    twice = _twice(model, fitted)
-    evaluation = replace(evaluation, skipped=tuple(skipped), notes=tuple(notes))
+    evaluation = replace(tally.result(), skipped=tuple(skipped), notes=tuple(notes))
     entries = [f"{digest.hex()} {label}" for digest, label in model.ledger.entries()]
     seen = photos.shown(dict(zip(entries, fitted, strict=False)))
     basis = f"exact leave-one-out on {evaluation.n:,} of {model.statistics.total:,.0f} fitted examples"
     title = f"Fit: {len(classes)} classes" + (f" from {data}" if data else "")
-    return report_html(title, evaluation, model.choice, seen, _facts(model), basis=basis, twice=twice)
+    facts, twice = _facts(model), _twice(model, fitted)
+    return report_html(title, evaluation, model.choice, seen, facts, basis=basis, twice=twice)
 
 
 def report_html(
     title: str,
     evaluation: Evaluation,
     choice: Choice | None,
-    seen: Sequence[Answered],
+    seen: Sequence[PhotoAnswer],
     facts: Mapping[str, str],
     *,
     basis: str,
@@ -228,9 +222,9 @@ def report_html(
     )
 
 
-def _cells(seen: Sequence[Answered], names: Sequence[str]) -> dict[tuple[int, int], list[Answered]]:
+def _cells(seen: Sequence[PhotoAnswer], names: Sequence[str]) -> dict[tuple[int, int], list[PhotoAnswer]]:
     """The photos of every cell that has some, by its row and column."""
-    places, cells = {name: i for i, name in enumerate(names)}, dict[tuple[int, int], list[Answered]]()
+    places, cells = {name: i for i, name in enumerate(names)}, dict[tuple[int, int], list[PhotoAnswer]]()
     for one in seen:
         if one.truth in places and one.answer in places:
             cells.setdefault((places[one.truth], places[one.answer]), []).append(one)
@@ -268,16 +262,12 @@ def _matrix_rows(
 ) -> list[tuple[str, list[tuple[int, str, str]]]]:
     """The rows of a table of some classes: the true class, then for each answer a count, its colour and its photos."""
     levels, part = np.ceil(LEVELS * _shares(counts)).astype(int), list(part)
-    return [
-        (
-            names[i],
-            [
-                (int(counts[i, j]), f"{'r' if i == j else 'w'} l{levels[i, j]}", f"{i}-{j}" if (i, j) in cells else "")
-                for j in part
-            ],
-        )
-        for i in part
-    ]
+
+    def cell(i: int, j: int) -> tuple[int, str, str]:
+        colour = f"{'r' if i == j else 'w'} l{levels[i, j]}"
+        return int(counts[i, j]), colour, f"{i}-{j}" if (i, j) in cells else ""
+
+    return [(names[i], [cell(i, j) for j in part]) for i in part]
 
 
 def _matrix_picture(counts: Counts) -> bytes:

@@ -76,8 +76,7 @@ class ImagesPage:
 
 
 def _shown(one: Explanation, stream: ExplanationStream, classifier: OpenModel, top: int) -> dict[str, object]:
-    sums = [*((part.reading, part.value) for part in one.parts), ("prior", one.prior), ("offset", one.offset)]
-    kept = [reason for reason in sums if reason[0] not in ("prior", "offset") or abs(reason[1]) > 1e-9]
+    kept = [reason for reason in one.sums if reason[0] not in ("prior", "offset") or abs(reason[1]) > 1e-9]
     mine, theirs = strongest(one.parts, top)
     picture = stream.pictures.get(one.name)
     largest = max((abs(value) for _, value in (*mine, *theirs)), default=1.0)

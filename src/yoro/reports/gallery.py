@@ -76,10 +76,10 @@ def issues_html(issues: Issues, source: str) -> str:
     parts = []
     for kind in KINDS:
         found = issues.of(kind)
-        title, about = TOLD[kind]
         shown = [
             (issue, thumbnail_of(pictures.get(issue.name)), thumbnail_of(pictures.get(issue.like)))
             for issue in found[:MOST_ISSUES]
         ]
-        parts.append((title, about, len(found), shown))
-    return render("issues.html", title="Label issues", source=source, total=len(issues.names), parts=parts)
+        parts.append((*TOLD[kind], len(found), shown))
+    total, notes = len(issues.names), issues.left_out.notes
+    return render("issues.html", title="Label issues", source=source, total=total, notes=notes, parts=parts)

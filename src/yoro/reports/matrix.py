@@ -30,29 +30,18 @@ def matrix_drawing(counts: NDArray[np.int64], names: list[str], linked: Collecti
         cell = _cell(truth, answer, float(shares[truth, answer]), _hint(counts, names, truth, answer, rank))
         parts.append(element("a", cell, href=f"#cell-{truth}-{answer}") if (truth, answer) in linked else cell)
     for i, name in enumerate(names):
-        middle = NAMES + (i + 0.5) * CELL
-        parts += [
-            line("guide", (NAMES, NAMES + i * CELL), (NAMES + side, NAMES + i * CELL)) if i % 10 == 0 else Markup(""),
-            label(shortened(name, LONGEST), (NAMES - 3, middle + 2), "end"),
-            _upright(name, middle + 2),
-        ]
+        at, middle = NAMES + i * CELL, NAMES + (i + 0.5) * CELL
+        parts += [line("guide", (NAMES, at), (NAMES + side, at))] if i % 10 == 0 else []
+        parts += [label(shortened(name, LONGEST), (NAMES - 3, middle + 2), "end"), _upright(name, middle + 2)]
     size = NAMES + side + 2, NAMES + side + 2
     about = f"Confusion matrix of {len(names)} classes: rows are true classes, columns answers."
     return drawing("confusions", size, parts, about, role="group" if linked else "img")
 
 
 def _cell(truth: int, answer: int, share: float, hint: str) -> Markup:
-    hints = [element("title", hint)] if hint else []
-    return element(
-        "rect",
-        *hints,
-        class_="right" if truth == answer else "wrong",
-        x=NAMES + answer * CELL,
-        y=NAMES + truth * CELL,
-        width=CELL,
-        height=CELL,
-        opacity=f"{0.35 + 0.65 * share:.2f}",
-    )
+    hints, kind = [element("title", hint)] if hint else [], "right" if truth == answer else "wrong"
+    x, y, opacity = NAMES + answer * CELL, NAMES + truth * CELL, f"{0.35 + 0.65 * share:.2f}"
+    return element("rect", *hints, class_=kind, x=x, y=y, width=CELL, height=CELL, opacity=opacity)
 
 
 def _hint(counts: NDArray[np.int64], names: list[str], truth: int, answer: int, rank: int) -> str:

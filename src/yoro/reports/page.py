@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import re
-import unicodedata
 from functools import cache, partial
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from yoro.model.metrics import percent_text
+from yoro.errors import percent_text
+from yoro.files.result_view import bounded, data_uri
 
 LONGEST = 120  # characters of a name that are shown
 SENTENCE = 600  # of a sentence or a fact
-PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def render(template: str, **content: object) -> str:
@@ -29,10 +27,7 @@ def text(value: object, longest: int = LONGEST) -> Markup:
     """
     if isinstance(value, Markup):
         return value
-    plain = str(value)
-    if len(plain) > longest:
-        plain = plain[: longest // 2] + "…" + plain[-(longest // 2) :]
-    return escape("".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cs") else c for c in plain))
+    return escape(bounded(str(value), longest))
 
 
 def name(value: object, longest: int = LONGEST) -> Markup:
@@ -55,12 +50,6 @@ def thousands(number: int) -> str:
     return f"{number:,}"
 
 
-def data_uri(image: bytes) -> Markup:
-    """A PNG or JPEG as a data URI."""
-    kind = "png" if image.startswith(PNG) else "jpeg"
-    return Markup("data:image/{};base64,{}").format(kind, base64.b64encode(image).decode("ascii"))
-
-
 @cache
 def _environment() -> Environment:
     made = Environment(
@@ -71,7 +60,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for function in (text, name, breakable, percent, thousands, data_uri):
+    for function in (text, name, breakable, percent, thousands):
         made.filters[function.__name__] = function
-    made.filters["sentence"] = partial(text, longest=SENTENCE)
+    made.filters |= {"sentence": partial(text, longest=SENTENCE), "data_uri": lambda image: Markup(data_uri(image))}
     return made

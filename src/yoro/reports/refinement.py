@@ -87,12 +87,8 @@ def prompt_picture(prompt: Prompt) -> bytes:
     change = after - before
     largest = float(np.abs(change).max())
     gain = 0.5 / largest if largest else 1.0
-    panels = [
-        ("before", _laid(before, prompt)),
-        ("after", _laid(after, prompt)),
-        (f"change, {gain:.3g} times", _laid(0.5 + gain * change, prompt, ground=0.0)),
-    ]
-    return _side_by_side(panels)
+    changed = f"change, {gain:.3g} times", _laid(0.5 + gain * change, prompt, ground=0.0)
+    return _side_by_side([("before", _laid(before, prompt)), ("after", _laid(after, prompt)), changed])
 
 
 def _laid(addend: Picture, prompt: Prompt, ground: float = GREY) -> Picture:

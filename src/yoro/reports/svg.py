@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from yoro.model.metrics import percent_text
+from yoro.errors import percent_text
 from yoro.reports.page import SENTENCE, percent, text
 
 Place = tuple[float, float]  # from the left and from the head of a drawing, in its own units
@@ -174,10 +174,7 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     for position in range(len(placed) - 1, -1, -1):  # what ran over the end is pushed back
         placed[position] = min(placed[position], limit)
         limit = placed[position] - gap
-    result = [0.0] * len(wanted)
-    for i, place in zip(order, placed, strict=True):
-        result[i] = place
-    return result
+    return [place for _, place in sorted(zip(order, placed, strict=True))]
 
 
 CURVE, CURVE_SIZE = Frame(58, 462, 44, 214), (480, 260)
@@ -225,17 +222,13 @@ def reliability_diagram(parts: Sequence[tuple[float, float, int]]) -> Markup:
     shares = Axis(0.0, 1.0, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), written=lambda share: f"{100 * share:.0f}")
     chart, total = Chart(SQUARE, shares, shares), sum(n for _, _, n in parts)
     places = chart.places([(sure, right) for sure, right, _ in parts])
-    drawn = [
-        chart.ground("confidence, %", "right answers, %"),
-        line("lead", (chart.x(0), chart.y(0)), (chart.x(1), chart.y(1))),
-    ]
-    drawn.append(polyline("path", places))
+    diagonal = line("lead", (chart.x(0), chart.y(0)), (chart.x(1), chart.y(1)))
+    drawn = [chart.ground("confidence, %", "right answers, %"), diagonal, polyline("path", places)]
     for place, (sure, right, n) in zip(places, parts, strict=True):
         about = f"{n:,} answers, {percent(sure)} sure on average, {percent(right)} right"
         drawn.append(dot("point", place, 3 + 11 * math.sqrt(n / total), about))
-    return drawing(
-        "curve reliability", SQUARE_SIZE, drawn, f"Share of right answers over confidence in {len(parts)} ranges."
-    )
+    about = f"Share of right answers over confidence in {len(parts)} ranges."
+    return drawing("curve reliability", SQUARE_SIZE, drawn, about)
 
 
 WIDE, NARROW, LEFT, HEAD, BELOW = 760, 390, 58, 34, 50  # of the plot, in its own units, on a desk and on a phone
@@ -313,9 +306,6 @@ def _mark(point: CostPoint, chart: Chart, end: Place) -> list[Markup]:
         mark = element("path", class_=f"point{ours}", d=f"M{x - 5:.1f} {y - 5:.1f}h10l-5 9z")
     above, below = (chart.y(point.accuracy + side * point.deviation) for side in (1, -1))
     shown = Markup("{} {}").format(percent_text(point.accuracy, unit=""), shortened(point.title))
-    return [
-        polyline("lead", [(x, y), (end[0] - 14, end[1]), end]),
-        line("whisker", (x, above), (x, below)),
-        mark,
-        label(shown, (end[0] + 5, end[1] + 4), kind=f"name{ours}"),
-    ]
+    name = label(shown, (end[0] + 5, end[1] + 4), kind=f"name{ours}")
+    lead = polyline("lead", [(x, y), (end[0] - 14, end[1]), end])
+    return [lead, line("whisker", (x, above), (x, below)), mark, name]

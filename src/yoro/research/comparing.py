@@ -16,12 +16,13 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from yoro.data.python_data import Data, joined
-from yoro.errors import InputError, did_you_mean
+from yoro.errors import InputError, did_you_mean, percent_text
 from yoro.files.result_view import Result, Table
 from yoro.files.rows import Row, data_frame
 from yoro.mappings.batches import Array, Codes, class_codes
-from yoro.model.metrics import NORMAL_95, percent_text, wilson_interval
+from yoro.model.metrics import NORMAL_95, wilson_interval
 from yoro.model.settings import PipelineSettings
+from yoro.option import check_range
 from yoro.research.peers.method import FitTask, Method, check_scores, failure, make_ready, make_task
 from yoro.research.peers.methods import METHODS, find_methods
 from yoro.research.peers.shared_responses import Reader, SharedResponses
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 SEEDS = 3
+MOST_SEEDS = 1_000
 LONGEST_REASON = 200  # characters
 SIX = ("logistic", "ridge", "knn", "ncm", "bdm", "blm+")  # compared unless more are asked for
 SIX_WITH_TEXTS = ("zero-shot", "tip-adapter", "gda", "lp++", "logistic", "bdm")  # the same on an image-text source
@@ -77,8 +79,8 @@ def compare(
             raise InputError(f"Unknown option {name!r}. {did_you_mean(name, known)}")
     methods, seeds, shots = options.get("methods"), options.get("seeds", SEEDS), options.get("shots")
     check_methods(methods)  # fail on an unknown name before the images are read
-    if seeds < 1 or (shots is not None and shots < 1):
-        raise InputError(f"seeds is {seeds} and shots is {shots}; both must be at least 1.")
+    check_range("seeds", seeds, 1, MOST_SEEDS)
+    check_range("shots", shots, 1)
     log = logging.getLogger("yoro")
     reader = Reader(options.get("val"), options.get("test"), PipelineSettings(source=source, read=read))
     shared = read_with_presets(PRESETS if methods is None else methods, joined(data, labels), reader)
@@ -88,11 +90,10 @@ def compare(
     return compare_methods(shared, methods=chosen, seeds=seeds, shots=shots, tell=log.info)
 
 
-def check_methods(names: Sequence[str] | None) -> None:
-    """Raise if a name is neither that of a method nor of one of our own fits."""
+def check_methods(names: Sequence[str] | None) -> list[Method]:
+    """The methods of these names but for our own fits, or all; a name that is neither's is an error."""
     others = None if names is None else [name for name in names if name not in PRESETS]
-    if others or not names:
-        find_methods(others)
+    return find_methods(others) if others or not names else []
 
 
 def default_methods(shared: SharedResponses, *, every: bool = False) -> list[str]:
@@ -153,7 +154,6 @@ class Comparison(Result):
         return f"best of {len(self.ran)}: {self.best.method}, {percent_text(self.best.accuracy or 0.0)}{noise}."
 
     def tables(self) -> list[Table]:
-        """A row for each method."""
         rows: list[Row] = []
         for row in self.rows:
             low, high = row.interval or (None, None)
@@ -202,10 +202,8 @@ def compare_methods(
     Accuracies depend on the data and the seeds alone. Methods run one after the other with one
     thread for linear algebra, so that their seconds can be compared.
     """
-    others = None if methods is None else [name for name in methods if name not in PRESETS]
-    chosen = [] if others == [] and methods else find_methods(others)
-    if seeds < 1:
-        raise InputError(f"seeds is {seeds}; expected at least 1.")
+    chosen = check_methods(methods)
+    check_range("seeds", seeds, 1, MOST_SEEDS)
     if texts is None and shared.words is not None:
         texts, scale = shared.words.by_class(), shared.words.scale if scale is None else scale
     facts: dict[str, str] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -57,16 +58,12 @@ def read_with_presets(names: Collection[str], data: object, reader: Reader) -> S
     asked = reader.pipeline
     remote = needs_consent(asked.source) == "asks a host on the network"
     chosen = [name for name in PRESETS if name in names and not (remote and name != "yoro")]
-    found = [Preset(name, _reading(name, data, reader)) for name in chosen]
+    found = [Preset(name, partial(replace(reader, pipeline=_pipeline(name, asked)).read, data)) for name in chosen]
     if "yoro" not in chosen or asked.read == "features":
         return replace(reader.read(data), presets=tuple(found))
     whole = replace(reader, pipeline=_pipeline("yoro", asked)).read(data)
     shared = whole if asked.read == "all" else whole.reading(LOGITS)
     return replace(shared, presets=(Preset("yoro", lambda: whole), *found[1:]))
-
-
-def _reading(name: str, data: object, reader: Reader) -> Callable[[], SharedResponses]:
-    return lambda: replace(reader, pipeline=_pipeline(name, reader.pipeline)).read(data)
 
 
 def _pipeline(name: str, asked: PipelineSettings) -> PipelineSettings:

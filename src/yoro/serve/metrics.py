@@ -32,18 +32,15 @@ class Metrics:
         self.waiting = Gauge("yoro_waiting_images", "Images in the queue.", registry=at)
 
     def request(self, path: str, status: int, seconds: float) -> None:
-        """Count a request that has ended."""
         route = path if path in self.routes else "other"
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def batch(self, images: int, seconds: float) -> None:
-        """Count a forward pass."""
         self._batches.observe(images)
         self._forward.inc(seconds)
 
     def model(self, taken_up: bool) -> None:
-        """Count a hot reload."""
         self._models.labels("taken up" if taken_up else "refused").inc()
 
     def text(self) -> bytes:

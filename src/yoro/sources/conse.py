@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -45,6 +45,9 @@ class ConseSource(GraphSource):
         super().__init__(identity, build, width=texts.dimension, threads=threads)
         self.dimension, self.logit_scale = texts.dimension, LOGIT_SCALE
         self._texts = texts
+
+    def read_all(self, first: Reading | None = None) -> Self:
+        return self  # its layers are those of embedded:lite0
 
     def encode_images(self, images: Images) -> Responses:
         return self.respond(images)
@@ -100,11 +103,10 @@ def _with_vectors(classifier: onnx.ModelProto, vectors: Responses, temperature: 
 
     graph, tail = classifier.graph, GraphBuilder(prefix="conse_")
     graph.node[-1].output[0] = "logits"
-    logits = tail.node("Div", "logits", tail.constant(np.array(temperature, np.float32)))
-    probabilities = tail.node("Softmax", logits, axis=1)
+    probabilities = tail.node("Softmax", tail.node("Div", "logits", np.array(temperature, np.float32)), axis=1)
     # A 1 x 1 convolution adds up every image in the same order, whatever its batch-mates are.
-    square = tail.node("Reshape", probabilities, tail.constant(np.array([0, -1, 1, 1], np.int64)))
-    kernel = tail.constant(np.ascontiguousarray(vectors.T)[:, :, None, None])
+    square = tail.node("Reshape", probabilities, np.array([0, -1, 1, 1], np.int64))
+    kernel = np.ascontiguousarray(vectors.T)[:, :, None, None]
     flat = tail.node("Flatten", tail.node("Conv", square, kernel, kernel_shape=[1, 1]), axis=1)
     unit = tail.node("LpNormalization", flat, axis=1, p=2)
     set_output(graph, tail, helper.make_node("Identity", [unit], ["responses"]), vectors.shape[1])

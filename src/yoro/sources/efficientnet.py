@@ -7,11 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper
 
 from yoro.errors import SourceError
 from yoro.sources.embedded import NETWORKS
-from yoro.sources.graph_builder import ConvolutionalBuilder
+from yoro.sources.graph_builder import ConvolutionalBuilder, Tensor, image_tensor
 from yoro.sources.protocol import IMAGENET_COLOURS, Reading
 from yoro.sources.quantised import QuantisedBuilder
 
@@ -54,11 +53,10 @@ class _Lite(ConvolutionalBuilder):
         """
         tensor = self.node("Transpose", "images", perm=[0, 3, 1, 2])
         if pixels is np.uint8:
-            scale, zero = self.constant(np.array(STEP, np.float32)), self.constant(np.array(MIDDLE, np.uint8))
-            return self.node("DequantizeLinear", tensor, scale, zero)
+            return self.node("DequantizeLinear", tensor, np.array(STEP, np.float32), np.array(MIDDLE, np.uint8))
         colours = NETWORKS["lite0"].mean, NETWORKS["lite0"].std  # the same for all of them
         mean, std = (np.array(colour, np.float32).reshape(1, 3, 1, 1) for colour in colours)
-        return self.node("Div", self.node("Sub", tensor, self.constant(mean)), self.constant(std))
+        return self.node("Div", self.node("Sub", tensor, mean), std)
 
 
 class _RoundedLite(QuantisedBuilder, _Lite):
@@ -87,10 +85,4 @@ def build_graph(
     except KeyError as error:
         raise SourceError(f"The weights lack {error}: they are not an EfficientNet-Lite's.") from None
     width = len(weights["_fc.weight"]) if read == "logits" else weights["_fc.weight"].shape[1]
-    element = TensorProto.UINT8 if pixels is np.uint8 else TensorProto.FLOAT
-    return lite.finish(
-        tensor,
-        "efficientnet-lite",
-        helper.make_tensor_value_info("images", element, ["n", side, side, 3]),
-        helper.make_tensor_value_info("responses", TensorProto.FLOAT, ["n", width]),
-    )
+    return lite.finish(tensor, "efficientnet-lite", image_tensor(side, pixels), Tensor("responses", ("n", width)))

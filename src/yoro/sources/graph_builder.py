@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, compose, helper, numpy_helper
 
-from yoro.sources.protocol import Colour, Reading
+from yoro.sources.protocol import IMAGENET_COLOURS, Colour, Reading
 
 OPSET = 17
 IR_VERSION = 8  # the one of opset 17, so that older runtimes read the graph too
@@ -22,9 +22,30 @@ Array = npt.NDArray[np.generic]
 Numbers = npt.NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Tensor:
+    """An input or output of a graph, with "n" for an axis of any length."""
+
+    name: str
+    shape: Sequence[int | str | None]
+    element: int = TensorProto.FLOAT
+
+    @property
+    def info(self) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(self.name, self.element, self.shape)
+
+
+def image_tensor(side: int, pixels: type[np.generic]) -> Tensor:
+    """Images (n, side, side, 3) of bytes, or of floats in [0, 1]."""
+    return Tensor("images", ("n", side, side, 3), TensorProto.UINT8 if pixels is np.uint8 else TensorProto.FLOAT)
+
+
 @dataclass
 class GraphBuilder:
-    """Nodes and constants of a graph under construction; every method returns the name of its output."""
+    """Nodes and constants of a graph under construction; every method returns the name of its output.
+
+    Inputs are names of tensors, or arrays, which become constants.
+    """
 
     weights: Mapping[str, Array] = field(default_factory=dict)
     nodes: list[onnx.NodeProto] = field(default_factory=list)
@@ -38,20 +59,20 @@ class GraphBuilder:
         self.constants.append(numpy_helper.from_array(values.copy(order="C"), name))
         return name
 
-    def weight(self, name: str) -> str:
-        return self.constant(self.weights[name])
-
-    def node(self, kind: str, *inputs: str, **attributes: object) -> str:
+    def node(self, kind: str, *inputs: str | Array, **attributes: object) -> str:
+        taken = [each if isinstance(each, str) else self.constant(each) for each in inputs]
         name = f"{self.prefix}{kind.lower()}_{next(self.names)}"
-        self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))  # type: ignore[arg-type]
+        self.nodes.append(helper.make_node(kind, taken, [name], name=name, **attributes))  # type: ignore[arg-type]
         return name
 
-    def finish(
-        self, tensor: str, name: str, source: onnx.ValueInfoProto, result: onnx.ValueInfoProto
-    ) -> onnx.ModelProto:
+    def rename(self, tensor: str, name: str) -> None:
+        """Give a tensor another name."""
+        self.nodes.append(helper.make_node("Identity", [tensor], [name]))
+
+    def finish(self, tensor: str, name: str, source: Tensor, result: Tensor) -> onnx.ModelProto:
         """The model from `source` to `tensor`, which is given the name of `result`."""
-        self.nodes.append(helper.make_node("Identity", [tensor], [result.name]))
-        graph = helper.make_graph(self.nodes, name, [source], [result], self.constants)
+        self.rename(tensor, result.name)
+        graph = helper.make_graph(self.nodes, name, [source.info], [result.info], self.constants)
         opsets = [helper.make_opsetid("", self.opset)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="yoro")
 
@@ -79,12 +100,12 @@ class ConvolutionalBuilder(GraphBuilder):
             **padding,
         )
 
-    def _layer_constants(self, tensor: str, kernel: Numbers, bias: Numbers) -> tuple[str, str]:
+    def _layer_constants(self, tensor: str, kernel: Numbers, bias: Numbers) -> tuple[str | Array, str | Array]:
         """Kernel and bias of a convolution of the tensor."""
-        return self.constant(kernel.astype(np.float32)), self.constant(bias.astype(np.float32))
+        return kernel.astype(np.float32), bias.astype(np.float32)
 
     def clip(self, tensor: str) -> str:
-        return self.node("Clip", tensor, *(self.constant(np.array(bound, np.float32)) for bound in (0, CLIPPED)))
+        return self.node("Clip", tensor, np.array(0, np.float32), np.array(CLIPPED, np.float32))
 
     def add(self, one: str, other: str) -> str:
         return self.node("Add", one, other)
@@ -102,8 +123,17 @@ class ConvolutionalBuilder(GraphBuilder):
         if read == "logits":
             kernel = self.weights[f"{last}.weight"].astype(np.float32)[:, :, None, None]
             bias = self.weights[f"{last}.bias"].astype(np.float32)
-            pooled = self.node("Conv", pooled, self.constant(kernel), self.constant(bias))
+            pooled = self.node("Conv", pooled, kernel, bias)
         return self.node("Flatten", pooled)
+
+    def finish_from(
+        self, start: str, tensor: str, name: str, side: int, width: int, pixels: type[np.generic]
+    ) -> onnx.ModelProto:
+        """The model from "images" to "responses" of layers that `start` from ImageNet's colours, these first."""
+        inner = self.finish(tensor, name, Tensor(start, ("n", 3, side, side)), Tensor("out", ("n", width)))
+        mean, std = IMAGENET_COLOURS["mean"], IMAGENET_COLOURS["std"]
+        form = GraphInput(start, "out", side, channels_first=True, takes_bytes=False, mean=mean, std=std)
+        return with_preprocessing(inner, form, pixels, width)
 
     def _norm(self, norm: str, part: str) -> Numbers:
         return self.weights[f"{norm}.{part}"].astype(np.float64)
@@ -127,7 +157,19 @@ def set_output(graph: onnx.GraphProto, builder: GraphBuilder, last: onnx.NodePro
     graph.node.extend([*builder.nodes, last])
     graph.initializer.extend(builder.constants)
     del graph.output[:]
-    graph.output.append(helper.make_tensor_value_info("responses", TensorProto.FLOAT, ["n", width]))
+    graph.output.append(Tensor("responses", ("n", width)).info)
+
+
+def enclose(
+    graph: onnx.GraphProto, front: GraphBuilder, back: GraphBuilder, source: Tensor, results: Sequence[Tensor]
+) -> None:
+    """Put nodes before and after those of a graph, between another input and other outputs."""
+    inner = list(graph.node)
+    del graph.node[:], graph.input[:], graph.output[:]
+    graph.node.extend([*front.nodes, *inner, *back.nodes])
+    graph.initializer.extend([*front.constants, *back.constants])
+    graph.input.append(source.info)
+    graph.output.extend(result.info for result in results)
 
 
 PREFIX = "source/"  # set before every name of the inner graph, so that ours cannot clash with them
@@ -155,36 +197,26 @@ def with_preprocessing(
     Where the inner graph takes bytes, float pixels are rounded to the nearest one and clipped.
     """
     model = compose.add_prefix(inner, PREFIX)
-    graph = model.graph
-    front = GraphBuilder(prefix="pixels_")
-    front.nodes.append(helper.make_node("Identity", [_preprocessed(front, form, pixels)], [PREFIX + form.tensor]))
-    inner_nodes = list(graph.node)
-    del graph.node[:], graph.input[:], graph.output[:]
-    graph.node.extend([*front.nodes, *inner_nodes])
-    graph.node.append(helper.make_node("Identity", [PREFIX + form.output], ["responses"]))
-    graph.initializer.extend(front.constants)
-    element = TensorProto.UINT8 if pixels is np.uint8 else TensorProto.FLOAT
-    graph.input.append(helper.make_tensor_value_info("images", element, ["n", form.side, form.side, 3]))
-    graph.output.append(helper.make_tensor_value_info("responses", TensorProto.FLOAT, ["n", width]))
+    front, back = GraphBuilder(prefix="pixels_"), GraphBuilder()
+    front.rename(_preprocessed(front, form, pixels), PREFIX + form.tensor)
+    back.rename(PREFIX + form.output, "responses")
+    enclose(model.graph, front, back, image_tensor(form.side, pixels), [Tensor("responses", ("n", width))])
     return model
 
 
 def _preprocessed(graph: GraphBuilder, form: GraphInput, pixels: type[np.generic]) -> str:
     """The pixels as the inner graph takes them."""
-
-    def row(*values: float) -> str:
-        return graph.constant(np.array(values, np.float32))
-
-    tensor = "images"
+    tensor, white = "images", np.array([255], np.float32)
     if form.flipped:
-        tensor = graph.node("Gather", tensor, graph.constant(np.array([2, 1, 0])), axis=3)
+        tensor = graph.node("Gather", tensor, np.array([2, 1, 0]), axis=3)
     if form.takes_bytes and pixels is not np.uint8:
-        rounded = graph.node("Round", graph.node("Mul", tensor, row(255)))
-        clipped = graph.node("Min", graph.node("Max", rounded, row(0)), row(255))
+        rounded = graph.node("Round", graph.node("Mul", tensor, white))
+        clipped = graph.node("Min", graph.node("Max", rounded, np.zeros(1, np.float32)), white)
         tensor = graph.node("Cast", clipped, to=TensorProto.UINT8)
     if not form.takes_bytes:
         if pixels is np.uint8:
-            tensor = graph.node("Div", graph.node("Cast", tensor, to=TensorProto.FLOAT), row(255))
+            tensor = graph.node("Div", graph.node("Cast", tensor, to=TensorProto.FLOAT), white)
         # Colours last: (3,) broadcasts along the channels of (n, side, side, 3).
-        tensor = graph.node("Div", graph.node("Sub", tensor, row(*form.mean)), row(*form.std))
+        mean, std = np.array(form.mean, np.float32), np.array(form.std, np.float32)
+        tensor = graph.node("Div", graph.node("Sub", tensor, mean), std)
     return graph.node("Transpose", tensor, perm=[0, 3, 1, 2]) if form.channels_first else tensor

@@ -121,10 +121,15 @@ def remember(found: Revision, revision: str) -> None:
         write_file(file, found.commit.encode())
 
 
+def is_file_name(name: str) -> bool:
+    """Whether a repository can have a file of this name, and it can be kept nowhere else than in its folder."""
+    safe = name.isprintable() and len(name) <= LONGEST_NAME and not set(name) & set('\\:*?"<>|')
+    return safe and all(part not in ("", ".", "..") and len(part.encode()) <= LONGEST_PART for part in name.split("/"))
+
+
 def check_file(name: str) -> str:
     """The name of a file in a repository; an error if it could lie elsewhere."""
-    safe = name.isprintable() and len(name) <= LONGEST_NAME and not set(name) & set('\\:*?"<>|')
-    if not safe or any(part in ("", ".", "..") or len(part.encode()) > LONGEST_PART for part in name.split("/")):
+    if not is_file_name(name):
         raise SourceError(f"{plain(name)[:200]!r} is not the name of a file in a repository.")
     return name
 
@@ -155,14 +160,7 @@ def _ask_revision(repository: str, revision: str) -> Revision:
         raise SourceError(f"{hub_host()} names no commit for {revision!r} of {repository!r}: {str(commit)[:80]!r}.")
     if COMMIT.fullmatch(revision) and commit != revision:
         raise SourceError(f"{hub_host()} answers with another commit of {repository!r} than {revision}.")
-    return Revision(repository, commit, frozenset(filter(_is_file, names)))
-
-
-def _is_file(name: str) -> bool:
-    try:
-        return bool(check_file(name))
-    except SourceError:
-        return False  # a name that cannot be kept cannot be asked for either
+    return Revision(repository, commit, frozenset(filter(is_file_name, names)))
 
 
 def _fetch(found: Revision, name: str, most: int) -> None:

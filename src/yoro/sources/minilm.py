@@ -100,9 +100,9 @@ class TextEncoder:
 
 def build_bert(weights: Mapping[str, Array]) -> onnx.ModelProto:
     """The network as a graph: "tokens" (n, length) in, the unit mean of its token vectors out."""
-    from onnx import TensorProto, helper
+    from onnx import TensorProto
 
-    from yoro.sources.graph_builder import GraphBuilder
+    from yoro.sources.graph_builder import GraphBuilder, Tensor
 
     graph = GraphBuilder(weights)
     x = _normalised(graph, _embedded(graph), "embeddings.LayerNorm")
@@ -114,51 +114,46 @@ def build_bert(weights: Mapping[str, Array]) -> onnx.ModelProto:
         outer = _linear(graph, inner, f"{layer}.output.dense")
         x = _normalised(graph, graph.node("Add", x, outer), f"{layer}.output.LayerNorm")
     mean = graph.node("ReduceMean", x, axes=[1], keepdims=0)
-    return graph.finish(
-        graph.node("LpNormalization", mean, axis=1, p=2),
-        "minilm",
-        helper.make_tensor_value_info("tokens", TensorProto.INT64, ["n", "length"]),
-        helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["n", DIMENSION]),
-    )
+    unit = graph.node("LpNormalization", mean, axis=1, p=2)
+    tokens = Tensor("tokens", ("n", "length"), TensorProto.INT64)
+    return graph.finish(unit, "minilm", tokens, Tensor("vectors", ("n", DIMENSION)))
 
 
 def _embedded(graph: GraphBuilder) -> str:
     """Word, position and segment embeddings; there is one segment."""
-    words = graph.node("Gather", graph.weight("embeddings.word_embeddings.weight"), "tokens")
+    words = graph.node("Gather", graph.weights["embeddings.word_embeddings.weight"], "tokens")
     length = graph.node("Shape", "tokens", start=1)
     start = graph.constant(np.array([0], np.int64))
-    places = graph.node("Slice", graph.weight("embeddings.position_embeddings.weight"), start, length, start)
-    kind = graph.constant(graph.weights["embeddings.token_type_embeddings.weight"][0])
+    places = graph.node("Slice", graph.weights["embeddings.position_embeddings.weight"], start, length, start)
+    kind = graph.weights["embeddings.token_type_embeddings.weight"][0]
     return graph.node("Add", graph.node("Add", words, places), kind)
 
 
 def _attention(graph: GraphBuilder, x: str, name: str) -> str:
     apart = graph.constant(np.array([0, 0, HEADS, -1], np.int64))
-    joined = graph.constant(np.array([0, 0, -1], np.int64))
     orders = {"query": [0, 2, 1, 3], "key": [0, 2, 3, 1], "value": [0, 2, 1, 3]}
     query, key, value = (
         graph.node("Transpose", graph.node("Reshape", _linear(graph, x, f"{name}.{what}"), apart), perm=order)
         for what, order in orders.items()
     )
-    scale = graph.constant(np.array((DIMENSION / HEADS) ** -0.5, np.float32))
+    scale = np.array((DIMENSION / HEADS) ** -0.5, np.float32)
     shares = graph.node("Softmax", graph.node("Mul", graph.node("MatMul", query, key), scale), axis=3)
     heads = graph.node("Transpose", graph.node("MatMul", shares, value), perm=[0, 2, 1, 3])
-    return graph.node("Reshape", heads, joined)
+    return graph.node("Reshape", heads, np.array([0, 0, -1], np.int64))
 
 
 def _gelu(graph: GraphBuilder, x: str) -> str:
-    root, one, half = (graph.constant(np.array(value, np.float32)) for value in (2**0.5, 1, 0.5))
+    root, one, half = (np.array(value, np.float32) for value in (2**0.5, 1, 0.5))
     step = graph.node("Add", graph.node("Erf", graph.node("Div", x, root)), one)
     return graph.node("Mul", graph.node("Mul", x, step), half)
 
 
 def _linear(graph: GraphBuilder, x: str, name: str) -> str:
-    product = graph.node("MatMul", x, graph.constant(graph.weights[f"{name}.weight"].T))
-    return graph.node("Add", product, graph.weight(f"{name}.bias"))
+    return graph.node("Add", graph.node("MatMul", x, graph.weights[f"{name}.weight"].T), graph.weights[f"{name}.bias"])
 
 
 def _normalised(graph: GraphBuilder, x: str, name: str) -> str:
-    scale, shift = graph.weight(f"{name}.weight"), graph.weight(f"{name}.bias")
+    scale, shift = graph.weights[f"{name}.weight"], graph.weights[f"{name}.bias"]
     return graph.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=EPSILON)
 
 

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper
 
 from yoro.errors import SourceError
-from yoro.sources.graph_builder import ConvolutionalBuilder, GraphInput, with_preprocessing
-from yoro.sources.protocol import IMAGENET_COLOURS, Reading
+from yoro.sources.graph_builder import ConvolutionalBuilder
+from yoro.sources.protocol import Reading
 
 HALVING = (2, 4, 7, 14)  # blocks of stride 2, which is not stored with the weights
 BLOCKS = 17
@@ -45,12 +44,4 @@ def build_graph(
         width = weights["classifier.1.weight"].shape[0 if read == "logits" else 1]
     except KeyError as error:
         raise SourceError(f"The weights lack {error}: they are not a MobileNetV2's.") from None
-    inner = network.finish(
-        tensor,
-        "mobilenet-v2",
-        helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["n", 3, side, side]),
-        helper.make_tensor_value_info("out", TensorProto.FLOAT, ["n", width]),
-    )
-    mean, std = IMAGENET_COLOURS["mean"], IMAGENET_COLOURS["std"]
-    form = GraphInput("pixels", "out", side, channels_first=True, takes_bytes=False, mean=mean, std=std)
-    return with_preprocessing(inner, form, pixels, width)
+    return network.finish_from("pixels", tensor, "mobilenet-v2", side, width, pixels)

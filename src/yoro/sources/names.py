@@ -84,6 +84,15 @@ def short_names(names: Sequence[str]) -> list[str]:
     return made
 
 
+def network_name(name: str) -> str:
+    """The network of a source, without its weights and options.
+
+    >>> network_name("open_clip:ViT-B-32/openai"), network_name("embedded:lite0?side=64")
+    ('ViT-B-32', 'lite0')
+    """
+    return name.partition(":")[2].partition("?")[0].partition("/")[0].partition(".")[0]
+
+
 def check_options(name: SourceName, allowed: Sequence[str]) -> None:
     """Raise if a name has an option that this kind of source does not know."""
     for key in name.options:
@@ -117,11 +126,12 @@ def side_option(name: SourceName, default: int) -> int:
     return parse_side(name.options["side"], f"{name.text!r}: option 'side'") if "side" in name.options else default
 
 
-def layers_option(name: SourceName) -> bool:
-    """Whether the image tower of an image-text model is read alone, at its layers."""
-    if name.options.get("layers", "yes") != "yes":
-        raise SourceError(f"{name.text!r}: option 'layers' is 'yes', or left out.")
-    return "layers" in name.options
+def layers_option(name: SourceName) -> bool | None:
+    """Whether layers of an image-text model's image tower are read: alone, not at all, or None beside its vectors."""
+    said = name.options.get("layers")
+    if said not in (None, "yes", "no"):
+        raise SourceError(f"{name.text!r}: option 'layers' is 'yes', 'no', or left out.")
+    return None if said is None else said == "yes"
 
 
 def parse_number(text: str, where: str, low: float, high: float) -> float:

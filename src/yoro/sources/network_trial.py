@@ -126,7 +126,8 @@ def _odd(responses: Responses, alone: Responses, network: AddedNetwork) -> tuple
 
 def with_speeds(rows: Sequence[CatalogueRow]) -> list[CatalogueRow]:
     """The rows with their speeds; one that is not measured is forecast by the multiply-adds a second of the others."""
-    speeds = {row.name: images_per_second(row.name) for row in rows if row.multiply_adds and _is_measured(row)}
+    here = [row for row in rows if row.multiply_adds and row.weights and row.name.startswith(MEASURED)]
+    speeds = {row.name: images_per_second(row.name) for row in here}
     rates = [speeds[row.name] * row.multiply_adds for row in rows if row.name in speeds and row.multiply_adds]
     filled = []
     for row in rows:
@@ -148,7 +149,3 @@ def images_per_second(name: str) -> float:
         source.respond(images)
         calls += 1
     return calls * IMAGES / taken
-
-
-def _is_measured(row: CatalogueRow) -> bool:
-    return bool(row.weights) and row.name.startswith(MEASURED)

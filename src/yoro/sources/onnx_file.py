@@ -231,7 +231,6 @@ def _input_form(
 
 
 def _given_side(metadata: Mapping[str, str], name: SourceName) -> int | None:
-    """The side from the option or the file's metadata."""
     if "side" not in name.options and "side" in metadata:
         return parse_side(metadata["side"], f"{name.text!r}: metadata yoro.side")
     return side_option(name, DEFAULT_SIDE) if "side" in name.options else None

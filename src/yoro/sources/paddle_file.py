@@ -16,11 +16,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
 
 from yoro.errors import SourceError
-from yoro.sources.embedded import NETWORKS
-from yoro.sources.graph_builder import ConvolutionalBuilder, GraphInput, with_preprocessing
+from yoro.sources.graph_builder import ConvolutionalBuilder
 from yoro.sources.protocol import Reading
 from yoro.sources.torch_file import Weights
 
@@ -43,20 +41,19 @@ class _Translation(ConvolutionalBuilder):
     tensors: dict[str, str] = field(default_factory=dict)  # names in the graph by names in the program
 
     def run(self, step: Operator) -> None:
-        """Add what an operator computes."""
         taken = [self.tensors[name] for name in step.inputs.values() if name in self.tensors]
         if step.kind in SIMPLE:
             made = self.node(SIMPLE[step.kind], *taken)
         elif step.kind in ("conv2d", "depthwise_conv2d"):
             padding, (groups,) = step.attributes["paddings"], step.attributes["groups"]
-            kernel, strides = self.weight(step.inputs["Filter"]), step.attributes["strides"]
+            kernel, strides = self.weights[step.inputs["Filter"]], step.attributes["strides"]
             made = self.node("Conv", *taken, kernel, group=groups, pads=[*padding, *padding], strides=strides)
         elif step.kind == "batch_norm":
-            weights = [self.weight(step.inputs[role]) for role in NORM]
+            weights = [self.weights[step.inputs[role]] for role in NORM]
             made = self.node("BatchNormalization", *taken, *weights, epsilon=step.attributes["epsilon"][0])
         elif step.kind == "elementwise_add":
             bias = self.weights.get(step.inputs["Y"])
-            made = self.node("Add", *taken, *([] if bias is None else [self.constant(bias.reshape(-1, 1, 1))]))
+            made = self.node("Add", *taken, *([] if bias is None else [bias.reshape(-1, 1, 1)]))
         else:
             raise SourceError(f"The network has the operator {step.kind!r}, which is not known here.")
         (name,) = (step.outputs[role] for role in ("Out", "Output", "Y") if role in step.outputs)
@@ -80,14 +77,7 @@ def build_graph(
     network.weights = {"last.weight": kernel, "last.bias": weights["linear_0.b_0"]}
     tensor = network.classify(network.tensors[step.inputs["X"]], "last", read)
     width = kernel.shape[0 if read == "logits" else 1]
-    inner = network.finish(
-        tensor,
-        "pplcnet-v2",
-        helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["n", 3, side, side]),
-        helper.make_tensor_value_info("out", TensorProto.FLOAT, ["n", width]),
-    )
-    mean, std = NETWORKS["pplcnet-v2"].mean, NETWORKS["pplcnet-v2"].std
-    return with_preprocessing(inner, GraphInput("pixels", "out", side, True, False, mean, std), pixels, width)
+    return network.finish_from("pixels", tensor, "pplcnet-v2", side, width, pixels)
 
 
 def read_paddle(path: Path, expected: str) -> tuple[list[Operator], Weights, str]:

@@ -70,7 +70,7 @@ def _of_transformers(said: Mapping[str, object]) -> Preprocessing:
     return Preprocessing(
         side,
         _colour([value / scale if scale > 0 else math.nan for value in mean], "image_mean"),
-        _positive([value / scale if scale > 0 else math.nan for value in std], "image_std"),
+        _colour([value / scale if scale > 0 else math.nan for value in std], "image_std", positive=True),
         "crop" if crop or shortest or "crop_pct" in said else "squash",
         "bicubic" if said.get("resample") in CUBIC else "bilinear",
         "bgr" if flipped else "rgb",
@@ -84,7 +84,7 @@ def _of_timm(said: Mapping[str, object]) -> Preprocessing:
     crop = said.get("crop_mode", "center") != "squash"
     cubic = said.get("interpolation") in ("bicubic", "lanczos")
     side = _side({"height": size[1], "width": size[2]})
-    mean, std = _colour(said.get("mean"), "mean"), _positive(said.get("std"), "std")
+    mean, std = _colour(said.get("mean"), "mean"), _colour(said.get("std"), "std", positive=True)
     return Preprocessing(side, mean, std, "crop" if crop else "squash", "bicubic" if cubic else "bilinear")
 
 
@@ -98,18 +98,13 @@ def _side(size: object) -> int:
     return found
 
 
-def _colour(values: object, key: str) -> Colour:
+def _colour(values: object, key: str, *, positive: bool = False) -> Colour:
     if not isinstance(values, list) or len(values) != 3:
         raise ValueError(f"its {key} is {values!r:.40}, not three numbers")
     red, green, blue = (_number(value, key) for value in values)
-    return red, green, blue
-
-
-def _positive(values: object, key: str) -> Colour:
-    colour = _colour(values, key)
-    if not min(colour) > 0:
+    if positive and not min(red, green, blue) > 0:
         raise ValueError(f"its {key} is {values!r:.40}, not three positive numbers")
-    return colour
+    return red, green, blue
 
 
 def _number(value: object, key: str) -> float:

@@ -88,7 +88,7 @@ class QuantisedBuilder(ConvolutionalBuilder):
 
     def rounded(self, tensor: str, scale: float, zero: int) -> str:
         """The tensor in steps of the scale, which stand for the whole numbers of a byte, `zero` for none."""
-        steps = self.constant(np.array(scale, np.float32)), self.constant(np.array(zero, np.uint8))
+        steps = np.array(scale, np.float32), np.array(zero, np.uint8)
         return self.node("DequantizeLinear", self.node("QuantizeLinear", tensor, *steps), *steps)
 
     def take_whole(self, tensor: str, scale: float, mean: Numbers) -> str:
@@ -113,8 +113,7 @@ class QuantisedBuilder(ConvolutionalBuilder):
         )
 
     def _dequantised(self, whole: np.ndarray, scales: np.ndarray) -> str:
-        zeros = self.constant(np.zeros(len(scales), whole.dtype))
-        return self.node("DequantizeLinear", self.constant(whole), self.constant(scales), zeros, axis=0)
+        return self.node("DequantizeLinear", whole, scales, np.zeros(len(scales), whole.dtype), axis=0)
 
 
 def read_rounded(model: onnx.ModelProto) -> onnx.ModelProto:

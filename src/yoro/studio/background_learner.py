@@ -18,7 +18,7 @@ from yoro.http.priority import lower_priority, single_threaded_blas
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation
 from yoro.model.pipeline import Pipeline
-from yoro.studio.solving import Held, Judgement, Learned, SolveTask, gather_task, hold, hold_ready, learn, tested
+from yoro.studio.solving import Held, Judgement, Learned, SolveTask, gather_task, hold, learn, tested
 from yoro.studio.training_data import content_of, test_labels
 from yoro.studio.workspace import Workspace
 
@@ -65,7 +65,6 @@ class Learner:
         self._thread.start()
 
     def wake(self) -> None:
-        """Say that there was a step."""
         self._wake.set()
 
     def close(self) -> None:
@@ -88,7 +87,6 @@ class Learner:
             return self.pipeline.respond(images)
 
     def response(self, digest: str) -> NDArray[np.floating] | None:
-        """The response to a photo, if it was read."""
         return self._responses.get(digest)
 
     def read(self) -> tuple[int, int]:
@@ -203,14 +201,22 @@ class Learner:
             return
         try:
             gathered = gathered or gather_task(task, self._responses, self.pipeline)
-            learned = learn(task, gathered, self.pipeline)
+            learned, held = learn(task, gathered, self._responses, self.pipeline, self._held)
+            if held is not None and (held.content != task.content or learned.seconds >= BRIEF):
+                self._held = held
             self._show(task, learned)
-            if learned.seconds >= BRIEF:
-                self._held = hold_ready(learned)
+            if self._held is not None and self._held.worn(self._responses):
+                self._chooser.submit(self._hold_again)
         except YoroError as error:
             self._show(task, None, one_line(error))
         except Exception as error:  # a bug must not leave the page waiting
             self._show(task, None, f"Learning failed: {one_line(error)}")
+
+    def _hold_again(self) -> None:
+        """Solve what was learned last anew, so that what is changed stays small, unless there was another step."""
+        held = self._held
+        if held is not None and self.settled == self._work.state.revision and not self._end.is_set():
+            self._held = held.again()
 
     def _show(self, task: SolveTask, learned: Learned | None, said: str = "") -> None:
         """Show what was learned, unless there is a newer task: its result must not be replaced by an older one."""
@@ -218,12 +224,14 @@ class Learner:
         if learned is not None:
             learned = tested(learned, task.tests, self._responses)
         with self._showing:
-            if task is not self._task:
-                return
-            self.learned, self.said = learned, said
             if learned is not None and exact:
                 others = [one for one in self._last if one.content != learned.content]
                 self._last = [learned, *others][:REMEMBERED]
+            if task is not self._task:
+                if learned is not None and self.learned is not None and self.learned.provisional:
+                    self.learned = self.learned.measured_by(learned)
+                return
+            self.learned, self.said = learned, said
             if learned is not None and learned.evaluation is not None and learned.evaluation is not self._shown:
                 self._shown = learned.evaluation
                 self._plot(task, learned.evaluation)

@@ -45,11 +45,9 @@ class OpenedModel(NamedTuple):
     classes: tuple[tuple[str, Number], ...]
 
     def belongs(self, label: str) -> int:
-        """The number of the class of a label."""
         return dict(self.classes)[label]
 
     def labels(self, number: int) -> list[str]:
-        """The labels of the model in a class."""
         return [label for label, belongs in self.classes if belongs == number]
 
 

@@ -28,7 +28,7 @@ MOST_NAME = 100  # characters of a photo's name that are kept
 MOST_NAMED = 20  # files of one request that could not be added
 
 
-class Found(NamedTuple):
+class SavedPhoto(NamedTuple):
     """A photo that was saved; with the name of its class if it has one, and whether it is for testing."""
 
     digest: str
@@ -62,7 +62,6 @@ class Added:
     refused: list[str] = field(default_factory=list)  # sentences
 
     def to_json(self) -> Json:
-        """The counts and sentences that the page shows."""
         return {
             "new": self.new,
             "moved": self.moved,
@@ -81,7 +80,7 @@ class Added:
 
 def add_uploads(work: Workspace, uploads: Sequence[Upload], geometry: Geometry, goal: Goal) -> Added:
     """Add uploaded files."""
-    budget, found = Budget(sum(len(upload.content) for upload in uploads)), list[Found]()
+    budget, found = Budget(sum(len(upload.content) for upload in uploads)), list[SavedPhoto]()
     incoming = _Incoming(work, geometry, goal.aside, budget)
     for upload in uploads:
         if is_archive(Path(upload.name)) or is_other_archive(Path(upload.name)):
@@ -108,7 +107,7 @@ class _Incoming:
         self.added = Added()
         self._work, self._geometry, self._aside, self._budget = work, geometry, aside, budget
 
-    def keep(self, content: bytes, name: str, label: str | None, aside: bool = False) -> Iterator[Found]:
+    def keep(self, content: bytes, name: str, label: str | None, aside: bool = False) -> Iterator[SavedPhoto]:
         """The photo, once it is saved; nothing if it cannot be read."""
         try:
             decoded = self._work.decoders.decode(content, name, self._geometry, THUMBNAIL, self._budget)
@@ -118,9 +117,9 @@ class _Incoming:
         digest = decoded.digests[0]
         self._work.keep(digest, content, thumbnail(decoded.smalls[0], THUMBNAIL.side), decoded.pixels[0])
         short = name.replace("\\", "/").rpartition("/")[2][-MOST_NAME:]
-        yield Found(digest, short, label, aside or self._aside)
+        yield SavedPhoto(digest, short, label, aside or self._aside)
 
-    def keep_all(self, dataset: Dataset) -> Iterator[Found]:
+    def keep_all(self, dataset: Dataset) -> Iterator[SavedPhoto]:
         """The photos of a dataset; those of its test split are for testing."""
         room = limits.STUDIO_UNPACKED_BYTES
         for example in dataset.examples:
@@ -136,7 +135,7 @@ class _Incoming:
             yield from self.keep(content, example.name, example.label, example.split == "test")
 
 
-def _in_archive(incoming: _Incoming, upload: Upload, *, sorting: bool) -> list[Found]:
+def _in_archive(incoming: _Incoming, upload: Upload, *, sorting: bool) -> list[SavedPhoto]:
     """The photos of an archive; `sorting` if its folders are classes."""
     suffix = "".join(Path(upload.name).suffixes[-2:]).lower()
     with tempfile.TemporaryDirectory() as folder:
@@ -168,7 +167,7 @@ def _content(example: Example) -> bytes:
     return file_bytes(image)
 
 
-def _place(work: Workspace, found: Sequence[Found], goal: Goal, added: Added) -> None:
+def _place(work: Workspace, found: Sequence[SavedPhoto], goal: Goal, added: Added) -> None:
     """Put photos into classes as one step, which also adds new classes."""
     number = goal.number
     with work.lock:

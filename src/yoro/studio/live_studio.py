@@ -122,7 +122,6 @@ class Studio:
         return done()
 
     def _changed(self) -> None:
-        """Announce a new version from any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._announce)
 

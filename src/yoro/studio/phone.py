@@ -58,7 +58,6 @@ class Phone:
 
     @property
     def address(self) -> str:
-        """Where the page is."""
         host, port = self.sock.getsockname()[:2]
         return f"https://{f'[{host}]' if ':' in host else host}:{port}/"
 
@@ -75,7 +74,6 @@ class Phone:
         return render("phone.html", code=Markup(code), address=self.address, fingerprint=self.fingerprint)
 
     def lines(self) -> str:
-        """The code in the characters of a terminal."""
         drawn = io.StringIO()
         segno.make(self.link, error="m", micro=False).terminal(drawn, compact=True)
         return drawn.getvalue()

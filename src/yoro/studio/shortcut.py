@@ -78,7 +78,6 @@ def _place(folder: Path | None, system: str) -> Path:
 
 
 def _check_ours(path: Path) -> None:
-    """Raise if something else has the launcher's name."""
     if not path.exists() and not path.is_symlink():
         return
     if path.is_file() and not path.is_symlink():

@@ -11,19 +11,19 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from yoro.data.examples import Example
 from yoro.discriminant.calibration import margins
 from yoro.discriminant.evidence import Choice
 from yoro.discriminant.fixed_choice import solve_fixed_choice
-from yoro.discriminant.rank_one import Change, HeldMapping, hold_mapping
+from yoro.discriminant.mixture import Mixture
+from yoro.discriminant.rank_one import Change, HeldSolution
 from yoro.errors import InputError
 from yoro.mappings.batches import class_codes
 from yoro.model.answers import Answers, image_answers, left_out_answers, log_answers
 from yoro.model.gathered import Gathered
 from yoro.model.metrics import Evaluation, Tally
-from yoro.model.model import Model, Verb
+from yoro.model.model import Model, Verb, kept_members, known
 from yoro.model.open_model import OpenModel
 from yoro.model.pipeline import Pipeline
 from yoro.model.question import Question
@@ -38,6 +38,7 @@ from yoro.trust.nearest_neighbours import FittedImages
 from yoro.trust.out_of_distribution import OutOfDistributionScore, left_out_scores
 
 MOST_CHANGES = 64  # photos by which a classifier is changed instead of solved
+MOST_HELD = 2**25  # coordinates of photos that are held for that: 256 MB
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,6 @@ class SolveTask:
         return (SolveSettings(), None) if base is None else settings_of(base.model, base.model.gathered)
 
     def verb(self) -> Verb:
-        """The entry in the history of the model."""
         if self.base is None:
             return Verb("studio", len(self.content))
         model = self.base.model
@@ -117,8 +117,13 @@ class Learned:
 
     @cached_property
     def sums(self) -> Sums:
-        """Explains an answer by layers."""
         return Sums(self.classifier)
+
+    def measured_by(self, other: Learned) -> Learned:
+        """The same classifier with the evaluation of another one, of about the same photos."""
+        photos, now = other.content.photos, self.content.photos
+        guesses = {one: guess for one, guess in other.guesses.items() if now.get(one) == photos.get(one)}
+        return replace(self, evaluation=other.evaluation, wrong=other.wrong, guesses=guesses)
 
     def answers(self, names: Sequence[str], responses: NDArray[np.floating]) -> Answers:
         """What it says of responses (n, width)."""
@@ -133,11 +138,34 @@ def gather_task(task: SolveTask, rows: Rows, pipeline: Pipeline) -> Gathered:
     return gathered
 
 
-def learn(task: SolveTask, gathered: Gathered, pipeline: Pipeline) -> Learned:
-    """The classifier that `yoro fit` gives."""
+def learn(
+    task: SolveTask, gathered: Gathered, rows: Rows, pipeline: Pipeline, held: Held | None = None
+) -> tuple[Learned, Held | None]:
+    """The classifier that `yoro fit` gives, and what to change for the next one.
+
+    What was `held` is changed instead of solved anew where it can be; the classifier is the same, to rounding.
+    """
     started, (settings, keep) = time.perf_counter(), task.settings()
-    model = solve(gathered, settings, pipeline.origin(), keep=keep, verb=task.verb())
-    return _measured(Learned(task.revision, task.content, OpenModel(model, pipeline=pipeline), None, {}, 0.0), started)
+    evidence = None if held is None else held.evidence(task, gathered, rows, settings)
+    fresh = evidence is None
+    if evidence is None:
+        evidence = known(gathered.statistics, kept_members(gathered.reservoir), settings.prior, None)
+        if _can_be_held(gathered, settings):
+            evidence = evidence.with_turned()
+    model = solve(gathered, settings, pipeline.origin(), evidence=evidence, keep=keep, verb=task.verb())
+    learned = Learned(task.revision, task.content, OpenModel(model, pipeline=pipeline), None, {}, 0.0)
+    learned = _measured(learned, started)
+    if not fresh and held is not None:
+        return learned, replace(held, learned=learned)
+    solution = HeldSolution.of(gathered.statistics, evidence) if _can_be_held(gathered, settings) else None
+    return learned, None if solution is None else Held(learned, task.content, solution)
+
+
+def _can_be_held(gathered: Gathered, settings: SolveSettings) -> bool:
+    """Whether a classifier of these sums is to be changed by few photos later."""
+    kept = gathered.reservoir
+    few = kept is not None and 0 < len(kept) * gathered.statistics.width <= MOST_HELD
+    return few and settings.shrinkage == "loo" and gathered.pile is None
 
 
 def hold(task: SolveTask, gathered: Gathered, choice: Choice, pipeline: Pipeline) -> Learned | None:
@@ -174,42 +202,57 @@ def tested(learned: Learned, tests: dict[str, str], rows: Rows) -> Learned:
 
 @dataclass(frozen=True)
 class Held:
-    """What was learned last, ready to be changed by few photos at once."""
+    """What was learned last, and a solution of about the same photos that is changed by those that differ."""
 
     learned: Learned
-    mapping: HeldMapping
+    content: Content  # of the solution
+    solution: HeldSolution
 
     def after(self, task: SolveTask, rows: Rows) -> Learned | None:
-        """The classifier of a task that differs in few photos, without its own evaluation; None if it cannot be."""
-        before, now, started = self.learned.content, task.content, time.perf_counter()
+        """The classifier of a task by the choice of the last one, without its own evaluation; None if it cannot be."""
+        started, changes = time.perf_counter(), self.changes(task.content, rows)
+        if not changes:
+            return None
+        old = self.learned.classifier
+        mapping = self.solution.mapping(changes, old.model.choice, old.model.prior)
+        if mapping is None:
+            return None
+        classifier = OpenModel(replace(old.model, mapping=mapping), pipeline=old.pipeline)
+        now = replace(
+            self.learned, revision=task.revision, content=task.content, classifier=classifier, provisional=True,
+            seconds=time.perf_counter() - started,
+        )  # fmt: skip
+        return now.measured_by(self.learned)
+
+    def worn(self, rows: Rows) -> bool:
+        """Whether so many photos differ from those of the solution that it should be made again."""
+        changes = self.changes(self.learned.content, rows)
+        return changes is None or len(changes) > MOST_CHANGES // 4
+
+    def again(self) -> Held:
+        """The same with a solution of the photos that were learned last."""
+        model = self.learned.classifier.model
+        evidence = model.evidence().with_turned()
+        solution = HeldSolution.of(model.statistics, evidence)
+        return self if solution is None else Held(self.learned, self.learned.content, solution)
+
+    def changes(self, now: Content, rows: Rows) -> list[Change] | None:
+        """How photos and labels differ from those of the solution; None if in more than few photos."""
+        before = self.content
         if now.model is not None or before.model is not None:
             return None
         gone = sorted(before.photos.items() - now.photos.items())
         come = sorted(now.photos.items() - before.photos.items())
-        if not 0 < len(gone) + len(come) <= MOST_CHANGES:
+        if len(gone) + len(come) > MOST_CHANGES:
             return None
-        changes = [Change(sign, rows[one], label) for sign, part in ((1, come), (-1, gone)) for one, label in part]
-        mapping = self.mapping.changed(changes)
-        if mapping is None:
+        return [Change(sign, rows[one], label) for sign, part in ((1, come), (-1, gone)) for one, label in part]
+
+    def evidence(self, task: SolveTask, gathered: Gathered, rows: Rows, settings: SolveSettings) -> Mixture | None:
+        """What is known of the photos of a task, without solving anew; None if it must be."""
+        changes, members = self.changes(task.content, rows), kept_members(gathered.reservoir)
+        if not changes or members is None:
             return None
-        old = self.learned.classifier
-        model = replace(old.model, mapping=mapping)
-        left = dict(gone)
-        guesses = {digest: guess for digest, guess in self.learned.guesses.items() if digest not in left}
-        return replace(
-            self.learned, revision=task.revision, content=now, classifier=OpenModel(model, pipeline=old.pipeline),
-            guesses=guesses, seconds=time.perf_counter() - started, provisional=True,
-        )  # fmt: skip
-
-
-def hold_ready(learned: Learned) -> Held | None:
-    """What was learned, ready to be changed; None if it cannot be, as where sentences count."""
-    model = learned.classifier.model
-    if learned.provisional or learned.content.model is not None or model.choice.pile is not None:
-        return None
-    with threadpool_limits(1, user_api="blas"):
-        mapping = hold_mapping(model.statistics, model.choice, model.prior)
-    return None if mapping is None else Held(learned, mapping)
+        return self.solution.after(changes, gathered.statistics, members, settings.prior)
 
 
 def _measured(learned: Learned, started: float) -> Learned:

@@ -51,7 +51,6 @@ class State:
         self.undone.clear()
 
     def undo(self) -> None:
-        """Undo the last step."""
         edit = self.done.pop()
         self._put(
             [(number, after, before) for number, before, after in edit.classes],
@@ -61,7 +60,6 @@ class State:
         self.undone.append(edit)
 
     def redo(self) -> None:
-        """Redo the step that was undone last."""
         edit = self.undone.pop()
         self._put(edit.classes, edit.photos, edit.model)
         self.done.append(edit)
@@ -92,7 +90,6 @@ class State:
         return result
 
     def named(self, name: str) -> int | None:
-        """The number of the class with a name."""
         return next((number for number, known in self.classes.items() if known == name), None)
 
     def adding_class(self, name: str) -> tuple[Edit, int]:
@@ -111,7 +108,6 @@ class State:
         return tuple((self._numbers + i, None, name) for i, name in enumerate(new, 1))
 
     def renaming(self, number: int, name: str) -> Edit:
-        """A new name for a class."""
         self.check_class(number)
         before = self.classes[number]
         if before == name:
@@ -122,7 +118,6 @@ class State:
         return Edit(f"Rename {before} to {name}", ((number, before, name),))
 
     def merging(self, number: int, other: int) -> Edit:
-        """Put all of a class into another one."""
         self.check_class(number)
         self.check_class(other)
         if number == other:
@@ -231,7 +226,6 @@ class State:
         return Edit(where.format(counted(len(moved), "photo")), (), moved)
 
     def removing(self, digests: Sequence[str]) -> Edit:
-        """Remove photos."""
         found = [(digest, self.photo(digest)) for digest in dict.fromkeys(digests)]
         gone = tuple(
             (digest, photo, photo._replace(belongs=FORGOTTEN) if digest in self.brought.labels else None)
@@ -240,7 +234,6 @@ class State:
         return Edit(f"Remove {counted(len(gone), 'photo')}", (), gone)
 
     def photo(self, digest: str) -> Photo:
-        """A photo that must be there."""
         if digest not in self.photos or self.photos[digest].belongs == FORGOTTEN:
             raise InputError("One of the photos is gone; another page may have removed it.")
         return self.photos[digest]

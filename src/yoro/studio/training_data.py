@@ -78,7 +78,7 @@ def gathered_of(content: Content, base: Base | None, rows: Rows, layout: Layout,
         result.remove(_batches(gone, rows))
         known = result.statistics.classes
         result.rename({label: name for label, name in content.names.items() if label in known and label != name})
-    result.add(_batches(list(content.photos.items()), rows))
+    result.add(_batches(list(content.photos.items()), rows), threads=True)
     return result
 
 

@@ -65,7 +65,6 @@ class Workspace:
             raise
 
     def close(self) -> None:
-        """Unlock the folder."""
         self.decoders.close()
         with self._lock:
             self._database.close()
@@ -139,7 +138,6 @@ class Workspace:
         return self._place("photos", digest)
 
     def small(self, digest: str) -> Path:
-        """The thumbnail of a photo."""
         return self._place("small", digest)
 
     def responses(self, source: str, width: int) -> Responses:

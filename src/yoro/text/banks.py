@@ -119,9 +119,8 @@ def read_sentences(path: str | Path) -> dict[str, list[str]]:
     """The content of a file {class: [sentences]}, checked."""
     file = Path(path)
     if not file.is_file():
-        raise InputError(
-            f"There is no file '{shown(file)}'; expected a JSON file {{class: [sentences]}}, 'templates' or 'names'."
-        )
+        expected = "a JSON file {class: [sentences]}, 'templates' or 'names'"
+        raise InputError(f"There is no file '{shown(file)}'; expected {expected}.")
     try:
         content = read_json(file, limits.BANK_FILE_BYTES)
     except ValueError as error:
@@ -188,13 +187,11 @@ def match_classes(classes: Iterable[str], bank: Iterable[str]) -> dict[str, str]
         spellings.setdefault(_plain(key), []).append(key)
     found, lost = {}, []
     for name in classes:
-        same = spellings.get(_plain(name), [])
-        if name in keys:
-            found[name] = name
-        elif len(same) == 1:
-            found[name] = same[0]
-        elif same:
+        same = [name] if name in keys else spellings.get(_plain(name), [])
+        if len(same) > 1:
             raise InputError(f"Class {name!r} matches several of the bank: {listed(same)}. Rename it to one of them.")
+        if same:
+            found[name] = same[0]
         else:
             lost.append(name)
     if lost:
@@ -223,12 +220,10 @@ def fill_template(template: str, name: str) -> str:
 
 def _oddities(choices: Mapping[str, Sequence[str]], each: int) -> list[str]:
     short = [name for name, choice in choices.items() if len(choice) < each]
-    if not short:
-        return []
     if len(short) == len(choices):
         most = max(map(len, choices.values()))
         return [f"No class has {each} sentences; {most} per class are used."]
-    return [f"Fewer than {each} sentences, so some are repeated: {listed(short)}."]
+    return [f"Fewer than {each} sentences, so some are repeated: {listed(short)}."] if short else []
 
 
 def _plain(name: str) -> str:

@@ -106,17 +106,12 @@ def encoded_bank_of(
     `asked` is the option that requires sentences, if the user gave one; it is an error for other sources. Read at its
     features, a source needs no sentences: the image vectors are the responses.
     """
-    if not is_dual(source):
-        if asked:
-            need_texts(source, asked)
-        return None, []
-    if source.describe()["read"] == "features":
-        if asked:
-            raise InputError(
-                f"{source.name!r} is read at 'features', which uses no sentences; remove {asked} or --read."
-            )
-        return None, []
-    return make_encoded_bank(source, classes, settings, seed=seed, progress=progress)
+    if is_dual(source) and source.describe()["read"] != "features":
+        return make_encoded_bank(source, classes, settings, seed=seed, progress=progress)
+    if asked:
+        need_texts(source, asked)
+        raise InputError(f"{source.name!r} is read at 'features', which uses no sentences; remove {asked} or --read.")
+    return None, []
 
 
 def encode_bank(source: DualEncoder, bank: Bank, *, progress: bool = False) -> NDArray[np.float32]:
@@ -128,9 +123,9 @@ def encode_bank(source: DualEncoder, bank: Bank, *, progress: bool = False) -> N
 def extended(encoded: EncodedBank, classes: Iterable[str], attributes: Attributes, source: DualEncoder) -> EncodedBank:
     """The bank with sentences for new classes, from `attributes` or made like the others."""
     new = sorted(set(classes) - set(encoded.bank.classes))
+    bank = encoded.bank
     if not new:
         return encoded
-    bank = encoded.bank
     if attributes is None and bank.origin not in BUILT_IN:
         raise InputError(
             f"The model has no sentences for the new {listed(new)}; its others came from {bank.origin!r}. "

@@ -6,7 +6,6 @@ import json
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable
 from http.client import HTTPException
 
 from yoro import limits
@@ -30,31 +29,20 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def ask_sentences(
-    classes: Iterable[str],
-    *,
-    url: str,
-    model: str,
-    key: str | None = None,
-    task: str = "object",
-    each: int = EACH,
-    done: Callable[[str, list[str]], None] = lambda _name, _sentences: None,
-) -> dict[str, list[str]]:
-    """Ask for sentences, class by class; `done` is called with each answer, so that a later failure loses none.
+    name: str, *, url: str, model: str, key: str | None = None, task: str = "object", each: int = EACH
+) -> list[str]:
+    """Ask for sentences on a class.
 
     url : of the API, as in http://localhost:8000/v1.
     key : sent as a bearer token, if given. It is kept nowhere.
     """
     if not url.startswith(("http://", "https://")):
         raise InputError(f"{url!r} is not the address of an API; expected one such as http://localhost:8000/v1.")
-    bank: dict[str, list[str]] = {}
-    for name in classes:
-        question = QUESTION.format(task=task, name=spoken(name), count=each)
-        sentences = _lines(_ask(url.rstrip("/") + "/chat/completions", model, key, question))
-        if not sentences:
-            raise SourceError(f"{model!r} returned no usable sentence for {name!r}.")
-        bank[name] = sentences
-        done(name, sentences)
-    return bank
+    question = QUESTION.format(task=task, name=spoken(name), count=each)
+    sentences = _lines(_ask(url.rstrip("/") + "/chat/completions", model, key, question))
+    if not sentences:
+        raise SourceError(f"{model!r} returned no usable sentence for {name!r}.")
+    return sentences
 
 
 def _ask(url: str, model: str, key: str | None, question: str) -> str:
@@ -66,8 +54,9 @@ def _ask(url: str, model: str, key: str | None, question: str) -> str:
             content = response.read(limits.ANSWER_BYTES + 1)
     except urllib.error.HTTPError as error:
         if "Location" in error.headers:
+            where = error.headers["Location"]
             raise SourceError(
-                f"{url} redirects to {error.headers['Location']!r}. Use that address if you trust it with your key."
+                f"{url} redirects to {where!r}. Use that address if you trust it with your key."
             ) from error
         detail = " ".join(error.read(500).decode("utf-8", "replace").split())
         raise SourceError(f"{url} answered {error.code} {error.reason}: {detail}") from error

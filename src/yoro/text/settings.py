@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from yoro.errors import InputError
-from yoro.option import Option
+from yoro import limits
+from yoro.option import check_range, option
 
 Sentences = Mapping[str, Sequence[str]]
 Attributes = str | Path | Sentences | None
@@ -16,39 +15,32 @@ Attributes = str | Path | Sentences | None
 class SentenceSettings:
     """Which sentences describe the classes."""
 
-    attributes: Annotated[
-        Attributes,
-        Option(
-            "Class descriptions for an image-text backbone: a JSON file, templates or names.",
-            'In Python also a mapping {class: [sentences]}. "templates" (the default) are ready-made sentences for any '
-            'class, "names" the bare class names.',
-            metavar="BANK",
-            expert=True,
-        ),
-    ] = None
-    sentences: Annotated[int, Option("Sentences to draw per class.", expert=True)] = 20  # as in the paper
-    classes: Annotated[
-        tuple[str, ...],
-        Option(
-            "Further classes without images, known by their sentences.",
-            "On the command line: --classes FILE.",
-            expert=True,
-            python_only=True,
-        ),
-    ] = ()
-    zero_shot: Annotated[
-        bool,
-        Option(
-            "Combine the zero-shot head with the images.",
-            "Otherwise the sentences only make up the response.",
-            expert=True,
-        ),
-    ] = True
+    attributes: Attributes = option(
+        None,
+        "Class descriptions for an image-text backbone: a JSON file, templates or names.",
+        'In Python also a mapping {class: [sentences]}. "templates" (the default) are ready-made sentences for any '
+        'class, "names" the bare class names.',
+        metavar="BANK",
+        expert=True,
+    )
+    sentences: int = option(20, "Sentences to draw per class.", expert=True)  # as in the paper
+    classes: tuple[str, ...] = option(
+        (),
+        "Further classes without images, known by their sentences.",
+        "On the command line: --classes FILE.",
+        expert=True,
+        python_only=True,
+    )
+    zero_shot: bool = option(
+        True,
+        "Combine the zero-shot head with the images.",
+        "Otherwise the sentences only make up the response.",
+        expert=True,
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", tuple(self.classes))
-        if self.sentences < 1:
-            raise InputError(f"The option sentences is {self.sentences}; expected at least 1.")
+        check_range("sentences", self.sentences, 1, limits.BANK_SENTENCES)
 
     def asked(self, shots: int | None = None) -> str | None:
         """The first option given that needs an image-text backbone."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from yoro.data.examples import Example
 from yoro.data.find import find
 from yoro.data.response_streams import is_response_data
-from yoro.data.thumbnails import thumbnail_of
+from yoro.data.thumbnails import thumbnails_by_path
 from yoro.discriminant.readings import unit_rows
 from yoro.errors import InputError, counted
 from yoro.files.result_view import Result, Table
@@ -56,9 +56,8 @@ class NextToLabel(Result):
 
     def tables(self) -> list[Table]:
         """The candidates, in the order to label them."""
-        rows, pictures = [candidate.row() for candidate in self.candidates], self.pictures
-        picture = (lambda row: thumbnail_of(pictures.get(str(row["path"])))) if pictures else None
-        return [Table(rows, bars=("probability", "margin"), picture=picture)]
+        rows = [candidate.row() for candidate in self.candidates]
+        return [Table(rows, bars=("probability", "margin"), picture=thumbnails_by_path(self.pictures))]
 
 
 def choose_next(
@@ -80,8 +79,7 @@ def choose_next(
     logs = np.concatenate([batch.log_probabilities[rows] for batch, rows in zip(batches, unseen, strict=True)])
     responses = np.concatenate([np.asarray(batch.responses)[rows] for batch, rows in zip(batches, unseen, strict=True)])
     order = spread_doubt(np.exp(logs), features_of(classifier.model, responses), count)
-    classes = classifier.names
-    found = []
+    classes, found = classifier.names, []
     for row in order:
         second, first = np.argsort(logs[row], kind="stable")[-2:]
         sure, next_ = (float(np.exp(logs[row, i])) for i in (first, second))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,19 +11,18 @@ from numpy.typing import NDArray
 from yoro.data.examples import Example
 from yoro.data.responses import ResponseBatch
 from yoro.data.splits import draw_few
-from yoro.discriminant.calibration import log_probabilities
+from yoro.discriminant.calibration import log_probabilities, margins
 from yoro.discriminant.reservoir import Members
-from yoro.errors import InputError, counted
+from yoro.errors import InputError, counted, percent_text
 from yoro.files.result_view import Result, Table
 from yoro.mappings.batches import class_codes
 from yoro.model.answers import left_out_answers
 from yoro.model.gathered import Gathered
-from yoro.model.metrics import percent_text
 from yoro.model.model import Model
 from yoro.model.one_pass import fit_model
 from yoro.model.settings import FitSettings, SolveSettings
 from yoro.model.solve import solve
-from yoro.trust.learning_curve import CurvePoint, Judged, forecast, measured
+from yoro.trust.learning_curve import CurvePoint, forecast, measured
 
 DRAWS = 6  # of each size
 MOST_IMAGES = 1_500  # in a draw: larger ones cost seconds each, and leave-one-out tells of the end of the curve
@@ -65,17 +64,14 @@ class Advice(Result):
     needs: tuple[Need, ...]  # the neediest class first
     readings: tuple[LayerAccuracy, ...] = ()  # the best first
     seconds: float = 0.0  # that the pass took
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     def headline(self) -> str:
         what = f"{counted(self.images, 'image')} of {counted(self.classes, 'class')}"
         expected = [f"{_percent(point)} with {point.images:g} per class" for point in self.forecast]
-        need = self.needs[0] if self.needs else None
-        weakest = (
-            "" if need is None else f" Add images of {need.name} first ({need.images:,}; recall {need.recall:.0%})."
-        )
         told = f"leave-one-out accuracy {_percent(self.now)}; expected on new images: {', '.join(expected)}."
-        return " ".join([f"{what}, {told}{weakest}", *self.notes])
+        weakest = [f"Add images of {n.name} first ({n.images:,}; recall {n.recall:.0%})." for n in self.needs[:1]]
+        return " ".join([f"{what}, {told}", *weakest, *self.notes])
 
     def tables(self) -> list[Table]:
         """The learning curve, then the classes by need."""
@@ -101,20 +97,18 @@ def advise(model: Model) -> Advice:
     """Advice from a model and its stored responses; no image is read again."""
     found = model.left_out()
     if found is None or model.reservoir is None:
-        raise InputError(
-            "No leave-one-out answers, so no advice: fit at least two images per class, and keep the responses "
-            "(without --no-reservoir)."
-        )
+        remedy = "fit at least two images per class, and keep the responses (without --no-reservoir)"
+        raise InputError(f"No leave-one-out answers, so no advice: {remedy}.")
     logs = log_probabilities(found.scored.scores, model.choice.temperature)
-    judged, members = Judged.of(logs, found.scored.truth), model.reservoir.members()
+    right, members = -margins(logs, found.scored.truth)[0], model.reservoir.members()
     counts = model.statistics.counts[model.statistics.counts > 0]
     each, notes = float(np.median(counts)), list[str]()
     curve = list(_curve(model, members, each))
     if not curve:
         notes.append(f"No learning curve: the median class has {each:g} images; at least {FEWEST} are needed.")
     return Advice(
-        int(model.statistics.total), len(counts), each, measured(each, judged.accuracy, len(judged)), tuple(curve),
-        tuple(forecast(each, judged, len(counts))), tuple(_needs(model, logs, found.scored.truth)),
+        int(model.statistics.total), len(counts), each, measured(each, float((right > 0).mean()), len(right)),
+        tuple(curve), tuple(forecast(each, right, len(counts))), tuple(_needs(model, logs, found.scored.truth)),
         tuple(_readings(model)), fit_cost(model)[0], tuple(notes),
     )  # fmt: skip
 
@@ -196,8 +190,7 @@ class BackboneTrial:
 
     @property
     def verdict(self) -> str:
-        clear = abs(self.gained - self.lost) > CLEAR * (self.gained + self.lost) ** 0.5
-        if not clear:
+        if abs(self.gained - self.lost) <= CLEAR * (self.gained + self.lost) ** 0.5:
             return "no clear difference"
         return "better" if self.gained > self.lost else "worse"
 

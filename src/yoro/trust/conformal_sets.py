@@ -72,9 +72,8 @@ def left_out_sets(model: Model, coverage: float, by: str = BY_CLASS, *, empty: b
         )
     if by == FULL:
         if any(members.groups.tolist()):
-            raise InputError(
-                "Full conformal sets need independent images, but these are grouped. Choose another kind of set."
-            )
+            told = "Full conformal sets need independent images, but these are grouped."
+            raise InputError(f"{told} Choose another kind of set.")
         full = FullConformalRanks(evidence, model.choice)
         return LabelSets(full.beaten, len(full), coverage, empty)
     ranks = JackknifeRanks(evidence, model.choice, found)

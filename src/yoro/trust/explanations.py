@@ -16,11 +16,10 @@ from yoro.data.find import find
 from yoro.data.processes import decode_fenced
 from yoro.data.response_streams import is_response_data
 from yoro.discriminant.evidence import mapping_at
-from yoro.errors import InputError, did_you_mean
+from yoro.errors import InputError, did_you_mean, percent_text
 from yoro.files.result_view import Result, Table
 from yoro.files.rows import Row
 from yoro.model.answers import Answers
-from yoro.model.metrics import percent_text
 from yoro.model.model import Json, Model
 from yoro.model.open_model import OpenModel
 from yoro.model.priors import fitted_log_prior
@@ -66,13 +65,8 @@ class ClassReasons(Result):
         return [Table(rows, bars=("strength",))]
 
     def to_json(self, top: int = TOP) -> Json:
-        return {
-            "label": self.label,
-            "reading": self.reading,
-            "share": self.share,
-            "for": _listed(self.speaking_for(top)),
-            "against": _listed(self.speaking_against(top)),
-        }
+        sides = {"for": _listed(self.speaking_for(top)), "against": _listed(self.speaking_against(top))}
+        return {"label": self.label, "reading": self.reading, "share": self.share, **sides}
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,9 +83,8 @@ class Part(Result):
     @property
     def said(self) -> list[str]:
         """The names, with "little" before a term whose absence counts: "little cat"."""
-        return [
-            f"little {name}" if low and self.named else name for name, low in zip(self.names, self.low, strict=True)
-        ]
+        told = zip(self.names, self.low, strict=True)
+        return [f"little {name}" if low and self.named else name for name, low in told]
 
     @property
     def value(self) -> float:
@@ -133,14 +126,18 @@ class Explanation(Result):
     nearest: tuple[Neighbour, ...] = ()
     occlusion: Array | None = None  # (grid, grid) by how much covering a cell lowers the difference
 
+    @property
+    def sums(self) -> list[Reason]:
+        """The difference by layers, with the prior and the offset."""
+        return [*((part.reading, part.value) for part in self.parts), ("prior", self.prior), ("offset", self.offset)]
+
     def headline(self) -> str:
         best, second = (percent_text(share) for share in (self.probability, self.second_probability))
         return f"{self.name}: {self.label} {best}, not {self.second} {second}; log odds {self.difference:.3g}."
 
     def tables(self) -> list[Table]:
         """The strongest contributions on both sides, those of the layers, and the nearest training images."""
-        layers: list[Row] = [{"layer": part.reading, "contribution": part.value} for part in self.parts]
-        layers += [{"layer": "prior", "contribution": self.prior}, {"layer": "offset", "contribution": self.offset}]
+        layers: list[Row] = [{"layer": name, "contribution": value} for name, value in self.sums]
         near = [vars(neighbour) for neighbour in self.nearest]
         return [
             _terms_table(self.parts), Table(layers, "By layer", ("contribution",)),
@@ -156,19 +153,16 @@ class Explanation(Result):
         }  # fmt: skip
 
     def to_json(self, top: int = TOP) -> Json:
-        return {
-            "path": self.name,
-            "label": self.label,
-            "second": self.second,
-            "probability": self.probability,
-            "second_probability": self.second_probability,
-            "difference": self.difference,
-            "prior": self.prior,
-            "offset": self.offset,
-            "readings": [part.to_json(top) for part in self.parts],
-            "nearest": [vars(neighbour) for neighbour in self.nearest],
-            "occlusion": None if self.occlusion is None else self.occlusion.tolist(),
-        }
+        apart = ("name", "parts", "nearest", "occlusion")
+        return (
+            {"path": self.name}
+            | {key: value for key, value in vars(self).items() if key not in apart}
+            | {
+                "readings": [part.to_json(top) for part in self.parts],
+                "nearest": [vars(neighbour) for neighbour in self.nearest],
+                "occlusion": None if self.occlusion is None else self.occlusion.tolist(),
+            }
+        )
 
 
 def explain_classes(classifier: OpenModel, labels: Sequence[str] = ()) -> list[ClassReasons]:
@@ -271,7 +265,6 @@ class Sums:
         self._times = sum(part.weight / part.temperature for part in parts) / temperature if parts else 1 / temperature
 
     def __call__(self, batch: Answers, row: int) -> Explanation:
-        """The explanation of one image of a batch."""
         assert batch.responses is not None
         model, logs = self._model, batch.log_probabilities[row]
         best, other = np.argsort(-logs, kind="stable")[:2].tolist()
@@ -300,7 +293,7 @@ def _part(terms: Terms, moved: Array, weights: Array) -> Part:
 def _means(model: Model, i: int) -> Array:
     """The mean response (classes, width) of each class by one layer; of its sentences, for a class without images."""
     statistics, words = model.statistics.parts[i], model.words
-    if words is None or not words.votes:
+    if words is None or not words.votes or i > 0:
         return statistics.means
     if statistics.total == 0:
         return words.descriptions.means(statistics.classes)

@@ -17,9 +17,9 @@ from yoro.files.reading import read_bounded
 from yoro.files.rows import FORMULA
 from yoro.files.tensors import parse_tensors, write_tensors
 from yoro.mappings.batches import DIGEST
+from yoro.model.kept_responses import responses_of
 from yoro.model.open_model import Change, OpenModel, need_ledger
 from yoro.model.settings import USUAL, Loading
-from yoro.trust.kept_responses import responses_of
 
 KIND = "yoro-undo"
 SUFFIX = ".undo"
@@ -135,14 +135,9 @@ def _exchange(classifier: OpenModel, wanted: Sequence[Correction], list_: Path, 
 
 def write_undo(path: Path, done: Exchange) -> None:
     """Write what a list changed, so that `clean` can undo it; `path` ends in .undo."""
-    before = done.before
-    facts: dict[str, object] = {
-        "kind": KIND,
-        "names": list(before.names),
-        "groups": list(before.groups),
-        "before": before.labels.tolist(),
-        "after": [label or "" for label in done.new],
-    }
+    before, after = done.before, [label or "" for label in done.new]
+    facts: dict[str, object] = {"kind": KIND, "names": list(before.names), "groups": list(before.groups)}
+    facts |= {"before": before.labels.tolist(), "after": after}
     contents = np.frombuffer(b"".join(before.digests), dtype=np.uint8).reshape(-1, DIGEST)
     write_tensors(path, {"responses": before.responses, "digests": contents}, facts)
 
@@ -150,11 +145,12 @@ def write_undo(path: Path, done: Exchange) -> None:
 def is_unfinished(classifier: OpenModel, undo: Path, reviewed: Path) -> bool:
     """Whether an undo file belongs to this list and the model is still unchanged: its writer died before it saved."""
     try:
-        before = _read_undo(undo, classifier.model.statistics.width)
-        classifier.model.ledger.check(before.before.digests, before.before.labels.tolist(), before.before.names)
+        done = _read_undo(undo, classifier.model.statistics.width)
+        names, labels = done.before.names, done.before.labels.tolist()
+        classifier.model.ledger.check(done.before.digests, labels, names)
     except (StoreError, StatisticsError, OSError):
         return False
-    told = list(zip(before.before.names, before.before.labels.tolist(), before.new, strict=True))
+    told = list(zip(names, labels, done.new, strict=True))
     return told == [(one.name, one.label, one.new) for one in read_corrections(reviewed)]
 
 

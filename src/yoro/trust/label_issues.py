@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from yoro.data.thumbnails import thumbnail_of
+from yoro.data.thumbnails import thumbnails_by_path
 from yoro.discriminant.calibration import margins
 from yoro.discriminant.readings import Layout, unit_rows
 from yoro.errors import InputError, counted
@@ -115,9 +115,7 @@ class Issues(Result):
     def tables(self) -> list[Table]:
         """The issues, the most suspicious of each kind first."""
         rows = [{k: v for k, v in issue.row().items() if k not in ("digest", "action")} for issue in self.found]
-        pictures = self.left_out.pictures
-        picture = (lambda row: thumbnail_of(pictures.get(str(row["path"])))) if pictures else None
-        return [Table(rows, bars=("probability",), picture=picture)]
+        return [Table(rows, bars=("probability",), picture=thumbnails_by_path(self.left_out.pictures))]
 
     def of(self, kind: str) -> list[Issue]:
         return [issue for issue in self.found if issue.kind == kind]
@@ -141,10 +139,8 @@ def _labels(answers: LeftOutExamples) -> list[Issue]:
     margin, best = margins(answers.log_probabilities, answers.truth)
     strong = round(expected_wrong_labels(answers.log_probabilities, answers.truth))
     order = [i for i in np.argsort(-margin).tolist() if margin[i] > 0]
-    return [
-        _issue(answers, LABEL if rank < strong else HARD, i, int(best[i]), float(margin[i]))
-        for rank, i in enumerate(order)
-    ]
+    kinds = [LABEL] * strong + [HARD] * len(order)
+    return [_issue(answers, kind, i, int(best[i]), float(margin[i])) for kind, i in zip(kinds, order, strict=False)]
 
 
 def expected_wrong_labels(log_probabilities: Array, truth: NDArray[np.intp]) -> float:
@@ -186,11 +182,8 @@ def _outliers(answers: LeftOutExamples, model: Model) -> list[Issue]:
     except InputError:  # too few images to tell
         return []
     _, best = margins(answers.log_probabilities, answers.truth)
-    found = []
-    for i in far_out(strange):
-        at = int(mine[rows[i]])
-        found.append(_issue(answers, OUTLIER, at, int(best[at]), float(strange[i])))
-    return found
+    places = mine[rows].tolist()
+    return [_issue(answers, OUTLIER, places[i], int(best[places[i]]), float(strange[i])) for i in far_out(strange)]
 
 
 def far_out(strange: Array) -> list[int]:
@@ -220,7 +213,8 @@ def near_duplicates(
     """`near_pairs` of responses (n, width) by their features; at most the nearest MOST_PAIRS."""
     if not len(responses):
         return []
-    return near_pairs(_compared(responses, layout), digests)[:MOST_PAIRS]
+    rows = responses[:, layout.compared]
+    return near_pairs(unit_rows(rows - rows.mean(axis=0, keepdims=True)), digests)[:MOST_PAIRS]
 
 
 def near_pairs(rows: NDArray[np.floating], digests: Sequence[bytes]) -> list[tuple[float, int, int]]:
@@ -244,26 +238,12 @@ def near_pairs(rows: NDArray[np.floating], digests: Sequence[bytes]) -> list[tup
     return sorted(pairs, key=lambda pair: (-round(pair[0], DIGITS), pair[1:]))
 
 
-def _compared(responses: NDArray[np.floating], layout: Layout) -> NDArray[np.floating]:
-    """The features of each, or the whole response, centred and at unit length."""
-    rows = responses[:, layout.compared]
-    return unit_rows(rows - rows.mean(axis=0, keepdims=True))
-
-
 def _twin(answers: LeftOutExamples, kind: str, later: int, first: int, score: float) -> Issue:
     """An image that repeats another; if their labels differ, that of the first is proposed."""
     return _issue(answers, kind, later, int(answers.truth[first]), score, answers.examples.names[first])
 
 
 def _issue(answers: LeftOutExamples, kind: str, i: int, proposed: int, score: float, like: str = "") -> Issue:
-    examples = answers.examples
-    return Issue(
-        kind,
-        examples.names[i],
-        str(examples.labels[i]),
-        answers.classes[proposed],
-        score,
-        float(np.exp(answers.log_probabilities[i, proposed])),
-        like,
-        examples.digests[i].hex(),
-    )
+    examples, sure = answers.examples, float(np.exp(answers.log_probabilities[i, proposed]))
+    name, label, digest = examples.names[i], str(examples.labels[i]), examples.digests[i].hex()
+    return Issue(kind, name, label, answers.classes[proposed], score, sure, like, digest)

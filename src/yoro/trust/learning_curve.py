@@ -15,14 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
 from scipy.stats import norm
 
-from yoro.discriminant.calibration import margins
 from yoro.model.metrics import wilson_interval
 
 Array = NDArray[np.float64]
@@ -45,49 +43,32 @@ class CurvePoint:
     high: float
 
 
-@dataclass(frozen=True)
-class Judged:
-    """Margins (n,) of answers: the log-probability of the right class less that of the best other class."""
-
-    margins: Array
-
-    @classmethod
-    def of(cls, logs: Array, truth: NDArray[np.intp]) -> Self:
-        """The margins of log-probabilities (n, classes) with the right classes (n,)."""
-        return cls(-margins(logs, truth)[0])
-
-    def __len__(self) -> int:
-        return len(self.margins)
-
-    @property
-    def accuracy(self) -> float:
-        return float((self.margins > 0).mean())
-
-
 def measured(images: float, accuracy: float, n: int) -> CurvePoint:
     """An accuracy measured on n answers, with Wilson's interval."""
     return CurvePoint(images, accuracy, *wilson_interval(accuracy, n, QUANTILE))
 
 
-def terms(judged: Judged, classes: int, images: float, factor: float) -> Array:
+def terms(margins: Array, classes: int, images: float, factor: float) -> Array:
     """The regressors (5,) of the coefficients START, FEW, GROWTH, SLOPE and MANY."""
-    level = ndtri(np.clip(expit(judged.margins).mean(), 1e-3, 1 - 1e-3))
+    level = ndtri(np.clip(expit(margins).mean(), 1e-3, 1 - 1e-3))
     growth = images**-0.5 - (images * factor) ** -0.5
     return np.array([1.0, 1 / images, growth, level, np.log(np.clip(classes, *CLASSES) / 10)])
 
 
-def forecast(images: float, judged: Judged, classes: int, times: Sequence[float] = TIMES) -> list[CurvePoint]:
+def forecast(images: float, margins: Array, classes: int, times: Sequence[float] = TIMES) -> list[CurvePoint]:
     """The accuracy to expect on new images with `times` as many images per class.
 
+    `margins` (n,) are those of answers: the log-probability of the right class less that of the best other class.
+
     >>> rng = np.random.default_rng(0)
-    >>> [(p.images, round(p.accuracy, 2)) for p in forecast(8, Judged(rng.normal(2.0, 2.0, 300)), 10)]
+    >>> [(p.images, round(p.accuracy, 2)) for p in forecast(8, rng.normal(2.0, 2.0, 300), 10)]
     [(8, 0.84), (16, 0.88), (32, 0.9)]
     """
-    clear = expit(judged.margins)
-    noise = NOISE * float(clear.std()) / np.sqrt(len(clear)) / float(norm.pdf(terms(judged, classes, images, 1)[3]))
+    clear = expit(margins)
+    noise = NOISE * float(clear.std()) / np.sqrt(len(clear)) / float(norm.pdf(terms(margins, classes, images, 1)[3]))
     found = []
     for factor in times:
-        middle = float(np.array([START, FEW, GROWTH, SLOPE, MANY]) @ terms(judged, classes, images, factor))
+        middle = float(np.array([START, FEW, GROWTH, SLOPE, MANY]) @ terms(margins, classes, images, factor))
         model = MODEL + SURE * max(0.0, middle - 1.0)
         spread = QUANTILE * np.sqrt(noise**2 + model**2 + (AHEAD * np.log2(factor)) ** 2)
         low, accuracy, high = (float(ndtr(middle + side * spread)) for side in (-1, 0, 1))

@@ -17,11 +17,11 @@ from yoro.discriminant.mixture import Mixture
 from yoro.discriminant.reservoir import Members
 from yoro.errors import InputError, counted
 from yoro.mappings.batches import class_codes
+from yoro.model.kept_responses import responses_of
 from yoro.model.ledger import Ledger
 from yoro.model.model import Model
 from yoro.model.open_model import OpenModel
 from yoro.model.settings import USUAL, Loading
-from yoro.trust.kept_responses import responses_of
 
 Array = NDArray[np.float64]
 
@@ -70,14 +70,9 @@ def left_out(
     if not answered.all():
         notes.append(f"{counted((~answered).sum(), 'example')} alone in a class: no leave-one-out answer.")
     return LeftOutExamples(
-        examples.take(np.flatnonzero(answered)),
-        classifier.names,
-        logs[answered],
-        fitted[answered],
-        pictures,
-        tuple(notes),
-        tuple(skipped),
-    )
+        examples.take(np.flatnonzero(answered)), classifier.names, logs[answered], fitted[answered], pictures,
+        tuple(notes), tuple(skipped),
+    )  # fmt: skip
 
 
 def members_of(examples: Collected) -> Members:
@@ -88,14 +83,9 @@ def members_of(examples: Collected) -> Members:
 
 def over(mixture: Mixture, members: Members) -> Mixture:
     """The same evidence with other individual responses to leave out."""
-    parts = [members.responses[:, part] for part in mixture.layout.slices]
-    return replace(
-        mixture,
-        evidences=tuple(
-            replace(evidence, members=replace(members, responses=part))
-            for evidence, part in zip(mixture.evidences, parts, strict=True)
-        ),
-    )
+    parts = [replace(members, responses=members.responses[:, part]) for part in mixture.layout.slices]
+    own = zip(mixture.evidences, parts, strict=True)
+    return replace(mixture, evidences=tuple(replace(evidence, members=part) for evidence, part in own))
 
 
 def _as_fitted(examples: Collected, ledger: Ledger) -> tuple[Collected, NDArray[np.bool_], list[str]]:

@@ -47,26 +47,20 @@ class FittedImages:
             return [()] * len(responses)
         cosines = unit_rows(responses[:, self._part] - self._centre) @ self._rows.T
         order = np.argsort(-cosines, axis=1, kind="stable")
-        return [
-            tuple(self._neighbour(j, float(row[j])) for j in self._unlike(best, count))
-            for row, best in zip(cosines, order, strict=True)
-        ]
+        return [self._different(row, best, count) for row, best in zip(cosines, order.tolist(), strict=True)]
 
-    def _unlike(self, best: NDArray[np.intp], count: int) -> list[int]:
+    def _different(self, cosines: NDArray[np.floating], best: list[int], count: int) -> tuple[Neighbour, ...]:
         """The first so many of different contents."""
         assert self._members is not None
-        found: dict[bytes, int] = {}
-        for j in best.tolist():
+        found: dict[bytes, Neighbour] = {}
+        for j in best:
             if len(found) == count:
                 break
-            found.setdefault(self._members.digests[j], j)
-        return list(found.values())
-
-    def _neighbour(self, j: int, cosine: float) -> Neighbour:
-        assert self._members is not None
-        content = self._members.digests[j]
-        known = self.pictures.get(content)
-        return Neighbour(str(self._members.labels[j]), min(cosine, 1.0), content.hex(), known.name if known else "")
+            content, label = self._members.digests[j], str(self._members.labels[j])
+            if content not in found:
+                name = self.pictures[content].name if content in self.pictures else ""
+                found[content] = Neighbour(label, min(float(cosines[j]), 1.0), content.hex(), name)
+        return tuple(found.values())
 
 
 def pictures_of(classifier: OpenModel, data: object) -> dict[bytes, Example]:

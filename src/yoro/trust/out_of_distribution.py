@@ -127,8 +127,7 @@ def left_out_scores(
 
     Without `terms` these are chosen.
     """
-    layout = model.statistics.layout
-    usual = usual_term(model)
+    layout, usual = model.statistics.layout, usual_term(model)
     if not terms:
         terms = (usual,) if model.words is not None else choose_terms(layout, usual, members)
     with threads_for(model.statistics):
@@ -187,13 +186,11 @@ def evaluate_detection(
     """How well a classifier detects OOD images among labelled data of its classes."""
     measure = out_of_distribution_score(classifier.model)
     part, _ = classifier.to_measure(data)
-    streams = (
-        classifier.measured(part, loading=loading, progress=progress),
-        classifier.answers(outside, loading=loading, progress=progress),
-    )
+    inside = classifier.measured(part, loading=loading, progress=progress)
+    others = classifier.answers(outside, loading=loading, progress=progress)
     known, other = (
         np.concatenate([np.empty(0), *(measure(a.responses) for a in stream if a.responses is not None)])
-        for stream in streams
+        for stream in (inside, others)
     )
     return detection_metrics(known, other)
 

@@ -45,7 +45,6 @@ class Verification(Result):
         return " ".join([verdict, *failed, *self.uncertain])
 
     def tables(self) -> list[Table]:
-        """The checks."""
         return [Table([vars(finding) for finding in self.findings])]
 
     def to_json(self) -> dict[str, object]:
@@ -111,11 +110,10 @@ def _is_the_model(model: Model, paper: Receipt) -> Finding:
 
 def _is_the_list(model: Model, paper: Receipt) -> Finding:
     """The history of the model knows what was removed, by one digest of all."""
-    known = any(entry.get("removed") == digest_of(paper.removed) for entry in model.history)
-    what = counted(len(paper.removed), "example")
-    if known:
-        return Finding(REMOVED, True, f"The model's history records that these {what} were forgotten.")
-    return Finding(REMOVED, False, f"The model's history does not record that these {what} were forgotten.")
+    known, what = digest_of(paper.removed), counted(len(paper.removed), "example")
+    recorded = any(entry.get("removed") == known for entry in model.history)
+    told = "records" if recorded else "does not record"
+    return Finding(REMOVED, recorded, f"The model's history {told} that these {what} were forgotten.")
 
 
 def _is_gone(model: Model, paper: Receipt) -> Finding:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
-from yoro.model.onnx_export import Chain
-from yoro.sources.graph_builder import opset_of
+from yoro.model.onnx_export import RESPONSES, unit_rows
+from yoro.sources.graph_builder import GraphBuilder, Tensor, opset_of
 from yoro.trust.detector_choice import CENTRED, HELLINGER
 from yoro.trust.out_of_distribution import Distances, Metric, OutOfDistributionScore
 
 OUTPUT = "strangeness"
-RESPONSES = "responses"  # the tensor that the graph's mapping takes, in float64
 
 
 def add_strangeness(model: onnx.ModelProto, measure: OutOfDistributionScore) -> None:
@@ -20,54 +19,40 @@ def add_strangeness(model: onnx.ModelProto, measure: OutOfDistributionScore) -> 
 
     The bases are kept in float32, which halves what is downloaded; sums are in float64.
     """
-    chain, sums = Chain(RESPONSES), []
-    for i, term in enumerate(measure.terms):
-        _add_term(chain, term, f"term{i}", opset_of(model))
-        sums.append(chain.tensor)
-    chain.join("Sum", "terms_sum", *sums)
-    chain.then("Reshape", "terms_flat", np.array([-1], np.int64))
-    chain.then("Cast", OUTPUT, to=TensorProto.FLOAT)
-    model.graph.node.extend(chain.nodes)
-    model.graph.initializer.extend(chain.constants)
-    model.graph.output.append(helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, ["n"]))
+    builder, opset = GraphBuilder(prefix="strange_"), opset_of(model)
+    whole = builder.node("Sum", *(_term(builder, term, opset) for term in measure.terms))
+    flat = builder.node("Reshape", whole, np.array([-1], np.int64))
+    builder.rename(builder.node("Cast", flat, to=TensorProto.FLOAT), OUTPUT)
+    model.graph.node.extend(builder.nodes)
+    model.graph.initializer.extend(builder.constants)
+    model.graph.output.append(Tensor(OUTPUT, ("n",)).info)
 
 
-def _add_term(chain: Chain, term: Distances, name: str, opset: int) -> None:
+def _term(builder: GraphBuilder, term: Distances, opset: int) -> str:
     """One term (n, 1) of the score: `Distances.__call__` in operators."""
-    chain.tensor = RESPONSES
-    chain.then("Gather", f"{name}_measured", np.arange(term.part.start, term.part.stop, dtype=np.int64), axis=1)
-    _transform(chain, term, name)
-    mine = chain.tensor
-    _distances(chain, mine, term.within, f"{name}_within")
+    columns = np.arange(term.part.start, term.part.stop, dtype=np.int64)
+    mine = _transformed(builder, builder.node("Gather", RESPONSES, columns, axis=1), term, len(columns))
+    within = _distances(builder, mine, term.within)
     if opset >= 18:
-        chain.then("ReduceMin", f"{name}_nearest", np.array([1], np.int64))
+        nearest = builder.node("ReduceMin", within, np.array([1], np.int64))
     else:  # there the axes were an attribute
-        chain.then("ReduceMin", f"{name}_nearest", axes=[1])
-    _distances(chain, mine, term.whole, f"{name}_whole")
-    chain.join("Sub", f"{name}_relative", f"{name}_nearest", chain.tensor)
-    chain.join("Concat", f"{name}_pair", f"{name}_nearest", f"{name}_relative", axis=1)
-    chain.then("Sub", f"{name}_pair_centred", term.centres)
-    chain.then("MatMul", f"{name}_pair_sum", (np.array(term.weights) / term.spreads)[:, None])
+        nearest = builder.node("ReduceMin", within, axes=[1])
+    relative = builder.node("Sub", nearest, _distances(builder, mine, term.whole))
+    pair = builder.node("Sub", builder.node("Concat", nearest, relative, axis=1), term.centres)
+    return builder.node("MatMul", pair, (np.array(term.weights) / term.spreads)[:, None])
 
 
-def _transform(chain: Chain, term: Distances, name: str) -> None:
+def _transformed(builder: GraphBuilder, mine: str, term: Distances, width: int) -> str:
     """`transformed` in operators."""
-    width = term.part.stop - term.part.start
-    mine = chain.tensor
     if term.transform == HELLINGER:
-        chain.then("Softmax", f"{name}_shares", axis=1)
-        chain.then("Sqrt", f"{name}_roots")
-    elif term.transform == CENTRED:
-        chain.then("MatMul", f"{name}_mean", np.full((width, 1), 1.0 / width))
-        chain.join("Sub", f"{name}_level", mine, chain.tensor)
-        chain.join("Mul", f"{name}_level_squares", f"{name}_level", f"{name}_level")
-        chain.then("MatMul", f"{name}_square", np.ones((width, 1)))
-        chain.then("Max", f"{name}_positive", np.array([np.finfo(np.float64).tiny]))
-        chain.then("Sqrt", f"{name}_length")
-        chain.join("Div", f"{name}_unit", f"{name}_level", chain.tensor)
+        return builder.node("Sqrt", builder.node("Softmax", mine, axis=1))
+    if term.transform == CENTRED:
+        level = builder.node("Sub", mine, builder.node("MatMul", mine, np.full((width, 1), 1.0 / width)))
+        return unit_rows(builder, level, width, np.float64)
+    return mine
 
 
-def _distances(chain: Chain, mine: str, metric: Metric, name: str) -> None:
+def _distances(builder: GraphBuilder, mine: str, metric: Metric) -> str:
     """Squared distances (n, known classes): `Metric.__call__` in operators."""
     statistics, spectrum = metric.statistics, metric.spectrum
     known = statistics.counts > 0
@@ -75,24 +60,17 @@ def _distances(chain: Chain, mine: str, metric: Metric, name: str) -> None:
     values, delta = spectrum.regularised(metric.rho)
     basis = (spectrum.basis / np.sqrt(values)).astype(np.float32)  # (width, rank)
     means = (statistics.means[known] - centre) @ basis.astype(np.float64)
-    chain.tensor = mine
-    chain.then("Sub", f"{name}_moved", centre)
-    chain.constants.append(numpy_helper.from_array(basis, f"{name}_basis"))
-    chain.join("Cast", f"{name}_wide_basis", f"{name}_basis", to=TensorProto.DOUBLE)
-    chain.join("MatMul", f"{name}_rows", f"{name}_moved", f"{name}_wide_basis")
-    chain.then("MatMul", f"{name}_products", -2.0 * means.T)
-    chain.then("Add", f"{name}_crossed", (means**2).sum(axis=1))
-    chain.join("Mul", f"{name}_squares", f"{name}_rows", f"{name}_rows")
-    chain.then("MatMul", f"{name}_length", np.ones((len(values), 1)))
-    chain.join("Add", f"{name}_distances", f"{name}_crossed", f"{name}_length")
+    moved = builder.node("Sub", mine, centre)
+    rows = builder.node("MatMul", moved, builder.node("Cast", basis, to=TensorProto.DOUBLE))
+    products = builder.node("MatMul", rows, -2.0 * means.T)
+    squares = builder.node("Mul", rows, rows)
+    lengths = builder.node("MatMul", squares, np.ones((len(values), 1)))
+    distances = builder.node("Add", builder.node("Add", products, (means**2).sum(axis=1)), lengths)
     if spectrum.target == "identity" and len(values) < len(centre):  # what lies outside the span
         outside = metric.rho * spectrum.trace / spectrum.width + delta
-        chain.tensor = f"{name}_squares"
-        chain.then("MatMul", f"{name}_inside", values[:, None])
-        chain.join("Mul", f"{name}_moved_squares", f"{name}_moved", f"{name}_moved")
-        chain.then("MatMul", f"{name}_moved_length", np.ones((len(centre), 1)))
-        chain.join("Sub", f"{name}_signed_rest", f"{name}_moved_length", f"{name}_inside")
-        chain.then("Max", f"{name}_rest", np.zeros(1))
-        chain.then("Div", f"{name}_scaled_rest", np.array([outside if outside > 0 else 1.0]))
-        chain.join("Add", f"{name}_all_distances", f"{name}_distances", chain.tensor)
-    chain.then("Mul", f"{name}_scaled", np.array([metric.scale]))
+        inside = builder.node("MatMul", squares, values[:, None])
+        whole = builder.node("MatMul", builder.node("Mul", moved, moved), np.ones((len(centre), 1)))
+        rest = builder.node("Max", builder.node("Sub", whole, inside), np.zeros(1))
+        scaled = builder.node("Div", rest, np.array([outside if outside > 0 else 1.0]))
+        distances = builder.node("Add", distances, scaled)
+    return builder.node("Mul", distances, np.array([metric.scale]))

@@ -212,6 +212,79 @@ def test_gradients_of_autovps_mapping_are_clipped_and_those_of_its_prompt_are_no
     assert 0 < max(moved[1:]) <= 1.001e-4
 
 
+@pytest.mark.parametrize("scale", [0.5, 1.0, 1.3, 3.0])
+def test_autovps_trained_resize_is_bilinear_about_the_centre_within_a_frame(scale):
+    import torch
+    from scipy.ndimage import map_coordinates
+
+    from yoro.prompts.prompt import make_prompt
+    from yoro.research.baselines.autovp import ResizedPadding
+
+    mean, std = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
+    prompt = ResizedPadding(make_prompt("padding", 40, mean=mean, std=std, image_side=24), scale)
+    images = torch.rand(2, 3, 24, 24, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        prompt.program.fill_(0.7)
+        shown = (prompt.compose(images) - prompt._mean) / prompt._std
+    canvas = torch.nn.functional.pad((images - prompt._mean) / prompt._std, (8, 8, 8, 8)).numpy()
+    back = (np.arange(40) - 19.5) / scale + 19.5  # where each pixel comes from
+    places = np.meshgrid(back, back, indexing="ij")
+    expected = np.stack(
+        [[map_coordinates(plane, places, order=1, mode="grid-constant") for plane in image] for image in canvas]
+    )
+    hole = min(int(24 * scale), 40)
+    frame = np.full((40, 40), 0.7)
+    frame[(40 - hole) // 2 : (40 + hole) // 2, (40 - hole) // 2 : (40 + hole) // 2] = 0.0
+    np.testing.assert_allclose(shown, expected + frame, atol=1e-4)
+    assert prompt.n_values == 3 * (frame > 0).sum() + 1
+
+
+def test_autovps_factor_is_trained_with_clipped_gradients_within_its_bounds_and_comes_back(clip, monkeypatch, tmp_path):
+    from yoro.refining.checkpoint import TrainingCheckpoint
+    from yoro.research.baselines.published import Configuration
+
+    settings = {"configuration": Configuration(0.5, "trained")}
+    options = {"count": 2, "epochs": 2, "rate": 30.0, "momentum": 0.0, "settings": settings}
+    monkeypatch.setattr("yoro.refining.loop.is_best", lambda *_: True)
+    training, train, _ = start("autovp", clip, **options)
+    training.run(train, train)
+    factor = training.prompt.scale.item()
+    assert 0 < abs(factor - 0.5) <= 2 * 30.0 * 0.001 * 1.0001  # two updates, gradients of 0.001 at most
+    training.prompt.restore({**training.prompt.arrays(), "scale": np.float32(0.05)})
+    training.prompt.confine()
+    assert training.prompt.scale.item() == pytest.approx(0.1)
+
+    def stop(records, chosen):
+        if records[-1].epoch == 1:
+            raise KeyboardInterrupt
+
+    place = TrainingCheckpoint(tmp_path / "part", "this training")
+    assert start("autovp", clip, **options)[0].run(train, train, checkpoint=place, tell=stop).interrupted
+    again, _, _ = start("autovp", clip, **options)
+    again.run(train, train, checkpoint=place, resume=True)
+    assert again.prompt.scale.item() == factor
+
+
+def test_autovps_frequency_mapping_takes_the_mean_of_several_texts(clip):
+    from yoro.mappings.cooccurrence import CoOccurrence, frequency_mapping
+    from yoro.research.baselines.published import Configuration
+
+    settings = {"configuration": Configuration(mapping="frequency", sources=5)}
+    training, train, _ = start("autovp", clip, count=3, epochs=1, settings=settings)
+    first = training.head.mapping.weights
+    assert (np.count_nonzero(first, axis=0) == 5).all()
+    table = CoOccurrence(CLASSES)
+    pixels, codes = next(train.batches(16))
+    import torch
+
+    with torch.no_grad():
+        images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
+        table.update(training.prompt.respond(training.source, images).numpy(), [CLASSES[code] for code in codes])
+    np.testing.assert_array_equal(first, frequency_mapping(table, 5).weights)
+    training.run(train, train)
+    np.testing.assert_array_equal(training.head.mapping.weights, first)  # counted once
+
+
 def test_blm_maps_similarities_to_81_templates_of_each_class(clip):
     from yoro.mappings.cooccurrence import CoOccurrence, bayesian_mapping
     from yoro.research.baselines.clip_heads import FURTHER_TEMPLATES, SOURCE_TEMPLATES

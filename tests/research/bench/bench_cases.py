@@ -8,10 +8,12 @@ from pathlib import Path
 
 from yoro.refining.recipe import EpochRecord
 from yoro.research.bench.plan import Plan, make_plan
-from yoro.research.bench.results import PlanEntry, Result, Results, entries
+from yoro.research.bench.results import CellResult, PlanEntry, Results, entries
 
 SMALL = Path(__file__).parents[3] / "configs" / "small.toml"
-Maker = Callable[[PlanEntry], Result | str | None]  # a result, the error of a failure, or None if the run is missing
+Maker = Callable[
+    [PlanEntry], CellResult | str | None
+]  # a result, the error of a failure, or None if the run is missing
 
 
 def plan_of(**changes: object) -> Plan:
@@ -31,11 +33,11 @@ def setting(name: str, **more: object) -> dict[str, object]:
     return {"name": name, "title": name.upper(), "source": "embedded:lite0", "prompt": "padding", **more}
 
 
-def result(entry: PlanEntry, correct: int, tested: int = 100, **more: object) -> Result:
+def result(entry: PlanEntry, correct: int, tested: int = 100, **more: object) -> CellResult:
     """A result of an entry's cell with this many right answers."""
     given: dict[str, object] = {"seconds": 2.0, "passes": 1, "fitted": 400} | more
     depends = {"data": f"{entry.dataset}-0123456789", "source": "weights"}
-    made = Result(cell=entry.cell, depends=depends, correct=correct, tested=tested, **given)
+    made = CellResult(cell=entry.cell, depends=depends, correct=correct, tested=tested, **given)
     return replace(made, machine={"device": "cpu", "threads": "2"}, finished="2026-07-01T00:00:00Z")
 
 
@@ -44,7 +46,7 @@ def filled(plan: Plan, folder: Path, make: Maker) -> tuple[list[PlanEntry], list
     results = Results(folder)
     for entry in plan.entries():
         made = make(entry)
-        if isinstance(made, Result):
+        if isinstance(made, CellResult):
             results.write(made)
         elif made is not None:
             results.fail(entry.cell, made)
@@ -54,7 +56,7 @@ def filled(plan: Plan, folder: Path, make: Maker) -> tuple[list[PlanEntry], list
 def counts(table: dict[tuple[str, str], tuple[int, ...]]) -> Maker:
     """Right answers of 100 by method and dataset, one for each seed; -1 is a missing run."""
 
-    def make(entry: PlanEntry) -> Result | None:
+    def make(entry: PlanEntry) -> CellResult | None:
         correct = table[entry.method, entry.dataset][entry.seed]
         return None if correct < 0 else result(entry, correct)
 
@@ -68,7 +70,7 @@ def epochs_of(n: int, *, best: int, loss: float | None = 1.0) -> tuple[EpochReco
     )
 
 
-def plausible(entry: PlanEntry) -> Result:
+def plausible(entry: PlanEntry) -> CellResult:
     """A result as a bench might give it, from the place alone."""
     number = int(entry.cell.name[:8], 16)
     base = 30 + 45 * (sum(map(ord, entry.dataset)) % 97) / 97

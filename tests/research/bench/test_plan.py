@@ -38,7 +38,7 @@ CELLS = {
     "small": 2 * 3 * 9 * 2,
     "small-figure": 3 * 2,
     "house-numbers": 3 + 2,
-    "shots": 5 * 10 * 4 * 3,
+    "shots": (3 + 4 * 4) * 10 * 3,
     "base-to-new": 2 * 10 * 4 * 3,
     "domain-shift": 5 * 4 * 3,
     "imagenet": 2,

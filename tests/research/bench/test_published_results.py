@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from yoro.research.bench.plan import read_plan
-from yoro.research.bench.results import PlanEntry, Result, Results, entries, name_of
+from yoro.research.bench.results import CellResult, PlanEntry, Results, entries, name_of
 from yoro.research.bench.tables.table_writers import DASH
 
 ROOT = Path(__file__).parents[3]
@@ -13,7 +13,7 @@ PUBLISHED = ROOT / "docs" / "results"
 IMAGES = {"lite0-watermark": "200 a class", "whole": "all"}
 
 
-def published() -> list[tuple[PlanEntry, Result]]:
+def published() -> list[tuple[PlanEntry, CellResult]]:
     listed, said = entries(read_plan(ROOT / "configs" / "house-numbers.toml"), Results(PUBLISHED))
     assert not said  # none is damaged, of another edition, or from another copy of the data
     return [(entry, entry.result) for entry in listed if entry.result]

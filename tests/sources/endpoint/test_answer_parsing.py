@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yoro.errors import AnswerError
-from yoro.sources.endpoint.answer_parsing import excerpt, parse_path, spelled, vector_in
+from yoro.sources.endpoint.answer_parsing import excerpt, order_in, parse_path, parsed, spelled, vector_at
+
+
+def vector_in(content, path, width):
+    return vector_at(parsed(content), path, width)
+
 
 NAMES = st.text("abzAZ_", min_size=1, max_size=3).flatmap(lambda head: st.text("aZ0_-", max_size=4).map(head.__add__))
 PATHS = st.lists(st.one_of(NAMES, st.integers(0, 999_999)), max_size=8).map(tuple)
@@ -63,3 +68,9 @@ def test_what_a_server_says_is_shown_short_in_one_line_and_without_secrets():
     assert said.startswith("'wrong key \\\\x1b[2J *** xxx")
     assert len(said) < 220
     assert excerpt(b" \n") == "nothing"
+
+
+@pytest.mark.parametrize("items", [[{"index": 0}, {}], [{"index": 1}, {"index": 1}], [{}], {}, [{}, {}, {}], None])
+def test_items_that_cannot_be_told_apart_or_counted_are_refused(items):
+    with pytest.raises(AnswerError):
+        order_in({"data": items}, ("data",), 2)

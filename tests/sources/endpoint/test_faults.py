@@ -247,6 +247,23 @@ def test_several_images_go_into_a_request_and_give_the_same_model(tmp_path, few,
         run("fit", few, "--out", tmp_path / "again.yoro", "--source", one, "--budget", 0)
 
 
+def test_answers_in_another_order_are_put_into_that_of_the_images(tmp_path, few, undisturbed):
+    with hostile(tmp_path, faults=["reversed"]) as endpoint:
+        source = describe(tmp_path, endpoint.url, answer="data[].embedding", images=5, width=64)
+        said = run("fit", few, "--out", tmp_path / "m.yoro", "--source", source).stderr
+        same(yoro.load(tmp_path / "m.yoro").model, undisturbed)
+        assert "7 calls made now. 32 answers in the journal; 32 images sent so far." in said
+        assert f"--source {source}" in said  # without which `predict` asks nobody
+
+
+@pytest.mark.parametrize("fault", ["one more", "missing"])
+def test_an_answer_with_more_or_fewer_vectors_than_images_is_refused(tmp_path, few, fault):
+    with hostile(tmp_path, faults=[fault]) as endpoint:
+        source = describe(tmp_path, endpoint.url, answer="data[].embedding", images=4, width=64)
+        ended = invoke("fit", few, "--out", tmp_path / "m.yoro", "--source", source)
+        assert "expected a list of 4, one for each image" in ended.stderr
+
+
 def test_one_bad_vector_of_several_names_its_image(tmp_path, few):
     with hostile(tmp_path, faults=["short"]) as endpoint:
         source = describe(tmp_path, endpoint.url, answer="data[].embedding", images=4, width=64)

@@ -1,4 +1,6 @@
-"""AutoVP on CLIP in the configuration of the paper's timing table: a raw delta around the image, a full mapping.
+"""AutoVP on CLIP: a raw delta around the image, whose size may be trained, and a full mapping.
+
+The other mapping of its search, by frequency, is `yoro.mappings.cooccurrence.frequency_mapping`.
 
 The published code clips the mapping's gradients to 0.001 while they still carry the factor of its gradient scaler
 (65,536 at first), so that its mapping hardly moves. In mixed precision the same is done here; in full precision the
@@ -7,14 +9,18 @@ true gradients are clipped, and the mapping moves by up to 0.04 a step at the pu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch.nn.functional import affine_grid, grid_sample, pad
 
 from yoro.errors import InputError
 from yoro.prompts.prompt import Prompt
 from yoro.prompts.trainable import TrainablePrompt
-from yoro.refining.heads import LearnedHead
+from yoro.refining.heads import TrainingHead
+from yoro.research.baselines.published import SCALE_BOUNDS
 
 CLIP = 0.001  # largest gradient of the mapping
 
@@ -40,7 +46,58 @@ class RawPadding(TrainablePrompt):
         raise InputError("A raw frame cannot be saved as a padding: its colours may be out of range for pixels.")
 
 
-class FullMapping(LearnedHead):
+class ResizedPadding(RawPadding):
+    """A raw frame around an image whose size is trained, too: bilinear about the centre, with zeros outside.
+
+    The frame covers all but the square that the image fills, whole pixels of the side times the factor.
+    """
+
+    def __init__(self, prompt: Prompt, scale: float, device: torch.device | str = "cpu") -> None:
+        super().__init__(prompt, device)
+        self.scale = torch.nn.Parameter(torch.tensor(scale, device=device))
+        self.rates = (1.0, 1.0)
+        self._sides = prompt.image_side, prompt.side
+
+    @property
+    def n_values(self) -> int:
+        return 3 * int(self._around().sum()) + 1
+
+    def compose(self, images: torch.Tensor, addend: torch.Tensor | None = None) -> torch.Tensor:
+        normalised = pad((images - self._mean) / self._std, self._margins)
+        aspect = torch.eye(2, 3, device=images.device, dtype=images.dtype) / self.scale
+        grid = affine_grid(aspect.expand(len(images), 2, 3), list(normalised.shape), align_corners=True)
+        shown = grid_sample(normalised, grid, "bilinear", "zeros", align_corners=True)
+        frame = self.program * self._around() if addend is None else addend
+        return (shown + frame) * self._std + self._mean
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        return [self.program, self.scale]
+
+    def clipped(self) -> list[torch.nn.Parameter]:
+        return [self.scale]
+
+    def confine(self) -> None:
+        with torch.no_grad():
+            self.scale.clamp_(*SCALE_BOUNDS)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        return super().arrays() | {"scale": self.scale.detach().cpu().numpy().copy()}
+
+    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        super().restore(arrays)
+        with torch.no_grad():
+            self.scale.fill_(float(np.asarray(arrays["scale"]).item()))
+
+    def _around(self) -> torch.Tensor:
+        """Ones (1, side, side) where the frame shows."""
+        image, side = self._sides
+        hole = (image * self.scale.detach()).floor().clamp(max=side)
+        place = torch.arange(side, device=self.scale.device)
+        inside = (place >= ((side - hole) / 2).floor()) & (place < ((side + hole) / 2).floor())
+        return 1.0 - (inside[:, None] & inside[None, :]).float()[None]
+
+
+class FullMapping(TrainingHead):
     """A linear map with bias from all source texts to the classes, learned by gradient.
 
     It starts as the identity on the first `classes` texts, the default template's, with zeros elsewhere and torch's

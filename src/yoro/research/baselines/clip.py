@@ -16,12 +16,12 @@ from yoro.data.geometry import Augmentation, Geometry
 from yoro.errors import InputError, SourceError
 from yoro.prompts.prompt import Prompt, make_prompt
 from yoro.prompts.trainable import PromptSet, TrainablePrompt, VisualPrompt
-from yoro.refining.heads import TrainingHead
+from yoro.refining.heads import MappingHead, TrainingHead
 from yoro.refining.images import LabelledImages
 from yoro.refining.loop import PromptTraining
 from yoro.refining.recipe import Recipe
 from yoro.research.baselines import published
-from yoro.research.baselines.autovp import CLIP, FullMapping, RawPadding
+from yoro.research.baselines.autovp import CLIP, FullMapping, RawPadding, ResizedPadding
 from yoro.research.baselines.clip_heads import (
     SOURCE_TEMPLATES,
     AttributeHead,
@@ -68,6 +68,7 @@ class ClipSettings:
     bank_seed: int = 0  # by which sentences are drawn, apart from the seed of the training
     templates: tuple[str, ...] = SOURCE_TEMPLATES  # of BLM and AutoVP; published with ImageNet's 80 after the first
     width: int | None = None  # of frame or watermark, in pixels of 224; None is that of the public code
+    configuration: published.Configuration = field(default_factory=published.Configuration)  # of AutoVP
 
 
 @dataclass(frozen=True)
@@ -133,10 +134,16 @@ def clip_recipe(
     )
 
 
-def clip_prompt(method: str, source: DifferentiableSource, width: int | None = None) -> Prompt:
+def clip_prompt(
+    method: str,
+    source: DifferentiableSource,
+    width: int | None = None,
+    configuration: published.Configuration | None = None,
+) -> Prompt:
     """The prompt that a method starts from: a watermark of 30 pixels of 224, or 16 pixels around a smaller image.
 
-    Another `width` is also in pixels of 224.
+    Another `width` is also in pixels of 224. AutoVP's configuration decides on the size of its image, unless it is that
+    of the paper's table of times.
     """
     published.check_method(method, published.CLIP_METHODS)
     made = partial(make_prompt, side=source.side, mean=source.mean, std=source.std)
@@ -144,6 +151,8 @@ def clip_prompt(method: str, source: DifferentiableSource, width: int | None = N
     if method in WATERMARKED:
         pad = max(1, round(WATERMARK * source.side)) if pixels is None else pixels
         return made("watermark", pad=pad)
+    if method == "autovp" and configuration and (configuration.scale, configuration.resize) != (1.5, "fixed"):
+        return made("padding", image_side=configuration.image_side(source.side))
     return made("padding", image_side=pixels and source.side - 2 * pixels)
 
 
@@ -161,13 +170,16 @@ def clip_training(
     texts, source : the same image-text model, opened by `open_source` and by `open_differentiable`.
     train : images in the geometry of the method's prompt.
     """
-    method, prompt = settings.method, clip_prompt(settings.method, source, settings.width)
+    method = settings.method
+    prompt = clip_prompt(method, source, settings.width, settings.configuration)
     _check_match(texts, source, train, prompt)
     banks, notes = _banks(settings, texts, train.classes)
     prompts, responding, head = BUILDERS[method](_ClipTask(settings, texts, source, prompt, train, banks, recipe.seed))
     training = PromptTraining(prompts, responding, head, recipe)
-    if method in ("blm", "blm+", *SEVERAL):
+    if isinstance(head, MappingHead) and method not in ("vp", "ar"):
         training.gather(train)  # of DVP the published epoch that trains nothing
+        if method == "autovp" and not settings.configuration.again:
+            head.freeze()
     return training, notes
 
 
@@ -197,9 +209,13 @@ def _bayesian(task: _ClipTask) -> _Parts:
 
 
 def _autovp(task: _ClipTask) -> _Parts:
-    source = task.similarities()
-    head = FullMapping(source.width, task.classes, seed=task.seed, device=task.device)
-    return RawPadding(task.prompt, task.device), source, head
+    source, chosen = task.similarities(), task.settings.configuration
+    prompt = RawPadding(task.prompt, task.device)
+    if chosen.resize == "trained":
+        prompt = ResizedPadding(task.prompt, chosen.scale, task.device)
+    if chosen.mapping == "full":
+        return prompt, source, FullMapping(source.width, task.classes, seed=task.seed, device=task.device)
+    return prompt, source, baseline_head("ilm", source, task.classes, task.seed, chosen.sources)
 
 
 def _dga(task: _ClipTask) -> _Parts:
@@ -222,7 +238,7 @@ BANKS = {  # least, most, and that in words
 def _prototypes(task: _ClipTask) -> NDArray[np.float64]:
     """Mean unit vector (classes, dimension) of the training images of each class, without a prompt.
 
-    The published five crops of a square image are one and the same.
+    Of the published five crops this is the middle one; of a square image they are one and the same.
     """
     images = replace(task.train, geometry=replace(task.train.geometry, side=task.source.side))
     counts = np.bincount(images.codes, minlength=len(task.classes))

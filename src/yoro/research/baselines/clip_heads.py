@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from yoro.discriminant.descriptions import Descriptions
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
-from yoro.refining.heads import LearnedHead, MappingHead
+from yoro.refining.heads import MappingHead, TrainingHead
 from yoro.refining.mapping_updates import FROZEN
 from yoro.research.baselines.published import ALPHA, NEAREST
 from yoro.sources.cache import cached_vectors
@@ -31,7 +31,7 @@ def label_head(
     return MappingHead(mapping, FROZEN, collect=ResponseStatistics, solve=lambda _: mapping, device=device)
 
 
-class AttributeHead(LearnedHead):
+class AttributeHead(TrainingHead):
     """AttrVR's score: `alpha` times the mean of a class's nearest describing sentences, and the rest distinguishing.
 
     Banks are unit vectors (classes, sentences, dimension); a single bank counts wholly. The nearest are chosen

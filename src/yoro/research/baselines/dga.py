@@ -30,7 +30,7 @@ from torch.nn.functional import cross_entropy, interpolate, log_softmax
 from yoro.errors import InputError
 from yoro.prompts.prompt import Prompt
 from yoro.prompts.trainable import PromptSet, Respond, TrainablePrompt
-from yoro.refining.heads import LearnedHead
+from yoro.refining.heads import TrainingHead
 from yoro.research.baselines.clip_heads import Vectors, attribute_scores, check_banks
 from yoro.research.baselines.published import ALPHA, NEAREST, Granularity
 
@@ -96,7 +96,7 @@ def crop_side(side: int, scale: int) -> int:
     return max(1, round(side * max(192 - 32 * scale, 64) / 192))
 
 
-class GranularHead(LearnedHead):
+class GranularHead(TrainingHead):
     """DGA's score of the responses of `GranularPrompts`, and its loss.
 
     Every scale and level has a projection (dimension, dimension) of the sentences, at first the identity.
@@ -130,8 +130,8 @@ class GranularHead(LearnedHead):
         """See `TrainingHead.score`; the scores depend on what else is in the batch."""
         return self._answers(responses)[0]
 
-    def loss(self, responses: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-        """See `OwnLoss`: cross entropy of the scores, and the mean of that of the levels."""
+    def loss(self, responses: torch.Tensor, truth: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
+        """Cross entropy of the scores, and the mean of that of the levels, without a temperature."""
         scores, levels = self._answers(responses)
         losses = [
             cross_entropy(level, groups[truth], reduction="sum")
@@ -188,7 +188,7 @@ def super_classes(prototypes: Array, levels: int) -> list[Groups]:
 
     A level merges the super-classes of the level before in strict pairs, the nearest first; an odd one stays alone.
     The prototype of a super-class is the mean over its classes. Super-classes are numbered in the order of merging.
-    The published code averages other classes than these from the third level on, by an index of the wrong level.
+    The published code averages other classes than these from the fourth level on, by an index of the wrong level.
 
     >>> [groups.tolist() for groups in super_classes(np.array([[0.0], [5.0], [1.0], [9.0], [5.5]]), 2)]
     [[1, 0, 1, 2, 0], [1, 0, 1, 0, 0]]

@@ -43,8 +43,13 @@ def published_recipe(
     )
 
 
-def baseline_head(method: str, source: DifferentiableSource, classes: tuple[str, ...], seed: int = 0) -> TrainingHead:
-    """The head of a method; one that maps by counts is all zeros until a first pass was gathered."""
+def baseline_head(
+    method: str, source: DifferentiableSource, classes: tuple[str, ...], seed: int = 0, sources: int = 1
+) -> TrainingHead:
+    """The head of a method; one that maps by counts is all zeros until a first pass was gathered.
+
+    sources : of each class under FLM and ILM.
+    """
     check_method(method, LABEL_MAPPINGS)
     if method == "deep":
         return LinearHead(source.width, classes, seed=seed, device=source.device)
@@ -56,7 +61,7 @@ def baseline_head(method: str, source: DifferentiableSource, classes: tuple[str,
         mapping,
         FROZEN if method == "rlm" else REFRESH,
         collect=partial(plus_table if method == "blm+" else CoOccurrence, classes),
-        solve=bayesian_mapping if method in ("blm", "blm+") else frequency_mapping,
+        solve=bayesian_mapping if method in ("blm", "blm+") else partial(frequency_mapping, each=sources),
         device=source.device,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from yoro.errors import InputError
 
@@ -14,6 +15,22 @@ EPOCHS = 200
 BATCH = 256  # of the label mappings; 64 for DTD and Oxford Pets
 CLIP_RATE = 40.0  # of SGD, for image-text models
 PROJECTION_RATE = 0.01  # of DGA's projections; published with 0.001 on SUN397, EuroSAT, Food101, Pets and ImageNet
+IMAGE = 128 / 224  # of the canvas: the image of AutoVP before it is resized
+SCALES = (0.5, 1.0, 1.5)  # ... and the factors that it tries
+SCALE_BOUNDS = (0.1, 5.0)
+RATES, DECAYS = (35.0, 40.0, 45.0), (0.0, 1e-5, 1e-10)
+SEARCH_EPOCHS = {
+    "": 5,
+    "food101": 2,
+    "stanfordcars": 2,
+    "sun397": 2,
+    "cifar100": 2,
+    "svhn": 3,
+    "gtsrb": 3,
+    "eurosat": 3,
+}
+TEXTS = {"": (1, 5, 10), "flowers102": (1, 5, 9), "food101": (1, 5, 9), "ucf101": (1, 5, 9),
+         "stanfordcars": (1, 2, 5), "sun397": (1, 2)}  # fmt: skip
 ALPHA = 0.5  # weight of the describing sentences beside the distinguishing ones
 NEAREST = 3  # sentences of a class that count for an image
 PROMPTS = 3  # of the clustered DVP; published with 1 on EuroSAT, 2 on Food101 and UCF101
@@ -30,6 +47,45 @@ class Granularity:
     def __post_init__(self) -> None:
         if self.levels < 1 or self.scales < 0 or self.crops < 1:
             raise InputError(f"{self} is out of range; expected levels and crops of at least 1, scales of at least 0.")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What AutoVP chooses by search, but for the network. The default is that of the paper's table of times."""
+
+    scale: float = 1.5  # of an image of 128 pixels, on a canvas of 224; where it is trained, at first
+    resize: Literal["fixed", "trained"] = "fixed"
+    mapping: Literal["full", "frequency"] = "full"
+    sources: int = 1  # texts a class, under a frequency mapping
+    again: bool = False  # count the frequency mapping anew before each epoch
+
+    def __post_init__(self) -> None:
+        if not (self.scale > 0 and self.sources >= 1):
+            raise InputError(f"{self} is out of range; expected a scale above 0 and at least 1 source.")
+        for name, known in (("resize", ("fixed", "trained")), ("mapping", ("full", "frequency"))):
+            if getattr(self, name) not in known:
+                raise InputError(f"{name} is {getattr(self, name)!r}; expected {' or '.join(map(repr, known))}.")
+
+    def image_side(self, canvas: int) -> int:
+        """Side of the image before a trained resize, or after a fixed one.
+
+        >>> [Configuration(scale).image_side(224) for scale in (0.5, 1.0, 1.5)]
+        [64, 128, 192]
+        """
+        side = round(canvas * IMAGE)
+        return side if self.resize == "trained" else min(int(side * self.scale), canvas - 1)
+
+
+def search_space(dataset: str) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """The options of AutoVP's search on a dataset, those of image and mapping, then those of the optimiser."""
+    mappings: list[dict[str, object]] = [{"mapping": "full"}]
+    for sources in TEXTS.get(dataset, TEXTS[""]):
+        mappings += [{"mapping": "frequency", "sources": sources, "again": again} for again in (False, True)]
+    images = [{"scale": scale, "resize": resize} for scale in SCALES for resize in ("trained", "fixed")]
+    rates: list[dict[str, object]] = [
+        {"learning_rate": rate, "weight_decay": decay} for rate in RATES for decay in DECAYS
+    ]
+    return [mapping | image for mapping in mappings for image in images], rates
 
 
 def check_method(method: str, known: tuple[str, ...]) -> None:

@@ -20,7 +20,7 @@ from yoro.research.bench.datasets.bench_datasets import find_at, find_bench_data
 from yoro.research.bench.datasets.dataset import BenchDataset, Found
 from yoro.research.bench.datasets.drawing import Drawn, draw, draw_published, few_in_all, half_of, with_pile
 from yoro.research.bench.datasets.manifest import Manifest, take_manifest
-from yoro.research.bench.methods.bench_methods import find_method
+from yoro.research.bench.methods.bench_methods import ClipOptions, find_method
 from yoro.research.bench.plan import Plan
 from yoro.research.bench.results import Results
 from yoro.text.banks import BUILT_IN
@@ -113,8 +113,12 @@ def published_index(cell: BenchCell, dataset: BenchDataset, roots: Sequence[Path
 
 
 def choose_sentences(cell: BenchCell, dataset: BenchDataset, roots: Sequence[Path]) -> tuple[Origin, ...]:
-    """The sentences of a method on an image-text source: those published with it, unless the plan names others."""
-    kinds, said = find_method(cell.method).banks, cell.inputs.attributes
+    """The sentences of a method on an image-text source: those published with it, unless the plan names others.
+
+    None where image vectors alone are read, but for methods that train a prompt by texts.
+    """
+    method, said = find_method(cell.method), cell.inputs.attributes
+    kinds = () if cell.inputs.read == "features" and method.options is not ClipOptions else method.banks
     if kinds and said == SENTENCE:
         return (dataset.template,)
     if kinds and said != PUBLISHED:

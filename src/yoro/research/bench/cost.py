@@ -9,8 +9,9 @@ from pathlib import Path
 from yoro.errors import InputError, did_you_mean
 from yoro.research.bench.plan import Plan
 from yoro.research.bench.results import Results
-from yoro.research.bench.run_forecast import forecast, network_name
+from yoro.research.bench.run_forecast import forecast
 from yoro.research.bench.speed_probe import Speed
+from yoro.sources.names import network_name
 
 # Floating-point operations of one image forward, at 224 pixels; tests count them again.
 OPERATIONS = {

@@ -40,7 +40,7 @@ class CellFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(CellFigures):
+class CellResult(CellFigures):
     """The figures of one cell, and what they depend on."""
 
     cell: BenchCell
@@ -61,7 +61,7 @@ class Result(CellFigures):
         return asdict(self) | {"cell": self.cell.key(), "edition": EDITION, "accuracy": self.accuracy}
 
     @classmethod
-    def from_json(cls, value: object) -> Result:
+    def from_json(cls, value: object) -> CellResult:
         """The result of values that `to_json` gave; an error for anything else."""
         try:
             given = {f.name: value[f.name] for f in fields(cls) if f.name in value}  # type: ignore[index,operator]
@@ -87,7 +87,7 @@ class PlanEntry:
     dataset: str
     seed: int
     cell: BenchCell
-    result: Result | None = None
+    result: CellResult | None = None
     error: str | None = None  # why it failed, if it did
 
 
@@ -97,15 +97,15 @@ class Results:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.odd: list[str] = []  # messages on files that were ignored
-        self._found: dict[str, list[Result]] | None = None
+        self._found: dict[str, list[CellResult]] | None = None
 
-    def of(self, cell: BenchCell) -> list[Result]:
+    def of(self, cell: BenchCell) -> list[CellResult]:
         """All results of a cell, newest first: more than one if the data or weights have changed since."""
         if self._found is None:
             self._found = self._read()
         return self._found.get(cell.name, [])
 
-    def finished(self, cell: BenchCell, depends: Mapping[str, str]) -> Result | None:
+    def finished(self, cell: BenchCell, depends: Mapping[str, str]) -> CellResult | None:
         """The result of a cell with exactly these dependencies, if there is one, perhaps by another worker just now."""
         known = next((result for result in self.of(cell) if dict(result.depends) == dict(depends)), None)
         path = self.folder / "cells" / f"{name_of(cell, depends)}.json"
@@ -115,7 +115,7 @@ class Results:
             return fresh
         return known
 
-    def write(self, result: Result) -> None:
+    def write(self, result: CellResult) -> None:
         """Save a result, and remove the record of an earlier failure."""
         name = name_of(result.cell, result.depends)
         content = json.dumps(result.to_json(), indent=1, allow_nan=False).encode() + b"\n"
@@ -157,8 +157,8 @@ class Results:
     def _failure(self, cell: BenchCell) -> Path:
         return self.folder / "failures" / f"{cell.name}.json"
 
-    def _read(self) -> dict[str, list[Result]]:
-        found: dict[str, list[Result]] = {}
+    def _read(self) -> dict[str, list[CellResult]]:
+        found: dict[str, list[CellResult]] = {}
         for path in sorted((self.folder / "cells").glob("*.json")):
             result = self._read_file(path)
             if result is not None:
@@ -167,13 +167,13 @@ class Results:
             results.sort(key=lambda result: result.finished, reverse=True)
         return found
 
-    def _read_file(self, path: Path) -> Result | None:
+    def _read_file(self, path: Path) -> CellResult | None:
         """The result in a file; None, and a message, if it is damaged or of another edition."""
         try:
             value = read_json(path, limits.RESULT_BYTES)
             if not isinstance(value, dict) or value.get("edition") != EDITION:
                 raise StoreError("it was computed by another edition of this code and will be recomputed")
-            return Result.from_json(value)
+            return CellResult.from_json(value)
         except (StoreError, ValueError) as error:
             told = f"{path.name} is ignored: {error}."
             if told not in self.odd:

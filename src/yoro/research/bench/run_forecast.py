@@ -25,6 +25,7 @@ from yoro.research.bench.results import PlanEntry, Results
 from yoro.research.bench.runner import duration_text
 from yoro.research.bench.speed_probe import Speed
 from yoro.sources.availability import why_unavailable
+from yoro.sources.names import network_name
 
 State = Literal["finished", "to run", "data changed", "no data", "no source"]
 STATES: tuple[State, ...] = get_args(State)
@@ -195,15 +196,6 @@ def measured_speeds(plan: Plan, results: Results) -> dict[str, Speed]:
             )
     median = statistics.median
     return {s: Speed(median(times), median(training[s]) if training[s] else None) for s, times in forward.items()}
-
-
-def network_name(source: str) -> str:
-    """The network of a source, without its weights and options.
-
-    >>> network_name("open_clip:ViT-B-32/openai"), network_name("embedded:lite0?side=64")
-    ('ViT-B-32', 'lite0')
-    """
-    return source.partition(":")[2].partition("?")[0].partition("/")[0].partition(".")[0]
 
 
 def guessed_rate(source: str) -> float:

@@ -14,8 +14,7 @@ from importlib import import_module
 from pathlib import Path
 
 from yoro.data.examples import Example
-from yoro.errors import InputError, YoroError, counted
-from yoro.model.metrics import percent_text
+from yoro.errors import InputError, YoroError, counted, percent_text
 from yoro.model.partial_pass import WHOLE, DataShare
 from yoro.model.pipeline import Pipeline
 from yoro.model.settings import STRICT, Loading
@@ -29,7 +28,7 @@ from yoro.research.bench.machine import forget_peak, machine_facts, peak_memory
 from yoro.research.bench.methods.bench_methods import find_method
 from yoro.research.bench.plan import Plan
 from yoro.research.bench.response_cache import ResponseCache
-from yoro.research.bench.results import CellFigures, PlanEntry, Result, Results, name_of
+from yoro.research.bench.results import CellFigures, CellResult, PlanEntry, Results, name_of
 from yoro.research.peers.method import failure
 from yoro.sources.protocol import is_dual
 
@@ -247,7 +246,7 @@ class _Run:
             shutil.rmtree(scratch, ignore_errors=True)
             self._fail([job.entry], error)
             return
-        result = Result(
+        result = CellResult(
             **vars(figures), cell=cell, depends=job.depends, tested=len(drawn.test), draw=job.draw,
             transform=pipeline.geometry.config(), image_seconds=cache.seconds_an_image,
             machine=machine_facts(settings.device), memory=peak_memory(),

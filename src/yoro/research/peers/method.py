@@ -103,7 +103,6 @@ class FitTask:
         return replace(self, responses=unit(self.responses), validation=held, tested=tested)
 
     def validated(self) -> FitTask:
-        """The task of `trial` alone."""
         return self.trial()[0]
 
     def trial(self) -> tuple[FitTask, Array, Codes]:

@@ -55,11 +55,10 @@ class SharedResponses:
         parts = [layout.slices[i] for i in layout.places(name)]
         columns = np.concatenate([np.arange(part.start, part.stop) for part in parts])
 
-        def taken(part: Collected | None) -> Collected | None:
-            return part and replace(part, responses=part.responses[:, columns])
-
-        train = replace(self.train, responses=self.train.responses[:, columns])
-        return replace(self, train=train, val=taken(self.val), test=taken(self.test), layout=None)
+        train, val, test = (
+            part and replace(part, responses=part.responses[:, columns]) for part in (self.train, self.val, self.test)
+        )
+        return replace(self, train=train or self.train, val=val, test=test, layout=None)
 
     @property
     def images(self) -> int:
@@ -86,7 +85,11 @@ class SharedResponses:
 
 @dataclass(frozen=True)
 class Reader:
-    """How the responses of a comparison are read; see `read_responses`."""
+    """How the responses of a comparison are read.
+
+    Splits of the data are used unless `val` or `test` are given. For an image-text source that is read at its logits,
+    `sentences` are the bank and its size, drawn with seed 0.
+    """
 
     val: object | None = None
     test: object | None = None
@@ -97,70 +100,55 @@ class Reader:
 
     def read(self, data: object) -> SharedResponses:
         """Read every image once."""
-        return read_responses(data, **vars(self))
+        started = time.perf_counter()
+        roles = find_roles("compare", data, val=self.val, test=self.test)
+        parts = {role: part for role in ROLES if len(part := getattr(roles, role))}
+        images = {role: part for role, part in parts.items() if not isinstance(part, Rows)}
+        streams = {role: part.stream() for role, part in parts.items() if isinstance(part, Rows)}
+        _check_identities([identity_of(given) for given in (data, self.val, self.test)])
+        asked = self.sentences.asked()
+        if asked and "train" not in images:
+            raise InputError(f"{asked} applies to images; responses are compared as they are.")
+        encoded, notes, layout, both = None, list(roles.notes), Origin(made_by=identity_of(data)).layout, False
+        names = {example.label or "" for example in images.get("train", ())}
+        if names:
+            refuse_one_class(names, data)
+        if images:
+            made = make_pipeline(self.pipeline)
+            both = made.layout.views == 2
+            made = BothViews(made) if both else made
+            layout = made.layout
+            if names:
+                encoded, odd = encoded_bank_of(made.source, names, self.sentences, asked=asked, progress=self.progress)
+                notes += odd
+            streams |= {role: made.stream(mine, self.loading) for role, mine in images.items()}
+        read = {role: _read(stream, role, self.progress) for role, stream in streams.items()}
+        _check_widths(read)
+        return SharedResponses(
+            read["train"], read.get("val"), read.get("test"), self.pipeline.source if images else "responses",
+            time.perf_counter() - started, [each for stream in streams.values() for each in stream.skipped],
+            encoded, tuple(notes), layout, both,
+        )  # fmt: skip
 
 
-def read_responses(
-    data: object,
-    *,
-    val: object | None = None,
-    test: object | None = None,
-    pipeline: PipelineSettings | None = None,
-    sentences: SentenceSettings | None = None,
-    loading: Loading = USUAL,
-    progress: bool = False,
-) -> SharedResponses:
-    """Read every image once; splits of `data` are used unless `val` or `test` are given.
-
-    For an image-text source that is read at its logits, `sentences` are the bank and its size, drawn with seed 0.
-    """
-    started = time.perf_counter()
-    chosen, words = pipeline or PipelineSettings(), sentences or SentenceSettings()
-    roles = find_roles("compare", data, val=val, test=test)
-    parts = {role: part for role in ROLES if len(part := getattr(roles, role))}
-    images = {role: part for role, part in parts.items() if not isinstance(part, Rows)}
-    streams = {role: part.stream() for role, part in parts.items() if isinstance(part, Rows)}
-    _check_identities([identity_of(given) for given in (data, val, test)])
-    asked = words.asked()
-    if asked and "train" not in images:
-        raise InputError(f"{asked} applies to images; responses are compared as they are.")
-    encoded, notes, layout, both = None, list(roles.notes), Origin(made_by=identity_of(data)).layout, False
-    if "train" in images:
-        refuse_one_class({example.label or "" for example in images["train"]}, data)
-    if images:
-        made = make_pipeline(chosen)
-        both = made.layout.views == 2
-        made = BothViews(made) if both else made
-        layout = made.layout
-        if "train" in images:
-            names = {example.label or "" for example in images["train"]}
-            encoded, odd = encoded_bank_of(made.source, names, words, asked=asked, progress=progress)
-            notes += odd
-        streams |= {role: made.stream(mine, loading) for role, mine in images.items()}
-    read = {role: _read(stream, role, progress) for role, stream in streams.items()}
-    _check_widths(read)
-    return SharedResponses(
-        read["train"], read.get("val"), read.get("test"), chosen.source if images else "responses",
-        time.perf_counter() - started, [each for stream in streams.values() for each in stream.skipped],
-        encoded, tuple(notes), layout, both,
-    )  # fmt: skip
+def read_responses(data: object, **how: object) -> SharedResponses:
+    """Read every image once; `how` are the fields of `Reader`."""
+    return Reader(**how).read(data)  # type: ignore[arg-type]
 
 
-def _check_identities(known: Sequence[Mapping[str, object] | None]) -> None:
+def _check_identities(known: Sequence[dict[str, object] | None]) -> None:
     """Raise if response files come from different sources."""
-    told = [dict(identity) for identity in known if identity is not None]
+    told = [identity for identity in known if identity is not None]
     for other in told[1:]:
         if odd := difference(told[0], other):
             raise InputError(f"The response files come from different sources: they differ in {odd}.")
 
 
 def _check_widths(parts: Mapping[str, Collected]) -> None:
-    width = parts["train"].responses.shape[1]
+    expected = parts["train"].responses.shape[1]
     for role, part in parts.items():
-        if part.responses.shape[1] != width:
-            raise WidthError(
-                f"The {role} responses have width {part.responses.shape[1]}, the training responses {width}."
-            )
+        if (width := part.responses.shape[1]) != expected:
+            raise WidthError(f"The {role} responses have width {width}, the training responses {expected}.")
 
 
 def _read(stream: ResponseStream, role: str, progress: bool) -> Collected:

@@ -41,17 +41,33 @@ def spelled(path: Path) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
-def vector_in(content: bytes, path: Path, width: int | None) -> Responses:
-    """The vector (width,) at a path in an answer's JSON; an AnswerError says what came instead."""
+def parsed(content: bytes) -> object:
+    """The JSON of an answer."""
     try:
         value: object = json.loads(content)
     except (ValueError, RecursionError):
         raise AnswerError(f"the answer is not JSON: {excerpt(content)}") from None
-    return vector_at(value, path, width)
+    return value
+
+
+def order_in(value: object, path: Path, count: int) -> list[int]:
+    """Which item of the list at a path answers each of `count` images: by the items' `index` if they name one.
+
+    >>> order_in({"data": [{"index": 1}, {"index": 0}]}, ("data",), 2)
+    [1, 0]
+    """
+    items = value_at(value, path)
+    where = spelled(path) or "the top level"
+    if not isinstance(items, list) or len(items) != count:
+        raise AnswerError(f"at {where} the answer has {_kind(items)}; expected a list of {count:,}, one for each image")
+    named = [item["index"] for item in items if isinstance(item, dict) and type(item.get("index")) is int]
+    if len(set(named)) not in (0, count):
+        raise AnswerError(f"at {where} only some of {count:,} items name their image by an `index` of their own")
+    return sorted(range(count), key=named.__getitem__) if named else list(range(count))
 
 
 def vector_at(value: object, path: Path, width: int | None) -> Responses:
-    """The same, of parsed JSON."""
+    """The vector (width,) at a path in an answer's JSON; an AnswerError says what came instead."""
     found = value_at(value, path)
     if not isinstance(found, list) or not all(type(number) in (int, float) for number in found):
         raise AnswerError(

@@ -22,7 +22,7 @@ from typing import TypeVar
 import httpx
 
 from yoro.errors import AnswerError, SourceError, counted
-from yoro.sources.endpoint.answer_parsing import excerpt, scrubbed, vector_in
+from yoro.sources.endpoint.answer_parsing import excerpt, order_in, parsed, scrubbed, vector_at
 from yoro.sources.endpoint.config import EndpointConfig
 from yoro.sources.endpoint.connection import HttpResponse, make_clients, request_fields, send_request
 from yoro.sources.endpoint.journal import CallEvent, Journal, JournalWriter
@@ -265,10 +265,11 @@ class EndpointClient:
         if not 200 <= response.status < 300:
             said = excerpt(response.content, self._secrets)
             raise SourceError(f"{self.config.shown} answered {response.status}: {said}.")
-        vectors = list[Responses]()
-        for number, request in enumerate(requests):
+        value, listed, vectors = parsed(response.content), self.config.listed, list[Responses]()
+        order = [0] if listed is None else order_in(value, listed, len(requests))
+        for number, request in zip(order, requests, strict=True):
             try:
-                vectors.append(vector_in(response.content, self.config.place_of(number), self.width))
+                vectors.append(vector_at(value, self.config.place_of(number), self.width))
             except AnswerError as error:
                 raise AnswerError(str(error), request.row) from None
             self.width = len(vectors[-1])

@@ -10,8 +10,9 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated, get_args, get_type_hints
 from urllib.parse import SplitResult, urlsplit
 
 from yoro import limits
@@ -50,30 +51,37 @@ class Header:
 
 @dataclass(frozen=True)
 class EndpointConfig:
-    """A checked endpoint. Without `answer` it is a `yoro serve --responses`, which describes itself."""
+    """A checked endpoint. Without `answer` it is a `yoro serve --responses`, which describes itself.
 
-    url: str
-    method: str = "POST"  # or "PUT"
-    headers: Mapping[str, Header] = field(default_factory=dict)  # besides our own
-    body: Mapping[str, object] | None = None  # JSON with placeholders for the image
-    form: str | None = None  # the field of a form; with neither body nor form, the image is the body
-    answer: str | None = None  # path of the vector in the JSON that comes back
-    images: int = 1  # in a request: the item of a list in the body that holds the image is repeated for each
-    side: int = 224  # of the square that is sent
-    encoding: str = "png"  # or "jpeg"
-    quality: int = 95  # of a JPEG
-    width: int | None = None  # of the vector, if known
-    concurrency: int = 8  # requests at once
-    rate: float | None = None  # requests a second
-    timeout: float = 60.0  # seconds for one request
-    retries: int = 6  # of a failed request
-    longest_wait: float = 60.0  # the longest Retry-After that is obeyed, in seconds
-    price: float | None = None  # of one call
-    currency: str = "USD"
-    journal: Path | None = None  # the file in which answers are kept
-    proxy: str | None = None
-    certificates: Path | None = None  # a file of certificates to trust instead of the usual ones
-    batch_url: str | None = None  # address in the lines for a batch API; by default the path of the url
+    Each field names the check of what a file says of it.
+    """
+
+    url: Annotated[str, check_url]
+    method: Annotated[str, choice_check("POST", "PUT")] = "POST"
+    headers: Annotated[Mapping[str, Header], _headers] = field(default_factory=dict)  # besides our own
+    body: Annotated[Mapping[str, object] | None, check_template] = None  # JSON with placeholders for the image
+    # The field of a form; with neither body nor form, the image is the body.
+    form: Annotated[str | None, _text] = None
+    answer: Annotated[str | None, _place] = None  # path of the vector in the JSON that comes back
+    # In a request: the item of a list in the body that holds the image is repeated for each.
+    images: Annotated[int, number_check(1, limits.ENDPOINT_IMAGES, whole=True)] = 1
+    side: Annotated[int, number_check(1, limits.CANVAS_SIDE, whole=True)] = 224  # of the square that is sent
+    encoding: Annotated[str, choice_check("png", "jpeg")] = "png"
+    quality: Annotated[int, number_check(1, 100, whole=True)] = 95  # of a JPEG
+    width: Annotated[int | None, number_check(1, limits.RESPONSE_WIDTH, whole=True)] = None  # of the vector, if known
+    # Requests at once.
+    concurrency: Annotated[int, number_check(1, limits.ENDPOINT_CONCURRENCY, whole=True)] = 8
+    rate: Annotated[float | None, _rate] = None  # requests a second
+    timeout: Annotated[float, number_check(0.01, 3600)] = 60.0  # seconds for one request
+    retries: Annotated[int, number_check(0, 100, whole=True)] = 6  # of a failed request
+    # The longest Retry-After that is obeyed, in seconds.
+    longest_wait: Annotated[float, number_check(0, 86_400)] = 60.0
+    price: Annotated[float | None, number_check(0, 1e6)] = None  # of one call
+    currency: Annotated[str, _text] = "USD"
+    journal: Annotated[Path | None, _file] = None  # the file in which answers are kept
+    proxy: Annotated[str | None, check_url] = None
+    certificates: Annotated[Path | None, _file] = None  # a file of certificates to trust instead of the usual ones
+    batch_url: Annotated[str | None, _text] = None  # address in the lines for a batch API; by default the url's path
 
     @property
     def ours(self) -> bool:
@@ -87,12 +95,17 @@ class EndpointConfig:
 
     @property
     def place(self) -> answers.Path:
-        """Path of the vector in an answer to one image."""
         return self.place_of(0)
 
     def place_of(self, number: int) -> answers.Path:
         """Path of the vector of one of several images."""
         return answers.parse_path((self.answer or OURS).replace("[]", f"[{number}]"))
+
+    @property
+    def listed(self) -> answers.Path | None:
+        """Path of the list with an item for each image, if there is one."""
+        before, several, _ = (self.answer or OURS).partition("[]")
+        return answers.parse_path(before) if several else None
 
     @property
     def shown(self) -> str:
@@ -130,11 +143,11 @@ def read_config(path: Path) -> EndpointConfig:
 
 def make_config(table: Mapping[str, object]) -> EndpointConfig:
     """The endpoint of a table of settings, each checked."""
-    known = {f.name for f in fields(EndpointConfig)}
+    checks = {name: get_args(hint)[1] for name, hint in get_type_hints(EndpointConfig, include_extras=True).items()}
     for name in table:
-        if name not in known:
-            raise SourceError(f"unknown setting {name[:60]!r}. {did_you_mean(name[:60], sorted(known))}")
-    made: dict[str, object] = {name: _CHECKS[name](name, value) for name, value in table.items()}
+        if name not in checks:
+            raise SourceError(f"unknown setting {name[:60]!r}. {did_you_mean(name[:60], sorted(checks))}")
+    made: dict[str, object] = {name: checks[name](name, value) for name, value in table.items()}
     if "url" not in made:
         raise SourceError("url is missing; expected one such as https://host/path.")
     config = EndpointConfig(**made)  # type: ignore[arg-type]
@@ -262,29 +275,3 @@ def _file(name: str, value: object) -> Path:
     if not text.isprintable():
         raise SourceError(f"{name} is {text[:60]!r}; expected a path.")
     return Path(text).expanduser()
-
-
-_CHECKS: dict[str, Check] = {
-    "url": check_url,
-    "method": choice_check("POST", "PUT"),
-    "headers": _headers,
-    "body": check_template,
-    "form": _text,
-    "answer": _place,
-    "images": number_check(1, limits.ENDPOINT_IMAGES, whole=True),
-    "side": number_check(1, limits.CANVAS_SIDE, whole=True),
-    "encoding": choice_check("png", "jpeg"),
-    "quality": number_check(1, 100, whole=True),
-    "width": number_check(1, limits.RESPONSE_WIDTH, whole=True),
-    "concurrency": number_check(1, limits.ENDPOINT_CONCURRENCY, whole=True),
-    "rate": _rate,
-    "timeout": number_check(0.01, 3600),
-    "retries": number_check(0, 100, whole=True),
-    "longest_wait": number_check(0, 86_400),
-    "price": number_check(0, 1e6),
-    "currency": _text,
-    "journal": _file,
-    "proxy": check_url,
-    "certificates": _file,
-    "batch_url": _text,
-}

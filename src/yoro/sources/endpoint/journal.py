@@ -57,14 +57,14 @@ TOTALS = (
 
 @dataclass(frozen=True)
 class Totals:
-    """Of one kind of request, over all runs: images answered, requests sent, and requests whose outcome is unknown."""
+    """Of one kind of request, over all runs: images answered, images sent, and those sent whose outcome is unknown."""
 
     answered: int
     sent: int
     lost: int
 
     def summary(self) -> str:
-        said = f"{counted(self.answered, 'answer')} in the journal from {counted(self.sent, 'request')} so far"
+        said = f"{counted(self.answered, 'answer')} in the journal; {counted(self.sent, 'image')} sent so far"
         lost = f"; {counted(self.lost, 'answer')} lost in transit, which may have been billed" if self.lost else ""
         return f"{said}{lost}."
 

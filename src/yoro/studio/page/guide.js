@@ -12,7 +12,7 @@ function next(state, coming, tried, does) {
   if (!second) return [`Name a second class, so that ${first.name} can be told from something.`, "Name a class", does.name];
   const few = state.classes.toSorted((a, b) => a.count + a.unseen - b.count - b.unseen)[0], has = few.count + few.unseen;
   if (has < FEW) return [`Add photos of ${few.name}: it has ${has ? `only ${has}` : "none"}, and five are a good start.`, "Add photos", () => does.add(few.id)];
-  if (!state.learned || state.read < state.photos) return ["Learning from your photos.", null, null];
+  if (!state.learned || state.read < state.photos) return ["Wait while it learns from your photos.", null, null];
   if (!tried && !state.tests) return ["Try it with a photo that it has not seen.", "Try a photo", does.try];
   if (state.unsorted) return [`Sort the ${plural(state.unsorted, "photo")} without a class: they come in groups that look alike.`, "Show them", does.tray];
   if (state.suspicious) return [`Look at ${state.suspicious === 1 ? "this photo" : `these ${plural(state.suspicious, "photo")}`}: the label may be wrong.`, "Show", does.review];

@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -18,6 +19,7 @@ from yoro.research.bench.datasets.bench_datasets import DATASETS
 from yoro.research.bench.datasets.dataset import BenchDataset
 
 COUNTS = {"train": 6, "val": 2, "test": 4}
+INSECTS = ("ant", "bee")
 TWO = {"train": 6, "test": 4}
 
 
@@ -69,23 +71,33 @@ def save_image(path: Path, value: int) -> None:
     Image.new("RGB", (4, 4), (value % 256, value * 7 % 256, 90)).save(path, "PNG")
 
 
-def rows_of(layout: Layout, counts: dict[str, int] = COUNTS) -> dict[str, list[list[object]]]:
-    """The content of a split file: images numbered on, the classes 'ant' and 'bee' in turn."""
+def rows_of(
+    layout: Layout, counts: dict[str, int] = COUNTS, labels: Sequence[str] = INSECTS
+) -> dict[str, list[list[object]]]:
+    """The content of a split file: images numbered on, the classes in turn."""
     content: dict[str, list[list[object]]] = {}
     number = 0
     for split, count in counts.items():
         content[split] = []
         for _ in range(count):
             number += 1
-            label = ("ant", "bee")[number % 2]
-            content[split].append([layout.place.format(split=split, label=label, number=number), number % 2, label])
+            code = number % len(labels)
+            place = layout.place.format(split=split, label=labels[code], number=number)
+            content[split].append([place, code, labels[code]])
     return content
 
 
-def make_published(root: Path, layout: Layout, counts: dict[str, int] = COUNTS, *, split: bool = True) -> BenchDataset:
+def make_published(
+    root: Path,
+    layout: Layout,
+    counts: dict[str, int] = COUNTS,
+    labels: Sequence[str] = INSECTS,
+    *,
+    split: bool = True,
+) -> BenchDataset:
     """Images and split file under a root; the dataset that expects them."""
     folder = root / layout.folder
-    content = rows_of(layout, counts)
+    content = rows_of(layout, counts, labels)
     for number, (place, _, _) in enumerate(row for rows in content.values() for row in rows):
         end = str(place).rpartition("/images/")[2] if str(place).startswith("/") else str(place)
         save_image(folder / layout.images / end, number)
@@ -93,7 +105,7 @@ def make_published(root: Path, layout: Layout, counts: dict[str, int] = COUNTS, 
         home = root / layout.split if layout.split else folder
         home.mkdir(parents=True, exist_ok=True)
         (home / str(DATASETS[layout.dataset].split_file)).write_text(json.dumps(content))
-    return tiny(layout.dataset, counts)
+    return tiny(layout.dataset, counts, len(labels))
 
 
 class OldPickler(pickle._Pickler):  # type: ignore[name-defined]
@@ -121,19 +133,20 @@ def pixels(count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (count, 3072), dtype=np.uint8)
 
 
-def make_cifar(root: Path, name: str) -> BenchDataset:
-    """The Python batches."""
+def make_cifar(root: Path, name: str, fours: int = 1) -> BenchDataset:
+    """The Python batches, each of so many times four images."""
     ten = name == "cifar10"
     folder = root / ("cifar-10-batches-py" if ten else "cifar-100-python")
     folder.mkdir(parents=True)
     files = [*(f"data_batch_{n}" for n in range(1, 6)), "test_batch"] if ten else ["train", "test"]
     for number, file in enumerate(files):
         key = "labels" if ten else "fine_labels"
-        batch = {"data": pixels(4, number), key: [0, 1, 1, 0], "filenames": ["a.png", "b.png", "c.png", "d.png"]}
+        names = [f"{i}.png" for i in range(4 * fours)]
+        batch = {"data": pixels(4 * fours, number), key: [0, 1, 1, 0] * fours, "filenames": names}
         (folder / file).write_bytes(old_pickle(batch))
     meta = {"label_names" if ten else "fine_label_names": ["airplane", "automobile"]}
     (folder / ("batches.meta" if ten else "meta")).write_bytes(old_pickle(meta))
-    return tiny(name, {"train": 20, "test": 4} if ten else {"train": 4, "test": 4})
+    return tiny(name, {"train": 20 * fours, "test": 4 * fours} if ten else {"train": 4 * fours, "test": 4 * fours})
 
 
 def make_cifar_binary(root: Path, name: str) -> BenchDataset:
@@ -151,13 +164,13 @@ def make_cifar_binary(root: Path, name: str) -> BenchDataset:
     return tiny(name, {"train": 20, "test": 4} if ten else {"train": 4, "test": 4})
 
 
-def make_svhn(root: Path) -> BenchDataset:
-    for split, count in TWO.items():
+def make_svhn(root: Path, counts: dict[str, int] = TWO) -> BenchDataset:
+    for split, count in counts.items():
         images = np.random.default_rng(count).integers(0, 256, (32, 32, 3, count), dtype=np.uint8)
         labels = np.array([[1], [10]] * (count // 2), np.uint8)
         root.mkdir(parents=True, exist_ok=True)
         savemat(root / f"{split}_32x32.mat", {"X": images, "y": labels}, do_compression=True)
-    return tiny("svhn", TWO)
+    return tiny("svhn", counts)
 
 
 def make_gtsrb(root: Path, *, tracks: int = 2, frames: int = 3) -> BenchDataset:
@@ -174,13 +187,18 @@ def make_gtsrb(root: Path, *, tracks: int = 2, frames: int = 3) -> BenchDataset:
     return tiny("gtsrb", {"train": 2 * tracks * frames, "test": 3})
 
 
-def make_aircraft(root: Path, folder: str = "fgvc-aircraft-2013b/data") -> BenchDataset:
+def make_aircraft(
+    root: Path,
+    folder: str = "fgvc-aircraft-2013b/data",
+    counts: dict[str, int] = COUNTS,
+    labels: Sequence[str] = ("707-320", "F/A-18"),
+) -> BenchDataset:
     number = 0
-    for split, count in COUNTS.items():
+    for split, count in counts.items():
         lines = []
         for _ in range(count):
             number += 1
             save_image(root / folder / "images" / f"{number:07d}.jpg", number)
-            lines.append(f"{number:07d} {('707-320', 'F/A-18')[number % 2]}")
+            lines.append(f"{number:07d} {labels[number % len(labels)]}")
         (root / folder / f"images_variant_{split}.txt").write_text("\n".join(lines) + "\n")
-    return tiny("fgvc-aircraft", COUNTS)
+    return tiny("fgvc-aircraft", counts, len(labels))

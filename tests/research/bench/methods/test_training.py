@@ -85,3 +85,51 @@ def test_legacy_padding_has_the_image_side_of_the_dataset(dataset: str, side: in
     assert said.prompt.image_side == 96
     for prompt, other in (("padding", 128), ("watermark", 160)):  # 16 pixels a side, or none
         assert open_pipeline(replace(cell, prompt=prompt), DATASETS[dataset], "cpu").prompt.image_side == other
+
+
+def test_autovps_search_covers_what_was_published():
+    from yoro.research.baselines.published import search_space
+
+    images, rates = search_space("dtd")
+    assert (len(images), len(rates)) == ((1 + 3 * 2) * 3 * 2, 3 * 3)
+    assert {choice.get("sources") for choice in search_space("stanfordcars")[0]} == {None, 1, 2, 5}
+
+
+@pytest.mark.torch
+def test_autovps_search_takes_the_options_with_the_best_training_accuracy(tmp_path: Path, monkeypatch):
+    pytest.importorskip("open_clip")
+    from clip_cases import photo_examples
+    from clip_models import write_clip
+    from yoro.research.bench.methods import training
+    from yoro.research.bench.methods.bench_methods import ClipOptions
+
+    space = [{"scale": 1.5}, {"scale": 0.5, "resize": "trained"}], [{"learning_rate": 40.0}, {"weight_decay": 0.5}]
+    monkeypatch.setattr(training.published, "search_space", lambda _: space)
+    monkeypatch.setattr(training.published, "SEARCH_EPOCHS", {"": 1})
+    images = tuple(photo_examples(3))
+    cell = BenchCell("digits", f"open_clip:local-dir:{write_clip(tmp_path / 'clip')}", "padding", "autovp", 0)
+    context = Context(
+        cell, DATASETS["digits"], Drawn(images, images, images), open_pipeline(cell, DATASETS["digits"], "cpu"),
+        ResponseCache(tmp_path / "cache"), (), tmp_path / "scratch", "cpu",
+    )  # fmt: skip
+    tried = []
+    real = training._clip_training
+
+    def noted(method, context, options, epochs=None):
+        made = real(method, context, options, epochs)
+        tried.append((options, epochs, made[0].recipe))
+        return made
+
+    monkeypatch.setattr(training, "_clip_training", noted)
+    figures = training.run_clip("autovp", context, ClipOptions(epochs=2, search=True))
+    assert [epochs for _, epochs, _ in tried] == [1, 1, 1, 1, None]
+    assert tried[0][2].schedule_epochs == 2  # the cosine of the whole training
+
+    def right(options):
+        made, train, _ = real("autovp", context, options, 1)
+        return made.run(train, train).records[-1].correct
+
+    first = max((tried[0][0], tried[1][0]), key=right)
+    assert tried[4][0] == max((replace(first, **choice) for choice in space[1]), key=right)
+    assert any("The search chose" in note for note in figures.notes)
+    assert tried[4][2].epochs == 2

@@ -23,11 +23,12 @@ from yoro.research.bench.datasets.packaged import (
     read_fashion,
     read_sheets,
 )
+from yoro.research.bench.datasets.split_drawing import LISTS
 from yoro.user_code import import_attribute
 
 COOP = "DATASETS.md of the repository KaiyangZhou/CoOp links the images and the split file."
 TORCHVISION = "torchvision's class {name} downloads it; its makers' page has it too."
-LISTS = (".csv", ".tsv", ".jsonl", ".json")
+LIST_ENDS = (".csv", ".tsv", ".jsonl", ".json")
 
 
 def find_bench_dataset(name: str) -> BenchDataset:
@@ -43,7 +44,7 @@ def find_bench_dataset(name: str) -> BenchDataset:
     if SHIFT in name:
         return shifted(*map(find_bench_dataset, name.split(SHIFT, 1)))
     path = Path(name)
-    if "/" in name or "\\" in name or path.suffix.lower() in LISTS or path.is_dir():
+    if "/" in name or "\\" in name or path.suffix.lower() in LIST_ENDS or path.is_dir():
         return _own(path)
     if ":" in name:
         return import_attribute(name, BenchDataset)
@@ -80,7 +81,7 @@ def _own(path: Path) -> BenchDataset:
         dataset = find(place)
         return Found(dataset, shown(place), dataset.notes)
 
-    title = path.stem if path.suffix.lower() in LISTS else path.name
+    title = path.stem if path.suffix.lower() in LIST_ENDS else path.name
     return BenchDataset(shown(path), title or shown(path), 0, {}, look)
 
 
@@ -106,7 +107,8 @@ class _Listed:
     legacy_side: int = BenchDataset.legacy_side
 
     def dataset(self) -> BenchDataset:
-        where = f"{self.where} {self.hint}".strip()
+        fetched = f"`yoro bench datasets --get {self.name}` fetches the split file or draws it again."
+        where = " ".join(filter(None, (self.where, self.hint, fetched if self.name in LISTS else "")))
         finder: FolderFinder | SplitFileFinder
         if self.read is not None:
             finder = FolderFinder(self.name, self.title, self.folders, self.read, where, self.further)

@@ -1,4 +1,7 @@
-"""`yoro bench datasets --get`: fetches what may be fetched, resumes, checks digests, and says what is left to do."""
+"""`yoro bench datasets --get`: fetches what may be fetched, resumes, checks digests, and says what is left to do.
+
+A split file that cannot be fetched is drawn again from the makers' lists.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ from yoro.data.examples import shown
 from yoro.errors import DatasetError, InputError, SourceError, YoroError, did_you_mean
 from yoro.files.atomic import write_file
 from yoro.research.bench.datasets.bench_datasets import DATASETS
+from yoro.research.bench.datasets.finding import dataset_folders
+from yoro.research.bench.datasets.split_drawing import LISTS, draw_split
 from yoro.sources.hub_requests import ask, read_some
 
 PARTS = ".downloads"  # folder of a data root: files that are on their way, and names of archives that were unpacked
@@ -59,13 +64,32 @@ def fetch(name: str, root: Path) -> Iterator[str]:
         try:
             yield f"{name}: {_take(item, root)}"
         except (YoroError, OSError) as error:
-            yield f"{name}: '{item.file}' was not fetched from {item.url} (for '{shown(root / item.to)}'): {error}"
+            lost = f"'{item.file}' was not fetched from {item.url} (for '{shown(root / item.to)}'): {error}"
+            yield f"{name}: {_draw_again(name, item, root, lost) if item.file in _split_files() else lost}"
     if name in DATASETS:
         try:
             found = DATASETS[name].find([root])
             yield f"{name}: {len(found.dataset):,} images in '{found.place}'; the counts are right."
         except DatasetError as error:
             yield f"{name}: not complete. {error}"
+
+
+def _split_files() -> set[str]:
+    return {str(DATASETS[name].split_file) for name in LISTS}
+
+
+def _draw_again(name: str, item: Download, root: Path, lost: str) -> str:
+    """Draw a split file that could not be fetched, if the makers' lists are there; what was done, in words."""
+    folder, part = root / item.to, root / PARTS / item.file
+    try:
+        content = draw_split(name, [folder, *dataset_folders([root], DATASETS[name].folders)])
+        write_file(part, content)
+        checked = "its digest is that of the published one" if _checked(item, part) else "no digest is published for it"
+        folder.mkdir(parents=True, exist_ok=True)
+        part.replace(folder / item.file)
+    except (YoroError, OSError) as error:
+        return f"{lost} Nor could it be drawn again from the makers' lists: {error}"
+    return f"'{item.file}' drawn again into '{shown(folder)}' from the makers' lists; {checked}. {lost}"
 
 
 def _is_there(name: str, root: Path) -> bool:

@@ -101,6 +101,8 @@ class ClipOptions:
 
     prompts : of the clustered DVP. levels, scales, crops, projection_rate : of DGA.
     width : of the frame or watermark, in pixels of 224; None is that of the public code: 30 for VP, 16 for AR.
+    scale, resize, mapping, sources, again, weight_decay : of AutoVP; with `search` those that are the best on the
+    training images after a few epochs.
     """
 
     epochs: int = published.EPOCHS
@@ -115,9 +117,22 @@ class ClipOptions:
     learning_rate: float = published.CLIP_RATE
     width: int | None = None
     mixed_precision: bool = False
+    scale: float = published.Configuration.scale
+    resize: str = published.Configuration.resize
+    mapping: str = published.Configuration.mapping
+    sources: int = published.Configuration.sources
+    again: bool = published.Configuration.again
+    weight_decay: float = 0.0
+    search: bool = False
 
     def __post_init__(self) -> None:
         check(self.epochs, None, self.select)
+        self.configuration()
+
+    def configuration(self) -> published.Configuration:
+        """Of AutoVP."""
+        known: Any = {field.name: getattr(self, field.name) for field in fields(published.Configuration)}
+        return published.Configuration(**known)
 
 
 def check(epochs: int, batch_size: int | None, select: str = "validation") -> None:

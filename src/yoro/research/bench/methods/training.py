@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from yoro.refining.few_pass import refine
 from yoro.refining.images import LabelledImages
 from yoro.refining.loop import PromptTraining
 from yoro.refining.settings import RefineRun, RefineSettings
+from yoro.research.baselines import published
 from yoro.research.baselines.clip import BANKS, ClipSettings, clip_geometry, clip_prompt, clip_recipe, clip_training
 from yoro.research.baselines.clip_heads import DEFAULT_TEMPLATE, SOURCE_TEMPLATES
 from yoro.research.baselines.label_mappings import baseline_training, published_recipe
@@ -94,10 +96,43 @@ def run_label_mapping(method: str, context: Context, options: LabelMappingOption
 
 def run_clip(method: str, context: Context, options: ClipOptions) -> CellFigures:
     """A method for image-text models with its own prompt and geometry, whatever the prompt of the setting is."""
+    chosen = _searched(context, options) if options.search and method == "autovp" else options
+    training, train, notes = _clip_training(method, context, chosen)
+    if chosen is not options:
+        names = [field.name for field in fields(chosen) if getattr(chosen, field.name) != getattr(options, field.name)]
+        found = ", ".join(f"{name} {getattr(chosen, name)}" for name in names if name != "search")
+        notes = [*notes, f"The search chose {found or 'the defaults'}."]
+    return _run_training(context, training, train, options.select, notes)
+
+
+def _searched(context: Context, options: ClipOptions) -> ClipOptions:
+    """AutoVP's search by training accuracy: image and mapping, then rate and weight decay; the first of equals."""
+    dataset = context.cell.dataset
+    epochs = published.SEARCH_EPOCHS.get(dataset, published.SEARCH_EPOCHS[""])
+
+    def right(candidate: ClipOptions) -> int:
+        training, train, _ = _clip_training("autovp", context, candidate, epochs)
+        outcome = training.run(train, train, progress=context.progress)
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+        return outcome.records[-1].correct
+
+    options = replace(options, search=False)
+    for part in published.search_space(dataset):
+        known: list[Any] = list(part)
+        options = max((replace(options, **choice) for choice in known), key=right)
+    return options
+
+
+def _clip_training(
+    method: str, context: Context, options: ClipOptions, epochs: int | None = None
+) -> tuple[PromptTraining, LabelledImages, list[str]]:
+    """A training, its images and notes on it; with `epochs` only the first of those that the options say."""
     cell = context.cell
     texts = need_texts(context.pipeline.source, cell.method)
     twin = open_differentiable(cell.source, read=cell.inputs.read, device=context.device)
-    geometry = clip_geometry(clip_prompt(method, twin, options.width), twin)
+    configuration = options.configuration()
+    geometry = clip_geometry(clip_prompt(method, twin, options.width, configuration), twin)
     train = LabelledImages(_to_train_on(context, options.select), context.classes, geometry)
     recipe = clip_recipe(
         method, epochs=options.epochs, shots=cell.inputs.shots, flip=context.dataset.flip, seed=cell.seed
@@ -109,7 +144,11 @@ def run_clip(method: str, context: Context, options: ClipOptions) -> CellFigures
         head_learning_rate=projections,
         epoch_zero=options.select != "test",
         mixed_precision=options.mixed_precision,
+        weight_decay=options.weight_decay,
+        mapping_pass=recipe.mapping_pass or (method == "autovp" and configuration.again),
     )
+    if epochs is not None:
+        recipe = replace(recipe, epochs=epochs, schedule_epochs=options.epochs)
     settings = ClipSettings(
         method,
         banks=context.sentences if method in BANKS else (),
@@ -121,9 +160,10 @@ def run_clip(method: str, context: Context, options: ClipOptions) -> CellFigures
         bank_seed=SEED,
         templates=_templates(context.sentences),
         width=options.width,
+        configuration=configuration,
     )
     training, notes = clip_training(settings, texts, twin, train, recipe)
-    return _run_training(context, training, train, options.select, notes)
+    return training, train, notes
 
 
 def _templates(sentences: tuple[Origin, ...]) -> tuple[str, ...]:

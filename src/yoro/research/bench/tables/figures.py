@@ -12,7 +12,7 @@ from yoro.reports import svg
 from yoro.reports.page import render
 from yoro.reports.svg import CostPoint, cost_plot
 from yoro.research.bench.plan import Setting
-from yoro.research.bench.results import Result
+from yoro.research.bench.results import CellResult
 from yoro.research.bench.tables.paper import PaperNumbers
 from yoro.research.bench.tables.run_grid import RunGrid, comparable, dataset_title, groups, setting_title
 from yoro.research.bench.tables.summary import kept_share, mean, sample_deviation
@@ -51,7 +51,7 @@ def curves(grid: RunGrid) -> Markup:
     return Markup(render("bench_curves.html", drawn=drawn, more=len(trained) - len(drawn)))
 
 
-def epoch_means(runs: Sequence[Result], *, loss: bool) -> tuple[tuple[int, float], ...]:
+def epoch_means(runs: Sequence[CellResult], *, loss: bool) -> tuple[tuple[int, float], ...]:
     """The mean over runs of each epoch that all of them have: the loss, or the accuracy in percent."""
     found: dict[int, list[float]] = {}
     for run in runs:
@@ -179,7 +179,7 @@ def _panels(grid: RunGrid, setting: Setting, dataset: str) -> list[Markup]:
     return [line_panel(losses, "training loss"), line_panel(judged, "validation accuracy, %", level)]
 
 
-def _trained(grid: RunGrid, setting: Setting, dataset: str) -> dict[str, list[Result]]:
+def _trained(grid: RunGrid, setting: Setting, dataset: str) -> dict[str, list[CellResult]]:
     """All runs of each method with epochs, if none is missing."""
     found = {method: grid.runs(setting, method, dataset) for method in setting.methods}
     return {name: list(runs.values()) for name, runs in found.items() if runs and all(r.epochs for r in runs.values())}

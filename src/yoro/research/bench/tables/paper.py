@@ -186,7 +186,6 @@ def _settings(number: Published) -> set[str]:
 
 
 def _datasets(table: str, setting: str) -> set[str]:
-    """What a table averages over in a setting."""
     own = {number.dataset for number in published(table) if number.setting == setting} - {AVERAGE}
     if own:
         return own

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from yoro.research.bench.plan import Plan, Setting
-from yoro.research.bench.results import PlanEntry, Result
+from yoro.research.bench.results import CellResult, PlanEntry
 from yoro.research.bench.tables import summary
 from yoro.research.bench.tables.claims import claims
 from yoro.research.bench.tables.paper import PaperNumbers, printed_cell
@@ -57,7 +57,7 @@ class Summed:
         return replace(printed_cell(kind, printed), values=values, deviation=deviation)
 
     @cached_property
-    def runs(self) -> list[Result] | None:
+    def runs(self) -> list[CellResult] | None:
         """Every run; None if any is missing."""
         return self.grid.all_runs(self.settings, self.method)
 

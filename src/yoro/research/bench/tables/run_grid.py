@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from yoro.errors import InputError
 from yoro.research.bench.datasets.bench_datasets import find_bench_dataset
 from yoro.research.bench.plan import Plan, Setting
-from yoro.research.bench.results import PlanEntry, Result
+from yoro.research.bench.results import CellResult, PlanEntry
 from yoro.research.bench.tables.summary import mean
 
 NAMED = 3  # missing runs named one by one
@@ -15,7 +15,7 @@ LISTED = 6  # datasets named in one sentence
 LONGEST = 160  # characters of an error within a note
 
 
-def percent(run: Result) -> float:
+def percent(run: CellResult) -> float:
     """The accuracy of a run in percent."""
     return 100 * run.accuracy
 
@@ -33,26 +33,26 @@ class RunGrid:
     def at(self, setting: Setting, method: str, dataset: str) -> list[PlanEntry]:
         return self._places.get((setting.name, method, dataset), [])
 
-    def runs(self, setting: Setting, method: str, dataset: str) -> dict[int, Result] | None:
+    def runs(self, setting: Setting, method: str, dataset: str) -> dict[int, CellResult] | None:
         """Results by seed; None unless every seed of the setting has one."""
         entries = self.at(setting, method, dataset)
         found = {entry.seed: entry.result for entry in entries if entry.result is not None}
         return {seed: found[seed] for seed in setting.seeds} if all(s in found for s in setting.seeds) else None
 
-    def whole(self, settings: Iterable[Setting], method: str) -> dict[str, dict[int, Result]] | None:
+    def whole(self, settings: Iterable[Setting], method: str) -> dict[str, dict[int, CellResult]] | None:
         """Results by seed of every dataset of some settings; None if any is missing."""
         places = [(setting, dataset) for setting in settings for dataset in setting.datasets]
         found = {f"{setting.name}/{dataset}": self.runs(setting, method, dataset) for setting, dataset in places}
         there = {place: runs for place, runs in found.items() if runs is not None}
         return there if len(there) == len(found) else None
 
-    def all_runs(self, settings: Sequence[Setting], method: str) -> list[Result] | None:
+    def all_runs(self, settings: Sequence[Setting], method: str) -> list[CellResult] | None:
         """Every run of a method in some settings; None if any is missing, or the settings are not comparable."""
         found = self.whole(settings, method) if comparable(settings, method) else None
         return None if found is None else [run for runs in found.values() for run in runs.values()]
 
     def averages(
-        self, setting: Setting, method: str, figure: Callable[[Result], float] = percent
+        self, setting: Setting, method: str, figure: Callable[[CellResult], float] = percent
     ) -> dict[int, float] | None:
         """Each seed's mean over all datasets of a setting; None if any run is missing."""
         found = self.whole([setting], method) if method in setting.methods else None

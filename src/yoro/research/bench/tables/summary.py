@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from operator import index
@@ -17,17 +18,13 @@ K = TypeVar("K", bound=Hashable)
 
 def mean(values: Sequence[float]) -> float:
     """The arithmetic mean; the order of the values makes no difference, not even in the last digit."""
-    numbers = _finite(values)
-    return math.fsum(numbers) / len(numbers)
+    return statistics.fmean(_finite(values))
 
 
 def sample_deviation(values: Sequence[float]) -> float | None:
     """The standard deviation with n - 1 in the denominator; None of a single value."""
     numbers = _finite(values)
-    if len(numbers) == 1:
-        return None
-    centre = mean(numbers)
-    return math.sqrt(math.fsum((number - centre) ** 2 for number in numbers) / (len(numbers) - 1))
+    return statistics.stdev(numbers) if len(numbers) > 1 else None
 
 
 def macro_average(by_setting: Mapping[str, Mapping[int, float]]) -> tuple[float, float | None]:
@@ -84,7 +81,7 @@ def wins_ties_losses(ours: Mapping[str, Fraction], theirs: Mapping[str, Fraction
 
 def depth(epochs: Sequence[int]) -> tuple[float, float | None, float]:
     """Mean, sample deviation and median over runs of the epoch that validation chose; 0 is the one-pass predictor."""
-    return mean(epochs), sample_deviation(epochs), float(np.median(epochs))
+    return mean(epochs), sample_deviation(epochs), float(statistics.median(epochs))
 
 
 def kept_share(epochs: Sequence[int]) -> float:

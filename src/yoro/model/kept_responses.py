@@ -30,7 +30,7 @@ def responses_of(
     members, known = classifier.model.members(), digests or [b""] * len(examples)
     kept = {content: row for row, content in enumerate(members.digests)} if members else {}
     if kept:
-        known = [content or _digest(example) for content, example in zip(known, examples, strict=True)]
+        known = [content or image_digest(example) for content, example in zip(known, examples, strict=True)]
     rest = [example for example, content in zip(examples, known, strict=True) if content not in kept]
     if rest and not classifier.model.origin.images:
         raise InputError(
@@ -49,16 +49,13 @@ def responses_of(
             row = again[example.name]
             found.append((example, read.digests[row], example.group or "", read.responses[row]))
     there, contents, groups, responses = zip(*found, strict=True) if found else ((), (), (), ())
-    return Collected(
-        np.stack(responses) if found else np.empty((0, classifier.model.statistics.width)),
-        np.array([example.label or "" for example in there], dtype=np.str_),
-        groups,
-        tuple(example.name for example in there),
-        contents,
-    ), stream.skipped if stream else []
+    rows = np.stack(responses) if found else np.empty((0, classifier.model.statistics.width))
+    labels = np.array([example.label or "" for example in there], dtype=np.str_)
+    names = tuple(example.name for example in there)
+    return Collected(rows, labels, groups, names, contents), stream.skipped if stream else []
 
 
-def _digest(example: Example) -> bytes:
+def image_digest(example: Example) -> bytes:
     """The digest of an image's content; b"" if it cannot be read, which is reported when it is decoded."""
     try:
         return bytes.fromhex(digest(example.image))
