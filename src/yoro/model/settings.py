@@ -192,9 +192,9 @@ class FitSettings:
     preset: str = option(
         "default",
         '"fast" or "best", or "default" between them.',
-        '"fast" reads fewer layers in 8-bit arithmetic (of another source: its features); "best" combines several '
-        "networks, those that are installed, and a larger input. Options given explicitly win. As options: "
-        "--fast, --best.",
+        '"fast" reads fewer layers in 8-bit arithmetic, on a canvas that leave-one-out chooses (of another source: its '
+        'features); "best" combines several networks, those that are installed, and a larger input. Options given '
+        "explicitly win. As options: --fast, --best.",
         python_only=True,
     )
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
