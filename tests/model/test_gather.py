@@ -9,7 +9,7 @@ import pytest
 
 from yoro.data.response_streams import ResponseStream
 from yoro.data.responses import ResponseBatch
-from yoro.errors import NonFiniteError
+from yoro.errors import WidthError
 from yoro.mappings.batches import row_digests
 from yoro.model.checkpoint import Checkpoint
 from yoro.model.gathered import Gathered
@@ -19,13 +19,11 @@ BATCH, WIDTH = 64, 6
 PER_UPDATE = ROWS_PER_UPDATE // BATCH
 
 
-def batches(count: int, spoilt: int | None = None) -> list[ResponseBatch]:
+def batches(count: int, width: int = WIDTH) -> list[ResponseBatch]:
     rng = np.random.default_rng(0)
     made = []
     for number in range(count):
-        responses = rng.normal(size=(BATCH, WIDTH)).astype(np.float32)
-        if number == spoilt:
-            responses[3, 2] = np.nan
+        responses = rng.normal(size=(BATCH, width)).astype(np.float32)
         labels = [f"class {i % 3}" for i in range(BATCH)]
         names = [f"{number}/{i}" for i in range(BATCH)]
         made.append(ResponseBatch(responses, labels, None, row_digests(responses), names))
@@ -72,7 +70,8 @@ def test_what_was_added_before_the_pass_broke_off_is_kept(tmp_path, end):
 
 
 def test_an_addition_that_breaks_off_ends_the_pass_and_is_not_kept(tmp_path):
-    checkpoint, spoilt = Checkpoint(tmp_path / "checkpoint", "a run"), 2 * PER_UPDATE
-    with pytest.raises(NonFiniteError):
-        gather(empty(), stream_of(batches(6 * PER_UPDATE, spoilt)), checkpoint=checkpoint)
+    checkpoint = Checkpoint(tmp_path / "checkpoint", "a run")
+    parts = [*batches(PER_UPDATE), *batches(PER_UPDATE, width=WIDTH + 1), *batches(4 * PER_UPDATE)]
+    with pytest.raises(WidthError):
+        gather(empty(), stream_of(parts), checkpoint=checkpoint)
     assert checkpoint.read() is None
