@@ -23,8 +23,8 @@ from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.readings import Layout
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
-from yoro.mappings.batches import Array
 from yoro.limits import RESPONSE_SIZE
+from yoro.mappings.batches import Array
 from yoro.model.card import NOISE
 from yoro.model.gathered import Gathered
 from yoro.model.model import Json
