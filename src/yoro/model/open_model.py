@@ -143,6 +143,7 @@ class OpenModel:
 
     @property
     def opened(self) -> Pipeline | None:
+        """The pipeline, if it was opened already."""
         return self._pipeline
 
     def answers(
