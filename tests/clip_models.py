@@ -12,14 +12,20 @@ CONFIG = {
 }
 
 
-def write_clip(folder: Path) -> Path:
-    """A folder for `open_clip:local-dir:FOLDER`; its weights also stand alone, as `open_clip_model.safetensors`."""
+def write_clip(folder: Path, *, blind: bool = False) -> Path:
+    """A folder for `open_clip:local-dir:FOLDER`; its weights also stand alone, as `open_clip_model.safetensors`.
+
+    The image vectors of a `blind` one lie on a circle, however much its blocks see.
+    """
     import open_clip
     import torch
     from safetensors.torch import save_file
 
     torch.manual_seed(0)
     model = open_clip.CLIP(CONFIG["embed_dim"], CONFIG["vision_cfg"], CONFIG["text_cfg"])
+    if blind:
+        with torch.no_grad():
+            model.visual.proj[:] = model.visual.proj[:, :2] @ torch.randn(2, CONFIG["embed_dim"])
     folder.mkdir(parents=True, exist_ok=True)
     state = {key: value.contiguous() for key, value in model.state_dict().items()}
     save_file(state, folder / "open_clip_model.safetensors")

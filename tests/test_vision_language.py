@@ -54,6 +54,46 @@ def vectors(classifier, folder):
     return np.concatenate([b.responses for b in batches]), [label for b in batches for label in b.labels]
 
 
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory):
+    """A CLIP whose image vectors say little, while its blocks see the image."""
+    pytest.importorskip("open_clip")
+    return f"open_clip:local-dir:{write_clip(tmp_path_factory.mktemp('noisy'), blind=True)}"
+
+
+@pytest.mark.torch
+def test_layers_of_an_image_tower_answer_only_if_they_are_better_beyond_noise(folder, noisy, clip, new):
+    blind = yoro.fit(folder, source=noisy)
+    weights = {part.name: part.weight for part in blind.model.choice.parts}
+    assert weights["features"] < 0.5
+    assert blind.evaluate(new).accuracy > yoro.fit(folder, source=f"{noisy}?layers=no").evaluate(new).accuracy + 0.2
+    # A random tower has nothing in its blocks that its image vectors have not: these answer alone, as without layers.
+    seeing, off = yoro.fit(folder, source=clip), yoro.fit(folder, source=f"{clip}?layers=no")
+    assert {part.name for part in seeing.model.choice.parts if part.weight > 0} == {"features"}
+    np.testing.assert_allclose(seeing.predict_proba(new), off.predict_proba(new), atol=1e-3)
+
+
+@pytest.mark.torch
+def test_a_model_of_an_image_tower_s_layers_changes_and_answers_like_any_other(folder, noisy, new, tmp_path):
+    whole, path = yoro.fit(folder, source=noisy), tmp_path / "m.yoro"
+    grown = yoro.fit(folder, source=noisy, shots=0)
+    assert np.isfinite(grown.evaluate(new).log_loss)
+    grown.save(path)
+    assert yoro.load(path).predict(new) == grown.predict(new)
+    grown.update(folder)
+    np.testing.assert_allclose(grown.predict_proba(new), whole.predict_proba(new), atol=1e-7)
+    grown.save(path)
+    again = yoro.load(path)
+    np.testing.assert_array_equal(again.predict_proba(new), grown.predict_proba(new))
+    assert [part.alpha for part in again.model.choice.parts] == [part.alpha for part in grown.model.choice.parts]
+    again.forget(folder / "rocket")  # known by its sentences from then on, which only the image vectors know of
+    assert {part.name for part in again.model.choice.parts if part.weight > 0} == {"features"}
+    assert np.isfinite(np.log(again.predict_proba(new))).all()
+    assert checked_export(whole)[1] < 1e-3
+    assert whole.explain(sorted(new.rglob("*.jpg"))[:1])
+    assert whole.explain_classes("cat")
+
+
 def test_class_names_alone_make_a_classifier(new, tmp_path, socket_disabled):
     classifier = yoro.fit(classes=["cat", "coffee", "rocket", "astronaut"], shots=0, source=CONSE)
     assert classifier.model.statistics.total == 0

@@ -128,6 +128,19 @@ def test_the_image_tower_alone_is_read_at_its_layers(clip, clip_folder, photos):
 
 
 @pytest.mark.torch
+def test_layers_stand_beside_the_image_vector_unless_they_are_switched_off(clip, clip_folder, photos):
+    both = open_source(f"open_clip:local-dir:{clip_folder}", read="all")
+    alone = open_source(f"open_clip:local-dir:{clip_folder}?layers=yes", read="all")
+    images = photos(clip.side)
+    assert is_dual(both)
+    assert both.layout == alone.layout
+    np.testing.assert_allclose(both.respond(images), alone.respond(images), atol=1e-5)
+    np.testing.assert_allclose(both.encode_images(images), clip.respond(images), atol=1e-5)
+    off = open_source(f"open_clip:local-dir:{clip_folder}?layers=no", read="all")
+    assert (off.width, off.layout) == (clip.width, None)
+
+
+@pytest.mark.torch
 def test_weights_by_path_give_the_same_vectors(clip, clip_folder):
     import open_clip
 

@@ -10,6 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from PIL import Image
 
@@ -340,5 +341,22 @@ def test_the_image_tower_alone_is_read_at_its_layers(pair, model, photos):
     assert_layers(source, open_source(f"onnx:{pair}"), model, photos(64))
     described = source.describe()
     assert described["geometry"] == {"fit": "crop", "interpolation": "bicubic"}
-    with pytest.raises(SourceError, match="option 'layers' is 'yes', or left out"):
-        open_source(f"onnx:{pair}?layers=no")
+    with pytest.raises(SourceError, match="option 'layers' is 'yes', 'no', or left out"):
+        open_source(f"onnx:{pair}?layers=some")
+
+
+def test_layers_stand_beside_the_image_vector_unless_they_are_switched_off(pair, photos):
+    plain, both = open_source(f"onnx:{pair}"), open_source(f"onnx:{pair}", read="all")
+    alone = open_source(f"onnx:{pair}?layers=yes", read="all")
+    images = photos(64)
+    assert is_dual(both)
+    assert both.layout == alone.layout
+    np.testing.assert_array_equal(both.respond(images), alone.respond(images))
+    np.testing.assert_allclose(both.encode_images(images), plain.respond(images), atol=1e-6)
+    assert both.dimension == plain.width == both.layout.widths[0]
+    graph = onnxruntime.InferenceSession(both.onnx_model().SerializeToString())
+    found = graph.run(None, {"images": images.astype(np.float32) / 255})[0]
+    np.testing.assert_allclose(found, both.respond(images), atol=1e-4)
+    off = open_source(f"onnx:{pair}?layers=no", read="all")
+    assert off.describe()["read"] == "logits"
+    np.testing.assert_array_equal(off.respond(images), plain.respond(images))

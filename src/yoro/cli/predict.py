@@ -216,6 +216,8 @@ def respond(
         made, source = unasked(pipeline)
         print_text(forecast(made, source, chosen.examples, settings.loading).summary(source.config))
         return
+    if settings.sentences.attributes is not None:
+        pipeline = replace(pipeline, read="logits")  # which are the similarities
     made = make_pipeline(pipeline)
     stream = made.stream(chosen.examples, settings.loading)
     batches, width = stream.shown("responding", not output.quiet), made.source.width

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -45,13 +46,14 @@ class Mixture:
 
     layout: Layout
     evidences: tuple[Evidence, ...]
+    described: bool = False  # whether sentences describe the classes, in the space of the first reading
 
     def judge(self, rule: str | float) -> tuple[Choice, LeaveOneOutScores | None]:
         """Shrinkages by the rule, one a reading; weights and temperature by leave-one-out.
 
         With the choice come the leave-one-out scores of what was chosen, which are at hand by then.
         """
-        judged = side_by_side(lambda evidence: _judged(rule, evidence), self.evidences, self.layout.widths)
+        judged = side_by_side(partial(self._judged, rule), range(len(self.evidences)), self.layout.widths)
         heads = [head for _, head in judged if head is not None]
         if len(judged) == 1:
             return judged[0][0], heads[0] if heads else None
@@ -89,17 +91,26 @@ class Mixture:
         pairs = zip(self.evidences, parts, strict=True)
         return max(evidence.spectrum.regularised(part.shrinkage)[1] for evidence, part in pairs)
 
+    def _judged(self, rule: str | float, i: int) -> tuple[Choice, LeaveOneOutScores | None]:
+        """The choice of one head, and its leave-one-out scores where there are any."""
+        evidence = self.evidences[i]
+        left_out = leave_one_out(evidence)
+        if self.described and i > 0 and left_out is None and isinstance(rule, str):
+            return Choice(rule, 1.0), None  # what the sentences say answers alone
+        choice = select_shrinkage(rule, evidence, left_out)
+        return choice, None if left_out is None else _scored(evidence, choice, left_out)
+
     def _paired(self, choice: Choice) -> list[tuple[Evidence, Choice]]:
         return list(zip(self.evidences, choice.parts, strict=True))
 
     def _weighed(self, parts: Sequence[Choice], found: Sequence[Scored]) -> Choice:
         """The parts with their ensemble weights: by likelihood, shrunk towards equal ones for small data."""
-        if self._few() or len(found) < len(parts):
+        if self._few() or self._imagined() or len(found) < len(parts):
             return self._alone(parts)
         rows = stratified(found[0].truth, sample_size(found[0].scores.shape[1]))
         truth, counted = found[0].truth[rows], found[0].weights[rows]
         scores = [head.scores[rows] / part.temperature for head, part in zip(found, parts, strict=True)]
-        weights = self._networks_weighed(scores, truth, counted)
+        weights = self._candidates_weighed(scores, truth, counted)
         # A head that knows little is calibrated to say little: its share counts how much it says after all.
         said = np.array([spread(part) for part in scores])
         shares = weights * said
@@ -108,16 +119,16 @@ class Mixture:
         parts = [replace(part, temperature=part.temperature * s) for part, s in zip(parts, said, strict=True)]
         return _combined(parts, np.where(shares < SMALLEST_SHARE * shares.sum(), 0.0, shares))
 
-    def _networks_weighed(self, scores: Sequence[Array], truth: NDArray[np.intp], counted: Array) -> Array:
-        """Ensemble weights (heads,), zero for the readings of networks that are not needed.
+    def _candidates_weighed(self, scores: Sequence[Array], truth: NDArray[np.intp], counted: Array) -> Array:
+        """Ensemble weights (heads,), zero for readings that are not needed.
 
-        The first network answers alone unless all together lower the leave-one-out loss beyond noise. Of all, those
-        are then left out one by one without which it is no higher.
+        The usual readings of the first network answer alone unless all together lower the leave-one-out loss beyond
+        noise. Of all, those networks are then left out one by one without which it is no higher.
         """
-        share, networks = counted / counted.sum(), self.layout.networks
+        share, networks, every = counted / counted.sum(), self.layout.networks, range(len(scores))
+        usual = [0] if self.described else [i for i in self.layout.usual if self._network(i) == networks[0]]
 
-        def weighed(kept: Sequence[str]) -> Array:
-            heads = [i for i, reading in enumerate(self.layout.readings) if reading.network in kept]
+        def weighed(heads: Sequence[int]) -> Array:
             mine, weights = [scores[i] for i in heads], np.zeros(len(scores))
             equal = np.full(len(mine), 1.0 / fit_temperature(np.sum(mine, axis=0), truth, counted))
             weights[heads] = fit_weights(mine, truth, counted, equal, strength=STRENGTH)
@@ -129,10 +140,10 @@ class Mixture:
             logs = log_probabilities(np.tensordot(weights[used], np.stack([scores[i] for i in used]), 1), 1.0)
             return -logs[np.arange(len(truth)), truth]
 
-        weights = weighed(networks)
-        if len(networks) == 1:
+        weights = weighed(every)
+        if len(usual) == len(every):
             return weights
-        own, together = weighed(networks[:1]), losses(weights)
+        own, together = weighed(usual), losses(weights)
         gain = losses(own) - together
         mean = float(share @ gain)
         if mean <= max(WORTH * np.sqrt(float(share**2 @ (gain - mean) ** 2)), LEAST_GAIN):
@@ -140,13 +151,21 @@ class Mixture:
         kept, loss = networks, float(share @ together)
         while len(kept) > 1:
             fewer = [tuple(name for name in kept if name != without) for without in kept]
-            tried = [weighed(some) for some in fewer]
+            tried = [weighed([i for i in every if self._network(i) in some]) for some in fewer]
             means = [float(share @ losses(one)) for one in tried]
             best = int(np.argmin(means))
             if means[best] > loss + LEAST_GAIN:
                 break
             kept, loss, weights = fewer[best], means[best], tried[best]
         return weights
+
+    def _network(self, i: int) -> str:
+        return self.layout.readings[i].network
+
+    def _imagined(self) -> bool:
+        """Whether a class has no images and is known by its sentences, which only the first reading knows of."""
+        known = self.evidences[0].statistics.counts > 0
+        return any((one.statistics.counts > 0)[known].sum() < known.sum() for one in self.evidences[1:])
 
     def _few(self) -> bool:
         counts = self.evidences[0].statistics.counts
@@ -162,7 +181,7 @@ def _combined(parts: Sequence[Choice], weights: Array) -> Choice:
     total = float(weights.sum())
     shared = tuple(replace(part, weight=float(w / total)) for part, w in zip(parts, weights, strict=True))
     heaviest = max(shared, key=lambda part: part.weight)
-    return Choice(heaviest.rule, heaviest.shrinkage, 1.0 / total, parts=shared)
+    return Choice(heaviest.rule, heaviest.shrinkage, 1.0 / total, alpha=parts[0].alpha, parts=shared)
 
 
 def sum_of_mappings(parts: Sequence[Choice], mappings: Sequence[AffineMapping]) -> AffineMapping:
@@ -172,7 +191,8 @@ def sum_of_mappings(parts: Sequence[Choice], mappings: Sequence[AffineMapping]) 
     weights = np.concatenate([scale * mapping.weights for scale, mapping in zip(scales, mappings, strict=True)])
     known = np.isfinite(first.bias)
     bias = np.full(len(known), -np.inf)  # of classes without data
-    bias[known] = sum(scale * mapping.bias[known] for scale, mapping in zip(scales, mappings, strict=True))
+    heard = [(scale, mapping) for scale, mapping in zip(scales, mappings, strict=True) if scale > 0]
+    bias[known] = sum(scale * mapping.bias[known] for scale, mapping in heard)
     return AffineMapping(weights, bias, first.classes)
 
 
@@ -181,13 +201,6 @@ def sum_of_scores(parts: Sequence[Choice], heads: Sequence[LeaveOneOutScores]) -
     scales = [part.weight / part.temperature for part in parts]
     total = sum(scale * head.scored.scores for scale, head in zip(scales, heads, strict=True) if scale > 0)
     return LeaveOneOutScores(replace(heads[0].scored, scores=np.asarray(total)), heads[0].rows)
-
-
-def _judged(rule: str | float, evidence: Evidence) -> tuple[Choice, LeaveOneOutScores | None]:
-    """The choice of one head, and its leave-one-out scores where there are any."""
-    left_out = leave_one_out(evidence)
-    choice = select_shrinkage(rule, evidence, left_out)
-    return choice, None if left_out is None else _scored(evidence, choice, left_out)
 
 
 def _right(head: LeaveOneOutScores) -> float:

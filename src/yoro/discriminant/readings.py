@@ -21,6 +21,7 @@ Made = TypeVar("Made")
 
 LOGITS = "logits"
 FEATURES = "features"
+TOKENS = ("class-", "patches-")  # layers of a transformer
 TRANSFORMS = ("plain", "unit", "root")
 VIEWS = (1, 2)
 
@@ -109,6 +110,11 @@ class Layout:
     def places(self, layer: str) -> list[int]:
         """Where the readings of that layer stand, one for each network that has it."""
         return [i for i, reading in enumerate(self.readings) if reading.layer == layer]
+
+    @property
+    def usual(self) -> list[int]:
+        """Where the readings stand that answer unless more are better: not those of a transformer's blocks."""
+        return [i for i, one in enumerate(self.readings) if not one.layer.startswith(TOKENS)]
 
     @property
     def compared(self) -> slice:

@@ -231,7 +231,8 @@ def known(
         responses, labels = validation
         return evidence.validated_on((responses[:, layout.slices[i]], labels))
 
-    return Mixture(layout, tuple(side_by_side(of_reading, range(len(layout.readings)), layout.widths)))
+    evidences = tuple(side_by_side(of_reading, range(len(layout.readings)), layout.widths))
+    return Mixture(layout, evidences, words is not None)
 
 
 def with_pile(
@@ -280,7 +281,8 @@ def _of_reading(
     layout = statistics.layout
     if members is not None and len(layout.readings) > 1:
         members = replace(members, responses=members.responses[:, layout.slices[i]])
-    descriptions, votes = (None, True) if words is None else (words.descriptions, words.votes)
+    # Sentences lie in the space of the first reading, the image vectors.
+    descriptions, votes = (None, True) if words is None or i > 0 else (words.descriptions, words.votes)
     return make_evidence(statistics.parts[i], members, prior, descriptions, votes=votes, spectrum=spectrum)
 
 

@@ -12,10 +12,12 @@ from yoro import limits
 from yoro.discriminant.evidence import Choice, Validation
 from yoro.discriminant.joint import JointStatistics
 from yoro.discriminant.mixture import Mixture
+from yoro.discriminant.readings import Layout
 from yoro.discriminant.rules import MEMBERS, RULES
 from yoro.discriminant.shrinkage import Spectrum
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
+from yoro.mappings.affine import AffineMapping
 from yoro.model.gathered import Gathered
 from yoro.model.model import LEFT_OUT, Model, Origin, Verb, held_out, kept_members, known, with_pile
 from yoro.model.settings import SolveSettings
@@ -42,12 +44,10 @@ def solve(
     statistics, left_out = gathered.statistics, None
     spectra: list[Spectrum] = []
     if words is not None:
-        statistics = statistics + _nothing_yet(words)
+        statistics = statistics + _nothing_yet(words, statistics)
     _check_classes(statistics, words)
     if words is not None and statistics.total == 0:
-        rule = settings.shrinkage
-        mapping, delta = words.descriptions.head(statistics.classes), 0.0
-        choice = Choice(rule, 1.0, alpha=1.0) if isinstance(rule, str) else Choice("fixed", rule, alpha=1.0)
+        mapping, choice, delta = *_zero_shot(statistics, words, settings.shrinkage), 0.0
     else:
         with threads_for(statistics):
             evidence = evidence or known(
@@ -95,11 +95,29 @@ def threads_for(statistics: JointStatistics) -> AbstractContextManager[object]:
     return threadpool_limits(1, user_api="blas") if len(statistics.parts) > 1 else nullcontext()
 
 
-def _nothing_yet(words: EncodedBank) -> JointStatistics:
-    """Statistics that know the classes and the dimension, and no image."""
-    classes, d = words.bank.classes, words.vectors.shape[1]
-    empty = {"counts": np.zeros(len(classes)), "means": np.zeros((len(classes), d)), "scatter": np.zeros((d, d))}
-    return JointStatistics.of(ResponseStatistics.from_arrays(dict(empty), classes))
+def _zero_shot(statistics: JointStatistics, words: EncodedBank, rule: str | float) -> tuple[AffineMapping, Choice]:
+    """The head of the sentences alone, which reads the image vectors and nothing else."""
+    head, layout = words.descriptions.head(statistics.classes), statistics.layout
+    choice = Choice(rule, 1.0, alpha=1.0) if isinstance(rule, str) else Choice("fixed", rule, alpha=1.0)
+    if len(layout.readings) == 1:
+        return head, choice
+    others = np.zeros((layout.width - layout.widths[0], len(head.classes)))
+    parts = [
+        replace(choice, name=name, weight=float(i == 0), alpha=float(i == 0)) for i, name in enumerate(layout.names)
+    ]
+    whole = AffineMapping(np.concatenate([head.weights, others]), head.bias, head.classes)
+    return whole, replace(choice, parts=tuple(parts))
+
+
+def _nothing_yet(words: EncodedBank, known: JointStatistics) -> JointStatistics:
+    """Statistics that know the classes of the sentences and the readings, and no image."""
+    classes, layout = words.bank.classes, known.layout if known.width else Layout.of(words.vectors.shape[1])
+
+    def nothing(d: int) -> ResponseStatistics:
+        empty = {"counts": np.zeros(len(classes)), "means": np.zeros((len(classes), d)), "scatter": np.zeros((d, d))}
+        return ResponseStatistics.from_arrays(dict(empty), classes)
+
+    return JointStatistics(layout, [nothing(width) for width in layout.widths])
 
 
 def _check_classes(statistics: JointStatistics, words: EncodedBank | None) -> None:

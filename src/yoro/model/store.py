@@ -38,7 +38,7 @@ from yoro.text.encoded_bank import EncodedBank
 if TYPE_CHECKING:
     from yoro.discriminant.semi_supervised import PileChoice
 
-FORMAT = 5  # what this version reads; a model is written in the least format that can hold it
+FORMAT = 6  # what this version reads; a model is written in the least format that can hold it
 BANK = "bank.json"  # the sentences, readable as a bank again
 KINDS = {
     f"{kind}.safetensors": f"yoro-{kind}" for kind in ("mapping", "statistics", "reservoir", "pile", "prompt", "bank")
@@ -211,6 +211,8 @@ def _config(model: Model, digests: dict[str, str]) -> Json:
 
 def _format(model: Model) -> int:
     """The least format that can hold a model."""
+    if model.words is not None and model.choice.parts:
+        return 6
     if (model.origin.transform or {}).get("published"):
         return 5
     if model.gathered.pile is not None:
@@ -327,7 +329,8 @@ def _choice(config: Json, layout: Layout | None) -> Choice:
     if [part["name"] for part in parts] != (list(layout.names) if layout and len(layout.readings) > 1 else []):
         raise InputError("the choices do not match the layers.")
     pile = None if "pile" not in config else _pile(_table(config["pile"]))
-    return replace(whole, parts=tuple(_one_part(rule, part) for part in parts), pile=pile)
+    read = [replace(_one_part(rule, part), alpha=0.0 if i else whole.alpha) for i, part in enumerate(parts)]
+    return replace(whole, parts=tuple(read), pile=pile)
 
 
 def _pile(table: Json) -> PileChoice:
@@ -389,7 +392,7 @@ def _words(config: Json, parts: dict[str, tuple[Arrays, Json]], statistics: Join
         int(_number(facts["each"], 1, limits.BANK_SENTENCES)),
         int(_number(facts["seed"], -limits.SEED, limits.SEED)),
     )
-    if vectors.dtype != np.float32 or vectors.shape != (len(bank.flat()[0]), statistics.width):
+    if vectors.dtype != np.float32 or vectors.shape != (len(bank.flat()[0]), statistics.parts[0].width):
         raise InputError("the vectors of the bank do not match its sentences.")
     if not set(statistics.classes) <= set(bank.classes) or any(not items for items in bank.sentences.values()):
         raise InputError("the bank does not match the classes.")

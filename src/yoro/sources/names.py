@@ -126,11 +126,12 @@ def side_option(name: SourceName, default: int) -> int:
     return parse_side(name.options["side"], f"{name.text!r}: option 'side'") if "side" in name.options else default
 
 
-def layers_option(name: SourceName) -> bool:
-    """Whether the image tower of an image-text model is read alone, at its layers."""
-    if name.options.get("layers", "yes") != "yes":
-        raise SourceError(f"{name.text!r}: option 'layers' is 'yes', or left out.")
-    return "layers" in name.options
+def layers_option(name: SourceName) -> bool | None:
+    """Whether layers of an image-text model's image tower are read: alone, not at all, or None beside its vectors."""
+    said = name.options.get("layers")
+    if said not in (None, "yes", "no"):
+        raise SourceError(f"{name.text!r}: option 'layers' is 'yes', 'no', or left out.")
+    return None if said is None else said == "yes"
 
 
 def parse_number(text: str, where: str, low: float, high: float) -> float:

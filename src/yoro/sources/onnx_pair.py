@@ -11,9 +11,10 @@ import importlib.util
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import onnx
@@ -51,19 +52,33 @@ class OnnxPairSource(IdentifiedSource):
     """See `DualEncoder`; both towers run in ONNX Runtime."""
 
     def __init__(
-        self, identity: Identity, images: OnnxFileSource, texts: TextTower, scale: float, notes: Sequence[str] = ()
+        self,
+        identity: Identity,
+        images: OnnxFileSource,
+        texts: TextTower,
+        scale: float,
+        *,
+        layers: bool,
+        notes: Sequence[str] = (),
     ) -> None:
         super().__init__(identity)
         self.width = self.dimension = images.width
         self.logit_scale = scale
-        self._images, self._texts, self._notes = images, texts, notes
+        self._images, self._texts, self._layers, self._notes = images, texts, layers, notes
 
     @property
     def notes(self) -> Sequence[str]:
         return self._notes
 
+    def read_all(self) -> Self:
+        if self._layers:
+            self.layout = self._images.read_all("features").layout
+            self.width = self._images.width
+            self._identity = replace(self._identity, read="all")
+        return self
+
     def encode_images(self, images: Images) -> Responses:
-        return self.respond(images)
+        return unit_rows(self.respond(images)[:, : self.dimension])
 
     def encode_texts(self, sentences: Sequence[str]) -> Responses:
         if not sentences:
@@ -78,13 +93,16 @@ class OnnxPairSource(IdentifiedSource):
 
     def onnx_model(self) -> onnx.ModelProto:
         model = self._images.onnx_model()
+        if self.layout is not None:  # whose readings are scaled afterwards, each by itself
+            return model
         own, builder = rename_output(model.graph), GraphBuilder(prefix="unit_")
         unit = builder.node("LpNormalization", own, axis=1, p=2)
         set_output(model.graph, builder, helper.make_node("Identity", [unit], ["responses"]), self.width)
         return model
 
     def _ask(self, images: Images) -> object:
-        return unit_rows(self._images.respond(images))
+        responses = self._images.respond(images)
+        return unit_rows(responses) if self.layout is None else responses
 
 
 class TextTower:
@@ -212,7 +230,7 @@ def _read_pair(
         name.text, read, prepared.side, prepared.mean, prepared.std, digest,
         fit=prepared.fit, interpolation=prepared.interpolation,
     )  # fmt: skip
-    return OnnxPairSource(identity, images, texts, scale, notes)
+    return OnnxPairSource(identity, images, texts, scale, layers=alone is None, notes=notes)
 
 
 def read_tokenizer(folder: Path) -> bytes:

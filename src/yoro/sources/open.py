@@ -13,7 +13,6 @@ from yoro.sources.added import added_names, added_source
 from yoro.sources.models import install_command, installed, list_sources, places_of
 from yoro.sources.names import SEPARATOR, SourceName, parse_name, split_names, with_side
 from yoro.sources.protocol import FREE, Calls, Reading, ResponseSource, check_cpu, check_reading, is_dual, with_defaults
-from yoro.sources.runtime import GraphSource
 from yoro.sources.weight_caches import need_weights
 
 if TYPE_CHECKING:
@@ -74,6 +73,12 @@ def open_source(
     names = member_names(name)
     if len(names) > 1 and calls == FREE:
         return _open_ensemble(names, read, device, threads)
+    source = _open_one(name, read, device, threads, calls)
+    return with_defaults(source).read_all() if read == "all" else source
+
+
+def _open_one(name: str, read: str, device: str, threads: int | None, calls: Calls) -> ResponseSource:
+    """The source of that name at one layer; of all, at its logits."""
     parsed, kind = find_kind(name)
     if threads is not None and threads < 1:
         raise SourceError(f"threads must be at least 1, not {threads}.")
@@ -86,14 +91,11 @@ def open_source(
         raise SourceError(f"{name!r} runs here and makes no calls; a budget and a dry run are for endpoints.")
     if kind.open:
         source: ResponseSource = _imported(kind.open)(parsed, one, threads)
-    else:
-        make = _need_network(kind, name)
-        from yoro.sources.torch.network import open_network
+        return source
+    make = _need_network(kind, name)
+    from yoro.sources.torch.network import open_network
 
-        source = open_network(parsed, make, read=one, device=device, threads=threads)
-    if read == "all" and isinstance(source, GraphSource) and not is_dual(source):
-        return source.read_all()
-    return source
+    return open_network(parsed, make, read=one, device=device, threads=threads)
 
 
 def member_names(name: str) -> list[str]:
@@ -110,7 +112,8 @@ def _open_ensemble(names: Sequence[str], read: str, device: str, threads: int | 
         if kind.ask:
             raise SourceError(f"{name!r} is asked over the network and cannot be combined with others; use it alone.")
         here = device if kind.needs_torch else "auto"
-        members.append(with_defaults(open_source(name, read=read, device=here, threads=threads)))
+        member = with_defaults(_open_one(name, read, here, threads, FREE))
+        members.append(member.read_all() if read == "all" and not is_dual(member) else member)
     return Ensemble(members, threads)
 
 

@@ -60,6 +60,9 @@ class ResponseSource(Protocol):
     def only(self, networks: Collection[str]) -> ResponseSource:
         """The source with these networks alone run; the responses of the others are zeros."""
 
+    def read_all(self) -> ResponseSource:
+        """The source read at all its layers from now on; one that has a single output stays as it is."""
+
     def respond(self, images: Images) -> Responses:
         """Responses (n, width) to RGB images (n, side, side, 3).
 
@@ -77,7 +80,8 @@ class DualEncoder(ResponseSource, Protocol):
     """An image-text model: images and sentences become unit vectors of one space.
 
     Its responses to an image are `logit_scale * <image, sentence>` for the sentences of a bank. They are
-    never formed: `respond` gives the image vector, of `width` = `dimension`, and the mapping is solved there.
+    never formed: `respond` gives the image vector, of length `dimension`, and the mapping is solved there. Read at all
+    layers, the image vector comes first.
     """
 
     dimension: int
@@ -157,6 +161,9 @@ class SourceDefaults:
         return self  # type: ignore[return-value]
 
     def only(self, networks: Collection[str]) -> Self:
+        return self
+
+    def read_all(self) -> Self:
         return self
 
 

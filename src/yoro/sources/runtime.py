@@ -13,7 +13,7 @@ import numpy.typing as npt
 from yoro.discriminant.readings import Layout
 from yoro.environment import cores, refuse_telemetry
 from yoro.errors import SourceError
-from yoro.sources.protocol import IdentifiedSource, Identity, Images, Responses, check_responses
+from yoro.sources.protocol import IdentifiedSource, Identity, Images, Reading, Responses, check_responses
 
 if TYPE_CHECKING:
     import onnx
@@ -102,9 +102,9 @@ class GraphSource(IdentifiedSource):
     def onnx_model(self) -> onnx.ModelProto:
         return self._graph(np.float32)[0]
 
-    def read_all(self) -> Self:
-        """Read logits, features and layers side by side from now on."""
-        self._first = self._identity.read
+    def read_all(self, first: Reading | None = None) -> Self:
+        """Read logits, features and layers side by side from now on; `first` says what the graph gives by itself."""
+        self._first = first or self._identity.read
         self._identity = replace(self._identity, read="all")
         graph, self.layout = self._finished(np.uint8)
         self.width = self.layout.width

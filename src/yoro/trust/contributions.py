@@ -80,7 +80,8 @@ def terms_of(classifier: OpenModel) -> list[Terms]:
         counts = Counter(sentences := model.words.bank.flat()[0])
         rows = model.words.vectors[[sentences.index(sentence) for sentence in counts]]
         texts = model.words.scale * rows.astype(np.float64)
-        return [Terms(SENTENCES, list(counts), True, texts, np.array(list(counts.values()), dtype=np.float64))]
+        spoken = Terms(SENTENCES, list(counts), True, texts, np.array(list(counts.values()), dtype=np.float64))
+        return [spoken, *(_numbered(reading, None) for reading in layout.readings[1:])]
     source = classifier.pipeline.source if model.origin.images and layout.places(LOGITS) else None
     return [_numbered(reading, source) for reading in layout.readings]
 

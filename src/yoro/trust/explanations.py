@@ -293,7 +293,7 @@ def _part(terms: Terms, moved: Array, weights: Array) -> Part:
 def _means(model: Model, i: int) -> Array:
     """The mean response (classes, width) of each class by one layer; of its sentences, for a class without images."""
     statistics, words = model.statistics.parts[i], model.words
-    if words is None or not words.votes:
+    if words is None or not words.votes or i > 0:
         return statistics.means
     if statistics.total == 0:
         return words.descriptions.means(statistics.classes)

@@ -13,8 +13,9 @@ import re
 import warnings
 import zipfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import open_clip
@@ -25,6 +26,7 @@ from open_clip.transformer import QuickGELU
 from yoro.errors import InputError, SourceError, did_you_mean, one_line
 from yoro.sources.names import SourceName, check_options, layers_option, side_option
 from yoro.sources.protocol import IdentifiedSource, Identity, Images, Reading, Responses, as_colour, check_responses
+from yoro.sources.runtime import GraphSource
 from yoro.sources.torch.export import quiet_logging
 from yoro.sources.torch.network import Network, State, state_digest
 from yoro.sources.torch.zoo import weights_at_hand
@@ -32,7 +34,6 @@ from yoro.sources.torch.zoo import weights_at_hand
 if TYPE_CHECKING:
     import onnx
 
-    from yoro.sources.runtime import GraphSource
     from yoro.sources.torch.network import TorchSource
 
 OPTIONS = ("weights", "side", "layers")
@@ -65,15 +66,24 @@ class OpenClipSource(IdentifiedSource):
         model: torch.nn.Module,
         tokenizer: Callable[[list[str]], torch.Tensor],
         device: str,
+        *,
+        layers: bool,
     ) -> None:
         super().__init__(images._identity)
         self.width = self.dimension = images.width
         self.logit_scale = min(float(model.logit_scale.detach().exp()), 100.0)  # as CLIP was trained
         self._images, self._model = images, model.to(device)
-        self._tokenizer, self._device = tokenizer, device
+        self._tokenizer, self._device, self._layers = tokenizer, device, layers
+
+    def read_all(self) -> Self:
+        if self._layers and isinstance(self._images, GraphSource):
+            self.layout = self._images.read_all("features").layout
+            self.width = self._images.width
+            self._identity = replace(self._identity, read="all")
+        return self
 
     def encode_images(self, images: Images) -> Responses:
-        return self.respond(images)
+        return self.respond(images)[:, : self.dimension]
 
     def encode_texts(self, sentences: Sequence[str]) -> Responses:
         longest = int(self._model.context_length)
@@ -123,7 +133,7 @@ def open_clip_network(name: SourceName, read: Reading) -> Network:
     identity = Identity(name.text, read, side, mean, std, _digest(model), licence, fit=fit, interpolation=interpolation)
 
     def with_texts(images: TorchSource | GraphSource, device: str) -> OpenClipSource:
-        return OpenClipSource(images, model, _tokenizer(name), device)
+        return OpenClipSource(images, model, _tokenizer(name), device, layers=alone is None)
 
     return Network(ImageTower(model), identity, None, None if alone else with_texts)
 
