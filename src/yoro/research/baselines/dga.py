@@ -41,7 +41,7 @@ LEAST = 1e-12  # keeps a mean score of zero from dividing
 
 
 class GranularPrompts(PromptSet):
-    """See `VisualPrompt`: one prompt for each scale and one for each level, all of one kind.
+    """One prompt for each scale and one for each level, all of one kind.
 
     Responses are, side by side: the whole image behind the mean program of its own prompt and those of all levels; the
     crops, scale after scale, behind the prompt of their scale; the whole image behind the prompt of each level.
