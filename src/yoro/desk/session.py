@@ -132,10 +132,10 @@ class DeskSession:
         for _, message in stream.skipped:
             tell(f"Left out: {message}")
         listed = self._database.execute("SELECT row, place, name FROM photos")
-        found = dict[int, Example]()
+        photos = dict[int, Example]()
         for row, place, name in listed:  # one that is not in the pile any more is as one that was moved
-            found[row - 1] = here.get(bytes(place)) or Example(Path(os.fsdecode(bytes(place))), None, str(name))
-        return found
+            photos[row - 1] = here.get(bytes(place)) or Example(Path(os.fsdecode(bytes(place))), None, str(name))
+        return photos
 
     def _desk(self, pipeline: Pipeline) -> Desk:
         """The desk as the journal left it; photos that came later are among the rest."""

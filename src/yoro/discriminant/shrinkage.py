@@ -111,9 +111,11 @@ class Spectrum:
     def whitened(self, vectors: Array, rho: float) -> Array:
         """The inverse of the regularised covariance times vectors (k, rank), all in the basis."""
         values = self.regularised(rho)[0]
+        found: Array
         if self.change is None:
-            return vectors / values  # type: ignore[no-any-return]
-        found: Array = self.inverses(1.0 / values[None], np.array([(1.0 - rho) / self.degrees])).times(vectors)[0]
+            found = vectors / values
+            return found
+        found = self.inverses(1.0 / values[None], np.array([(1.0 - rho) / self.degrees])).times(vectors)[0]
         return found
 
     def inverses(self, diagonals: Array, slopes: Array) -> Inverses:

@@ -67,7 +67,8 @@ class ResponseStatistics:
     @property
     def centre(self) -> Array:
         """Mean (width,) of all responses."""
-        return self.counts @ self.means / self.total  # type: ignore[no-any-return]
+        centre: Array = self.counts @ self.means / self.total
+        return centre
 
     @property
     def scatter(self) -> Array:

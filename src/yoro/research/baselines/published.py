@@ -82,7 +82,9 @@ def search_space(dataset: str) -> tuple[list[dict[str, object]], list[dict[str, 
     for sources in TEXTS.get(dataset, TEXTS[""]):
         mappings += [{"mapping": "frequency", "sources": sources, "again": again} for again in (False, True)]
     images = [{"scale": scale, "resize": resize} for scale in SCALES for resize in ("trained", "fixed")]
-    rates = [{"learning_rate": rate, "weight_decay": decay} for rate in RATES for decay in DECAYS]
+    rates: list[dict[str, object]] = [
+        {"learning_rate": rate, "weight_decay": decay} for rate in RATES for decay in DECAYS
+    ]
     return [mapping | image for mapping in mappings for image in images], rates
 
 
