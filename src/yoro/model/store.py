@@ -24,12 +24,12 @@ from yoro.environment import __version__
 from yoro.errors import InputError, StoreError, one_line
 from yoro.files.atomic import check_writable, drafted_folder, recovered, write_file
 from yoro.files.reading import json_digest, read_bounded, read_json, refusing
-from yoro.files.tensors import parse_tensors, write_tensors
+from yoro.files.tensors import Arrays, parse_tensors, write_tensors
 from yoro.mappings.affine import AffineMapping
 from yoro.model.card import model_card
 from yoro.model.gathered import Gathered
 from yoro.model.ledger import Ledger
-from yoro.model.model import Arrays, Json, Model, Origin
+from yoro.model.model import Json, Model, Origin
 from yoro.model.settings import PROTOCOLS
 from yoro.prompts.prompt import restore_prompt
 from yoro.text.banks import Bank, check_sentences

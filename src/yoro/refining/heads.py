@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
 from yoro.discriminant.statistics import ResponseStatistics
+from yoro.files.tensors import Arrays
 from yoro.mappings.affine import AffineMapping
 from yoro.mappings.batches import class_codes
 from yoro.prompts.trainable import NamedParameters
 from yoro.refining.mapping_updates import FROZEN, Momentum
 
-Arrays = dict[str, NDArray[np.generic]]
 BLOCK = 512  # responses that are gathered at once: statistics take the same time for a few as for many
 
 

@@ -21,10 +21,11 @@ from tqdm import tqdm
 
 from yoro.environment import cores
 from yoro.errors import InputError
+from yoro.files.tensors import Arrays
 from yoro.prompts.trainable import VisualPrompt
 from yoro.refining.checkpoint import TrainingCheckpoint, TrainingState, optimiser_arrays, restore_optimiser
 from yoro.refining.device_views import DeviceImages
-from yoro.refining.heads import Arrays, TrainingHead
+from yoro.refining.heads import TrainingHead
 from yoro.refining.images import Codes, LabelledImages, Pixels
 from yoro.refining.recipe import EpochRecord, Recipe, is_best, make_optimiser
 from yoro.sources.torch.gradients import DifferentiableSource
