@@ -23,8 +23,7 @@ BLOCK = 512  # responses that are gathered at once: statistics take the same tim
 class Collector(Protocol):
     """An accumulator of responses (n, width) and class names, such as `ResponseStatistics`."""
 
-    def update(self, responses: Any, labels: Sequence[str]) -> None:
-        """Add one batch."""
+    def update(self, responses: Any, labels: Sequence[str]) -> None: ...
 
 
 C = TypeVar("C", bound=Collector)
