@@ -1,6 +1,6 @@
 """The budget of images: rate of `fit` against the ideal, memory as images grow, start-up of the command.
 
-Run: python images.py [--quick] [--networks]      --networks: the fit of two networks alone
+Run: python images.py [--only TABLE]     --only networks: the fit of two networks alone
 """
 
 from __future__ import annotations
