@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from yoro.errors import StoreError, one_line, plain
+from yoro.errors import StoreError, YoroError, one_line, plain
 
 
 def read_bounded(path: Path, most: int) -> bytes:
@@ -60,6 +60,15 @@ def refuse_damaged(path: Path | str) -> Iterator[None]:
     except Exception as error:  # a hostile file may hold anything in place of anything
         said = f"{type(error).__name__}: {one_line(error)[:200]}"
         raise StoreError(f"'{plain(str(path))}' is damaged: {said}") from error
+
+
+@contextmanager
+def refusing(kind: type[YoroError], said: str) -> Iterator[None]:
+    """Turn a ValueError about a file into an error of this kind: what is said of it, then the reason."""
+    try:
+        yield
+    except ValueError as error:
+        raise kind(f"{said}: {error}.") from error
 
 
 def json_digest(value: object, *, ascii_only: bool = True) -> str:

@@ -24,13 +24,12 @@ from yoro.discriminant.readings import Layout
 from yoro.discriminant.statistics import ResponseStatistics
 from yoro.errors import InputError
 from yoro.limits import RESPONSE_SIZE
+from yoro.mappings.batches import Array
 from yoro.model.card import NOISE
 from yoro.model.gathered import Gathered
 from yoro.model.model import Json
 from yoro.model.shards import Shard
 from yoro.parties.moments import length, split_vector, to_vector
-
-Array = NDArray[np.float64]
 
 LARGEST_SIGMA, SMALLEST_SIGMA = 1e9, 1e-9  # of the search
 LARGEST_EPSILON = 1e9  # far beyond any that protects anybody
