@@ -102,14 +102,15 @@ def _spoken(settings: ClusterSettings) -> Iterator[None]:
         yield
     except ray.exceptions.RayError as error:
         cause = getattr(error, "cause", None) or error
-        told = one_line(cause)[-LAST_WORDS:]
-        if isinstance(cause, ImportError):
+        told = one_line(cause)
+        if isinstance(cause, ImportError) or "ImportError: " in told or "ModuleNotFoundError: " in told:
+            lacking = told.rpartition("Error: ")[2].rstrip(".")
             raise YoroError(
-                f"A machine of the cluster lacks what this one has: {told}. Install the same packages on every machine."
+                f"A machine of the cluster lacks what this one has: {lacking}. Install the same packages on every one."
             ) from error
-        where = "here" if settings.ray == LOCAL else f"at {settings.ray!r}"
+        where, words = "here" if settings.ray == LOCAL else f"at {settings.ray!r}", told[-LAST_WORDS:]
         raise YoroError(
-            f"Ray {where} did not finish the run: {type(cause).__name__}: {told} Finished blocks are kept: see what "
+            f"Ray {where} did not finish the run: {type(cause).__name__}: {words} Finished blocks are kept: see what "
             "happened to its machines, then run the same command with --resume."
         ) from error
 
