@@ -43,7 +43,10 @@ class Remembered:
                 self._keep(key, compute(source, images))
             return self._kept[key].copy()
 
-        with patch.object(GraphSource, "_ask", ask):
+        def prepare(source: GraphSource, pixels: type[np.generic]) -> None:
+            """Open nothing that may not be needed."""
+
+        with patch.object(GraphSource, "_ask", ask), patch.object(GraphSource, "prepare", prepare):
             yield
 
     def _keep(self, key: str, responses: np.ndarray) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 __version__ = "0.1.0"
@@ -46,6 +47,26 @@ def install(extra: str, prefix: str = sys.prefix) -> str:
 def cores() -> int:
     """Cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def has_dot_products() -> bool:
+    """Whether this processor sums products of bytes in one instruction (VNNI on x86, dot products on ARM).
+
+    Where the system does not tell, no.
+    """
+    if sys.platform == "darwin":
+        return os.uname().machine == "arm64"
+    if sys.platform == "win32":
+        import ctypes
+
+        return bool(ctypes.windll.kernel32.IsProcessorFeaturePresent(43))  # PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE
+    try:
+        told = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+    flags = re.findall(r"^(?:flags|Features)\s*:(.*)", told, re.MULTILINE)  # of each core: one may have fewer
+    return bool(flags) and all({"avx512_vnni", "avx_vnni", "asimddp"} & set(line.split()) for line in flags)
 
 
 def peak_memory() -> float:

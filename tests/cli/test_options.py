@@ -190,9 +190,10 @@ def test_a_word_for_an_option_that_may_be_repeated_is_not_taken_apart():
     assert bound.arguments["wanted"].labels == ("cat", "dog")
 
 
-def test_fast_says_what_it_computes_and_a_prompt_is_trained_without_it():
-    assert "yoro compare" in preset_note(FitSettings(preset="fast"))
-    assert "int8=yes" in FitSettings(preset="fast").pipeline.source
+@pytest.mark.parametrize("quick", [True, False])
+def test_fast_computes_in_8_bits_where_that_is_quick_and_a_prompt_is_trained_without_it(monkeypatch, quick):
+    monkeypatch.setattr("yoro.model.settings.has_dot_products", lambda: quick)
+    assert ("int8=yes" in FitSettings(preset="fast").pipeline.source) == quick
     assert "int8" not in FitSettings(preset="fast", refine=2).pipeline.source
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 Config = Mapping[str, Any]
 
+FAST = "fast"  # of an entry of the history: what was chosen for speed, and on what evidence
 NOISE = "noise"  # the fact of a shard: a table of its parts to epsilon, delta and clip
 EVENT = ("when", "verb", "images", "passes", "seconds", "peak_memory_mb")  # columns of the history
 CARD = """\
@@ -91,6 +92,7 @@ def _facts(config: Config, source: Config) -> list[str]:
             f"the zero-shot head has weight {config['alpha']:.3g}."
         )
     for event in config["history"]:
+        rows += [f"- {_cell(str(event[FAST]))}"] if FAST in event else []
         facts = event.get("facts")
         rows += [f"- {told}" for told in (noise_told(facts) if isinstance(facts, dict) else [])]
     if config["delta"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -23,14 +24,16 @@ from yoro.discriminant.calibration import log_prior
 from yoro.discriminant.evidence import Validation
 from yoro.discriminant.leave_one_out import sample_size
 from yoro.errors import InputError, counted
+from yoro.model.card import FAST
 from yoro.model.checkpoint import Checkpoint, fingerprint
+from yoro.model.fast_source import choose_fast
 from yoro.model.gathered import Gathered
 from yoro.model.ledger import find_duplicates
 from yoro.model.model import Model, Origin, Verb, difference
 from yoro.model.pipeline import Pipeline, make_pipeline
 from yoro.model.settings import FitSettings, Loading, SolveSettings
 from yoro.model.solve import solve
-from yoro.model.views import BothViews, choose_views
+from yoro.model.views import BothViews, preferred_views
 from yoro.text.encoded_bank import EncodedBank, encoded_bank_of
 
 ROWS_PER_UPDATE = 256  # responses that go into the statistics at once; a kill costs at most their forward passes
@@ -119,6 +122,10 @@ def fit_model(
     verb, engine = Verb("fit", integers=integer_labels(data)), engine or ThisProcess()
     plan = plan_pass(data, val, settings, listed=engine.lists_files)
     names, words, notes = plan.names, None, list(plan.notes)
+    if plan.origin is None:
+        settings, fast = choose_fast(plan.examples, settings)
+        verb = replace(verb, more={FAST: fast} if fast else {})
+        notes += [fast] if fast else []
     if names is not None and settings.shots != 0:
         refuse_one_class(names, data)
     if names is not None:
@@ -141,7 +148,7 @@ def fit_model(
         validation = hold(stream_of(plan.held, read_by, settings.loading), gathered, settings.progress)
     for note in notes if pipeline is None else pipeline.asked_of():
         settings.tell(note)
-    origin, verb = origin_of(read_by), replace(verb, images=gathered.images, more=views)
+    origin, verb = origin_of(read_by), replace(verb, images=gathered.images, more={**verb.more, **views})
     with waiting("solving", settings.progress):
         model = solve(gathered, settings.solve, origin, words=words, validation=validation, verb=verb)
     broken = {name for name, _ in gathered.skipped}
@@ -212,8 +219,9 @@ def in_views(
         return read_by, gather_parts(parts, read_by, settings, engine), {}
     gathered = gather_parts(parts, BothViews(read_by), settings, engine)
     with waiting("comparing one view with two", settings.progress):
-        pipeline, gathered = choose_views(read_by, gathered, settings.solve)
-    if pipeline.layout.views == 1:
+        views, gathered = preferred_views(read_by.layout, gathered, settings.solve)
+    pipeline = replace(read_by, layout=replace(read_by.layout, views=views))
+    if views == 1:
         settings.tell("Mirror images are not used: leave-one-out shows no gain.")
     return pipeline, gathered, {"views": 2}
 
@@ -266,23 +274,31 @@ def waiting(what: str, shown: bool) -> Iterator[None]:
 def gather(
     gathered: Gathered, stream: ResponseStream, *, progress: bool = False, checkpoint: Checkpoint | None = None
 ) -> None:
-    """Add a stream to what was gathered."""
-    done, skipped = 0, 0  # examples dealt with and passed over, as far as they are in the statistics
+    """Add a stream to what was gathered, in a thread beside the reading of what comes next."""
     pending: list[ResponseBatch] = []
-    whole = True  # whether what was pending went in completely
-    try:
-        for batch in stream.shown("fitting", progress):
-            pending.append(batch)
-            if sum(map(len, pending)) >= ROWS_PER_UPDATE:
-                whole = False
-                gathered.add(pending)
-                pending, done, skipped, whole = [], stream.position, len(stream.skipped), True
-                if checkpoint is not None:
-                    checkpoint.write_if_due(gathered, done, stream.skipped[:skipped])
-    except BaseException:
-        if checkpoint is not None and whole:  # Ctrl-C, a source that vanished: keep what was paid for
-            checkpoint.write(gathered, done, stream.skipped[:skipped])
-        raise
+    done, skipped = 0, 0  # examples dealt with and passed over, as far as they are in the statistics
+
+    def add(batches: list[ResponseBatch], position: int, passed: int) -> None:
+        nonlocal done, skipped
+        gathered.add(batches)
+        done, skipped = position, passed
+        if checkpoint is not None:
+            checkpoint.write_if_due(gathered, done, stream.skipped[:skipped])
+
+    with ThreadPoolExecutor(1, thread_name_prefix="yoro-gather") as beside:
+        adding = beside.submit(add, [], 0, 0)
+        try:
+            for batch in stream.shown("fitting", progress):
+                pending.append(batch)
+                if sum(map(len, pending)) >= ROWS_PER_UPDATE:
+                    adding.result()
+                    adding, pending = beside.submit(add, pending, stream.position, len(stream.skipped)), []
+            adding.result()
+        except BaseException:
+            if checkpoint is not None and adding.exception() is None:
+                # Ctrl-C, a source that vanished: keep what was paid for; nothing, if an addition broke off
+                checkpoint.write(gathered, done, stream.skipped[:skipped])
+            raise
     gathered.add(pending)
     if checkpoint is not None and checkpoint.used:
         checkpoint.write(gathered, stream.position, stream.skipped)  # what follows takes time too

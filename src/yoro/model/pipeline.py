@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
@@ -44,6 +45,7 @@ class Pipeline:
     ) -> Iterator[ResponseBatch]:
         batch_size = max(loading.batch_size, self.source.preferred_batch)
         batches = load(examples, self.geometry, batch_size=batch_size, workers=loading.workers)
+        ready = self._prepared()
         try:
             for batch in batches:
                 for index, message in batch.failures:
@@ -54,6 +56,7 @@ class Pipeline:
                 chosen = [examples[index] for index in batch.indices]
                 if not chosen:
                     continue
+                ready.result()
                 yield ResponseBatch(
                     self._named(batch.images, chosen),
                     [example.label or "" for example in chosen],
@@ -64,6 +67,15 @@ class Pipeline:
                 )
         finally:
             batches.close()
+
+    def _prepared(self) -> Future[None]:
+        """The source, being opened in a thread while the first images are decoded."""
+        side = self.prompt.image_side
+        pixels = self.prompt.compose(np.zeros((1, side, side, 3), np.uint8)).dtype.type
+        beside = ThreadPoolExecutor(1, thread_name_prefix="yoro-open")
+        ready = beside.submit(self.source.prepare, pixels)
+        beside.shutdown(wait=False)
+        return ready
 
     def _named(self, images: NDArray[np.uint8], examples: Sequence[Example]) -> NDArray[np.floating]:
         """Responses to images, where what is wrong with an answer names its image."""

@@ -7,6 +7,7 @@ from typing import Self
 
 from yoro import limits
 from yoro.discriminant.rules import check_prior, check_rule
+from yoro.environment import has_dot_products
 from yoro.errors import InputError, did_you_mean
 from yoro.option import check_range, declared, option
 from yoro.text.settings import SentenceSettings
@@ -24,7 +25,6 @@ BEST = (
     "embedded:mobilenet-v2?grids=yes",
 )
 LARGER = "embedded:lite0?side=288&grids=yes"
-FAST = "embedded:lite0?side=208&grids=only&int8=yes"
 FAST_WITH_GRADIENTS = "embedded:lite0?side=160&grids=only"  # where a prompt is to be trained afterwards
 
 
@@ -192,9 +192,9 @@ class FitSettings:
     preset: str = option(
         "default",
         '"fast" or "best", or "default" between them.',
-        '"fast" reads fewer layers in 8-bit arithmetic (of another source: its features); "best" combines several '
-        "networks, those that are installed, and a larger input. Options given explicitly win. As options: "
-        "--fast, --best.",
+        '"fast" reads fewer layers in 8-bit arithmetic, on a canvas that leave-one-out chooses (of another source: its '
+        'features); "best" combines several networks, those that are installed, and a larger input. Options given '
+        "explicitly win. As options: --fast, --best.",
         python_only=True,
     )
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
@@ -279,12 +279,7 @@ def elsewhere(name: str) -> str:
 
 
 def preset_note(settings: FitSettings) -> str:
-    """What "fast" computes, or which networks "best" combines and what would add to them; empty for other sources."""
-    if settings.preset == "fast" and settings.pipeline.source == FAST:
-        return (
-            "Fast: 8-bit arithmetic on 208 pixels. To see what that costs on your images: "
-            "yoro compare DATA --methods yoro,yoro-fast."
-        )
+    """Which networks "best" combines and what would add to them; empty for other sources."""
     if settings.preset != "best" or settings.pipeline.source != best_source():
         return ""
     from yoro.sources.embedded import NETWORKS
@@ -299,6 +294,16 @@ def preset_note(settings: FitSettings) -> str:
     return f"{told} More accurate with {', '.join(lacking)} ({commands})."
 
 
+def fast_sources() -> tuple[str, ...]:
+    """What "fast" may read on this processor, the cheapest first; the last needs no evidence.
+
+    Without instructions for sums of products of bytes, 8-bit arithmetic saves little; a smaller canvas does.
+    """
+    if has_dot_products():
+        return tuple(f"embedded:lite0?side={side}&grids=only&int8=yes" for side in (160, 176, 208))
+    return (*(f"embedded:lite0?side={side}&grids=only" for side in (128, 144)), FAST_WITH_GRADIENTS)
+
+
 def best_source() -> str:
     """The networks of "best" whose weights are installed."""
     from yoro.sources.embedded import weight_file
@@ -311,9 +316,9 @@ def best_source() -> str:
 def _preset(settings: FitSettings) -> PipelineSettings:
     """The settings with those of a preset in place of what is still at its default."""
     usual, chosen, fast = PipelineSettings(), settings.pipeline, settings.preset == "fast"
-    quick = FAST_WITH_GRADIENTS if settings.refine else FAST
+    quick = FAST_WITH_GRADIENTS if settings.refine else fast_sources()[-1]
     wanted: dict[str, object] = {"source": quick if fast else best_source()}
-    if fast and chosen.source != usual.source:
+    if fast and chosen.source not in (usual.source, FAST_WITH_GRADIENTS, *fast_sources()):
         wanted = {"read": "features"}
     free = {key: value for key, value in wanted.items() if getattr(chosen, key) == getattr(usual, key)}
     return replace(chosen, **free)  # type: ignore[arg-type]

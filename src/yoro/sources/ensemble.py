@@ -59,6 +59,11 @@ class Ensemble(SourceDefaults):
     def notes(self) -> Sequence[str]:
         return [note for member in self.members for note in member.notes]
 
+    def prepare(self, pixels: type[np.generic]) -> None:
+        for network, member in zip(self.networks, self.members, strict=True):
+            if network not in self.silent:
+                member.prepare(pixels if member.side == self.side else np.float32)  # resized in single precision
+
     def outcome(self) -> str:
         return " ".join(filter(None, (member.outcome() for member in self.members)))
 

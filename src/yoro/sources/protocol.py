@@ -51,6 +51,9 @@ class ResponseSource(Protocol):
     def notes(self) -> Sequence[str]:
         """What a user should know before the first image is read."""
 
+    def prepare(self, pixels: type[np.generic]) -> None:
+        """Do what the first images, of uint8 or float32, would wait for; called beside their decoding."""
+
     def outcome(self) -> str:
         """The API calls of this run and their cost, in a sentence; empty for a source that runs here."""
 
@@ -153,6 +156,9 @@ class SourceDefaults:
     @property
     def notes(self) -> Sequence[str]:
         return ()
+
+    def prepare(self, pixels: type[np.generic]) -> None:
+        return
 
     def outcome(self) -> str:
         return ""

@@ -84,10 +84,7 @@ class GraphSource(IdentifiedSource):
 
     def _ask(self, images: Images) -> Responses:
         kind: type[np.generic] = np.uint8 if images.dtype == np.uint8 else np.float32
-        if kind not in self._sessions:
-            graph = self._made.pop(kind) if kind in self._made else self._finished(kind)[0]
-            self._sessions[kind] = open_session(graph, self._threads, self.name)
-        session = self._sessions[kind]
+        session = self._opened(kind)
         size = self._batch or min(BATCH_SIZE, -(-len(images) // self._lanes))
         parts = [images[start : start + size] for start in range(0, len(images), size)]
         if len(parts) == 1:
@@ -95,6 +92,15 @@ class GraphSource(IdentifiedSource):
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._lanes, thread_name_prefix="yoro-forward")
         return np.concatenate(list(self._pool.map(lambda part: self._run(session, part), parts)))
+
+    def prepare(self, pixels: type[np.generic]) -> None:
+        self._opened(pixels)
+
+    def _opened(self, pixels: type[np.generic]) -> onnxruntime.InferenceSession:
+        if pixels not in self._sessions:
+            graph = self._made.pop(pixels) if pixels in self._made else self._finished(pixels)[0]
+            self._sessions[pixels] = open_session(graph, self._threads, self.name)
+        return self._sessions[pixels]
 
     def _run(self, session: onnxruntime.InferenceSession, part: Images) -> Responses:
         return check_responses(run_session(session, part, self.name), len(part), self.width, self.name)
