@@ -91,7 +91,7 @@ function show() {
     ? "Without looking at each photo. Name every class first: a class without a name is never proposed." : unsure(state.expected);
   at("sure").replaceChildren(...state.sure.map((one) =>
     make("button", { type: "button", onclick: () => step("accept", { rows: one.rows }) },
-      `Accept ${plural(one.rows.length, "photo")}, of which ${percent(one.expected)} are expected to be right`)));
+      `Accept ${plural(one.rows.length, "photo")}, expected to be right: ${percent(one.expected)}`)));
   showTitle();
 }
 

@@ -31,7 +31,7 @@ function accepting({ accept, expected: all }) {
     make("p", { class: "hint" }, "Labels that the classifier proposes. Name the groups of new things first: it only knows classes that it has seen."),
     make("div", { class: "row" }, ...accept.map(({ expected, photos }) => make("button", {
       type: "button", onclick: () => attempt(() => post("sort", { photos })),
-    }, `Accept ${plural(Object.keys(photos).length, "photo")}, of which ${percent(expected)} are expected to be right`)))];
+    }, `Accept ${plural(Object.keys(photos).length, "photo")}, expected to be right: ${percent(expected)}`)))];
 }
 
 function group(state, digests, place, groups) {
