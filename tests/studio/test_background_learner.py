@@ -30,6 +30,11 @@ class Watched:
         if newest is not None and not any(newest is one for one in self.shown):
             self.shown.append(newest)
 
+    def held(self, content):
+        """Whether a solution is held that photos of the classes of a content can change."""
+        held = self.learner._held
+        return held is not None and held.learned.content == content and not held.worn(self.learner._responses)
+
     def settle(self):
         """All that is shown of the newest step, until nothing more comes."""
         self.shown.clear()
@@ -63,7 +68,7 @@ def test_few_photos_change_what_was_solved_until_it_settles_to_what_a_fit_gives(
     add_data(watched.work, photos, watched.learner.pipeline.geometry)
     watched.settle()
     whole = watched.learner.learned
-    wait_until(lambda: watched.learner._held is not None and watched.learner._held.learned.content == whole.content)
+    wait_until(lambda: watched.held(whole.content))
     solved = watched.learner._held.content
     watched.work.do(watched.work.state.removing(watched.work.state.members(2)[:2]))
     watched.work.do(watched.work.state.moving(watched.work.state.members(1)[:1], 3))

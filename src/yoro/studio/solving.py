@@ -228,9 +228,11 @@ class Held:
         return now.measured_by(self.learned)
 
     def worn(self, rows: Rows) -> bool:
-        """Whether so many photos differ from those of the solution that it should be made again."""
-        changes = self.changes(self.learned.content, rows)
-        return changes is None or len(changes) > MOST_CHANGES // 4
+        """Whether the solution should be made again: there are other classes, or many photos differ."""
+        now = self.learned.content
+        changes = self.changes(now, rows)
+        same = set(now.photos.values()) == set(self.content.photos.values())
+        return not same or changes is None or len(changes) > MOST_CHANGES // 4
 
     def again(self) -> Held:
         """The same with a solution of the photos that were learned last."""
